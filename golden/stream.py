@@ -1,0 +1,72 @@
+"""What can be wrong with a stream, and the checksum that tells.
+
+Every decoder in `golden`, and every decompressor in `hw`, reports the *first* error in stream
+order with a kind and a byte offset. The numbers of `StreamStatus` are an interface: the RTL's
+status ports and the completion records carry them.
+"""
+
+import zlib
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+LINE_BYTES = 128
+"""Bytes that are compressed together: one cache line (cDMA, §V-B)."""
+
+ByteArray = npt.NDArray[np.uint8]
+
+
+class StreamStatus(IntEnum):
+    """How the decoding (or framing) of a stream ended."""
+
+    OK = 0
+    MASK_TRUNCATED = 1
+    """The stream ends inside a line's mask. Offset: the mask's first byte."""
+    PAYLOAD_TRUNCATED = 2
+    """The stream ends before or inside an element that the mask announces. Offset: the first byte
+    of that element."""
+    TRAILING_BYTES = 3
+    """Bytes follow the last line. Offset: the first of them."""
+    ZERO_ELEMENT = 4
+    """An element that the mask announces as non-zero is zero: streams are canonical. Offset: its
+    first byte."""
+    NONZERO_FILL = 5
+    """An element carries a non-zero byte beyond the transfer's true length. Offset: the first byte
+    of that element."""
+    LENGTH_MISMATCH = 6
+    """A packet, block or header disagrees with the length that was announced. Offset: the first
+    byte that is missing, in excess or in doubt."""
+    DESTINATION_TOO_SMALL = 7
+    """The destination's capacity is less than the decompressed size. Offset: 0."""
+    CRC_MISMATCH = 8
+    """The decompressed bytes do not have the expected CRC-32. Offset: the end of the stream."""
+    BAD_TOKEN = 9
+    """A token that the format does not have (RLE, CSR, LZ4, DEFLATE). Offset: its first byte, or
+    the first byte of the block that holds it."""
+
+
+class StreamError(ValueError):
+    """A stream that cannot be decoded.
+
+    Attributes
+    ----------
+    status : StreamStatus
+        The kind of the first error.
+    offset : int
+        Where it is, in bytes from the start of the stream; see `StreamStatus`.
+    valid_bytes : int
+        How many bytes of output precede it, all of them right as far as structure can tell.
+    """
+
+    def __init__(self, status: StreamStatus, offset: int, valid_bytes: int = 0) -> None:
+        self.status = StreamStatus(status)
+        self.offset = int(offset)
+        self.valid_bytes = int(valid_bytes)
+        kind = self.status.name.lower().replace("_", " ")
+        super().__init__(f"{kind} at byte {self.offset} of the stream")
+
+
+def crc32(data: npt.ArrayLike) -> int:
+    """CRC-32 (IEEE 802.3, as zlib's) of an array's bytes."""
+    return zlib.crc32(np.ascontiguousarray(data).view(np.uint8).data)

@@ -1,0 +1,1 @@
+"""Line codecs and what carries their lines: compressors, decompressors, packing, checksums."""

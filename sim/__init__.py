@@ -1,0 +1,1 @@
+"""The simulated machine and the host software that drives it."""

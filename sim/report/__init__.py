@@ -1,0 +1,1 @@
+"""Tables and files that tell what a run measured."""

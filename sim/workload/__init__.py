@@ -1,0 +1,1 @@
+"""What gets swapped: captures of real activations, and how they were made."""

@@ -1,0 +1,1 @@
+"""The RTL as silicon: what a component costs."""
