@@ -4,6 +4,18 @@ One module per format; `codec` finds one by name. Imports numpy and codec librar
 ours.
 """
 
+from golden.interface import ELEMENT_BYTES, Codec, CodecError
+from golden.registry import codec, codec_names
 from golden.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
-__all__ = ["LINE_BYTES", "StreamError", "StreamStatus", "crc32"]
+__all__ = [
+    "ELEMENT_BYTES",
+    "LINE_BYTES",
+    "Codec",
+    "CodecError",
+    "StreamError",
+    "StreamStatus",
+    "codec",
+    "codec_names",
+    "crc32",
+]

@@ -1,0 +1,92 @@
+"""What every codec looks like, and the bytes it works on."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.stream import ByteArray
+
+ELEMENT_BYTES = (4, 2, 1)
+"""The element sizes: fp32 and int32; fp16 and bf16; fp8 and int8."""
+
+Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
+
+
+class CodecError(ValueError):
+    """An unknown codec, or an element size that it does not have. Fit to print: "cause; mend"."""
+
+
+class Codec(Protocol):
+    """A format. All codecs see an array as its bytes in C order, cut into elements and lines.
+
+    An array's length need be no multiple of an element or a line: the last line is zero-filled,
+    and the true length is told to `decompress`. Zero means the all-zeros bit pattern.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `golden.codec` finds it by."""
+
+    @property
+    def lossless(self) -> bool:
+        """Whether `decompress` gives back the bytes that `compress` took."""
+
+    @property
+    def element_bytes(self) -> int:
+        """4, 2 or 1."""
+
+    def compress(self, array: Array) -> ByteArray:
+        """The stream, uint8 (bytes,), of an array of any shape and any plain dtype."""
+
+    def decompress(self, stream: Array, nbytes: int) -> ByteArray:
+        """The `nbytes` bytes, uint8 (nbytes,), that were compressed.
+
+        Raises
+        ------
+        StreamError
+            The stream is damaged, or holds another number of bytes.
+        """
+
+    def line_sizes(self, array: Array) -> IntArray:
+        """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""
+
+
+def check_element_bytes(element_bytes: int) -> int:
+    """The element size, if there is such a one; `CodecError` otherwise."""
+    if element_bytes not in ELEMENT_BYTES:
+        raise CodecError(
+            f"element size of {element_bytes!r} bytes; choose from "
+            f"{', '.join(map(str, ELEMENT_BYTES))}"
+        )
+    return int(element_bytes)
+
+
+def as_bytes(array: npt.ArrayLike) -> ByteArray:
+    """An array's bytes in C order, uint8 (nbytes,); a view where the array is contiguous.
+
+    Raises
+    ------
+    TypeError
+        The array holds Python objects, whose bytes mean nothing.
+    """
+    values = np.ascontiguousarray(array)
+    if values.dtype.hasobject:
+        raise TypeError(f"cannot take the bytes of an array of {values.dtype}")
+    return values.reshape(-1).view(np.uint8)
+
+
+def zero_filled(data: ByteArray, multiple: int) -> ByteArray:
+    """The bytes, with zeros behind them up to the next multiple; the same array if none needed."""
+    excess = data.size % multiple
+    if not excess:
+        return data
+    filled = np.zeros(data.size + multiple - excess, np.uint8)
+    filled[: data.size] = data
+    return filled
+
+
+def element_dtype(element_bytes: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """The unsigned little-endian integer that an element's bit pattern is read as."""
+    return np.dtype(f"<u{element_bytes}")
