@@ -35,7 +35,7 @@ verify: $(VENV)/.dev icarus
 	$(PYTEST) -n 2 -m verify
 
 capture: $(VENV)/.torch
-	$(VENV)/bin/cdma capture digits-cnn
+	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures
 
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch

@@ -14,12 +14,15 @@ from typing import Annotated, cast
 import typer
 
 import golden
+from cdma.capture import capture
 from cdma.errors import UserError
 from cdma.files import os_user_error
+from sim.workload import CaptureError
 
 REPORTED_ERRORS: tuple[type[Exception], ...] = (
     UserError,
     golden.StreamError,
+    CaptureError,
 )
 """What `main` tells the user in one line. The rooms below raise their own exceptions, whose
 messages are fit to print; add a new one here, never a built-in such as ValueError, which would
@@ -52,6 +55,9 @@ def _common_options(
     ] = False,
 ) -> None:
     pass
+
+
+app.command()(capture)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,1 +1,17 @@
 """What gets swapped: captures of real activations, and how they were made."""
+
+from sim.workload.capture import Activation, Capture, CaptureError, capture_names, load_capture
+from sim.workload.layouts import LAYOUTS, relayout
+from sim.workload.recorder import Subject, record
+
+__all__ = [
+    "LAYOUTS",
+    "Activation",
+    "Capture",
+    "CaptureError",
+    "Subject",
+    "capture_names",
+    "load_capture",
+    "record",
+    "relayout",
+]

@@ -1,0 +1,134 @@
+"""`cdma capture`: train a network and keep its activations."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cdma.errors import UserError
+from sim.workload import Capture, record
+from sim.workload.capture import check_destination, check_name
+
+BUILT_IN_HOOKS = {"digits-cnn": "sim.workload.digits_cnn:subject"}
+"""The networks that need no `--hook`."""
+
+
+def capture(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"The capture's name; {', '.join(BUILT_IN_HOOKS)} needs no --hook.",
+            show_default=False,
+        ),
+    ],
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A function that returns a sim.workload.Subject: your network, minibatch and "
+            "training. See docs/capture.md.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where NAME.json and NAME.npz go.")
+    ] = Path("build/captures"),
+    epochs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,…",
+            help="After which epochs activations are kept, 0 being before training; the hook "
+            "has a default.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random generators.")] = 0,
+) -> None:
+    """Train a network and keep the activations of a minibatch (needs the extra 'torch')."""
+    check_name(name)
+    if hook is None and name not in BUILT_IN_HOOKS:
+        raise UserError(
+            f"there is no built-in network {name!r}; name {' or '.join(BUILT_IN_HOOKS)}, or give "
+            "your own with --hook module:function"
+        )
+    specification = hook or BUILT_IN_HOOKS[name]
+    kept_epochs = _parse_epochs(epochs)
+    check_destination(out, name)
+    function = _find_hook(specification)
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        captured = record(
+            function,
+            name,
+            epochs=kept_epochs,
+            seed=seed,
+            progress=lambda epoch, last: bar.update(task, completed=epoch, total=last),
+        )
+    captured = replace(captured, recipe={"hook": specification, **captured.recipe})
+    path = captured.save(out)
+    _print_summary(captured, path)
+
+
+def _parse_epochs(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
+        raise UserError(f"--epochs {text!r} is not a list of numbers; write it as 0,2,12")
+    return [int(part) for part in parts]
+
+
+def _find_hook(specification: str) -> Callable[[], Any]:
+    """The function that `module:function` names; modules are also looked for where we run."""
+    module_name, colon, function_name = specification.partition(":")
+    if not (module_name and colon and function_name):
+        raise UserError(f"--hook {specification!r} names no function; write it as module:function")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        # The user's module may fail in any way while it is imported.
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"--hook cannot import {module_name} ({cause}); run where {module_name} can be "
+            "imported, or mend it"
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise UserError(
+            f"--hook: module {module_name} has no function {function_name!r}; define it, or name "
+            "another"
+        )
+    found: Callable[[], Any] = function
+    return found
+
+
+def _print_summary(captured: Capture, path: Path) -> None:
+    activations = captured.activations
+    width = max(len(activation.name) for activation in activations)
+    for activation in activations:
+        shape = "x".join(map(str, activation.array.shape))
+        print(
+            f"{activation.name:{width}}  {activation.array.dtype}  {shape:>14}  "
+            f"{activation.array.nbytes:>11,} B  density {activation.density:.3f}"
+        )
+    history = captured.recipe["history"]
+    if history:
+        figures = [f"{key} {value:.4g}" for key, value in history[-1].items() if key != "epoch"]
+        print(f"after epoch {history[-1]['epoch']}: {', '.join(figures) or 'no figures'}")
+    size = path.stat().st_size + path.with_suffix(".npz").stat().st_size
+    total = sum(activation.array.nbytes for activation in activations)
+    print(f"{len(activations)} arrays, {total:,} B, in {path} and .npz ({size:,} B)")
