@@ -2,10 +2,21 @@
 
 from collections.abc import Callable
 
+from golden.csr import Csr
+from golden.deflate import Deflate, DeflateFast
 from golden.interface import Codec, CodecError
+from golden.lz4 import Lz4
+from golden.rle import Rle
 from golden.zvc import Zvc
 
-_CODECS: dict[str, Callable[[int], Codec]] = {"zvc": Zvc}
+_CODECS: dict[str, Callable[[int], Codec]] = {
+    "zvc": Zvc,
+    "rle": Rle,
+    "csr": Csr,
+    "lz4": Lz4,
+    "deflate": Deflate,
+    "deflate-fast": DeflateFast,
+}
 
 
 def codec_names() -> tuple[str, ...]:

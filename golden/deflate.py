@@ -1,0 +1,52 @@
+"""DEFLATE on 4 KiB windows: the papers' upper bound (cDMA, §V-A), in our framing.
+
+A payload is a raw DEFLATE stream (RFC 1951), without zlib's header and checksum. Another version
+of a compressor may choose other tokens, so streams of the same data may differ in their bytes;
+every version decodes them.
+"""
+
+import zlib
+
+from isal import igzip_lib
+
+from golden.block import BadBlock, BlockCodec
+
+_RAW = -15
+"""zlib's name for DEFLATE without a wrapper, distances up to 32 KiB."""
+
+
+class Deflate(BlockCodec):
+    """zlib at level 6, as the paper uses it; the layout is in `golden.block`."""
+
+    def __init__(self, element_bytes: int = 4) -> None:
+        super().__init__("deflate", element_bytes, _encode_small, _decode_block)
+
+
+class DeflateFast(BlockCodec):
+    """ISA-L at level 1: what DEFLATE costs when speed is what matters."""
+
+    def __init__(self, element_bytes: int = 4) -> None:
+        super().__init__("deflate-fast", element_bytes, _encode_fast, _decode_block)
+
+
+def _encode_small(window: memoryview) -> bytes:
+    compressor = zlib.compressobj(6, zlib.DEFLATED, _RAW)
+    return compressor.compress(window) + compressor.flush()
+
+
+def _encode_fast(window: memoryview) -> bytes:
+    return igzip_lib.compress(window, 1, igzip_lib.COMP_DEFLATE)
+
+
+def _decode_block(payload: memoryview, length: int) -> bytes:
+    decompressor = zlib.decompressobj(_RAW)
+    try:
+        # One byte more than should come, so that a block that holds more shows.
+        window = decompressor.decompress(payload, length + 1)
+    except zlib.error as error:
+        raise BadBlock(str(error)) from error
+    if len(window) <= length and not decompressor.eof:
+        raise BadBlock("the DEFLATE stream does not end")
+    if decompressor.unused_data:
+        raise BadBlock("bytes follow the DEFLATE stream's end")
+    return window
