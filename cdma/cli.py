@@ -15,12 +15,16 @@ import typer
 
 import golden
 from cdma.capture import capture
+from cdma.compress import compress
+from cdma.decompress import decompress
 from cdma.errors import UserError
 from cdma.files import os_user_error
+from cdma.inspect import inspect
 from sim.workload import CaptureError
 
 REPORTED_ERRORS: tuple[type[Exception], ...] = (
     UserError,
+    golden.CodecError,
     golden.StreamError,
     CaptureError,
 )
@@ -58,6 +62,9 @@ def _common_options(
 
 
 app.command()(capture)
+app.command()(compress)
+app.command()(decompress)
+app.command()(inspect)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

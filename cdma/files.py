@@ -142,7 +142,11 @@ def load_npy(path: FilePath) -> Array:
             f"{held}; save it again"
         )
     array = np.frombuffer(content, dtype, offset=file.tell())
-    return array.reshape(shape, order="F" if fortran_order else "C")
+    try:
+        return array.reshape(shape, order="F" if fortran_order else "C")
+    except (ValueError, OverflowError) as error:
+        # Extents below zero, or too large beside one that is zero.
+        raise UserError(f"{path} has a damaged .npy header; save it again") from error
 
 
 def save_npy(path: FilePath, array: Array) -> None:

@@ -57,7 +57,7 @@ def check_element_bytes(element_bytes: int) -> int:
     """The element size, if there is such a one; `CodecError` otherwise."""
     if element_bytes not in ELEMENT_BYTES:
         raise CodecError(
-            f"element size of {element_bytes!r} bytes; choose from "
+            f"no codec has elements of {element_bytes!r} bytes; choose from "
             f"{', '.join(map(str, ELEMENT_BYTES))}"
         )
     return int(element_bytes)

@@ -1,0 +1,69 @@
+"""`cdma inspect`: what a .cz file holds."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import golden
+from cdma.decompress import damaged
+from cdma.files import read_bytes
+from golden import container
+
+
+def inspect(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN.cz", help="The compressed array.", show_default=False)
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Tell what a .cz file holds, and check that it is whole; the stream is not decoded."""
+    content = read_bytes(source)
+    try:
+        header, stream = container.read(content)
+        container.check_stream(header, stream)
+    except (container.ContainerError, golden.StreamError) as error:
+        raise damaged(source, error) from error
+    facts = describe(header, len(content))
+    if as_json:
+        typer.echo(json.dumps({"file": str(source), **facts}, indent=2))
+        return
+    table = Table(title=Text(str(source)), show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("codec", f"{facts['codec']}, elements of {facts['element_bytes']} B")
+    table.add_row("array", f"{header.dtype} {header.shape}, order {facts['order']}")
+    table.add_row("bytes", f"{facts['bytes']:,}")
+    table.add_row("stream", f"{facts['compressed_bytes']:,} bytes")
+    table.add_row("file", f"{facts['file_bytes']:,} bytes")
+    table.add_row("ratio", "–" if facts["ratio"] is None else f"{facts['ratio']:.3f}x")
+    table.add_row("CRC-32", f"{header.crc32:08x}")
+    Console().print(table)
+
+
+def describe(header: container.Header, file_bytes: int) -> dict[str, Any]:
+    """The JSON form of a header.
+
+    Keys: codec, element_bytes, dtype (as in .npy files), shape, order, bytes, compressed_bytes
+    (the stream alone), file_bytes, ratio (bytes / compressed_bytes; null for an empty array) and
+    crc32 (of the array's bytes in memory order, a number).
+    """
+    ratio = header.nbytes / header.stream_bytes if header.stream_bytes else None
+    return {
+        "codec": header.codec,
+        "element_bytes": header.element_bytes,
+        "dtype": header.dtype.str,
+        "shape": list(header.shape),
+        "order": header.order,
+        "bytes": header.nbytes,
+        "compressed_bytes": header.stream_bytes,
+        "file_bytes": file_bytes,
+        "ratio": ratio,
+        "crc32": header.crc32,
+    }

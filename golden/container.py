@@ -1,0 +1,240 @@
+"""The .cz file: one compressed array with all that it takes to restore it.
+
+All numbers are unsigned and little-endian.
+
+    0   8   magic: 89 63 7A 0D 0A 1A 0A, and the version of the format, 01
+    8   2   length of the header, H
+    10  1   element size of the codec in bytes: 4, 2 or 1
+    11  1   memory order of the array: 43 ("C", last index fastest) or 46 ("F", first fastest)
+    12  1   length of the codec's name, N
+    13  1   length of the type's name, T
+    14  1   number of dimensions, D
+    15  1   00
+    16  8   bytes of the array
+    24  8   bytes of the stream, S
+    32  4   CRC-32 of the array's bytes
+    36  4   CRC-32 of the stream
+    40  8D  extents of the dimensions, first to last
+        N   the codec's name, ASCII
+        T   the type's name as in .npy files, ASCII: "<f4"
+        4   CRC-32 of all of the header before it
+    H   S   the stream
+
+The stream is the codec's, of the array's bytes in memory order.
+"""
+
+import struct
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from golden.interface import ELEMENT_BYTES, Array, Codec
+from golden.registry import codec, codec_names
+from golden.stream import ByteArray, StreamError, StreamStatus, crc32
+
+MAGIC = b"\x89cz\r\n\x1a\n"
+"""The first byte is not ASCII, and the line ends show a transfer that took the file for text."""
+VERSION = 1
+MAX_DIMENSIONS = 32
+_MAX_EXTENT = 2**63 - 1
+_FIXED = struct.Struct("<7sBHBcBBBBQQII")
+_CRC = struct.Struct("<I")
+_DTYPES = {np.dtype(bool).str} | {
+    order + kind + size
+    for kind, sizes in (("i", "1248"), ("u", "1248"), ("f", "248"))
+    for size in sizes
+    for order in ("|" if size == "1" else "<>")
+}
+
+
+class ContainerError(ValueError):
+    """A file that is no whole .cz file. The message tells the cause, to follow the file's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a .cz file says of its array and its stream.
+
+    Attributes
+    ----------
+    codec : str
+        The codec's name.
+    element_bytes : int
+        The codec's element size; not the array's.
+    dtype : numpy.dtype
+        The array's type, with its byte order.
+    shape : tuple of int
+        The array's shape.
+    order : "C" or "F"
+        The array's memory order.
+    nbytes, stream_bytes : int
+        Bytes of the array and of the stream.
+    crc32, stream_crc32 : int
+        CRC-32 of the array's bytes in memory order, and of the stream.
+    header_bytes : int
+        Where the stream starts.
+    """
+
+    codec: str
+    element_bytes: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    nbytes: int
+    stream_bytes: int
+    crc32: int
+    stream_crc32: int
+    header_bytes: int
+
+
+def pack(array: Array, with_codec: Codec) -> bytes:
+    """A .cz file's bytes.
+
+    Parameters
+    ----------
+    array : array
+        Booleans, integers or floats of 1, 2, 4 or 8 bytes, in either byte order, of any shape.
+        Kept in Fortran order when it is in Fortran order, and otherwise in C order.
+
+    Raises
+    ------
+    TypeError
+        The array is of another type.
+    """
+    if array.dtype.str not in _DTYPES:
+        raise TypeError(f"no .cz file holds {array.dtype}")
+    if array.ndim > MAX_DIMENSIONS:
+        raise TypeError(f"no .cz file holds {array.ndim} dimensions")
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    data = np.ascontiguousarray(array.T if fortran else array).reshape(-1).view(np.uint8)
+    stream = with_codec.compress(data)
+    codec_name = with_codec.name.encode("ascii")
+    dtype_name = array.dtype.str.encode("ascii")
+    extents = struct.pack(f"<{array.ndim}Q", *array.shape)
+    header_bytes = _FIXED.size + len(extents) + len(codec_name) + len(dtype_name) + _CRC.size
+    fixed = _FIXED.pack(
+        MAGIC,
+        VERSION,
+        header_bytes,
+        with_codec.element_bytes,
+        b"F" if fortran else b"C",
+        len(codec_name),
+        len(dtype_name),
+        array.ndim,
+        0,
+        data.size,
+        stream.size,
+        crc32(data),
+        crc32(stream),
+    )
+    header = fixed + extents + codec_name + dtype_name
+    return b"".join((header, _CRC.pack(crc32(np.frombuffer(header, np.uint8))), stream.data))
+
+
+def read(content: bytes) -> tuple[Header, ByteArray]:
+    """A .cz file's header and its stream, uint8 (bytes,), which is not decoded.
+
+    Raises
+    ------
+    ContainerError
+        The header is damaged or of another version, or the file is longer or shorter than the
+        header says.
+    """
+    header = _read_header(content)
+    held = len(content) - header.header_bytes
+    if held != header.stream_bytes:
+        kind = "is truncated" if held < header.stream_bytes else "has trailing bytes"
+        raise ContainerError(f"{kind}: {held} bytes of stream instead of {header.stream_bytes}")
+    return header, np.frombuffer(content, np.uint8, offset=header.header_bytes)
+
+
+def unpack(content: bytes) -> Array:
+    """The array in a .cz file: type, byte order, shape, memory order and every byte.
+
+    Raises
+    ------
+    ContainerError
+        As in `read`.
+    StreamError
+        The stream cannot be decoded, or a checksum is wrong.
+    """
+    header, stream = read(content)
+    data = codec(header.codec, header.element_bytes).decompress(stream, header.nbytes)
+    if crc32(data) != header.crc32:
+        raise StreamError(StreamStatus.CRC_MISMATCH, stream.size, data.size)
+    check_stream(header, stream)
+    return data.view(header.dtype).reshape(header.shape, order=header.order)
+
+
+def check_stream(header: Header, stream: ByteArray) -> None:
+    """Compare the stream with its CRC-32, without decoding it; `StreamError` when it differs."""
+    if crc32(stream) != header.stream_crc32:
+        raise StreamError(StreamStatus.CRC_MISMATCH, stream.size)
+
+
+def _read_header(content: bytes) -> Header:
+    if not content:
+        raise ContainerError("is empty")
+    if not content.startswith(MAGIC[: len(content)]):
+        raise ContainerError("is not a .cz file")
+    if len(content) > len(MAGIC) and content[len(MAGIC)] != VERSION:
+        raise ContainerError(
+            f"has version {content[len(MAGIC)]} of the format, and this cdma reads {VERSION}"
+        )
+    if len(content) < _FIXED.size:
+        raise ContainerError("is truncated inside its header")
+    (
+        _,
+        _,
+        header_bytes,
+        element_bytes,
+        order,
+        codec_length,
+        dtype_length,
+        dimensions,
+        reserved,
+        nbytes,
+        stream_bytes,
+        data_crc,
+        stream_crc,
+    ) = _FIXED.unpack_from(content)
+    names_at = _FIXED.size + 8 * dimensions
+    crc_at = names_at + codec_length + dtype_length
+    if header_bytes != crc_at + _CRC.size:
+        raise ContainerError("has a damaged header")
+    if len(content) < header_bytes:
+        raise ContainerError("is truncated inside its header")
+    if _CRC.unpack_from(content, crc_at)[0] != crc32(np.frombuffer(content[:crc_at], np.uint8)):
+        raise ContainerError("has a damaged header")
+    # From here on, the header is as it was written, but not necessarily by us.
+    shape = struct.unpack_from(f"<{dimensions}Q", content, _FIXED.size)
+    codec_name = content[names_at : names_at + codec_length].decode("latin-1")
+    dtype_name = content[names_at + codec_length : crc_at].decode("latin-1")
+    if codec_name not in codec_names():
+        raise ContainerError(f"is of the unknown codec {codec_name!r}")
+    sound = (
+        element_bytes in ELEMENT_BYTES
+        and order in (b"C", b"F")
+        and reserved == 0
+        and dtype_name in _DTYPES
+        and dimensions <= MAX_DIMENSIONS
+        # numpy takes the product without the zeros.
+        and prod(extent for extent in shape if extent) * 8 <= _MAX_EXTENT
+        and nbytes == prod(shape) * np.dtype(dtype_name).itemsize
+    )
+    if not sound:
+        raise ContainerError("has a header that contradicts itself")
+    return Header(
+        codec=codec_name,
+        element_bytes=element_bytes,
+        dtype=np.dtype(dtype_name),
+        shape=shape,
+        order="C" if order == b"C" else "F",
+        nbytes=nbytes,
+        stream_bytes=stream_bytes,
+        crc32=data_crc,
+        stream_crc32=stream_crc,
+        header_bytes=header_bytes,
+    )
