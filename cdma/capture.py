@@ -56,7 +56,7 @@ def capture(
             f"there is no built-in network {name!r}; name {' or '.join(BUILT_IN_HOOKS)}, or give "
             "your own with --hook module:function"
         )
-    specification = hook or BUILT_IN_HOOKS[name]
+    specification = BUILT_IN_HOOKS[name] if hook is None else hook
     kept_epochs = _parse_epochs(epochs)
     check_destination(out, name)
     function = _find_hook(specification)
@@ -67,7 +67,10 @@ def capture(
         TextColumn("epochs"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("", total=None)
         captured = record(
             function,
