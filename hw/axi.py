@@ -1,0 +1,132 @@
+"""AMBA interfaces under their flat names, and what leads from them to the streams inside.
+
+At these ports no output depends combinationally on an input, but that reset forces every VALID low
+at once: a synchronous reset alone would leave it high for the first cycle.
+"""
+
+from amaranth.hdl import Cat, Module, ResetSignal, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Beat, Register, SkidBuffer
+
+
+class AxiStreamSignature(wiring.Signature):
+    """AXI4-Stream (Arm IHI 0051), from the source's side: TVALID, TREADY, TDATA, TKEEP, TLAST.
+
+    Packets are dense: TKEEP is all ones but on the last beat, where it is a run of ones from bit 0.
+    A beat without bytes is legal as the last one of a packet; a packet of no bytes is such a beat.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of TDATA.
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        self.data_bytes = data_bytes
+        super().__init__(
+            {
+                "tvalid": Out(1),
+                "tready": In(1),
+                "tdata": Out(8 * data_bytes),
+                "tkeep": Out(data_bytes),
+                "tlast": Out(1),
+            }
+        )
+
+
+class AxiStreamBeat(data.StructLayout):
+    """What a beat carries on AXI4-Stream."""
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__({"tdata": 8 * data_bytes, "tkeep": data_bytes, "tlast": 1})
+
+
+class AxiStreamReceiver(wiring.Component):
+    """From AXI4-Stream to beats; tells beats that break the packet's framing as torn.
+
+    Latency: 2 cycles. Throughput: a beat per cycle.
+
+    Members
+    -------
+    axis : `In(AxiStreamSignature(data_bytes))`
+    o : `Out(stream.Signature(Beat(data_bytes)))`
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        self.data_bytes = data_bytes
+        super().__init__(
+            {
+                "axis": In(AxiStreamSignature(data_bytes)),
+                "o": Out(stream.Signature(Beat(data_bytes))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
+        m.submodules.beats = beats = Register(Beat(self.data_bytes))
+        wiring.connect(m, beats.o, wiring.flipped(self.o))
+        m.d.comb += [
+            port.i.valid.eq(self.axis.tvalid),
+            port.i.payload.tdata.eq(self.axis.tdata),
+            port.i.payload.tkeep.eq(self.axis.tkeep),
+            port.i.payload.tlast.eq(self.axis.tlast),
+            self.axis.tready.eq(port.i.ready),
+        ]
+
+        received = port.o.payload
+        # The run of ones from bit 0: those that adding 1 turns to zeros.
+        run = Signal(self.data_bytes)
+        m.d.comb += [
+            run.eq(received.tkeep & ~(received.tkeep + 1)),
+            beats.i.valid.eq(port.o.valid),
+            port.o.ready.eq(beats.i.ready),
+            beats.i.payload.data.eq(received.tdata),
+            beats.i.payload.size.eq(sum(run)),
+            beats.i.payload.last.eq(received.tlast),
+            beats.i.payload.torn.eq(
+                (received.tkeep != run) | (~received.tlast & ~received.tkeep.all())
+            ),
+        ]
+        return m
+
+
+class AxiStreamSender(wiring.Component):
+    """From beats to AXI4-Stream.
+
+    Latency: 1 cycle. Throughput: a beat per cycle.
+
+    Members
+    -------
+    i : `In(stream.Signature(Beat(data_bytes)))`
+        Not torn.
+    axis : `Out(AxiStreamSignature(data_bytes))`
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        self.data_bytes = data_bytes
+        super().__init__(
+            {
+                "i": In(stream.Signature(Beat(data_bytes))),
+                "axis": Out(AxiStreamSignature(data_bytes)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
+        m.d.comb += [
+            port.i.valid.eq(self.i.valid),
+            self.i.ready.eq(port.i.ready),
+            port.i.payload.tdata.eq(self.i.payload.data),
+            port.i.payload.tkeep.eq(Cat(j < self.i.payload.size for j in range(self.data_bytes))),
+            port.i.payload.tlast.eq(self.i.payload.last),
+            self.axis.tvalid.eq(port.o.valid & ~ResetSignal()),
+            self.axis.tdata.eq(port.o.payload.tdata),
+            self.axis.tkeep.eq(port.o.payload.tkeep),
+            self.axis.tlast.eq(port.o.payload.tlast),
+            port.o.ready.eq(self.axis.tready),
+        ]
+        return m

@@ -1,0 +1,227 @@
+"""The zero-value codec as blocks for a design: AXI4-Stream in, AXI4-Stream out, a command before
+and a status record after each transfer."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
+from hw.codec.crc import Crc32
+from hw.codec.frame import LinePadder, PacketTrimmer
+from hw.codec.judge import SectorJudge
+from hw.codec.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
+from hw.codec.status import (
+    ByteMeter,
+    CompressorStatus,
+    DecompressorStatus,
+    Expectation,
+    TransferStatus,
+)
+from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from hw.config import CodecConfig
+from hw.ports import RecordPortSignature, RecordReceiver, RecordSender
+from hw.stream import Fork, Register
+
+
+class CompressCommand(data.StructLayout):
+    """Announces a packet to compress.
+
+    Members
+    -------
+    length
+        Its size in bytes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"length": LENGTH_BITS})
+
+
+class DecompressCommand(data.StructLayout):
+    """Announces a packet to decompress.
+
+    Members
+    -------
+    length
+        Size of the uncompressed data in bytes.
+    crc32
+        CRC-32 of the uncompressed data, as the compressor told it.
+    check_crc
+        Compare with it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"length": LENGTH_BITS, "crc32": 32, "check_crc": 1})
+
+
+class ZvcCompressorAxis(wiring.Component):
+    """Compresses packets: one command and one packet in, one packet and one status record out.
+
+    The packet is padded with zeros to whole lines; the padding costs no payload. A packet that is
+    shorter or longer than announced, or torn, gives LENGTH_MISMATCH: its bytes up to there are
+    compressed, the rest is dropped. Commands may run ahead of packets. The block never waits for a
+    status to be taken before it takes the next packet, but for the end of the one after it.
+
+    Latency: from a line's first sector at the port to the first output beat of a full one, 6 cycles
+    in the pipeline and 5 in framing, checksum and port buffers. Throughput: a sector per cycle;
+    data so dense that it grows is limited by the output.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    s_cmd : `In(RecordPortSignature(CompressCommand()))`
+    s_axis : `In(AxiStreamSignature(config.sector_bytes))`
+        Uncompressed data.
+    m_axis : `Out(AxiStreamSignature(config.sector_bytes))`
+        Compressed data.
+    m_sts : `Out(RecordPortSignature(TransferStatus()))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "s_cmd": In(RecordPortSignature(CompressCommand())),
+                "s_axis": In(AxiStreamSignature(config.sector_bytes)),
+                "m_axis": Out(AxiStreamSignature(config.sector_bytes)),
+                "m_sts": Out(RecordPortSignature(TransferStatus())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        width = self.config.sector_bytes
+        m.submodules.command = command = RecordReceiver(CompressCommand())
+        m.submodules.receiver = receiver = AxiStreamReceiver(width)
+        m.submodules.trimmer = trimmer = PacketTrimmer(width)
+        m.submodules.crc = crc = Crc32(width)
+        m.submodules.padder = padder = LinePadder(self.config)
+        m.submodules.compressor = compressor = ZvcCompressor(self.config)
+        m.submodules.packer = packer = Packer(self.config)
+        m.submodules.meter = meter = ByteMeter(width)
+        m.submodules.sender = sender = AxiStreamSender(width)
+        m.submodules.joiner = joiner = CompressorStatus()
+        m.submodules.status = status = RecordSender(TransferStatus())
+
+        def connect(source: Any, sink: Any) -> None:
+            wiring.connect(m, source, sink)
+
+        connect(wiring.flipped(self.s_cmd), command.port)
+        connect(wiring.flipped(self.s_axis), receiver.axis)
+        m.d.comb += [
+            trimmer.length.valid.eq(command.o.valid),
+            trimmer.length.payload.eq(command.o.payload.length),
+            command.o.ready.eq(trimmer.length.ready),
+        ]
+        connect(receiver.o, trimmer.i)
+        connect(trimmer.o, crc.i)
+        connect(crc.o, padder.i)
+        connect(padder.o, compressor.i)
+        connect(compressor.o, packer.i)
+        connect(packer.o, meter.i)
+        connect(meter.o, sender.i)
+        connect(sender.axis, wiring.flipped(self.m_axis))
+
+        connect(trimmer.taken, joiner.taken)
+        connect(crc.result, joiner.crc32)
+        connect(meter.size, joiner.out_size)
+        connect(joiner.o, status.i)
+        connect(status.port, wiring.flipped(self.m_sts))
+        return m
+
+
+class ZvcDecompressorAxis(wiring.Component):
+    """Decompresses packets: one command and one packet in, one packet and one status record out.
+
+    The output packet holds the bytes before the first error, all of them if there is none; nothing
+    of it depends on bytes behind an error. Whatever the packet holds, all of it is taken, and the
+    next one is decompressed as if nothing had happened.
+
+    Latency: from the input beat that completes a sector to the output beat, 2 cycles in the
+    pipeline and 7 in framing, checks, checksum and port buffers. Throughput: a sector per cycle, as
+    far as compressed data comes in at the pace.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    s_cmd : `In(RecordPortSignature(DecompressCommand()))`
+    s_axis : `In(AxiStreamSignature(config.sector_bytes))`
+        Compressed data.
+    m_axis : `Out(AxiStreamSignature(config.sector_bytes))`
+        Uncompressed data.
+    m_sts : `Out(RecordPortSignature(TransferStatus()))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "s_cmd": In(RecordPortSignature(DecompressCommand())),
+                "s_axis": In(AxiStreamSignature(config.sector_bytes)),
+                "m_axis": Out(AxiStreamSignature(config.sector_bytes)),
+                "m_sts": Out(RecordPortSignature(TransferStatus())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        width = config.sector_bytes
+        m.submodules.command = command = RecordReceiver(DecompressCommand())
+        m.submodules.fork = fork = Fork(DecompressCommand(), 3)
+        m.submodules.receiver = receiver = AxiStreamReceiver(width)
+        m.submodules.unpacker = unpacker = Unpacker(config)
+        m.submodules.decompressor = decompressor = ZvcDecompressor(config)
+        m.submodules.judge = judge = SectorJudge(config)
+        m.submodules.crc = crc = Crc32(width)
+        m.submodules.sender = sender = AxiStreamSender(width)
+        # They wait here for the slower ones, so that the next transfer can begin.
+        m.submodules.expectation = expectation = Register(Expectation())
+        m.submodules.tail = tail = Register(StreamTail())
+        m.submodules.joiner = joiner = DecompressorStatus()
+        m.submodules.status = status = RecordSender(TransferStatus())
+
+        def connect(source: Any, sink: Any) -> None:
+            wiring.connect(m, source, sink)
+
+        connect(wiring.flipped(self.s_cmd), command.port)
+        connect(wiring.flipped(self.s_axis), receiver.axis)
+        connect(command.o, fork.i)
+        to_unpacker, to_judge, to_joiner = fork.o
+        line_bits = (config.line_bytes - 1).bit_length()
+        m.d.comb += [
+            unpacker.command.valid.eq(to_unpacker.valid),
+            unpacker.command.payload.eq(
+                (to_unpacker.payload.length + config.line_bytes - 1) >> line_bits
+            ),
+            to_unpacker.ready.eq(unpacker.command.ready),
+            judge.length.valid.eq(to_judge.valid),
+            judge.length.payload.eq(to_judge.payload.length),
+            to_judge.ready.eq(judge.length.ready),
+            expectation.i.valid.eq(to_joiner.valid),
+            expectation.i.payload.crc32.eq(to_joiner.payload.crc32),
+            expectation.i.payload.check.eq(to_joiner.payload.check_crc),
+            to_joiner.ready.eq(expectation.i.ready),
+        ]
+        connect(receiver.o, unpacker.i)
+        connect(unpacker.o, decompressor.i)
+        connect(decompressor.o, judge.i)
+        connect(judge.o, crc.i)
+        connect(crc.o, sender.i)
+        connect(sender.axis, wiring.flipped(self.m_axis))
+
+        connect(judge.verdict, joiner.verdict)
+        connect(expectation.o, joiner.expectation)
+        connect(unpacker.tail, tail.i)
+        connect(tail.o, joiner.tail)
+        connect(crc.result, joiner.crc32)
+        connect(joiner.o, status.i)
+        connect(status.port, wiring.flipped(self.m_sts))
+        return m

@@ -1,0 +1,174 @@
+"""From packets of bytes to the sectors of whole lines: the compressor's side of the framing."""
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.pack import LENGTH_BITS
+from hw.config import CodecConfig
+from hw.stream import Beat, Sector
+
+
+class Taken(data.StructLayout):
+    """How much of a packet was taken.
+
+    Members
+    -------
+    mismatch
+        The packet was not as long as announced, or torn.
+    size
+        Bytes taken from its start.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"mismatch": 1, "size": LENGTH_BITS})
+
+
+class PacketTrimmer(wiring.Component):
+    """Holds packets to their announced lengths.
+
+    Takes as many bytes as announced, fewer if the packet ends early or is torn, and drops the rest
+    of the packet.
+
+    Latency: 0 cycles. Throughput: a beat per cycle, also across packets.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of a beat.
+
+    Members
+    -------
+    length : `In(stream.Signature(32))`
+        Announced length of each packet in bytes.
+    i : `In(stream.Signature(Beat(data_bytes)))`
+    o : `Out(stream.Signature(Beat(data_bytes)))`
+        At least one beat for each packet. Never torn; bytes beyond `size` are zero.
+    taken : `Out(stream.Signature(Taken()))`
+        After all of the packet has come in.
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        self.data_bytes = data_bytes
+        super().__init__(
+            {
+                "length": In(stream.Signature(LENGTH_BITS)),
+                "i": In(stream.Signature(Beat(data_bytes))),
+                "o": Out(stream.Signature(Beat(data_bytes))),
+                "taken": Out(stream.Signature(Taken())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        beat = self.i.payload
+
+        length = Signal(LENGTH_BITS, reset_less=True)
+        left = Signal(LENGTH_BITS)
+        active = Signal()
+        dropping = Signal()
+        told = Signal()
+
+        size = Signal.like(beat.size)
+        ends = Signal()
+        passes = Signal()
+        m.d.comb += [
+            size.eq(Mux(left < beat.size, left, beat.size)),
+            ends.eq(beat.last | beat.torn | (left <= self.data_bytes)),
+            self.o.payload.size.eq(size),
+            self.o.payload.last.eq(ends),
+            passes.eq(active & ~dropping & ~(ends & told)),
+            self.o.valid.eq(self.i.valid & passes),
+            self.i.ready.eq(dropping | (self.o.ready & passes)),
+        ]
+        for j in range(self.data_bytes):
+            m.d.comb += self.o.payload.data.word_select(j, 8).eq(
+                Mux(j < size, beat.data.word_select(j, 8), 0)
+            )
+
+        finishes = Signal()
+        came = Signal()
+        m.d.comb += [
+            came.eq(self.i.valid & self.i.ready),
+            finishes.eq(came & ends & ~dropping),
+            self.length.ready.eq(~active | (finishes & beat.last) | (came & dropping & beat.last)),
+        ]
+        with m.If(came):
+            m.d.sync += left.eq(left - size)
+        with m.If(self.length.ready):
+            m.d.sync += [
+                active.eq(self.length.valid),
+                length.eq(self.length.payload),
+                left.eq(self.length.payload),
+            ]
+        with m.If(came):
+            m.d.sync += dropping.eq((finishes | dropping) & ~beat.last)
+
+        taken = Signal(Taken(), reset_less=True)
+        with m.If(finishes):
+            m.d.sync += [
+                told.eq(1),
+                taken.mismatch.eq(~beat.last | beat.torn | (left != beat.size)),
+                taken.size.eq(length - left + size),
+            ]
+        with m.Elif(self.taken.ready & ~dropping):
+            m.d.sync += told.eq(0)
+        m.d.comb += [
+            self.taken.valid.eq(told & ~dropping),
+            self.taken.payload.eq(taken),
+        ]
+
+        with m.If(dropping):
+            m.d.sync += Assert(told)
+        return m
+
+
+class LinePadder(wiring.Component):
+    """Fills packets with zeros to whole lines.
+
+    Latency: 0 cycles. Throughput: a sector per cycle.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(Beat(config.sector_bytes)))`
+        Not torn; bytes beyond `size` are zero.
+    o : `Out(stream.Signature(Sector(config)))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(Beat(config.sector_bytes))),
+                "o": Out(stream.Signature(Sector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        beat = self.i.payload
+        sector = self.o.payload
+
+        index = Signal(range(config.sectors))
+        padding = Signal()
+        ends_line = Signal()
+        m.d.comb += [
+            ends_line.eq(index == config.sectors - 1),
+            sector.elements.as_value().eq(Mux(padding, 0, beat.data)),
+            # A packet of no bytes, or one whose last beat has none, behind a whole line.
+            sector.empty.eq(~padding & (beat.size == 0) & (index == 0)),
+            sector.last.eq(sector.empty | (ends_line & (padding | beat.last))),
+            self.o.valid.eq(padding | self.i.valid),
+            self.i.ready.eq(~padding & self.o.ready),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [
+                index.eq(Mux(sector.empty | ends_line, 0, index + 1)),
+                padding.eq((padding | beat.last) & ~sector.last),
+            ]
+        return m

@@ -1,0 +1,383 @@
+"""Compressed lines of any length to whole beats, and back.
+
+Lines follow one another in the stream without padding, so that a line may begin anywhere in a beat.
+A mask always fills whole elements (`CodecConfig.mask_elements`): everything moves in elements.
+"""
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import CodecConfig
+from hw.stream import Beat, Damage, LineBeat
+
+LENGTH_BITS = 32
+"""Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""
+
+OFFSET_BITS = 40
+"""Bits of a position in a stream: the longest transfer's stream is longer than 2**32 bytes."""
+
+
+class Packer(wiring.Component):
+    """Packs lines into dense beats: only the last one of a transfer may be partial.
+
+    The elements of a line beat are turned to the place where the packed ones end, and join them; a
+    beat leaves whenever one is full.
+
+    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, but for the
+    cycles in which what has come in does not fit the output: a dense line of n beats is n beats and
+    a mask.
+
+    Resources: two beats and a mask of registers, a rotation network of as many lanes.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(LineBeat(config)))`
+        Undamaged lines.
+    o : `Out(stream.Signature(Beat(config.sector_bytes)))`
+        Bytes beyond `size` are zero. A transfer without a line gives one beat of no bytes.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineBeat(config))),
+                "o": Out(stream.Signature(Beat(config.sector_bytes))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        lanes, mask_elements = config.lanes, config.mask_elements
+        lane_bits = (lanes - 1).bit_length()
+        element_bits = 8 * config.element_bytes
+        line_beat = self.i.payload
+        # At most lanes - 1 elements stay when a mask and a full beat come in.
+        capacity = 2 * lanes + mask_elements - 1
+
+        packed = [
+            Signal(element_bits, name=f"packed_{j}", reset_less=True) for j in range(capacity)
+        ]
+        fill = Signal(range(capacity + 1))
+        ending = Signal()
+
+        full = Signal()
+        final = Signal()
+        sent = Signal()
+        m.d.comb += [
+            full.eq(fill >= lanes),
+            final.eq(ending & (fill <= lanes)),
+            self.o.valid.eq(full | ending),
+            self.o.payload.data.eq(Cat(packed[:lanes])),
+            self.o.payload.size.eq(Mux(full, lanes, fill) * config.element_bytes),
+            self.o.payload.last.eq(final),
+            sent.eq(self.o.valid & self.o.ready),
+        ]
+
+        # What stays when a beat leaves; nothing does after the last one.
+        rest = Signal(range(capacity + 1))
+        m.d.comb += rest.eq(Mux(sent, Mux(full, fill - lanes, 0), fill))
+        offset = Signal(lane_bits)
+        m.d.comb += [
+            offset.eq(Mux(ending, 0, fill[:lane_bits])),
+            self.i.ready.eq(Mux(ending, sent & final, rest < lanes)),
+        ]
+
+        # The line beat's elements behind its mask, turned by `offset`. Zero where there is none.
+        mask = [
+            line_beat.mask[j * element_bits : (j + 1) * element_bits] for j in range(mask_elements)
+        ]
+        elements = [line_beat.elements[i] for i in range(lanes)]
+        masked = Signal()
+        m.d.comb += masked.eq(line_beat.sol & ~line_beat.empty)
+        chunk: list[Value] = []
+        for j in range(lanes + mask_elements):
+            plain = elements[j] if j < lanes else 0
+            behind = mask[j] if j < mask_elements else elements[j - mask_elements]
+            element = Signal(element_bits, name=f"chunk_{j}")
+            m.d.comb += element.eq(Mux(masked, behind, plain))
+            chunk.append(element)
+        for k in range(lane_bits):
+            distance = 1 << k
+            width = min(len(chunk) + distance, capacity)
+            moved = [Signal(element_bits, name=f"moved_{distance}_{j}") for j in range(width)]
+            for j in range(width):
+                near = chunk[j] if j < len(chunk) else 0
+                far = chunk[j - distance] if j >= distance else 0
+                m.d.comb += moved[j].eq(Mux(offset[k], far, near))
+            chunk = list(moved)
+
+        taken = Signal()
+        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        for j, word in enumerate(packed):
+            stays = packed[j + lanes] if j + lanes < capacity else 0
+            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(taken, chunk[j], 0))
+        with m.If(taken):
+            arriving = line_beat.count + Mux(masked, mask_elements, 0)
+            m.d.sync += [fill.eq(rest + arriving), ending.eq(line_beat.last)]
+        with m.Else():
+            m.d.sync += fill.eq(rest)
+            with m.If(sent & final):
+                m.d.sync += ending.eq(0)
+
+        with m.If(self.i.valid):
+            m.d.sync += Assert(line_beat.damage == Damage.NONE)
+        return m
+
+
+class StreamTail(data.StructLayout):
+    """How a packet ended, after the lines in it.
+
+    Members
+    -------
+    trailing
+        Bytes followed the last line.
+    torn
+        A beat broke the framing of the packet (`Beat.torn`) before any byte was trailing. The
+        packet's bytes from there on are not looked at.
+    size
+        Bytes of the packet; until the torn beat's first hole, if there was one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"trailing": 1, "torn": 1, "size": OFFSET_BITS})
+
+
+class Unpacker(wiring.Component):
+    """Finds the lines in a dense stream.
+
+    Beats wait in a few slots. A line's mask tells where the next one begins, so the mask of the
+    next line is found while the decompressor still expands the present one.
+
+    Latency: 1 cycle from the beat that completes a line beat. Throughput: as fast as beats come in;
+    a dense line of n beats and a mask comes in no faster than that.
+
+    Resources: three beats of registers (four if a mask has more than one element), a picking
+    network of two beats and a mask, a population count of a mask.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    command : `In(stream.Signature(...))`
+        How many lines the packet should have.
+    i : `In(stream.Signature(Beat(config.sector_bytes)))`
+        A packet per command. All of it is taken, whatever is in it.
+    o : `Out(stream.Signature(LineBeat(config)))`
+        The lines, as far as they are there. `last` ends each packet.
+    tail : `Out(stream.Signature(StreamTail()))`
+        After each packet.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        line_bits = (config.line_bytes - 1).bit_length()
+        super().__init__(
+            {
+                "command": In(stream.Signature(LENGTH_BITS + 1 - line_bits)),
+                "i": In(stream.Signature(Beat(config.sector_bytes))),
+                "o": Out(stream.Signature(LineBeat(config))),
+                "tail": Out(stream.Signature(StreamTail())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        lanes, mask_elements = config.lanes, config.mask_elements
+        lane_bits = (lanes - 1).bit_length()
+        element_bits = 8 * config.element_bytes
+        # One for what is being read, up to two for what a mask and a full line beat span beyond it,
+        # and one to take a beat in the meantime, since `ready` comes from a register.
+        slots = 3 if mask_elements == 1 else 4
+
+        # The packet. It is closed by its last beat, or by a torn one: then the rest is dropped.
+        active = Signal()
+        lines_left = Signal.like(self.command.payload)
+        lines_done = Signal()
+        closed = Signal()
+        ended = Signal()
+        torn = Signal()
+        ragged = Signal()
+        trailing = Signal()
+        size = Signal(OFFSET_BITS)
+
+        # The slots: elements from `start` in the first one on, `level` of them.
+        held = [
+            Signal(8 * config.sector_bytes, name=f"slot_{s}", reset_less=True) for s in range(slots)
+        ]
+        held_count = Signal(range(slots + 1))
+        start = Signal(lane_bits)
+        level = Signal(range(slots * lanes + 1))
+
+        # The next mask, or the next elements: what stands from `start` on.
+        view = [slot.word_select(i, element_bits) for slot in held for i in range(lanes)][
+            : 2 * lanes + mask_elements - 1
+        ]
+        for k in reversed(range(lane_bits)):
+            distance = 1 << k
+            width = lanes + mask_elements + distance - 1
+            picked = [Signal(element_bits, name=f"view_{distance}_{i}") for i in range(width)]
+            for i in range(width):
+                far = view[i + distance] if i + distance < len(view) else 0
+                m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
+            view = list(picked)
+
+        # The line: how many of its elements are still to come.
+        busy = Signal()
+        payload_left = Signal(range(config.elements + 1))
+        mask = Signal(config.elements)
+        announced = Signal(range(config.elements + 1))
+        overhead = Signal(range(mask_elements + 1))
+        m.d.comb += [
+            mask.eq(Cat(view[:mask_elements])),
+            announced.eq(Mux(busy, payload_left, sum(mask))),
+            overhead.eq(Mux(busy, 0, mask_elements)),
+        ]
+        wanted = Signal(range(lanes + 1))
+        m.d.comb += wanted.eq(Mux(announced > lanes, lanes, announced))
+
+        # What is there of it; less only if the packet ends here.
+        no_mask = Signal()
+        there = Signal(range(lanes + 1))
+        short = Signal()
+        with m.If(level < overhead + wanted):
+            m.d.comb += [
+                no_mask.eq(level < overhead),
+                there.eq(Mux(no_mask, 0, level - overhead)),
+                short.eq(1),
+            ]
+        with m.Else():
+            m.d.comb += there.eq(wanted)
+
+        empty = Signal()
+        ends_line = Signal()
+        last = Signal()
+        m.d.comb += [
+            empty.eq(lines_left == 0),
+            ends_line.eq(short | (announced <= lanes)),
+            last.eq(empty | short | (ends_line & (lines_left == 1))),
+        ]
+        out = self.o.payload
+        m.d.comb += [
+            self.o.valid.eq(active & ~lines_done & (empty | ~short | closed)),
+            out.mask.eq(Mux(busy | empty | no_mask, 0, mask)),
+            out.count.eq(Mux(empty, 0, there)),
+            out.sol.eq(~busy),
+            out.eol.eq(ends_line | empty),
+            out.last.eq(last),
+            out.empty.eq(empty),
+            out.damage.eq(
+                Mux(empty | ~short, Damage.NONE, Mux(no_mask, Damage.MASK, Damage.PAYLOAD))
+            ),
+        ]
+        for i in range(lanes):
+            element = Mux(busy, view[i], view[i + mask_elements])
+            m.d.comb += out.elements[i].eq(Mux(i < out.count, element, 0))
+
+        step = Signal()
+        m.d.comb += step.eq(self.o.valid & self.o.ready)
+        with m.If(step):
+            m.d.sync += [
+                busy.eq(~ends_line & ~empty),
+                payload_left.eq(announced - wanted),
+                lines_done.eq(last),
+            ]
+            with m.If(ends_line & ~empty):
+                m.d.sync += lines_left.eq(lines_left - 1)
+
+        # Let go of what was read, and of the slots that it filled.
+        read = Signal(range(lanes + mask_elements + 1))
+        m.d.comb += read.eq(Mux(step & ~empty & ~no_mask, overhead + there, 0))
+        end = Signal(range(2 * lanes + mask_elements))
+        freed = Signal(range(3))
+        m.d.comb += [
+            end.eq(start + read),
+            freed.eq(end >> lane_bits),
+        ]
+        moved = [
+            Mux(
+                freed[1],
+                held[s + 2] if s + 2 < slots else 0,
+                Mux(freed[0], held[s + 1] if s + 1 < slots else 0, held[s]),
+            )
+            for s in range(slots)
+        ]
+        kept_count = Signal(range(slots + 1))
+        m.d.comb += kept_count.eq(held_count - freed)
+
+        # Take beats in; drop those behind the lines or behind a tear.
+        beat = self.i.payload
+        drops = Signal()
+        taken = Signal()
+        kept = Signal()
+        m.d.comb += [
+            drops.eq(closed | lines_done),
+            self.i.ready.eq(active & ~ended & (drops | (held_count != slots))),
+            taken.eq(self.i.valid & self.i.ready),
+            kept.eq(taken & ~drops),
+        ]
+        arriving = Signal(range(lanes + 1))
+        m.d.comb += arriving.eq(beat.size // config.element_bytes)
+        m.d.sync += [
+            *(held[s].eq(Mux(kept & (kept_count == s), beat.data, moved[s])) for s in range(slots)),
+            start.eq(end[:lane_bits]),
+            held_count.eq(kept_count + kept),
+            level.eq(level - read + Mux(kept, arriving, 0)),
+        ]
+        with m.If(taken):
+            m.d.sync += ended.eq(beat.last)
+            with m.If(~closed):
+                m.d.sync += [
+                    size.eq(size + beat.size),
+                    closed.eq(beat.last | beat.torn),
+                    torn.eq(beat.torn),
+                    ragged.eq(~drops & (beat.size % config.element_bytes != 0)),
+                    trailing.eq(trailing | (drops & (beat.size != 0))),
+                ]
+
+        tail = self.tail.payload
+        m.d.comb += [
+            self.tail.valid.eq(lines_done & ended),
+            tail.trailing.eq(trailing | (level != 0) | ragged),
+            tail.torn.eq(torn),
+            tail.size.eq(size),
+        ]
+        done = Signal()
+        m.d.comb += [
+            done.eq(self.tail.valid & self.tail.ready),
+            self.command.ready.eq(~active | done),
+        ]
+        with m.If(self.command.ready):
+            m.d.sync += [active.eq(self.command.valid), lines_left.eq(self.command.payload)]
+        with m.If(done):
+            m.d.sync += [
+                register.eq(0)
+                for register in (
+                    lines_done,
+                    closed,
+                    ended,
+                    torn,
+                    ragged,
+                    trailing,
+                    size,
+                    busy,
+                    held_count,
+                    start,
+                    level,
+                )
+            ]
+
+        m.d.sync += [
+            Assert(held_count <= slots),
+            Assert(freed <= held_count),
+        ]
+        return m

@@ -1,0 +1,204 @@
+"""How a transfer through a codec ended: what the two directions find out, as one record."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden import StreamStatus
+from hw.codec.frame import Taken
+from hw.codec.judge import Finding, Verdict
+from hw.codec.pack import OFFSET_BITS, StreamTail
+from hw.stream import Beat
+
+
+class TransferStatus(data.StructLayout):
+    """A transfer's status record.
+
+    Members
+    -------
+    status
+        A `golden.StreamStatus`.
+    offset
+        Where in the input the first error is, as `golden.StreamStatus` defines it; without one,
+        the size of the input.
+    out_size
+        Bytes given out.
+    crc32
+        CRC-32 of the uncompressed bytes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "status": unsigned(4),
+                "offset": OFFSET_BITS,
+                "out_size": OFFSET_BITS,
+                "crc32": 32,
+            }
+        )
+
+
+class Expectation(data.StructLayout):
+    """What the uncompressed bytes' CRC-32 should be, if `check`."""
+
+    def __init__(self) -> None:
+        super().__init__({"crc32": 32, "check": 1})
+
+
+class ByteMeter(wiring.Component):
+    """Counts the bytes of each packet on its way through.
+
+    Latency: 0 cycles. Throughput: a beat per cycle; the last beat of a packet waits for the former
+    packet's size to be taken.
+
+    Members
+    -------
+    i : `In(stream.Signature(Beat(data_bytes)))`
+    o : `Out(stream.Signature(Beat(data_bytes)))`
+    size : `Out(stream.Signature(40))`
+        Bytes of each packet.
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(Beat(data_bytes))),
+                "o": Out(stream.Signature(Beat(data_bytes))),
+                "size": Out(stream.Signature(OFFSET_BITS)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        beat = self.i.payload
+        count = Signal(OFFSET_BITS)
+        total = Signal(OFFSET_BITS)
+        size = Signal(OFFSET_BITS, reset_less=True)
+        told = Signal()
+        waits = Signal()
+        m.d.comb += [
+            waits.eq(beat.last & told),
+            self.o.valid.eq(self.i.valid & ~waits),
+            self.o.payload.eq(beat),
+            self.i.ready.eq(self.o.ready & ~waits),
+            total.eq(count + beat.size),
+            self.size.valid.eq(told),
+            self.size.payload.eq(size),
+        ]
+        with m.If(told & self.size.ready):
+            m.d.sync += told.eq(0)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += count.eq(Mux(beat.last, 0, total))
+            with m.If(beat.last):
+                m.d.sync += [told.eq(1), size.eq(total)]
+        return m
+
+
+class CompressorStatus(wiring.Component):
+    """Joins what the stages of a compressor tell of each transfer.
+
+    Latency: 0 cycles.
+
+    Members
+    -------
+    taken : `In(stream.Signature(Taken()))`
+    crc32 : `In(stream.Signature(32))`
+    out_size : `In(stream.Signature(40))`
+    o : `Out(stream.Signature(TransferStatus()))`
+    """
+
+    taken: In(stream.Signature(Taken()))
+    crc32: In(stream.Signature(32))
+    out_size: In(stream.Signature(OFFSET_BITS))
+    o: Out(stream.Signature(TransferStatus()))
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        record = self.o.payload
+        m.d.comb += [
+            self.o.valid.eq(self.taken.valid & self.crc32.valid & self.out_size.valid),
+            record.status.eq(
+                Mux(self.taken.payload.mismatch, StreamStatus.LENGTH_MISMATCH, StreamStatus.OK)
+            ),
+            record.offset.eq(self.taken.payload.size),
+            record.out_size.eq(self.out_size.payload),
+            record.crc32.eq(self.crc32.payload),
+        ]
+        done = Signal()
+        m.d.comb += [
+            done.eq(self.o.valid & self.o.ready),
+            self.taken.ready.eq(done),
+            self.crc32.ready.eq(done),
+            self.out_size.ready.eq(done),
+        ]
+        return m
+
+
+class DecompressorStatus(wiring.Component):
+    """Joins what the stages of a decompressor tell of each transfer, the first error first.
+
+    Latency: 0 cycles.
+
+    Members
+    -------
+    expectation : `In(stream.Signature(Expectation()))`
+    verdict : `In(stream.Signature(Verdict()))`
+    tail : `In(stream.Signature(StreamTail()))`
+    crc32 : `In(stream.Signature(32))`
+    o : `Out(stream.Signature(TransferStatus()))`
+    """
+
+    expectation: In(stream.Signature(Expectation()))
+    verdict: In(stream.Signature(Verdict()))
+    tail: In(stream.Signature(StreamTail()))
+    crc32: In(stream.Signature(32))
+    o: Out(stream.Signature(TransferStatus()))
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        verdict = self.verdict.payload
+        tail = self.tail.payload
+        expected = self.expectation.payload
+        record = self.o.payload
+
+        inputs = (self.expectation, self.verdict, self.tail, self.crc32)
+        done = Signal()
+        m.d.comb += [
+            self.o.valid.eq(
+                self.expectation.valid & self.verdict.valid & self.tail.valid & self.crc32.valid
+            ),
+            done.eq(self.o.valid & self.o.ready),
+            *(i.ready.eq(done) for i in inputs),
+            record.offset.eq(verdict.offset),
+            record.out_size.eq(verdict.size),
+            record.crc32.eq(self.crc32.payload),
+        ]
+        missing = Signal()
+        m.d.comb += missing.eq(
+            (verdict.finding == Finding.MASK_MISSING) | (verdict.finding == Finding.ELEMENT_MISSING)
+        )
+        torn = Signal()
+        with m.If(missing & tail.torn):
+            m.d.comb += torn.eq(1)
+        with m.Elif(verdict.finding == Finding.MASK_MISSING):
+            m.d.comb += record.status.eq(StreamStatus.MASK_TRUNCATED)
+        with m.Elif(verdict.finding == Finding.ELEMENT_MISSING):
+            m.d.comb += record.status.eq(StreamStatus.PAYLOAD_TRUNCATED)
+        with m.Elif(verdict.finding == Finding.ELEMENT_ZERO):
+            m.d.comb += record.status.eq(StreamStatus.ZERO_ELEMENT)
+        with m.Elif(verdict.finding == Finding.FILL_NONZERO):
+            m.d.comb += record.status.eq(StreamStatus.NONZERO_FILL)
+        with m.Elif(tail.trailing):
+            m.d.comb += record.status.eq(StreamStatus.TRAILING_BYTES)
+        with m.Elif(tail.torn):
+            m.d.comb += torn.eq(1)
+        with m.Elif(expected.check & (expected.crc32 != self.crc32.payload)):
+            m.d.comb += record.status.eq(StreamStatus.CRC_MISMATCH)
+        with m.Else():
+            m.d.comb += record.status.eq(StreamStatus.OK)
+        with m.If(torn):
+            m.d.comb += [
+                record.status.eq(StreamStatus.LENGTH_MISMATCH),
+                record.offset.eq(tail.size),
+            ]
+        return m

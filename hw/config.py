@@ -1,0 +1,114 @@
+"""Configurations of the hardware: validated, frozen, and the named ones from the papers."""
+
+from dataclasses import dataclass
+
+from golden import LINE_BYTES
+
+ELEMENT_BYTES = (4, 2, 1)
+"""fp32/int32, fp16/bf16, fp8/int8."""
+
+SECTOR_BYTES = (32, 64, 128)
+"""What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be built; the message names the field and what would be right."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecConfig:
+    """The shape of a zero-value codec.
+
+    Parameters
+    ----------
+    element_bytes
+        Size of the unit that is compared with zero.
+    sector_bytes
+        Width of the data path: bytes taken (compressor) or given (decompressor) per cycle.
+    line_bytes
+        Bytes that share one mask. 128 in every shipped configuration; proofs narrow it.
+
+    Raises
+    ------
+    ConfigError
+        If a field has a value that the hardware cannot have.
+    """
+
+    element_bytes: int = 4
+    sector_bytes: int = 32
+    line_bytes: int = LINE_BYTES
+
+    def __post_init__(self) -> None:
+        if self.element_bytes not in ELEMENT_BYTES:
+            raise ConfigError(f"element_bytes must be 4, 2 or 1, not {self.element_bytes!r}")
+        if self.line_bytes == LINE_BYTES:
+            if self.sector_bytes not in SECTOR_BYTES:
+                raise ConfigError(f"sector_bytes must be 32, 64 or 128, not {self.sector_bytes!r}")
+            return
+        # Narrow lines are for proofs; they need whole masks and power-of-two lane counts.
+        if self.sector_bytes < 1 or self.line_bytes % self.sector_bytes:
+            raise ConfigError(
+                f"line_bytes must be a multiple of sector_bytes, not {self.line_bytes!r}"
+            )
+        lanes = self.sector_bytes // self.element_bytes
+        if lanes < 2 or lanes & (lanes - 1) or self.sectors & (self.sectors - 1):
+            raise ConfigError(
+                "sector_bytes must hold a power of two of elements, at least 2, and line_bytes a "
+                f"power of two of sectors, not {self.sector_bytes!r} and {self.line_bytes!r}"
+            )
+        if self.elements % (8 * self.element_bytes):
+            raise ConfigError(
+                f"line_bytes must give a mask of whole elements, not {self.line_bytes!r}"
+            )
+
+    @property
+    def lanes(self) -> int:
+        """Elements per sector."""
+        return self.sector_bytes // self.element_bytes
+
+    @property
+    def sectors(self) -> int:
+        """Sectors per line."""
+        return self.line_bytes // self.sector_bytes
+
+    @property
+    def elements(self) -> int:
+        """Elements per line, and bits per mask."""
+        return self.line_bytes // self.element_bytes
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of a line's mask in the stream."""
+        return self.elements // 8
+
+    @property
+    def mask_elements(self) -> int:
+        """The mask's size in elements: it always fills whole ones, so streams stay aligned."""
+        return self.mask_bytes // self.element_bytes
+
+
+PRESETS: dict[str, CodecConfig] = {
+    # Maxwell Titan X: 32 B is the controller's internal data path and one DRAM burst (§V-B).
+    "titanx_gen3": CodecConfig(),
+    # Pascal Titan Xp: more bandwidth from a faster memory clock, the same 32 B path (§VI).
+    "titanxp_gen3": CodecConfig(),
+    # Volta V100: HBM2 pseudo-channels keep the 32 B sector of the GPU's caches.
+    "v100_nvlink2": CodecConfig(),
+    # A whole line per cycle, for codecs at the link instead of at a memory controller.
+    "wide": CodecConfig(sector_bytes=128),
+    # The smallest line with several sectors and a one-element mask; for proofs.
+    "tiny": CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8),
+}
+
+
+def preset(name: str) -> CodecConfig:
+    """Find a named configuration.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name; the message lists those that there are.
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"config must be one of {', '.join(PRESETS)}, not {name!r}")
+    return PRESETS[name]

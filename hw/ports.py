@@ -1,0 +1,83 @@
+"""Streams of records at the border of a block: each field a flat port of its own.
+
+As at the AMBA ports (`hw.axi`), no output depends combinationally on an input but reset.
+"""
+
+from amaranth.hdl import Module, ResetSignal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import SkidBuffer
+
+
+class RecordPortSignature(wiring.Signature):
+    """A record with valid and ready, from the source's side.
+
+    Parameters
+    ----------
+    record : `data.StructLayout`
+        Its fields become ports of the same names.
+    """
+
+    def __init__(self, record: data.StructLayout) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                **{name: Out(field.width) for name, field in record},
+            }
+        )
+
+
+class RecordReceiver(wiring.Component):
+    """From flat ports to a stream. Latency: 1 cycle.
+
+    Members
+    -------
+    port : `In(RecordPortSignature(record))`
+    o : `Out(stream.Signature(record))`
+    """
+
+    def __init__(self, record: data.StructLayout) -> None:
+        self.record = record
+        super().__init__(
+            {"port": In(RecordPortSignature(record)), "o": Out(stream.Signature(record))}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.buffer = buffer = SkidBuffer(self.record)
+        wiring.connect(m, buffer.o, wiring.flipped(self.o))
+        m.d.comb += [
+            buffer.i.valid.eq(self.port.valid),
+            self.port.ready.eq(buffer.i.ready),
+            *(buffer.i.payload[name].eq(getattr(self.port, name)) for name, _ in self.record),
+        ]
+        return m
+
+
+class RecordSender(wiring.Component):
+    """From a stream to flat ports. Latency: 1 cycle.
+
+    Members
+    -------
+    i : `In(stream.Signature(record))`
+    port : `Out(RecordPortSignature(record))`
+    """
+
+    def __init__(self, record: data.StructLayout) -> None:
+        self.record = record
+        super().__init__(
+            {"i": In(stream.Signature(record)), "port": Out(RecordPortSignature(record))}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.buffer = buffer = SkidBuffer(self.record)
+        wiring.connect(m, wiring.flipped(self.i), buffer.i)
+        m.d.comb += [
+            self.port.valid.eq(buffer.o.valid & ~ResetSignal()),
+            buffer.o.ready.eq(self.port.ready),
+            *(getattr(self.port, name).eq(buffer.o.payload[name]) for name, _ in self.record),
+        ]
+        return m
