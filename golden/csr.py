@@ -64,16 +64,15 @@ class Csr:
             Within a row, counts are looked at before indices and indices before values.
         """
         source = as_bytes(stream)
-        row_count = -(-nbytes // WINDOW_BYTES)
-        # No more rows can be there than counts; `nbytes` itself may be anything.
-        rows_held = min(row_count, source.size // HEADER_BYTES)
-        data = np.zeros(min(rows_held * WINDOW_BYTES, nbytes + LINE_BYTES), np.uint8)
+        rows = []
         position = 0
-        for row in range(row_count):
-            position = self._decode_row(source, position, data, row * WINDOW_BYTES, nbytes)
+        # Row by row, as `nbytes` may be anything and the rows that are there are few.
+        for start in range(0, nbytes, WINDOW_BYTES):
+            row, position = self._decode_row(source, position, start, nbytes)
+            rows.append(row.view(np.uint8))
         if position < source.size:
             raise StreamError(StreamStatus.TRAILING_BYTES, position, nbytes)
-        return data[:nbytes]
+        return np.concatenate(rows)[:nbytes] if rows else np.empty(0, np.uint8)
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""
@@ -86,9 +85,9 @@ class Csr:
         return sizes.astype(np.int64, copy=False)
 
     def _decode_row(
-        self, source: ByteArray, position: int, data: ByteArray, start: int, nbytes: int
-    ) -> int:
-        """Decode the row at `position` to `data[start:]`; return where the next row is."""
+        self, source: ByteArray, position: int, start: int, nbytes: int
+    ) -> tuple[Array, int]:
+        """The elements of the row at `position` of the stream, and where the next row is."""
         values_at = position + HEADER_BYTES
         count = int.from_bytes(source[position:values_at].tobytes(), "little")
         indices_at = values_at + count * self.element_bytes
@@ -120,6 +119,6 @@ class Csr:
                 values_at + first * self.element_bytes,
                 min(int(places[first]), nbytes),
             )
-        row = data[start : start + row_elements * self.element_bytes]
-        row.view(element_dtype(self.element_bytes))[indices] = values
-        return end
+        row = np.zeros(row_elements, values.dtype)
+        row[indices] = values
+        return row, end
