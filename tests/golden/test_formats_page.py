@@ -1,0 +1,51 @@
+"""docs/formats.md tells what the code does."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import golden
+from golden import StreamStatus, container
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+ARRAY = np.array([0, 0, 1.0, 0, 0, -0.0], "<f4")
+
+
+def block(name):
+    """The bytes of the page's block of that name."""
+    found = re.search(rf"^```hex {name}\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    assert found, f"no block of hexadecimal numbers for {name}"
+    return bytes.fromhex(re.sub(r";.*", "", found[1]))
+
+
+def test_data():
+    assert block("data") == ARRAY.tobytes()
+
+
+@pytest.mark.parametrize("name", ["zvc", "rle", "csr"])
+def test_stream(name):
+    assert golden.codec(name).compress(ARRAY).tobytes() == block(name)
+
+
+@pytest.mark.parametrize("name", ["lz4", "deflate"])
+def test_block_of_zeros(name):
+    stream = np.frombuffer(block(f"{name} zeros"), np.uint8)
+    assert golden.codec(name).decompress(stream, 256).tobytes() == bytes(256)
+
+
+@pytest.mark.parametrize("name", ["lz4", "deflate", "deflate-fast"])
+def test_stored_block(name):
+    assert golden.codec(name).compress(np.array([1, 2, 3], np.uint8)).tobytes() == block("stored")
+
+
+def test_cz_file():
+    assert container.pack(ARRAY, golden.codec("zvc")) == block("cz")
+
+
+def test_status_table():
+    rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", PAGE.read_text("utf-8"), re.M)
+    assert {name: int(number) for number, name in rows} == {
+        status.name: status.value for status in StreamStatus
+    }
