@@ -82,6 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has seen enough, as in `cdma inspect x.cz | head -1`.
         _abandon_stdout()
         return 0
+    except SystemExit as error:
+        # So does rich, which ends the program itself.
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return 0
     except _UsageError as error:
         context = error.ctx.command_path if error.ctx is not None else "cdma"
         return _report(f"{_sentence(error.format_message())}; see '{context} --help'")

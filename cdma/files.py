@@ -5,6 +5,8 @@ import io
 import os
 import secrets
 import stat
+import tokenize
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, Any, Literal, overload
@@ -30,6 +32,16 @@ _MENDS = {
     errno.ENAMETOOLONG: "give it a shorter name",
     errno.ELOOP: "its symbolic links form a circle: name the file itself",
 }
+
+# Whatever a damaged header makes of numpy's parser.
+_HEADER_ERRORS = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    RecursionError,
+    tokenize.TokenError,
+)
 
 
 def os_user_error(action: str, path: FilePath, error: OSError) -> UserError:
@@ -127,9 +139,11 @@ def load_npy(path: FilePath) -> Array:
             if version == (1, 0)
             else np.lib.format.read_array_header_2_0
         )
-        shape, fortran_order, dtype = read_header(file)
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError) as error:
-        # Whatever a damaged header makes of numpy's parser.
+        with warnings.catch_warnings():
+            # About headers that Python 2 wrote, and about damaged ones that look as if it had.
+            warnings.simplefilter("ignore")
+            shape, fortran_order, dtype = read_header(file)
+    except _HEADER_ERRORS as error:
         raise UserError(f"{path} has a damaged .npy header; save it again") from error
     _check_dtype(path, dtype)
     nbytes = dtype.itemsize

@@ -1,0 +1,265 @@
+"""`cdma compress`, `decompress` and `inspect`: the trip there and back, and bad input."""
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import golden
+from cdma.cli import main
+
+INSPECT_KEYS = [
+    "file",
+    "codec",
+    "element_bytes",
+    "dtype",
+    "shape",
+    "order",
+    "bytes",
+    "compressed_bytes",
+    "file_bytes",
+    "ratio",
+    "crc32",
+]
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def activations(dtype="<f4", shape=(3, 5, 7)):
+    values = np.random.default_rng(7).integers(-100, 100, shape)
+    return np.maximum(values, 0).astype(dtype)
+
+
+def fails(capsys, *arguments):
+    """The one line on stderr of a command that leaves no file behind."""
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    assert main([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cdma: error: ")
+    assert err.count("\n") == 1
+    assert "; " in err
+    assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+    return err
+
+
+@pytest.mark.parametrize("name", golden.codec_names())
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|b1", "<i8"])
+def test_file_comes_back_byte_for_byte(name, dtype):
+    np.save("a.npy", activations(dtype))
+    assert main(["compress", "a.npy", "a.cz", "--codec", name]) == 0
+    assert main(["decompress", "a.cz", "b.npy"]) == 0
+    assert Path("b.npy").read_bytes() == Path("a.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float32(3),
+        np.empty((0, 4), np.int16),
+        np.asfortranarray(activations()),
+        np.array([np.nan, -np.nan, np.inf, -0.0, 1e-45], np.float32),
+    ],
+    ids=["scalar", "empty", "fortran", "odd"],
+)
+def test_odd_arrays_come_back_byte_for_byte(array):
+    np.save("a.npy", array)
+    assert main(["compress", "a.npy", "a.cz"]) == 0
+    assert main(["decompress", "a.cz", "b.npy"]) == 0
+    assert Path("b.npy").read_bytes() == Path("a.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("<f8", 4), ("<f4", 4), ("<f2", 2), ("|i1", 1), ("|b1", 1)]
+)
+def test_element_size_comes_from_the_type(capsys, dtype, expected):
+    np.save("a.npy", activations(dtype))
+    assert main(["compress", "a.npy", "a.cz"]) == 0
+    assert f"(zvc, elements of {expected} B)" in capsys.readouterr().err
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["element_bytes"] == expected
+
+
+def test_element_size_can_be_told(capsys):
+    np.save("a.npy", activations("<f4"))
+    assert main(["compress", "a.npy", "a.cz", "--element-bytes", "1"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["element_bytes"] == 1
+    assert facts["compressed_bytes"] == golden.codec("zvc", 1).compress(activations()).size
+
+
+def test_inspect_json(capsys):
+    array = activations()
+    np.save("a.npy", array)
+    main(["compress", "a.npy", "a.cz", "--codec", "rle"])
+    capsys.readouterr()
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts) == INSPECT_KEYS
+    stream_bytes = golden.codec("rle").compress(array).size
+    assert facts == {
+        "file": "a.cz",
+        "codec": "rle",
+        "element_bytes": 4,
+        "dtype": "<f4",
+        "shape": [3, 5, 7],
+        "order": "C",
+        "bytes": 420,
+        "compressed_bytes": stream_bytes,
+        "file_bytes": Path("a.cz").stat().st_size,
+        "ratio": pytest.approx(420 / stream_bytes),
+        "crc32": zlib.crc32(array.tobytes()),
+    }
+
+
+def test_inspect_table(capsys):
+    np.save("[a].npy", activations())
+    main(["compress", "[a].npy", "[a].cz"])
+    capsys.readouterr()
+    assert main(["inspect", "[a].cz"]) == 0
+    table = capsys.readouterr().out
+    for expected in ("[a].cz", "zvc, elements of 4 B", "float32 (3, 5, 7), order C", "420"):
+        assert expected in table
+
+
+def test_inspect_empty_array(capsys):
+    np.save("a.npy", np.empty(0, np.float32))
+    main(["compress", "a.npy", "a.cz"])
+    capsys.readouterr()
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ratio"] is None
+    assert main(["inspect", "a.cz"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [(complex, "complex numbers"), (object, "pickled objects"), ("S3", "an unsupported type")],
+)
+def test_wrong_dtype(capsys, dtype, kind):
+    np.save("a.npy", np.zeros(3, dtype), allow_pickle=True)
+    assert f"a.npy has the wrong dtype: {np.dtype(dtype)} ({kind}); " in fails(
+        capsys, "compress", "a.npy", "a.cz"
+    )
+
+
+def test_unknown_codec(capsys):
+    np.save("a.npy", activations())
+    error = fails(capsys, "compress", "a.npy", "a.cz", "--codec", "zip")
+    assert "unknown codec 'zip'; choose from zvc, rle, csr, lz4, deflate, deflate-fast" in error
+
+
+@pytest.mark.parametrize("size", ["3", "0", "-4", "8"])
+def test_unknown_element_size(capsys, size):
+    np.save("a.npy", activations())
+    error = fails(capsys, "compress", "a.npy", "a.cz", "--element-bytes", size)
+    assert f"no codec has elements of {size} bytes; choose from 4, 2, 1" in error
+
+
+def test_element_size_that_is_no_number(capsys):
+    np.save("a.npy", activations())
+    fails(capsys, "compress", "a.npy", "a.cz", "--element-bytes", "four")
+
+
+def test_too_many_dimensions(capsys):
+    np.save("a.npy", np.zeros((1,) * 33, np.uint8))
+    assert "33 dimensions" in fails(capsys, "compress", "a.npy", "a.cz")
+
+
+def test_input_missing(capsys):
+    assert "cannot read a.npy: No such file" in fails(capsys, "compress", "a.npy", "a.cz")
+    assert "cannot read a.cz: No such file" in fails(capsys, "decompress", "a.cz", "a.npy")
+    assert "cannot read a.cz: No such file" in fails(capsys, "inspect", "a.cz")
+
+
+def test_cz_truncated_at_every_byte(capsys):
+    np.save("a.npy", activations())
+    main(["compress", "a.npy", "a.cz"])
+    content = Path("a.cz").read_bytes()
+    capsys.readouterr()
+    for length in range(len(content)):
+        Path("t.cz").write_bytes(content[:length])
+        for command in (("decompress", "t.cz", "b.npy"), ("inspect", "t.cz")):
+            error = fails(capsys, *command)
+            assert "t.cz is empty" in error or "t.cz is truncated" in error
+
+
+def test_cz_flipped_at_every_byte(capsys):
+    np.save("a.npy", activations(shape=(2, 9)))
+    main(["compress", "a.npy", "a.cz"])
+    content = Path("a.cz").read_bytes()
+    capsys.readouterr()
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        Path("t.cz").write_bytes(damaged)
+        assert "cdma: error: t.cz " in fails(capsys, "decompress", "t.cz", "b.npy")
+        assert "cdma: error: t.cz " in fails(capsys, "inspect", "t.cz")
+
+
+def test_damage_is_told_with_kind_and_place(capsys):
+    np.save("a.npy", np.ones(32, np.float32))
+    main(["compress", "a.npy", "a.cz"])
+    content = bytearray(Path("a.cz").read_bytes())
+    content[-4:] = bytes(4)
+    Path("a.cz").write_bytes(content)
+    capsys.readouterr()
+    error = fails(capsys, "decompress", "a.cz", "b.npy")
+    assert "a.cz is damaged: zero element at byte 128 of the stream; " in error
+
+
+def test_npy_is_no_cz(capsys):
+    np.save("a.npy", activations())
+    assert "a.npy is not a .cz file; " in fails(capsys, "decompress", "a.npy", "b.npy")
+
+
+@pytest.mark.parametrize("destination", ["missing/a.out", ".", "a.npy/a.out"])
+def test_output_that_cannot_be_written(capsys, destination):
+    np.save("a.npy", activations())
+    main(["compress", "a.npy", "a.cz"])
+    capsys.readouterr()
+    assert f"cannot write {destination}: " in fails(capsys, "compress", "a.npy", destination)
+    assert f"cannot write {destination}: " in fails(capsys, "decompress", "a.cz", destination)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+def test_full_device(capsys):
+    np.save("a.npy", activations())
+    main(["compress", "a.npy", "a.cz"])
+    capsys.readouterr()
+    assert "cannot write /dev/full: No space left" in fails(
+        capsys, "compress", "a.npy", "/dev/full"
+    )
+    assert "cannot write /dev/full: No space left" in fails(
+        capsys, "decompress", "a.cz", "/dev/full"
+    )
+
+
+def test_write_that_fails_half_way_leaves_the_old_file():
+    np.save("a.npy", np.arange(1, 5001, dtype=np.float32))
+    Path("a.cz").write_bytes(b"precious")
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "from cdma.cli import main; sys.exit(main(['compress', 'a.npy', 'a.cz']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("cdma: error: cannot write a.cz: File too large; ")
+    assert Path("a.cz").read_bytes() == b"precious"
+    assert sorted(path.name for path in Path().iterdir()) == ["a.cz", "a.npy"]
+
+
+def test_failed_command_keeps_the_old_output(capsys):
+    Path("b.npy").write_bytes(b"precious")
+    Path("a.cz").write_bytes(b"junk")
+    fails(capsys, "decompress", "a.cz", "b.npy")
+    assert Path("b.npy").read_bytes() == b"precious"

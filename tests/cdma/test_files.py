@@ -1,0 +1,168 @@
+"""Reading .npy files of all kinds, and writing files whole or not at all."""
+
+import os
+import struct
+
+import numpy as np
+import pytest
+
+from cdma.errors import UserError
+from cdma.files import load_npy, open_atomically, save_npy
+
+
+def npy(header, data=b""):
+    """An .npy file of version 1.0 with this header text."""
+    text = header.encode("latin-1") + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "|i1", ">u2", "<i8", "|b1"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 5), (2, 3, 4)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_come_back(tmp_path, dtype, shape, order):
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype, order=order)
+    save_npy(tmp_path / "a.npy", array)
+    for restored in (load_npy(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
+        assert restored.dtype.str == np.dtype(dtype).str
+        assert restored.flags.f_contiguous == array.flags.f_contiguous
+        np.testing.assert_array_equal(restored, array)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_versions_of_the_format(tmp_path, version):
+    array = np.arange(6, dtype=np.int16)
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array(file, array, version)
+    np.testing.assert_array_equal(load_npy(tmp_path / "a.npy"), array)
+
+
+def test_truncation_at_every_byte(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(5, dtype=np.float32))
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(UserError, match=r"a\.npy .*; "):
+            load_npy(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not an .npy file"),
+        (b"hello", "is not an .npy file"),
+        (b"PK\x03\x04", "is an .npz archive"),
+        (b"\x93NUMPY\x09\x00", "damaged .npy header"),
+        (npy("{'descr': '<f4'"), "damaged .npy header"),
+        (npy("{'descr': '<q9', 'fortran_order': False, 'shape': (1,)}"), "damaged .npy header"),
+        (npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "is damaged"),
+        (
+            npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1)}", bytes(4)),
+            "damaged .npy header",
+        ),
+        (
+            npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {2**62}, {2**62})}}"),
+            "damaged .npy header",
+        ),
+        (
+            npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {2**70})}}"),
+            "damaged .npy header",
+        ),
+        (
+            npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**62},)}}", bytes(4)),
+            "is damaged: its header announces 18446744073709551616 bytes",
+        ),
+        (
+            npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", bytes(5)),
+            "announces 4 bytes of data, but it holds 5",
+        ),
+        (npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}"), "pickled objects"),
+        (
+            npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", bytes(4)),
+            "records",
+        ),
+        (npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", bytes(8)), "complex"),
+        (npy("{'descr': '<f16', 'fortran_order': False, 'shape': (1,)}", bytes(16)), "unsupported"),
+    ],
+)
+def test_what_is_no_array_of_numbers(tmp_path, content, message):
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        load_npy(tmp_path / "a.npy")
+
+
+def test_every_flipped_bit_of_the_header_is_a_clear_error_or_an_array(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(4, dtype=np.float32))
+    content = path.read_bytes()
+    refused = 0
+    for bit in range(128 * 8):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            load_npy(path)
+        except UserError:
+            refused += 1
+    assert refused > 400
+
+
+def test_body_that_raises_leaves_nothing(tmp_path):
+    def write_half():
+        with open_atomically(tmp_path / "a") as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_appears_when_whole_and_keeps_its_permissions(tmp_path):
+    target = tmp_path / "a"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    with open_atomically(target) as file:
+        file.write(b"new")
+        file.flush()
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_links_are_followed(tmp_path):
+    (tmp_path / "real").write_text("old")
+    os.symlink("real", tmp_path / "link")
+    with open_atomically(tmp_path / "link", "w") as file:
+        file.write("neu – new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text("utf-8") == "neu – new"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_read_only_file_stays(tmp_path):
+    target = tmp_path / "a"
+    target.write_bytes(b"old")
+    target.chmod(0o444)
+    with (
+        pytest.raises(UserError, match="Permission denied; change its permissions"),
+        open_atomically(target),
+    ):
+        pass
+    assert target.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing/a", "No such file or directory; check the path"),
+        ("file/a", "Not a directory; a part of the path is a file"),
+        (".", "Is a directory; name a file"),
+        ("x" * 300, "File name too long; give it a shorter name"),
+    ],
+)
+def test_paths_that_cannot_be_written(tmp_path, name, message):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=message), open_atomically(tmp_path / name):
+        pass
