@@ -8,7 +8,8 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import Beat, Register, SkidBuffer
+from hw.codec.lanes import count_ones
+from hw.stream import Beat, ReceivedBeat, Register, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):
@@ -51,7 +52,7 @@ class AxiStreamReceiver(wiring.Component):
     Members
     -------
     axis : `In(AxiStreamSignature(data_bytes))`
-    o : `Out(stream.Signature(Beat(data_bytes)))`
+    o : `Out(stream.Signature(ReceivedBeat(data_bytes)))`
     """
 
     def __init__(self, data_bytes: int) -> None:
@@ -59,14 +60,14 @@ class AxiStreamReceiver(wiring.Component):
         super().__init__(
             {
                 "axis": In(AxiStreamSignature(data_bytes)),
-                "o": Out(stream.Signature(Beat(data_bytes))),
+                "o": Out(stream.Signature(ReceivedBeat(data_bytes))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
-        m.submodules.beats = beats = Register(Beat(self.data_bytes))
+        m.submodules.beats = beats = Register(ReceivedBeat(self.data_bytes))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         m.d.comb += [
             port.i.valid.eq(self.axis.tvalid),
@@ -84,7 +85,7 @@ class AxiStreamReceiver(wiring.Component):
             beats.i.valid.eq(port.o.valid),
             port.o.ready.eq(beats.i.ready),
             beats.i.payload.data.eq(received.tdata),
-            beats.i.payload.size.eq(sum(run)),
+            beats.i.payload.size.eq(count_ones(run)),
             beats.i.payload.last.eq(received.tlast),
             beats.i.payload.torn.eq(
                 (received.tkeep != run) | (~received.tlast & ~received.tkeep.all())
@@ -101,7 +102,6 @@ class AxiStreamSender(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(Beat(data_bytes)))`
-        Not torn.
     axis : `Out(AxiStreamSignature(data_bytes))`
     """
 

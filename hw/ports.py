@@ -20,6 +20,7 @@ class RecordPortSignature(wiring.Signature):
     """
 
     def __init__(self, record: data.StructLayout) -> None:
+        self.record = record
         super().__init__(
             {
                 "valid": Out(1),

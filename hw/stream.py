@@ -129,9 +129,24 @@ class Beat(data.StructLayout):
         How many of them count, from the first; all of them on every beat but the last.
     last
         End of the packet.
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__(
+            {"data": unsigned(8 * data_bytes), "size": range(data_bytes + 1), "last": 1}
+        )
+
+
+class ReceivedBeat(data.StructLayout):
+    """A beat from a source that may break the rules.
+
+    Members
+    -------
+    data, size, last
+        As in `Beat`.
     torn
-        The beat broke the rule for `size`, or had holes (a misbehaving source at a port); `size`
-        then counts the bytes before the first hole.
+        The beat broke the rule for `size`, or had holes; `size` then counts the bytes before the
+        first hole.
     """
 
     def __init__(self, data_bytes: int) -> None:

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.codec.pack import LENGTH_BITS
 from hw.config import CodecConfig
-from hw.stream import Beat, Sector
+from hw.stream import Beat, ReceivedBeat, Sector
 
 
 class Taken(data.StructLayout):
@@ -41,9 +41,9 @@ class PacketTrimmer(wiring.Component):
     -------
     length : `In(stream.Signature(32))`
         Announced length of each packet in bytes.
-    i : `In(stream.Signature(Beat(data_bytes)))`
+    i : `In(stream.Signature(ReceivedBeat(data_bytes)))`
     o : `Out(stream.Signature(Beat(data_bytes)))`
-        At least one beat for each packet. Never torn; bytes beyond `size` are zero.
+        At least one beat for each packet. Bytes beyond `size` are zero.
     taken : `Out(stream.Signature(Taken()))`
         After all of the packet has come in.
     """
@@ -53,7 +53,7 @@ class PacketTrimmer(wiring.Component):
         super().__init__(
             {
                 "length": In(stream.Signature(LENGTH_BITS)),
-                "i": In(stream.Signature(Beat(data_bytes))),
+                "i": In(stream.Signature(ReceivedBeat(data_bytes))),
                 "o": Out(stream.Signature(Beat(data_bytes))),
                 "taken": Out(stream.Signature(Taken())),
             }
@@ -135,7 +135,7 @@ class LinePadder(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(Beat(config.sector_bytes)))`
-        Not torn; bytes beyond `size` are zero.
+        Bytes beyond `size` are zero.
     o : `Out(stream.Signature(Sector(config)))`
     """
 

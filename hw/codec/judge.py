@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.codec.lanes import count_ones
 from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
 from hw.config import CodecConfig
 from hw.stream import Beat, ExpandedSector
@@ -125,7 +126,7 @@ class SectorJudge(wiring.Component):
                 seen_wrong.eq(sector.missing | zero | fill),
                 seen_room.eq(room),
                 seen_final.eq(left <= config.sector_bytes),
-                seen_count.eq(sum(sector.present)),
+                seen_count.eq(count_ones(sector.present)),
                 left.eq(left - room),
             ]
         with m.If(self.length.ready):
@@ -170,7 +171,7 @@ class SectorJudge(wiring.Component):
         judged = Signal()
         m.d.comb += judged.eq(seen_valid & judged_ready)
         size = Signal.like(room)
-        m.d.comb += size.eq(sum(keep))
+        m.d.comb += size.eq(count_ones(keep))
         with m.If(beat_free):
             m.d.sync += beat_valid.eq(judged & gives)
         with m.If(judged & gives):
@@ -241,7 +242,7 @@ class SectorJudge(wiring.Component):
         m.d.comb += [
             self.verdict.valid.eq(told),
             self.verdict.payload.finding.eq(finding),
-            self.verdict.payload.offset.eq(found_start + sum(found_before) * element_bytes),
+            self.verdict.payload.offset.eq(found_start + count_ones(found_before) * element_bytes),
             self.verdict.payload.size.eq(verdict_size),
         ]
         with m.If(told & self.verdict.ready):

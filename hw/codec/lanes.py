@@ -12,7 +12,16 @@ The multiplexers and the prefix sum are those of cDMA, §V-B and Fig 10.
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+
+
+def count_ones(bits: Sequence[Value] | Value) -> Value:
+    """Population count, as a tree of adders."""
+    counts: list[Value] = [bits[i] for i in range(len(bits))]
+    while len(counts) > 1:
+        pairs = [a + b for a, b in zip(counts[::2], counts[1::2], strict=False)]
+        counts = pairs + counts[2 * len(pairs) :]
+    return counts[0]
 
 
 def zeros_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], Signal]:
@@ -76,8 +85,7 @@ def routes(m: Module, present: Value, zeros: Sequence[Value], *, name: str) -> l
     moves = []
     for k in range(levels):
         move = Signal(lanes, name=f"{name}_move_{1 << k}")
-        for j in range(lanes):
-            m.d.comb += move[j].eq(left[j][0])
+        m.d.comb += move.eq(Cat(distance[0] for distance in left))
         moves.append(move)
         if k == levels - 1:
             break

@@ -8,8 +8,9 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.codec.lanes import count_ones
 from hw.config import CodecConfig
-from hw.stream import Beat, Damage, LineBeat
+from hw.stream import Beat, Damage, LineBeat, ReceivedBeat
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""
@@ -139,8 +140,8 @@ class StreamTail(data.StructLayout):
     trailing
         Bytes followed the last line.
     torn
-        A beat broke the framing of the packet (`Beat.torn`) before any byte was trailing. The
-        packet's bytes from there on are not looked at.
+        A beat broke the framing of the packet (`ReceivedBeat.torn`) before any byte was trailing.
+        The packet's bytes from there on are not looked at.
     size
         Bytes of the packet; until the torn beat's first hole, if there was one.
     """
@@ -169,7 +170,7 @@ class Unpacker(wiring.Component):
     -------
     command : `In(stream.Signature(...))`
         How many lines the packet should have.
-    i : `In(stream.Signature(Beat(config.sector_bytes)))`
+    i : `In(stream.Signature(ReceivedBeat(config.sector_bytes)))`
         A packet per command. All of it is taken, whatever is in it.
     o : `Out(stream.Signature(LineBeat(config)))`
         The lines, as far as they are there. `last` ends each packet.
@@ -183,7 +184,7 @@ class Unpacker(wiring.Component):
         super().__init__(
             {
                 "command": In(stream.Signature(LENGTH_BITS + 1 - line_bits)),
-                "i": In(stream.Signature(Beat(config.sector_bytes))),
+                "i": In(stream.Signature(ReceivedBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(LineBeat(config))),
                 "tail": Out(stream.Signature(StreamTail())),
             }
@@ -239,7 +240,7 @@ class Unpacker(wiring.Component):
         overhead = Signal(range(mask_elements + 1))
         m.d.comb += [
             mask.eq(Cat(view[:mask_elements])),
-            announced.eq(Mux(busy, payload_left, sum(mask))),
+            announced.eq(Mux(busy, payload_left, count_ones(mask))),
             overhead.eq(Mux(busy, 0, mask_elements)),
         ]
         wanted = Signal(range(lanes + 1))

@@ -107,10 +107,15 @@ class CompressorStatus(wiring.Component):
     o : `Out(stream.Signature(TransferStatus()))`
     """
 
-    taken: In(stream.Signature(Taken()))
-    crc32: In(stream.Signature(32))
-    out_size: In(stream.Signature(OFFSET_BITS))
-    o: Out(stream.Signature(TransferStatus()))
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "taken": In(stream.Signature(Taken())),
+                "crc32": In(stream.Signature(32)),
+                "out_size": In(stream.Signature(OFFSET_BITS)),
+                "o": Out(stream.Signature(TransferStatus())),
+            }
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -148,11 +153,16 @@ class DecompressorStatus(wiring.Component):
     o : `Out(stream.Signature(TransferStatus()))`
     """
 
-    expectation: In(stream.Signature(Expectation()))
-    verdict: In(stream.Signature(Verdict()))
-    tail: In(stream.Signature(StreamTail()))
-    crc32: In(stream.Signature(32))
-    o: Out(stream.Signature(TransferStatus()))
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "expectation": In(stream.Signature(Expectation())),
+                "verdict": In(stream.Signature(Verdict())),
+                "tail": In(stream.Signature(StreamTail())),
+                "crc32": In(stream.Signature(32)),
+                "o": Out(stream.Signature(TransferStatus())),
+            }
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()

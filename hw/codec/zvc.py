@@ -128,7 +128,7 @@ class ZvcCompressor(wiring.Component):
                 m.d.comb += turning[i].eq(Mux(offset_lane[k], turned[i - (1 << k)], turned[i]))
             turned = turning
         upper = Signal(lanes)
-        m.d.comb += upper.eq(Cat(i >= offset_lane for i in range(lanes)))
+        m.d.comb += upper.eq(Cat(*(i >= offset_lane for i in range(lanes - 1)), 1))
 
         append = Signal()
         completes = Signal()

