@@ -1,0 +1,65 @@
+"""Configurations refuse what the hardware cannot have, and say what would be right."""
+
+import pytest
+
+from hw.config import PRESETS, CodecConfig, ConfigError, preset
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"element_bytes": 3}, "element_bytes must be 4, 2 or 1, not 3"),
+        ({"element_bytes": 8}, "element_bytes must be 4, 2 or 1, not 8"),
+        ({"element_bytes": "4"}, "element_bytes must be 4, 2 or 1, not '4'"),
+        ({"sector_bytes": 16}, "sector_bytes must be 32, 64 or 128, not 16"),
+        ({"sector_bytes": 256}, "sector_bytes must be 32, 64 or 128, not 256"),
+        ({"sector_bytes": None}, "sector_bytes must be 32, 64 or 128, not None"),
+        (
+            {"line_bytes": 100, "sector_bytes": 32},
+            "line_bytes must be a multiple of sector_bytes, not 100",
+        ),
+        (
+            {"element_bytes": 1, "sector_bytes": 1, "line_bytes": 8},
+            "sector_bytes must hold a power of two of elements, at least 2, and line_bytes a power "
+            "of two of sectors, not 1 and 8",
+        ),
+        (
+            {"element_bytes": 1, "sector_bytes": 8, "line_bytes": 24},
+            "sector_bytes must hold a power of two of elements, at least 2, and line_bytes a power "
+            "of two of sectors, not 8 and 24",
+        ),
+        (
+            {"element_bytes": 4, "sector_bytes": 16, "line_bytes": 64},
+            "line_bytes must give a mask of whole elements, not 64",
+        ),
+    ],
+)
+def test_messages(fields, message):
+    with pytest.raises(ConfigError) as error:
+        CodecConfig(**fields)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("element_bytes", [4, 2, 1])
+@pytest.mark.parametrize("sector_bytes", [32, 64, 128])
+def test_derived_sizes(element_bytes, sector_bytes):
+    config = CodecConfig(element_bytes=element_bytes, sector_bytes=sector_bytes)
+    assert config.lanes * config.element_bytes == config.sector_bytes
+    assert config.sectors * config.sector_bytes == 128
+    assert config.elements == {4: 32, 2: 64, 1: 128}[element_bytes]
+    assert config.mask_bytes == {4: 4, 2: 8, 1: 16}[element_bytes]
+    assert config.mask_elements == {4: 1, 2: 4, 1: 16}[element_bytes]
+
+
+def test_presets_are_found_by_name():
+    assert preset("titanx_gen3") == CodecConfig(element_bytes=4, sector_bytes=32)
+    for name, config in PRESETS.items():
+        assert preset(name) is config
+
+
+def test_unknown_preset_lists_those_that_there_are():
+    with pytest.raises(ConfigError) as error:
+        preset("titany")
+    assert str(error.value) == (
+        "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, wide, tiny, not 'titany'"
+    )
