@@ -19,7 +19,13 @@ from cdma.compress import compress
 from cdma.decompress import decompress
 from cdma.errors import UserError
 from cdma.files import os_user_error
+from cdma.generate import generate
 from cdma.inspect import inspect
+from cdma.swap import swap
+from hw.config import ConfigError
+from hw.netlist import NetlistError
+from sim.link import LinkError
+from sim.machine import MachineError
 from sim.workload import CaptureError
 
 REPORTED_ERRORS: tuple[type[Exception], ...] = (
@@ -27,6 +33,10 @@ REPORTED_ERRORS: tuple[type[Exception], ...] = (
     golden.CodecError,
     golden.StreamError,
     CaptureError,
+    ConfigError,
+    LinkError,
+    MachineError,
+    NetlistError,
 )
 """What `main` tells the user in one line. The rooms below raise their own exceptions, whose
 messages are fit to print; add a new one here, never a built-in such as ValueError, which would
@@ -64,7 +74,9 @@ def _common_options(
 app.command()(capture)
 app.command()(compress)
 app.command()(decompress)
+app.command()(generate)
 app.command()(inspect)
+app.command()(swap)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

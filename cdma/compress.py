@@ -3,18 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import golden
 from cdma.errors import UserError
 from cdma.files import load_npy, open_atomically
 from golden import container
-
-
-def default_element_bytes(dtype: np.dtype) -> int:
-    """The element size that fits an array's type: its own, and 4 for types of 8 bytes."""
-    return min(dtype.itemsize, max(golden.ELEMENT_BYTES))
 
 
 def compress(
@@ -40,7 +34,7 @@ def compress(
     # Before the file is read, which may take long.
     golden.codec(codec, 4 if element_bytes is None else element_bytes)
     array = load_npy(source)
-    size = default_element_bytes(array.dtype) if element_bytes is None else element_bytes
+    size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
     try:
         content = container.pack(array, golden.codec(codec, size))
     except TypeError as error:

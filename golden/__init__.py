@@ -4,7 +4,7 @@ One module per format; `codec` finds one by name. Imports numpy and codec librar
 ours.
 """
 
-from golden.interface import ELEMENT_BYTES, Codec, CodecError
+from golden.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
 from golden.registry import codec, codec_names
 from golden.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
@@ -18,4 +18,5 @@ __all__ = [
     "codec",
     "codec_names",
     "crc32",
+    "element_bytes_of",
 ]

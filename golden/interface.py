@@ -77,6 +77,11 @@ def as_bytes(array: npt.ArrayLike) -> ByteArray:
     return values.reshape(-1).view(np.uint8)
 
 
+def element_bytes_of(dtype: np.dtype[Any]) -> int:
+    """The element size that fits an array's type: its own, and 4 for types of 8 bytes."""
+    return min(dtype.itemsize, max(ELEMENT_BYTES))
+
+
 def zero_filled(data: ByteArray, multiple: int) -> ByteArray:
     """The bytes, with zeros behind them up to the next multiple; the same array if none needed."""
     excess = data.size % multiple

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from golden import LINE_BYTES
-
-ELEMENT_BYTES = (4, 2, 1)
-"""fp32/int32, fp16/bf16, fp8/int8."""
+from golden import ELEMENT_BYTES, LINE_BYTES
 
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""

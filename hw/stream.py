@@ -35,7 +35,7 @@ class Sector(data.StructLayout):
         )
 
 
-class Damage(enum.Enum, shape=unsigned(2)):
+class Damage(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
     """What is missing from a line beat because the stream ended."""
 
     NONE = 0

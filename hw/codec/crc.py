@@ -69,7 +69,7 @@ def _apply(matrix: Matrix, vector: Value) -> list[Value]:
 class Crc32(wiring.Component):
     """Lets beats through, and computes the CRC of each packet's bytes on the way.
 
-    Latency: a beat passes in 1 cycle; a packet's CRC is valid 3 + log2(data_bytes) cycles after its
+    Latency: a beat passes in 1 cycle; a packet's CRC is valid 2 + log2(data_bytes) cycles after its
     last beat was taken. Throughput: a beat per cycle; the last beat of a packet waits for the
     former packet's result to be taken.
 

@@ -10,7 +10,7 @@ from hw.config import CodecConfig
 from hw.stream import Beat, ExpandedSector
 
 
-class Finding(enum.Enum, shape=unsigned(3)):
+class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
     """The first thing wrong with a transfer's lines."""
 
     NONE = 0

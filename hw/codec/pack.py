@@ -25,11 +25,11 @@ class Packer(wiring.Component):
     The elements of a line beat are turned to the place where the packed ones end, and join them; a
     beat leaves whenever one is full.
 
-    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, but for the
-    cycles in which what has come in does not fit the output: a dense line of n beats is n beats and
-    a mask.
+    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, for lines that
+    take no more room than uncompressed ones; denser ones are limited by the output, as n beats and
+    a mask come out of n beats.
 
-    Resources: two beats and a mask of registers, a rotation network of as many lanes.
+    Resources: two beats and two masks of registers, a shifting network of as many lanes.
 
     Parameters
     ----------
@@ -59,8 +59,11 @@ class Packer(wiring.Component):
         lane_bits = (lanes - 1).bit_length()
         element_bits = 8 * config.element_bytes
         line_beat = self.i.payload
-        # At most lanes - 1 elements stay when a mask and a full beat come in.
-        capacity = 2 * lanes + mask_elements - 1
+        # A mask makes a line's first beat longer than what can leave in a cycle. That much may stay
+        # behind, beside what fills no beat, so that a line which takes no more room than it took
+        # uncompressed never has to wait.
+        backlog = lanes + mask_elements - 1
+        capacity = backlog + lanes + mask_elements
 
         packed = [
             Signal(element_bits, name=f"packed_{j}", reset_less=True) for j in range(capacity)
@@ -84,10 +87,11 @@ class Packer(wiring.Component):
         # What stays when a beat leaves; nothing does after the last one.
         rest = Signal(range(capacity + 1))
         m.d.comb += rest.eq(Mux(sent, Mux(full, fill - lanes, 0), fill))
-        offset = Signal(lane_bits)
+        # Only its top bit depends on whether a beat leaves.
+        offset = Signal(lane_bits + 1)
         m.d.comb += [
-            offset.eq(Mux(ending, 0, fill[:lane_bits])),
-            self.i.ready.eq(Mux(ending, sent & final, rest < lanes)),
+            offset.eq(Cat(Mux(ending, 0, fill[:lane_bits]), rest[lane_bits])),
+            self.i.ready.eq(Mux(ending, sent & final, rest <= backlog)),
         ]
 
         # The line beat's elements behind its mask, turned by `offset`. Zero where there is none.
@@ -104,7 +108,7 @@ class Packer(wiring.Component):
             element = Signal(element_bits, name=f"chunk_{j}")
             m.d.comb += element.eq(Mux(masked, behind, plain))
             chunk.append(element)
-        for k in range(lane_bits):
+        for k in range(lane_bits + 1):
             distance = 1 << k
             width = min(len(chunk) + distance, capacity)
             moved = [Signal(element_bits, name=f"moved_{distance}_{j}") for j in range(width)]

@@ -24,7 +24,8 @@ class ZvcCompressor(wiring.Component):
     Latency: the first beat of a line is valid `line_latency` cycles after the line's first sector
     was taken, if it and the others were taken in consecutive cycles: the sectors per line - 1, and
     3 stages; 6 cycles for 32 B sectors, as in the paper. Throughput: a sector per cycle for as
-    long as beats are taken when offered.
+    long as beats are taken when offered; a transfer's end without a sector (`empty`) waits for the
+    line before it.
 
     Resources: a line of window registers and two sectors of pipeline registers; for n lanes,
     n comparators with zero, an n-input prefix sum, a compaction and a rotation network.
