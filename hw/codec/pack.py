@@ -65,9 +65,8 @@ class Packer(wiring.Component):
         backlog = lanes + mask_elements - 1
         capacity = backlog + lanes + mask_elements
 
-        packed = [
-            Signal(element_bits, name=f"packed_{j}", reset_less=True) for j in range(capacity)
-        ]
+        # Elements join what is there, so a reset must clear what it leaves of a transfer.
+        packed = [Signal(element_bits, name=f"packed_{j}") for j in range(capacity)]
         fill = Signal(range(capacity + 1))
         ending = Signal()
 

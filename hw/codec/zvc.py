@@ -117,7 +117,7 @@ class ZvcCompressor(wiring.Component):
 
         # Stage 3: append to the window. The sector is turned so that each of its elements stands
         # in the lane of its place in the window; two neighboring groups of lanes then pick theirs.
-        offset = Signal(range(config.elements), reset_less=True)
+        offset = Signal(range(config.elements))
         index = Signal(range(sectors))
         offset_lane = Signal(range(lanes))
         offset_group = Signal(range(sectors))
@@ -144,10 +144,8 @@ class ZvcCompressor(wiring.Component):
         sending = Signal()
         beat = Signal(range(sectors))
         sent = Signal()
-        window = [
-            Signal(element_bits, name=f"window_{i}", reset_less=True)
-            for i in range(config.elements)
-        ]
+        # Elements join what is there, so a reset must clear what it leaves of a line.
+        window = [Signal(element_bits, name=f"window_{i}") for i in range(config.elements)]
         window_mask = Signal(config.elements, reset_less=True)
         window_count = Signal(range(config.elements + 1), reset_less=True)
         window_last = Signal(reset_less=True)
