@@ -285,7 +285,9 @@ class ZvcDecompressor(wiring.Component):
         # beat is used up.
         busy = Signal()
         index = Signal(range(sectors + 1))
-        mask = Signal(config.elements - lanes, reset_less=True) if sectors > 1 else None
+        mask = None
+        if sectors > 1:
+            mask = Signal(config.elements - lanes, reset_less=True)
         held = [Signal(element_bits, name=f"held_{i}", reset_less=True) for i in range(lanes)]
         held_used = Signal(range(lanes + 1), reset_less=True)
         held_count = Signal(range(lanes + 1), reset_less=True)
