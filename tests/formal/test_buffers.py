@@ -1,0 +1,109 @@
+"""Buffers and ports: stream rules, and nothing is lost, changed or reordered."""
+
+from dataclasses import replace
+
+import pytest
+from amaranth.hdl import Signal, Value
+from amaranth.lib import data
+
+from hw.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
+from hw.codec.status import TransferStatus
+from hw.ports import RecordReceiver, RecordSender
+from hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
+from tests.formal.bench import Bench
+from tests.formal.order import Order
+from tests.formal.rules import axis_rules, beat_rules, received_rules
+from tests.formal.sby import prove
+
+SHAPES = {"byte": 8, "beat": Beat(2), "received": ReceivedBeat(4), "sector": ReceivedBeat(32)}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_skid_buffer_is_a_queue(shape, tmp_path):
+    bench = Bench()
+    buffer = SkidBuffer(shape)
+    inside = bench.add(buffer)
+    i, o = bench.drive(buffer.i), bench.watch(buffer.o)
+    order = Order(bench, len(Value.cast(buffer.o.payload)), count_bits=2)
+    order.comes((i.moves, i.payload))
+    order.leaves((o.moves, o.payload))
+    order.on_the_way(
+        (inside["front_valid"], inside["front"]), (inside["spare_valid"], inside["spare"])
+    )
+    bench.implies(inside["spare_valid"], inside["front_valid"])
+    bench.cover(inside["spare_valid"])
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_register_is_a_queue(shape, tmp_path):
+    bench = Bench()
+    register = Register(shape)
+    inside = bench.add(register)
+    i, o = bench.drive(register.i), bench.watch(register.o)
+    order = Order(bench, len(Value.cast(register.o.payload)), count_bits=2)
+    order.comes((i.moves, i.payload))
+    order.leaves((o.moves, o.payload))
+    order.on_the_way((inside["held_valid"], inside["held"]))
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
+    bench = Bench()
+    fork = Fork(8, outputs)
+    inside = bench.add(fork)
+    i = bench.drive(fork.i)
+    given = inside["given"]
+    bench.implies(given.any(), i.waiting)
+    bench.require(~given.all())
+    for k in range(outputs):
+        o = bench.watch(fork.o[k])
+        taken = Signal(name=f"taken_{k}")
+        bench.m.d.sync += taken.eq((taken | o.moves) & ~i.moves)
+        bench.implies(o.valid, o.payload == i.payload)
+        bench.implies(o.moves, ~taken)
+        bench.implies(i.moves, taken | o.moves)
+        bench.require(taken == given[k])
+        bench.cover(taken & ~i.moves)
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("data_bytes", [1, 2, 4, 32])
+def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
+    bench = Bench()
+    sender = AxiStreamSender(data_bytes)
+    inside = bench.add(sender)
+    bench.drive(sender.i, beat_rules(data_bytes))
+    axis = bench.watch_axis(sender.axis, axis_rules)
+    bench.implies(inside["port.spare_valid"], inside["port.front_valid"])
+    for place in ("front", "spare"):
+        held = replace(axis, payload=data.View(AxiStreamBeat(data_bytes), inside[f"port.{place}"]))
+        for premise, conclusion in axis_rules(bench, held):
+            bench.implies(inside[f"port.{place}_valid"] & premise, conclusion)
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("data_bytes", [1, 2, 4, 32])
+def test_axis_receiver_tells_torn_beats_of_any_source(data_bytes, tmp_path):
+    bench = Bench()
+    receiver = AxiStreamReceiver(data_bytes)
+    bench.add(receiver)
+    bench.drive_axis(receiver.axis)
+    bench.watch(receiver.o, received_rules(data_bytes))
+    prove(bench, tmp_path, depth=2)
+
+
+def test_record_ports(tmp_path):
+    bench = Bench()
+    layout = TransferStatus()
+    fields = [name for name, _ in layout]
+    receiver, sender = RecordReceiver(layout), RecordSender(layout)
+    first, second = bench.add(receiver), bench.add(sender)
+    bench.drive_record(receiver.port, fields)
+    bench.watch(receiver.o)
+    bench.drive(sender.i)
+    bench.watch_record(sender.port, fields)
+    for inside in (first, second):
+        bench.implies(inside["buffer.spare_valid"], inside["buffer.front_valid"])
+    prove(bench, tmp_path, depth=2)

@@ -1,0 +1,329 @@
+"""The ZVC pipelines: what comes out of the pair is what went in, for every line and every stall.
+
+The two halves meet at `encoding`: the compressor is proven to give the beats that it describes, the
+decompressor to make the line of them again.
+"""
+
+import pytest
+from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl._ast import AnySeq
+
+from hw.codec.lanes import count_ones, routes, zeros_before
+from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from hw.config import CodecConfig
+from tests.formal.bench import Bench
+from tests.formal.lines import NARROW, Line, compacted, encoding, present, sector_item
+from tests.formal.order import Order
+from tests.formal.rules import ExpandedRules, LineRules, SectorRules
+from tests.formal.sby import prove
+
+
+def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
+    lanes, sectors = config.lanes, config.sectors
+    bench = Bench()
+    m = bench.m
+    inside = bench.add(compressor)
+    sector_rules, line_rules = SectorRules(config), LineRules(config, damaged=False)
+    i = bench.drive(compressor.i, sector_rules)
+    o = bench.watch(compressor.o, line_rules)
+
+    # Ghosts: the sector in stage 2, the line being appended to, the line in the window.
+    ghost = [Signal(8 * config.element_bytes, name=f"ghost_{k}") for k in range(lanes)]
+    growing, whole = Line(config, "growing"), Line(config, "whole")
+    compared = inside["compared"]
+    compared_elements = [compared.word_select(k, len(ghost[k])) for k in range(lanes)]
+    compared_last, compared_empty = compared[-2], compared[-1]
+    compared_valid, packed_valid = inside["compared_valid"], inside["packed_valid"]
+    packed_last, packed_empty = inside["packed_last"], inside["packed_empty"]
+    index, beat, sending = inside["index"], inside["beat"], inside["sending"]
+    window_count, offset = inside["window_count"], inside["offset"]
+    with m.If(inside["packed_ready"]):
+        m.d.sync += [
+            own.eq(Mux(compared_empty, 0, new))
+            for own, new in zip(ghost, compared_elements, strict=True)
+        ]
+    with m.If(inside["append"]):
+        for s in range(sectors):
+            for k in range(lanes):
+                place = s * lanes + k
+                with m.If(index == s):
+                    m.d.sync += growing.elements[place].eq(ghost[k])
+                with m.If(inside["completes"]):
+                    m.d.sync += whole.elements[place].eq(
+                        Mux(index == s, ghost[k], Mux(index > s, growing.elements[place], 0))
+                    )
+        with m.If(inside["completes"]):
+            m.d.sync += [whole.last.eq(packed_last), whole.empty.eq(packed_empty)]
+
+    # Stage 1.
+    zeros = 0
+    for k in range(lanes):
+        bench.implies(compared_valid, inside[f"compared_zeros_{k}"] == zeros)
+        zeros = zeros + ~compared_elements[k].any()
+    compared_present = present(compared_elements)
+    bench.implies(
+        compared_valid,
+        inside["compared_present"] == compared_present,
+        inside["compared_count"] == count_ones(compared_present),
+    )
+    # Stage 2.
+    bench.implies(
+        packed_valid & ~packed_empty,
+        inside["packed_present"] == present(ghost),
+        inside["packed_count"] == count_ones(present(ghost)),
+        *(
+            inside[f"packed_{k}"] == value
+            for k, value in enumerate(compacted(m, ghost, name="stage_2"))
+        ),
+    )
+    bench.implies(packed_valid & packed_empty, ~Cat(ghost).any())
+
+    # Stage 3: the window holds what is left of a line, and below it what has come of the next.
+    grown = [
+        Mux(index > place // lanes, element, 0) for place, element in enumerate(growing.elements)
+    ]
+    conditions, sent_line = encoding(m, config, o.payload, beat, whole, name="sent")
+    bench.implies(o.valid, *conditions)
+    next_line = compacted(m, grown, name="next")
+    bench.require(offset == count_ones(present(grown)))
+    for s in range(sectors):
+        part = slice(s * lanes, (s + 1) * lanes)
+        bench.implies(index > s, inside["window_mask"][part] == present(growing.sector(s)))
+    bench.implies(
+        sending,
+        index <= beat,
+        window_count == count_ones(present(whole.elements)),
+        inside["window_last"] == whole.last,
+        inside["window_empty"] == whole.empty,
+        (beat == 0) | (beat * lanes < window_count),
+    )
+    bench.implies(
+        sending & (beat == 0),
+        inside["window_mask"] == Mux(whole.empty, inside["window_mask"], present(whole.elements)),
+    )
+    bench.implies(sending & whole.empty, whole.last, ~Cat(whole.elements).any())
+    bench.implies(~sending, beat == 0)
+    for place in range(config.elements):
+        old = Mux(sending & (place >= beat * lanes), sent_line[place], 0)
+        bench.require(inside[f"window_{place}"] == (next_line[place] | old))
+
+    # The neighbors' places agree with the component's.
+    at_stage_1, at_input = Signal(range(sectors)), Signal(range(sectors))
+
+    def place_after(place, last):
+        return Mux(last | (place == sectors - 1), 0, place + 1)
+
+    m.d.comb += [
+        at_stage_1.eq(Mux(packed_valid, place_after(index, packed_last), index)),
+        at_input.eq(Mux(compared_valid, place_after(at_stage_1, compared_last), at_stage_1)),
+    ]
+    for valid, last, empty, place in (
+        (packed_valid, packed_last, packed_empty, index),
+        (compared_valid, compared_last, compared_empty, at_stage_1),
+    ):
+        bench.implies(valid & empty, last & (place == 0))
+        bench.implies(valid & last, empty | (place == sectors - 1))
+    bench.require(sector_rules.place == at_input)
+    bench.require(line_rules.inside == (beat != 0))
+    bench.implies(line_rules.inside, line_rules.left == window_count - beat * lanes)
+
+    order = Order(bench, len(whole.item(0)), count_bits=(2 * sectors + 2).bit_length())
+    order.comes((i.moves, sector_item(i.payload)))
+    leaves = o.moves & o.payload.eol
+    order.leaves(*((leaves & ~(whole.empty & (s > 0)), whole.item(s)) for s in range(sectors)))
+    order.on_the_way(
+        *((sending & ~(whole.empty & (s > 0)), whole.item(s)) for s in range(sectors)),
+        *((index > s, Cat(*growing.sector(s), 0, 0)[: len(order.item)]) for s in range(sectors)),
+        (packed_valid, Cat(*ghost, packed_last, packed_empty)),
+        (
+            compared_valid,
+            Cat(*(Mux(compared_empty, 0, e) for e in compared_elements), compared[-2:]),
+        ),
+    )
+    bench.cover(
+        o.moves & o.payload.empty,
+        o.moves & o.payload.last & ~o.payload.sol
+        if sectors > 1
+        else o.moves & o.payload.last & (o.payload.count == lanes),
+    )
+    return bench
+
+
+@pytest.mark.parametrize("config", NARROW.values(), ids=NARROW)
+def test_compressor_encodes_every_line(config, tmp_path):
+    prove(compressor_proof(config, ZvcCompressor(config)), tmp_path, depth=1)
+
+
+def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Bench:
+    lanes, sectors = config.lanes, config.sectors
+    bench = Bench()
+    m = bench.m
+    inside = bench.add(decompressor)
+    line_rules, expanded_rules = LineRules(config, damaged=False), ExpandedRules(config)
+    i = bench.drive(decompressor.i, line_rules)
+    o = bench.watch(decompressor.o, expanded_rules)
+
+    # The line that is coming in: any, and the same until it is through.
+    coming, held = Line(config, "coming"), Line(config, "coming_held")
+    number = Signal(range(sectors + 1))
+    started = Signal()
+    m.d.sync += [
+        started.eq(Mux(i.moves, ~i.payload.eol, i.valid | started)),
+        *(old.eq(new) for old, new in zip(_wires(held), _wires(coming), strict=True)),
+    ]
+    with m.If(i.moves):
+        m.d.sync += number.eq(Mux(i.payload.eol, 0, number + 1))
+    for old, new in zip(_wires(held), _wires(coming), strict=True):
+        m.d.comb += new.eq(Mux(started, old, AnySeq(len(new))))
+    bench.assume(~coming.empty | (coming.last & ~Cat(coming.elements).any()))
+    conditions, _ = encoding(m, config, i.payload, number, coming, name="coming")
+    for condition in conditions:
+        bench.assume(~i.valid | condition)
+
+    # Ghosts: the line being expanded, the sector in stage 2, the sector at the output.
+    line = Line(config, "line")
+    bits = 8 * config.element_bytes
+    routed = [Signal(bits, name=f"ghost_routed_{k}") for k in range(lanes)]
+    given = [Signal(bits, name=f"ghost_given_{k}") for k in range(lanes)]
+    busy, index, starts = inside["busy"], inside["index"], inside["starts"]
+    routed_valid, sector_valid = inside["routed_valid"], inside["sector_valid"]
+    beats = Signal(range(sectors + 1))
+    with m.If(inside["step"]):
+        with m.If(starts):
+            m.d.sync += [
+                *(old.eq(new) for old, new in zip(_wires(line), _wires(coming), strict=True)),
+            ]
+        with m.If(inside["needs_beat"]):
+            m.d.sync += beats.eq(Mux(starts, 1, beats + 1))
+    with m.If(inside["routed_ready"]):
+        for k in range(lanes):
+            choice = coming.elements[k]
+            for s in range(1, sectors):
+                choice = Mux(index == s, line.elements[s * lanes + k], choice)
+            m.d.sync += routed[k].eq(choice)
+    with m.If(o.ready | ~sector_valid):
+        m.d.sync += [new.eq(old) for new, old in zip(given, routed, strict=True)]
+
+    # Stage 1: the mask and the payload that are left.
+    packed = compacted(m, line.elements, name="line_packed")
+    spent = Signal(range(config.elements + 1))
+    m.d.comb += spent.eq(
+        count_ones(
+            Cat(
+                (index > place // lanes) & element.any()
+                for place, element in enumerate(line.elements)
+            )
+        )
+    )
+    total = count_ones(present(line.elements))
+    arrived = Mux(beats * lanes < total, beats * lanes, total)
+    bench.require(busy == (index != 0), index < sectors)
+    bench.implies(
+        busy,
+        ~line.empty,
+        beats != 0,
+        (beats - 1) * lanes <= total,
+        inside["held_used"] <= lanes,
+        spent == (beats - 1) * lanes + inside["held_used"],
+        spent <= arrived,
+        ~inside["held_damaged"],
+        line_rules.inside == (beats * lanes < total),
+        inside["held_last"] == (line.last & ~line_rules.inside),
+    )
+    bench.implies(~busy, ~line_rules.inside)
+    bench.implies(line_rules.inside, busy, number == beats, line_rules.left == total - arrived)
+    bench.implies(line_rules.inside, Cat(_wires(held)) == Cat(_wires(line)), started)
+    bench.implies(~line_rules.inside, number == 0, started == i.waiting)
+    for k in range(lanes):
+        for b in range(sectors):
+            bench.implies(busy & (beats == b + 1), inside[f"held_{k}"] == packed[b * lanes + k])
+    if sectors > 1:
+        for s in range(1, sectors):
+            rest = present(line.elements[s * lanes :])
+            bench.implies(busy & (index == s), inside["mask"] == rest)
+
+    # Stage 2.
+    routed_present = present(routed)
+    zeros, _ = zeros_before(m, routed_present, name="ghost")
+    moves = routes(m, routed_present, zeros, name="ghost")
+    low_lanes = compacted(m, routed, name="routed_packed")
+    bench.implies(
+        routed_valid,
+        inside["routed_present"] == routed_present,
+        inside["routed_missing"] == 0,
+        ~inside["routed_mask_missing"],
+        *(inside[f"routed_move_{1 << k}"] == move for k, move in enumerate(moves)),
+        *(
+            (inside[f"routed_{k}"] == low_lanes[k]) | (count_ones(routed_present) <= k)
+            for k in range(lanes)
+        ),
+    )
+    bench.implies(
+        sector_valid,
+        *(o.payload.elements[k] == given[k] for k in range(lanes)),
+        o.payload.present == present(given),
+        o.payload.missing == 0,
+        ~o.payload.mask_missing,
+    )
+
+    # The places of the sectors on their way.
+    at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
+
+    def place_after(place, last):
+        return Mux(last | (place == sectors - 1), 0, place + 1)
+
+    m.d.comb += [
+        at_stage_2.eq(
+            Mux(
+                sector_valid,
+                place_after(expanded_rules.place, o.payload.last),
+                expanded_rules.place,
+            )
+        ),
+        at_stage_1.eq(
+            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"]), at_stage_2)
+        ),
+    ]
+    bench.require(index == at_stage_1)
+    for valid, sol, last, empty, elements, place in (
+        (
+            sector_valid,
+            o.payload.sol,
+            o.payload.last,
+            o.payload.empty,
+            given,
+            expanded_rules.place,
+        ),
+        (
+            routed_valid,
+            inside["routed_sol"],
+            inside["routed_last"],
+            inside["routed_empty"],
+            routed,
+            at_stage_2,
+        ),
+    ):
+        bench.implies(valid, sol == (place == 0))
+        bench.implies(valid & last, empty | (place == sectors - 1))
+        bench.implies(valid & empty, last & (place == 0), ~Cat(elements).any())
+
+    order = Order(bench, len(line.item(0)), count_bits=(sectors + 3).bit_length())
+    first = i.moves & i.payload.sol
+    order.comes(*((first & ~(coming.empty & (s > 0)), coming.item(s)) for s in range(sectors)))
+    order.leaves((o.moves, sector_item(o.payload)))
+    order.on_the_way(
+        (sector_valid, Cat(*given, o.payload.last, o.payload.empty)),
+        (routed_valid, Cat(*routed, inside["routed_last"], inside["routed_empty"])),
+        *((busy & (index <= s), line.item(s)) for s in range(1, sectors)),
+    )
+    bench.cover(o.moves & o.payload.empty, o.moves & o.payload.present.all() & o.payload.last)
+    return bench
+
+
+def _wires(line: Line) -> list[Signal]:
+    return [*line.elements, line.last, line.empty]
+
+
+@pytest.mark.parametrize("config", NARROW.values(), ids=NARROW)
+def test_decompressor_restores_every_encoded_line(config, tmp_path):
+    prove(decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=1)
