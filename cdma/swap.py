@@ -94,6 +94,12 @@ def swap(
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
     chosen_link = link_of(link)
     arrays = _arrays(files or [], capture, layout)
+    if save is not None:
+        # Before the work, which may take long.
+        try:
+            save.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise os_user_error("write", save, error) from error
     with Swapper(sector_bytes=sector_bytes, stalls=stalls, seed=seed, waves=waves) as swapper:
         trips = _swap_all(swapper, arrays, element_bytes)
     settings = Settings(codec, sector_bytes, stalls, seed, layout, chosen_link)
@@ -150,7 +156,9 @@ def _swap_all(
     )
     console = Console(stderr=True)
     trips = []
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("", total=sum(work_bytes(array) for _, array in arrays))
         for name, array in arrays:
             progress.update(task, description=name)
@@ -293,10 +301,6 @@ def _print(console: Console, trips: Sequence[Trip], settings: Settings) -> None:
 def _save(
     directory: Path, trips: Sequence[Trip], settings: Settings, report: dict[str, Any]
 ) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise os_user_error("write", directory, error) from error
     text = io.StringIO()
     _print(Console(file=text, width=WIDE_CHARACTERS), trips, settings)
     with open_atomically(directory / "swap.txt", "w") as file:

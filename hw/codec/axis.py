@@ -74,11 +74,13 @@ class ZvcCompressorAxis(wiring.Component):
     Members
     -------
     s_cmd : `In(RecordPortSignature(CompressCommand()))`
+        Announces each packet.
     s_axis : `In(AxiStreamSignature(config.sector_bytes))`
         Uncompressed data.
     m_axis : `Out(AxiStreamSignature(config.sector_bytes))`
         Compressed data.
     m_sts : `Out(RecordPortSignature(TransferStatus()))`
+        How each packet ended, in their order.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -152,11 +154,13 @@ class ZvcDecompressorAxis(wiring.Component):
     Members
     -------
     s_cmd : `In(RecordPortSignature(DecompressCommand()))`
+        Announces each packet.
     s_axis : `In(AxiStreamSignature(config.sector_bytes))`
         Compressed data.
     m_axis : `Out(AxiStreamSignature(config.sector_bytes))`
         Uncompressed data.
     m_sts : `Out(RecordPortSignature(TransferStatus()))`
+        How each packet ended, in their order.
     """
 
     def __init__(self, config: CodecConfig) -> None:

@@ -1,0 +1,52 @@
+"""`cdma generate`: files as asked for, or one clear error."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdma.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_writes_verilog_and_sidecar():
+    assert main(["generate", "packer", "--out", "rtl"]) == 0
+    assert sorted(path.name for path in Path("rtl").iterdir()) == ["packer.json", "packer.v"]
+    sidecar = json.loads(Path("rtl/packer.json").read_text())
+    assert sidecar["file"] == "packer.v"
+    assert f"module {sidecar['module']} (" in Path("rtl/packer.v").read_text()
+
+
+def test_options_override_the_preset():
+    arguments = ["generate", "packer", "--config", "wide", "--element-bytes", "1", "--assertions"]
+    assert main([*arguments, "--out", "."]) == 0
+    assert json.loads(Path("packer.json").read_text())["parameters"] == {
+        "element_bytes": 1,
+        "sector_bytes": 128,
+        "line_bytes": 128,
+    }
+    assert Path("packer.sv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zip"], "component must be one of zvc-compressor"),
+        (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
+        (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),
+        (["packer", "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
+        (["packer", "--out", "file/rtl"], "cannot write file/rtl: Not a directory"),
+    ],
+)
+def test_bad_input_is_one_line_and_no_file(capsys, arguments, message):
+    Path("file").touch()
+    assert main(["generate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"cdma: error: {message}")
+    assert err.count("\n") == 1
+    assert [path.name for path in Path().iterdir()] == ["file"]

