@@ -90,7 +90,14 @@ class Packer(wiring.Component):
         offset = Signal(lane_bits + 1)
         m.d.comb += [
             offset.eq(Cat(Mux(ending, 0, fill[:lane_bits]), rest[lane_bits])),
-            self.i.ready.eq(Mux(ending, sent & final, rest <= backlog)),
+            # An end without elements must not turn the full beat that is offered into a last one.
+            self.i.ready.eq(
+                Mux(
+                    ending,
+                    sent & final,
+                    (rest <= backlog) & ~(line_beat.empty & (rest == lanes)),
+                )
+            ),
         ]
 
         # The line beat's elements behind its mask, turned by `offset`. Zero where there is none.
