@@ -21,6 +21,7 @@ from amaranth.hdl import (
     Value,
 )
 from amaranth.hdl._ast import AnySeq
+from amaranth.tracer import get_src_loc
 
 Condition = tuple[Value, Value]
 """A rule: whenever the first holds, the second does."""
@@ -167,6 +168,19 @@ class Bench(Elaboratable):
         bits = Cat(getattr(record, field) for field in fields)
         return self.monitor(self._port(record.valid, record.ready, record, bits), None)
 
+    def progress(self, willing: Value, moves: Value, *, cycles: int) -> Signal:
+        """Assert that something moves within that many cycles in which all outside are willing.
+
+        Returns how many it has been so far.
+        """
+        waited = Signal(range(cycles + 2), name="waited")
+        with self.m.If(willing & ~moves):
+            self.m.d.sync += waited.eq(waited + 1)
+        with self.m.Else():
+            self.m.d.sync += waited.eq(0)
+        self.require(waited <= cycles)
+        return waited
+
     def monitor(self, port: Port, rules: Rules | None) -> Port:
         """Assert the rules at a port."""
         self._state(port, rules, self.require)
@@ -184,11 +198,16 @@ class Bench(Elaboratable):
         waiting = Signal(name=f"waiting_{self._names}")
         offered = Signal(len(bits), name=f"offered_{self._names}", reset_less=True)
         self.m.d.sync += [waiting.eq(valid & ~ready), offered.eq(bits)]
-        return Port(valid, ready, payload, valid & ready, waiting, bits == offered)
+        unchanged = bits == offered
+        # A failure of the stream rules names the line that attached the port.
+        unchanged.src_loc = get_src_loc(1)
+        return Port(valid, ready, payload, valid & ready, waiting, unchanged)
 
     def _state(self, port: Port, rules: Rules | None, state: Callable[..., None]) -> None:
         # Once valid, neither withdraw nor change the payload, unless there is a reset.
-        state(~port.waiting | (port.valid & port.unchanged) | ResetSignal())
+        stays = ~port.waiting | (port.valid & port.unchanged) | ResetSignal()
+        stays.src_loc = port.unchanged.src_loc
+        state(stays)
         for premise, conclusion in rules(self, port) if rules else ():
             condition = ~(port.valid & Value.cast(premise).bool()) | Value.cast(conclusion).bool()
             condition.src_loc = conclusion.src_loc

@@ -22,6 +22,9 @@ NARROW = {
 }
 """Lanes x sectors of lines that the solver can handle as a whole."""
 
+AS_SHIPPED = {"8x4": CodecConfig(element_bytes=1, sector_bytes=8, line_bytes=32)}
+"""The lanes and sectors of fp32 in 32 B sectors, with narrower elements."""
+
 SHIPPED = {
     f"E{element_bytes}-S{sector_bytes}": CodecConfig(
         element_bytes=element_bytes, sector_bytes=sector_bytes

@@ -56,6 +56,11 @@ class Order:
             number = self._after(number, holds)
         self.bench.require(number == self.came)
 
+    def restart(self, when: Value) -> None:
+        """Forget what is on the way, and count from zero again. To be called last."""
+        with self.bench.m.If(when):
+            self.bench.m.d.sync += [self.came.eq(0), self.left.eq(0)]
+
     def _after(self, number: Value, counts: Value) -> Signal:
         after = Signal(self.count_bits, name="order_number")
         self.bench.m.d.comb += after.eq(number + counts)

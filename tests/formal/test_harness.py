@@ -1,0 +1,96 @@
+"""The proofs can fail: on components broken on purpose, and wherever something is left open."""
+
+import pytest
+from amaranth.hdl import Module, Signal
+
+from hw.codec import lanes
+from hw.codec.pack import Unpacker
+from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from hw.stream import SkidBuffer
+from tests.formal import sby
+from tests.formal.bench import Bench
+from tests.formal.lines import TINY
+from tests.formal.sby import ProofError, check, prove
+from tests.formal.test_pack import unpacker_proof
+from tests.formal.test_zvc import compressor_proof, decompressor_proof
+
+IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/\w+\.py:\d+"
+"""The message names the line of the property."""
+
+
+class OneEntryBuffer(SkidBuffer):
+    """Takes more than it can hold."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += self.i.ready.eq(1)
+        with m.If(self.i.valid | self.o.ready):
+            m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
+        return m
+
+
+def test_buffer_that_changes_what_it_offers_is_found(tmp_path):
+    bench = Bench()
+    buffer = OneEntryBuffer(8)
+    bench.add(buffer)
+    bench.drive(buffer.i)
+    bench.watch(buffer.o)
+    with pytest.raises(ProofError, match=IN_PROOF):
+        check(bench, tmp_path, depth=8)
+
+
+def test_compressor_that_remembers_across_a_reset_is_found(tmp_path, monkeypatch):
+    def lasting(*args, name=None, reset_less=False, **kwargs):
+        stays = reset_less or (name or "").startswith("window_")
+        return Signal(*args, name=name, reset_less=stays, src_loc_at=1, **kwargs)
+
+    lasting.like = Signal.like
+    monkeypatch.setattr("hw.codec.zvc.Signal", lasting)
+    with pytest.raises(ProofError, match=IN_PROOF):
+        check(compressor_proof(TINY, ZvcCompressor(TINY)), tmp_path, depth=8)
+
+
+def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
+    def expand(m, elements, moves, *, name):
+        return lanes.expand(m, elements, [*moves[:-1], Signal.like(moves[-1])], name=name)
+
+    monkeypatch.setattr("hw.codec.zvc.expand", expand)
+    with pytest.raises(ProofError, match=IN_PROOF):
+        check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8)
+
+
+def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("hw.codec.pack.count_ones", lambda bits: lanes.count_ones(bits)[:3])
+    with pytest.raises(ProofError, match=IN_PROOF):
+        check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8)
+
+
+def counter_bench() -> tuple[Bench, Signal]:
+    """Counts 0 … 9 and again."""
+    bench = Bench()
+    count = Signal(4)
+    bench.m.d.sync += count.eq(count + 1)
+    with bench.m.If(count == 9):
+        bench.m.d.sync += count.eq(0)
+    return bench, count
+
+
+def test_what_is_only_true_so_far_is_no_proof(tmp_path):
+    bench, count = counter_bench()
+    bench.require(count != 12)
+    with pytest.raises(ProofError, match="prove to depth 2: UNKNOWN"):
+        prove(bench, tmp_path, depth=2)
+
+
+def test_cover_out_of_reach_fails(tmp_path):
+    bench, count = counter_bench()
+    bench.require(count <= 9)
+    bench.cover(count == 10)
+    with pytest.raises(ProofError, match=r"Unreached cover statement at .*test_harness\.py"):
+        prove(bench, tmp_path, depth=2)
+
+
+def test_missing_solver_is_no_reason_to_skip(tmp_path, monkeypatch):
+    monkeypatch.setitem(sby.TOOLS, "YICES", "no-such-solver")
+    with pytest.raises(ProofError, match=r"no-such-solver is missing; install it with: pip"):
+        sby.find_tools()

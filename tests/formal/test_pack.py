@@ -1,0 +1,191 @@
+"""Packing: the elements of the lines, nothing else, in order, and back; whatever the stream holds.
+
+Both directions are held to one picture: a transfer is a sequence of elements, mask elements and
+payload elements alike. The rules of `LineBeat` say how lines are cut from it, in one way only, so
+that unpacking restores the line beats that were packed.
+"""
+
+import pytest
+from amaranth.hdl import Const, Signal, Value
+
+from hw.codec.pack import Packer, Unpacker
+from hw.config import CodecConfig
+from hw.stream import Damage
+from tests.formal.bench import Bench
+from tests.formal.lines import NARROW, SHIPPED
+from tests.formal.order import Order
+from tests.formal.rules import LineRules, beat_rules, received_rules
+from tests.formal.sby import prove
+
+CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
+
+
+def line_elements(config: CodecConfig, moves: Value, beat) -> list[tuple[Value, Value]]:
+    """A line beat's mask and payload elements: (it has it, the element)."""
+    bits = 8 * config.element_bytes
+    masked = beat.sol & ~beat.empty & (beat.damage != Damage.MASK)
+    return [
+        *(
+            (moves & masked, beat.mask[j * bits : (j + 1) * bits])
+            for j in range(config.mask_elements)
+        ),
+        *((moves & (beat.count > i), beat.elements[i]) for i in range(config.lanes)),
+    ]
+
+
+def beat_elements(config: CodecConfig, moves: Value, beat) -> list[tuple[Value, Value]]:
+    """A byte beat's whole elements."""
+    bits = 8 * config.element_bytes
+    return [
+        (moves & (beat.size >= (i + 1) * config.element_bytes), beat.data.word_select(i, bits))
+        for i in range(config.lanes)
+    ]
+
+
+def marked(items: list[tuple[Value, Value]], end: Value) -> list[tuple[Value, Value]]:
+    """Elements, and behind them a mark if the transfer ends."""
+    bits = len(items[0][1])
+    return [
+        *((holds, Value.cast(item) | Const(0, bits + 1)) for holds, item in items),
+        (end, Const(1 << bits, bits + 1)),
+    ]
+
+
+def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
+    lanes = config.lanes
+    bench = Bench()
+    inside = bench.add(packer)
+    line_rules = LineRules(config, damaged=False)
+    i = bench.drive(packer.i, line_rules)
+    o = bench.watch(packer.o, beat_rules(config.sector_bytes))
+    fill, ending = inside["fill"], inside["ending"]
+    capacity = sum(name.startswith("packed_") for name in inside.signals)
+
+    order = Order(bench, 8 * config.element_bytes + 1, count_bits=(capacity + 1).bit_length())
+    order.comes(*marked(line_elements(config, i.moves, i.payload), i.moves & i.payload.last))
+    order.leaves(*marked(beat_elements(config, o.moves, o.payload), o.moves & o.payload.last))
+    order.on_the_way(*marked([(fill > j, inside[f"packed_{j}"]) for j in range(capacity)], ending))
+    bench.require(fill <= capacity)
+    bench.implies(line_rules.inside, line_rules.left != 0)
+    for j in range(capacity):
+        bench.implies(fill <= j, inside[f"packed_{j}"] == 0)
+    bench.implies(o.valid, o.payload.size % config.element_bytes == 0)
+    # Whoever is outside is willing: then something moves at once.
+    bench.implies(i.valid & o.ready, i.ready | o.valid)
+    bench.cover(
+        o.moves & o.payload.last & (o.payload.size == 0),
+        o.moves & o.payload.last & (o.payload.size == config.sector_bytes),
+        i.moves & o.moves & (fill > lanes),
+    )
+    return bench
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_packer_gives_the_elements_in_order(config, tmp_path):
+    prove(packer_proof(config, Packer(config)), tmp_path, depth=1)
+
+
+def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
+    lanes = config.lanes
+    bench = Bench()
+    m = bench.m
+    inside = bench.add(unpacker)
+    line_rules = LineRules(config, damaged=True)
+    command = bench.drive(unpacker.command)
+    i = bench.drive(unpacker.i, received_rules(config.sector_bytes))
+    o = bench.watch(unpacker.o, line_rules)
+    tail = bench.watch(unpacker.tail)
+    slots = sum(name.startswith("slot_") for name in inside.signals)
+    active, level, start = inside["active"], inside["level"], inside["start"]
+    held_count, lines_left = inside["held_count"], inside["lines_left"]
+    busy = inside["busy"]
+
+    # Ghosts: how the transfer goes, as seen from outside.
+    announced = Signal.like(lines_left, name="announced")
+    given = Signal.like(lines_left, name="given")
+    open_ = Signal()
+    closed, ended, done, torn = Signal(), Signal(), Signal(), Signal()
+    size = Signal(40)
+    with m.If(tail.moves):
+        m.d.sync += [open_.eq(0), *(s.eq(0) for s in (closed, ended, done, torn, size, given))]
+    with m.Else():
+        with m.If(i.moves):
+            m.d.sync += [
+                closed.eq(closed | i.payload.last | i.payload.torn),
+                ended.eq(i.payload.last),
+            ]
+            with m.If(~closed):
+                m.d.sync += [size.eq(size + i.payload.size), torn.eq(i.payload.torn)]
+        with m.If(o.moves):
+            m.d.sync += [
+                given.eq(given + (o.payload.eol & ~o.payload.empty)),
+                done.eq(o.payload.last),
+            ]
+    with m.If(command.moves):
+        m.d.sync += [open_.eq(1), announced.eq(command.payload)]
+
+    # What is given out is what came in, from the packet's start up to its end or a tear.
+    room = slots * lanes
+    elements = [
+        inside[f"slot_{s}"].word_select(k, 8 * config.element_bytes)
+        for s in range(slots)
+        for k in range(lanes)
+    ]
+    order = Order(bench, 8 * config.element_bytes, count_bits=room.bit_length())
+    order.comes(*beat_elements(config, i.moves & ~closed & ~done, i.payload))
+    order.leaves(*line_elements(config, o.moves, o.payload))
+    order.on_the_way(
+        *(((start <= p) & (p < start + level), element) for p, element in enumerate(elements))
+    )
+    order.restart(tail.moves)
+
+    # One packet per command, all of it taken, and no line more than announced.
+    bench.implies(i.valid & i.ready, open_ & ~ended)
+    bench.implies(o.valid, open_ & ~done)
+    bench.implies(o.valid & ~o.payload.empty, given < announced)
+    bench.implies(o.valid & o.payload.empty, announced == 0)
+    bench.implies(
+        o.valid & o.payload.last & ~o.payload.empty & (o.payload.damage == Damage.NONE),
+        given + 1 == announced,
+    )
+    bench.implies(tail.valid, ended & done, tail.payload.size == size)
+    bench.implies(tail.valid & (o.payload.damage == Damage.NONE), tail.payload.torn <= torn)
+
+    bench.require(active == open_, inside["lines_done"] == done, inside["ended"] == ended)
+    bench.require(inside["closed"] == closed, inside["size"] == size, inside["torn"] == torn)
+    bench.implies(active, lines_left + given == announced, given <= announced)
+    bench.implies(~active, ~done, ~ended, ~closed, size == 0, given == 0)
+    bench.implies(~active, level == 0, held_count == 0, start == 0, ~busy, ~torn)
+    bench.implies(ended, closed)
+    bench.implies(torn, closed)
+    bench.implies(done, ~busy)
+    bench.implies(
+        busy,
+        lines_left != 0,
+        inside["payload_left"] == line_rules.left,
+        inside["payload_left"] != 0,
+        line_rules.left <= config.elements,
+    )
+    bench.require(line_rules.inside == busy)
+    bench.implies(active & ~done & (lines_left == 0), announced == 0)
+    bench.require(held_count <= slots, start + level <= held_count * lanes)
+    bench.implies(held_count != 0, start + level + lanes >= held_count * lanes)
+    bench.implies(~closed, (start + level == held_count * lanes) | done)
+
+    # It ends: whoever is outside is willing, then something moves at once.
+    willing = command.valid & i.valid & o.ready & tail.ready
+    bench.implies(willing, command.ready | i.ready | o.valid | tail.valid)
+    bench.cover(
+        o.moves & (o.payload.damage == Damage.MASK),
+        o.moves & (o.payload.damage == Damage.PAYLOAD),
+        tail.moves & tail.payload.trailing,
+        tail.moves & tail.payload.torn,
+        o.moves & o.payload.last & (o.payload.count == lanes) & (given > 1),
+        o.moves & o.payload.empty,
+    )
+    return bench
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_unpacker_finds_the_lines_of_any_stream(config, tmp_path):
+    prove(unpacker_proof(config, Unpacker(config)), tmp_path, depth=1, cover_depth=25)
