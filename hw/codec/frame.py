@@ -15,7 +15,8 @@ class Taken(data.StructLayout):
     Members
     -------
     mismatch
-        The packet was not as long as announced, or torn.
+        The packet was not as long as announced, or torn. (Its last byte may come before its last
+        beat, if that has none.)
     size
         Bytes taken from its start.
     """
@@ -108,10 +109,14 @@ class PacketTrimmer(wiring.Component):
         with m.If(finishes):
             m.d.sync += [
                 told.eq(1),
-                taken.mismatch.eq(~beat.last | beat.torn | (left != beat.size)),
+                taken.mismatch.eq(beat.torn | (left != beat.size)),
                 taken.size.eq(length - left + size),
             ]
-        with m.Elif(self.taken.ready & ~dropping):
+        with m.Elif(dropping):
+            # A beat without bytes may end a packet that already has all of them.
+            with m.If(came & (beat.torn | (beat.size != 0))):
+                m.d.sync += taken.mismatch.eq(1)
+        with m.Elif(self.taken.ready):
             m.d.sync += told.eq(0)
         m.d.comb += [
             self.taken.valid.eq(told & ~dropping),
