@@ -20,7 +20,7 @@ from amaranth.hdl import (
     Signal,
     Value,
 )
-from amaranth.hdl._ast import AnySeq
+from amaranth.hdl._ast import AnySeq, Property, Statement, Switch
 from amaranth.tracer import get_src_loc
 
 Condition = tuple[Value, Value]
@@ -59,15 +59,25 @@ class Inside(Elaboratable):
     """A component whose registers and wires the proof can name, for invariants.
 
     `inside["trimmer.left"]` is the signal `left` of the submodule `trimmer`.
+
+    Parameters
+    ----------
+    component
+        Not elaborated before.
+    trusted
+        Assume its own assertions instead of proving them: they have a proof elsewhere.
     """
 
-    def __init__(self, component: Elaboratable) -> None:
+    def __init__(self, component: Elaboratable, *, trusted: bool = False) -> None:
         self.fragment = Fragment.get(component, None)
         self.signals: dict[str, Signal] = {}
+        self._trusted = trusted
         self._collect(self.fragment, "")
 
     def _collect(self, fragment: Fragment, prefix: str) -> None:
         for statements in fragment.statements.values():
+            if self._trusted:
+                _trust(statements)
             for statement in statements:
                 for signal in statement._lhs_signals():
                     self.signals.setdefault(prefix + signal.name, signal)
@@ -77,8 +87,24 @@ class Inside(Elaboratable):
     def __getitem__(self, name: str) -> Signal:
         return self.signals[name]
 
+    def component(self, name: str) -> Any:
+        """A subcomponent, for its streams."""
+        for subfragment, subname, _src_loc in self.fragment.subfragments:
+            if subname == name:
+                return subfragment.origins[0]
+        raise KeyError(name)
+
     def elaborate(self, platform) -> Fragment:
         return self.fragment
+
+
+def _trust(statements: Sequence[Statement]) -> None:
+    for statement in statements:
+        if isinstance(statement, Switch):
+            for _patterns, inner, _src_loc in statement.cases:
+                _trust(inner)
+        elif isinstance(statement, Property) and statement.kind is Property.Kind.Assert:
+            statement._kind = Property.Kind.Assume
 
 
 class Bench(Elaboratable):
@@ -97,9 +123,9 @@ class Bench(Elaboratable):
     def elaborate(self, platform) -> Module:
         return self.m
 
-    def add(self, component: Elaboratable) -> Inside:
+    def add(self, component: Elaboratable, *, trusted: bool = False) -> Inside:
         """Put a component in; its insides can then be named."""
-        inside = Inside(component)
+        inside = Inside(component, trusted=trusted)
         self.m.submodules += inside
         return inside
 
@@ -180,6 +206,13 @@ class Bench(Elaboratable):
             self.m.d.sync += waited.eq(0)
         self.require(waited <= cycles)
         return waited
+
+    def trust(self, stream: Any, rules: Rules) -> Port:
+        """Assume the rules of a stream inside, which the proof of its source has asserted."""
+        port = self._port(stream.valid, stream.ready, stream.payload)
+        self._state(port, rules, self.assume)
+        self.cover(port.moves)
+        return port
 
     def monitor(self, port: Port, rules: Rules | None) -> Port:
         """Assert the rules at a port."""

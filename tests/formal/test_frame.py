@@ -279,6 +279,7 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
     bench.implies(beat_valid & ~o.payload.last, length_3 == Mux(seen_valid, length_2, length_1))
     bench.implies(beat_valid & ~o.payload.last, seen_valid | mid)
     bench.implies(beat_valid & o.payload.last, ended | (given == 0))
+    bench.implies(failed, inside["finding"] != 0, ~inside["told"])
     bench.implies(inside["told"] == 0, inside["finding"] == Mux(failed, inside["finding"], 0))
 
     # It ends: whoever is outside is willing, then something moves within two cycles.

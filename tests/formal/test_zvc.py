@@ -12,10 +12,12 @@ from hw.codec.lanes import count_ones, routes, zeros_before
 from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, Line, compacted, encoding, present, sector_item
+from tests.formal.lines import NARROW, SHIPPED, Line, compacted, encoding, present, sector_item
 from tests.formal.order import Order
 from tests.formal.rules import ExpandedRules, LineRules, SectorRules
 from tests.formal.sby import prove
+
+CUT = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 
 
 def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
@@ -140,6 +142,8 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
             Cat(*(Mux(compared_empty, 0, e) for e in compared_elements), compared[-2:]),
         ),
     )
+    # Whoever is outside is willing, then something moves at once.
+    bench.implies(i.valid & o.ready, i.ready | o.valid)
     bench.cover(
         o.moves & o.payload.empty,
         o.moves & o.payload.last & ~o.payload.sol
@@ -327,3 +331,80 @@ def _wires(line: Line) -> list[Signal]:
 @pytest.mark.parametrize("config", NARROW.values(), ids=NARROW)
 def test_decompressor_restores_every_encoded_line(config, tmp_path):
     prove(decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=1)
+
+
+def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Bench:
+    lanes, sectors = config.lanes, config.sectors
+    bench = Bench()
+    inside = bench.add(decompressor)
+    line_rules, expanded_rules = LineRules(config, damaged=True), ExpandedRules(config)
+    i = bench.drive(decompressor.i, line_rules)
+    o = bench.watch(decompressor.o, expanded_rules)
+    busy, index, damaged = inside["busy"], inside["index"], inside["held_damaged"]
+    routed_valid, sector_valid = inside["routed_valid"], inside["sector_valid"]
+    used, count = inside["held_used"], inside["held_count"]
+
+    # What is left of the line's mask announces what is left of its payload.
+    rest = count_ones(inside["mask"]) if sectors > 1 else 0
+    bench.implies(line_rules.inside, line_rules.left != 0, busy, ~damaged, ~inside["held_last"])
+    bench.implies(line_rules.inside, count == lanes)
+    bench.implies(
+        busy,
+        used <= count,
+        count <= lanes,
+        Mux(
+            damaged,
+            (rest > count - used) & inside["held_last"],
+            rest == count - used + Mux(line_rules.inside, line_rules.left, 0),
+        ),
+    )
+    for s in range(1, sectors):
+        bench.implies(busy & (index == s), ~inside["mask"][(sectors - s) * lanes :].any())
+    for k in range(lanes):
+        bench.implies(busy & (count <= k), inside[f"held_{k}"] == 0)
+
+    at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
+
+    def place_after(place, last):
+        return Mux(last | (place == sectors - 1), 0, place + 1)
+
+    bench.m.d.comb += [
+        at_stage_2.eq(
+            Mux(
+                sector_valid,
+                place_after(expanded_rules.place, o.payload.last),
+                expanded_rules.place,
+            )
+        ),
+        at_stage_1.eq(
+            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"]), at_stage_2)
+        ),
+    ]
+    bench.require(busy == (index != 0), index == at_stage_1, index < sectors)
+    cut = inside["routed_missing"].any() | inside["routed_mask_missing"]
+    empty, last = inside["routed_empty"], inside["routed_last"]
+    nothing = last & (at_stage_2 == 0) & (inside["routed_present"] == 0)
+    bench.implies(
+        routed_valid,
+        inside["routed_sol"] == (at_stage_2 == 0),
+        (inside["routed_missing"] & ~inside["routed_present"]) == 0,
+        ~last | (at_stage_2 == sectors - 1) | cut | empty,
+        ~cut | last,
+        ~inside["routed_mask_missing"] | nothing,
+        ~empty | (nothing & ~inside["routed_mask_missing"]),
+    )
+    # A line that is cut short ends: whoever is outside is willing, then something moves in time.
+    bench.progress(i.valid & o.ready, i.moves | o.moves, cycles=2)
+    bench.cover(
+        o.moves & o.payload.mask_missing,
+        o.moves & o.payload.missing.any() & ~o.payload.sol
+        if sectors > 1
+        else o.moves & o.payload.missing.any(),
+        o.moves & o.payload.last & (o.payload.missing == 0) & ~o.payload.empty,
+    )
+    return bench
+
+
+@pytest.mark.parametrize("config", CUT.values(), ids=CUT)
+def test_decompressor_ends_with_the_stream(config, tmp_path):
+    prove(cut_decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=3)
