@@ -84,6 +84,58 @@ class CodecConfig:
         return self.mask_bytes // self.element_bytes
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """The shape of a DMA engine.
+
+    Parameters
+    ----------
+    codec
+        Of each unit; its sector is what a memory controller gives per cycle.
+    units
+        Compression units, one at each memory controller; lines go round them.
+    host_bytes
+        Width of the port to the link.
+    buffer_bytes
+        What the DMA buffer holds of compressed lines on their way out; shared evenly by the units.
+        The bandwidth-delay product of the memory (cDMA, §V-C).
+    write_bursts
+        Write bursts on the link that may wait for their response.
+
+    Raises
+    ------
+    ConfigError
+        If a field has a value that the hardware cannot have.
+    """
+
+    codec: CodecConfig = CodecConfig()
+    units: int = 6
+    host_bytes: int = 32
+    buffer_bytes: int = 70 * 1024
+    write_bursts: int = 16
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.units <= 16:
+            raise ConfigError(f"units must be 1 to 16, not {self.units!r}")
+        if self.host_bytes != self.codec.sector_bytes:
+            raise ConfigError(
+                f"host_bytes must be the codec's sector_bytes, {self.codec.sector_bytes}, not "
+                f"{self.host_bytes!r}"
+            )
+        if self.unit_beats < 2 * self.codec.sectors:
+            raise ConfigError(
+                "buffer_bytes must hold two lines for each unit, "
+                f"{2 * self.units * self.codec.line_bytes}, not {self.buffer_bytes!r}"
+            )
+        if not 1 <= self.write_bursts <= 64:
+            raise ConfigError(f"write_bursts must be 1 to 64, not {self.write_bursts!r}")
+
+    @property
+    def unit_beats(self) -> int:
+        """Line beats that the buffer holds for each unit."""
+        return self.buffer_bytes // self.units // self.codec.sector_bytes
+
+
 PRESETS: dict[str, CodecConfig] = {
     # Maxwell Titan X: 32 B is the controller's internal data path and one DRAM burst (§V-B).
     "titanx_gen3": CodecConfig(),

@@ -14,7 +14,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Fragment, Instance, ResetSignal, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, memory, wiring
 
 
 class NetlistError(RuntimeError):
@@ -99,6 +99,8 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
     modules = _convert(Fragment.get(top, None), top, name)
     script = [
         *([] if assertions else ["delete t:$check"]),
+        # Nothing reads what it has not written; zeros would fill pages.
+        "delete t:$meminit_v2",
         # Amaranth adds a wire for each field of a struct and element of an array. They alias bits
         # of others, and nothing uses them.
         "delete w:*\\[*",
@@ -135,6 +137,9 @@ def _convert(fragment: Fragment, component: wiring.Component, name: str) -> list
     below: list[_Converted] = []
     for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
         subcomponent = (subfragment.origins or [None])[0]
+        if isinstance(subcomponent, memory.Memory):
+            # A memory is an array of its module, not a module.
+            continue
         assert isinstance(subcomponent, wiring.Component), f"{name}.{subname} is no component"
         converted = _convert(subfragment, subcomponent, f"{name}_{subname}")
         _rename_members(subcomponent, f"{subname}_")

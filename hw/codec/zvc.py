@@ -79,7 +79,9 @@ class ZvcCompressor(wiring.Component):
         compared_count = Signal(range(lanes + 1), reset_less=True)
 
         present = Signal(lanes)
-        m.d.comb += present.eq(Cat(self.i.payload.elements[i].any() for i in range(lanes)))
+        m.d.comb += present.eq(
+            Cat(self.i.payload.elements[i].any() | self.i.payload.dense for i in range(lanes))
+        )
         zeros, zeros_total = zeros_before(m, present, name="compare")
         m.d.comb += [
             compared_ready.eq(packed_ready | ~compared_valid),
