@@ -4,8 +4,8 @@ At these ports no output depends combinationally on an input, but that reset for
 at once: a synchronous reset alone would leave it high for the first cycle.
 """
 
-from amaranth.hdl import Cat, Module, ResetSignal, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Module, ResetSignal, Signal, unsigned
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.codec.lanes import count_ones
@@ -35,6 +35,113 @@ class AxiStreamSignature(wiring.Signature):
                 "tlast": Out(1),
             }
         )
+
+
+class AxiLiteSignature(wiring.Signature):
+    """AXI4-Lite (Arm IHI 0022), from the manager's side, all five channels.
+
+    Parameters
+    ----------
+    address_bits
+        Width of AWADDR and ARADDR; addresses count bytes.
+    data_bits
+        Width of WDATA and RDATA: 32 or 64.
+    """
+
+    def __init__(self, address_bits: int, data_bits: int) -> None:
+        if data_bits not in (32, 64):
+            raise ValueError(f"data_bits must be 32 or 64, not {data_bits!r}")
+        self.address_bits = address_bits
+        self.data_bits = data_bits
+        super().__init__(
+            {
+                "awaddr": Out(address_bits),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(data_bits),
+                "wstrb": Out(data_bits // 8),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(address_bits),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(data_bits),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+
+class Axi4Signature(wiring.Signature):
+    """AXI4 (Arm IHI 0022), from the manager's side, all five channels; no REGION and no USER.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of WDATA and RDATA: a power of two, 1 to 128.
+    address_bits
+        Width of AWADDR and ARADDR; addresses count bytes.
+    id_bits
+        Width of AWID, BID, ARID and RID.
+    """
+
+    def __init__(self, data_bytes: int, address_bits: int, id_bits: int) -> None:
+        if data_bytes not in (1, 2, 4, 8, 16, 32, 64, 128):
+            raise ValueError(f"data_bytes must be a power of two, 1 to 128, not {data_bytes!r}")
+        self.data_bytes = data_bytes
+        self.address_bits = address_bits
+        self.id_bits = id_bits
+        address = {
+            "id": Out(id_bits),
+            "addr": Out(address_bits),
+            "len": Out(8),
+            "size": Out(3),
+            "burst": Out(2),
+            "lock": Out(1),
+            "cache": Out(4),
+            "prot": Out(3),
+            "qos": Out(4),
+            "valid": Out(1),
+            "ready": In(1),
+        }
+        super().__init__(
+            {
+                **{f"aw{name}": member for name, member in address.items()},
+                "wdata": Out(8 * data_bytes),
+                "wstrb": Out(data_bytes),
+                "wlast": Out(1),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bid": In(id_bits),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                **{f"ar{name}": member for name, member in address.items()},
+                "rid": In(id_bits),
+                "rdata": In(8 * data_bytes),
+                "rresp": In(2),
+                "rlast": In(1),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+
+class AxiResponse(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
+    """BRESP and RRESP."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    """The target refuses."""
+    DECERR = 3
+    """No target has this address."""
 
 
 class AxiStreamBeat(data.StructLayout):
