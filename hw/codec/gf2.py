@@ -1,0 +1,81 @@
+"""The algebra of CRC-32 (IEEE 802.3, as zlib's): matrices over GF(2).
+
+The CRC is linear: bytes change the 32-bit state by a constant matrix, and add a constant linear
+function of themselves. Zero bytes only do the former, and their matrix has an inverse.
+"""
+
+from amaranth.hdl import C, Value
+
+POLYNOMIAL = 0xEDB88320
+"""IEEE 802.3's, reflected: bit 0 of a byte is its first."""
+
+ONES = 0xFFFFFFFF
+"""The initial state, and what the final one is inverted with."""
+
+Matrix = tuple[int, ...]
+"""Column k is what bit k of the argument contributes."""
+
+IDENTITY: Matrix = tuple(1 << k for k in range(32))
+
+
+def times(matrix: Matrix, vector: int) -> int:
+    """A matrix times a vector."""
+    product = 0
+    for k, column in enumerate(matrix):
+        if vector >> k & 1:
+            product ^= column
+    return product
+
+
+def product(left: Matrix, right: Matrix) -> Matrix:
+    """A matrix times a matrix."""
+    return tuple(times(left, column) for column in right)
+
+
+def _zero_byte(state: int) -> int:
+    for _ in range(8):
+        state = state >> 1 ^ (POLYNOMIAL if state & 1 else 0)
+    return state
+
+
+def _undo_zero_byte(state: int) -> int:
+    for _ in range(8):
+        # The state's top bit tells whether the polynomial was added.
+        state = ((state ^ POLYNOMIAL) << 1 | 1) if state >> 31 else state << 1
+        state &= ONES
+    return state
+
+
+FORWARD: Matrix = tuple(_zero_byte(column) for column in IDENTITY)
+"""What a zero byte makes of the state."""
+
+BACKWARD: Matrix = tuple(_undo_zero_byte(column) for column in IDENTITY)
+"""Its inverse."""
+
+
+def power(matrix: Matrix, exponent: int) -> Matrix:
+    """A matrix to a power: of so many zero bytes."""
+    result = IDENTITY
+    for _ in range(exponent):
+        result = product(matrix, result)
+    return result
+
+
+def contribution(data_bytes: int) -> Matrix:
+    """What so many bytes, the first in the low bits, add to the state after them."""
+    columns: list[int] = []
+    matrix = IDENTITY
+    for _ in range(data_bytes):
+        # From the last byte on: each meets the low bits of the state, and then the bytes behind it.
+        matrix = product(FORWARD, matrix)
+        columns = [*matrix[:8], *columns]
+    return tuple(columns)
+
+
+def parities(matrix: Matrix, vector: Value) -> list[Value]:
+    """The 32 bits of a constant matrix times a vector in hardware."""
+    rows = []
+    for bit in range(32):
+        taps = sum((column >> bit & 1) << k for k, column in enumerate(matrix))
+        rows.append((vector & C(taps, len(vector))).xor())
+    return rows
