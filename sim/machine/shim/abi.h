@@ -3,17 +3,9 @@
 
 #include <cstdint>
 
-extern "C" {
+#include "outcome.h"  // what the calls return
 
-// How a call ended; everything but `kDone` leaves a message for `cdma_message`.
-enum CdmaOutcome : int32_t {
-  kDone = 0,
-  kHang = 1,       // the cycle budget ran out
-  kAssertion = 2,  // an assertion of the RTL failed
-  kProtocol = 3,   // the RTL broke a rule of its interfaces
-  kCapacity = 4,   // more output than the caller has room for
-  kException = 5,  // C++ or the Verilated runtime gave up
-};
+extern "C" {
 
 // Replaces the framing of one input beat: `keep` is sent as tkeep, and its lanes, lowest first,
 // carry the next bytes of the packet.

@@ -1,92 +1,28 @@
-// One instance of the RTL: its clock, reset and waves, and the loop that runs a batch through it.
+// The loop that runs a batch of packets through a codec.
 #include <algorithm>
-#include <memory>
 #include <string>
 
-#include "VTop.h"
 #include "abi.h"
-#include "messages.h"
+#include "model.h"
 #include "ports.h"
 #include "random.h"
 #include "sinks.h"
 #include "sources.h"
 
-#if VM_TRACE_FST
-#include "verilated_fst_c.h"
-using Waves = VerilatedFstC;
-#elif VM_TRACE_VCD
-#include "verilated_vcd_c.h"
-using Waves = VerilatedVcdC;
-#endif
-
 namespace cdma {
 
-struct HangError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-struct AssertionError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-constexpr uint64_t kResetCycles = 4;
 // Idle cycles after a batch, in which nothing may come out any more.
 constexpr uint64_t kDrainCycles = 8;
-// 1 GHz: the time in the waves is the cycle in nanoseconds. Time is in Verilator's picoseconds.
-constexpr uint64_t kPeriod = 1000;
 
 }  // namespace cdma
 
 using namespace cdma;
 
-struct CdmaMachine {
-  std::unique_ptr<VerilatedContext> context = std::make_unique<VerilatedContext>();
-  std::unique_ptr<VTop> top;
-#if VM_TRACE
-  std::unique_ptr<Waves> waves;
-#endif
-  uint64_t time_cycle = 0;   // since construction
+struct CdmaMachine : Model {
   uint64_t batch_cycle = 0;  // since the start of the batch
   bool clean = false;        // nothing is under way, and no error has happened, since reset
-  bool failed = false;       // the last call ended in an error
-  std::string message;
 
-  explicit CdmaMachine(const char* waves_path) {
-    context->fatalOnError(false);
-    context->traceEverOn(waves_path != nullptr);
-    top = std::make_unique<VTop>(context.get());
-#if VM_TRACE
-    if (waves_path != nullptr) {
-      waves = std::make_unique<Waves>();
-      top->trace(waves.get(), 99);
-      waves->open(waves_path);
-      if (!waves->isOpen()) throw std::runtime_error("cannot be written");
-    }
-#endif
-  }
-
-  ~CdmaMachine() {
-    Verilated::threadContextp(context.get());
-    top->final();
-#if VM_TRACE
-    if (waves) waves->close();
-#endif
-  }
-
-  // Two evaluations make a cycle. The first, with the clock low, settles what the outputs are
-  // before the edge; the second is the edge.
-  void settle() { evaluate(0, time_cycle * kPeriod); }
-  void edge(bool forgiving = false) {
-    evaluate(1, time_cycle * kPeriod + kPeriod / 2);
-    if (forgiving) forget_errors();
-    if (context->gotError()) throw AssertionError(printed);
-    ++time_cycle;
-  }
-
-  void forget_errors() {
-    context->gotError(false);
-    context->errorCount(0);
-    printed.clear();
-  }
+  using Model::Model;
 
   void reset() {
     clean = false;
@@ -155,15 +91,6 @@ struct CdmaMachine {
   }
 
  private:
-  void evaluate(int clock, [[maybe_unused]] uint64_t time) {
-    top->clk = clock;
-    top->eval();
-#if VM_TRACE
-    context->time(time);
-    if (waves) waves->dump(time);
-#endif
-  }
-
   static void check_size(const CdmaBatch& batch, uint64_t transfer) {
     const uint64_t told = batch.record[transfer].out_size;
     const uint64_t bytes = batch.out_offset[transfer + 1] - batch.out_offset[transfer];
@@ -194,39 +121,6 @@ struct CdmaMachine {
            std::to_string(status.finished()) + " statuses";
   }
 };
-
-namespace {
-
-// Runs `call` and turns whatever it throws into an outcome and a message.
-template <class Call>
-int32_t guarded(CdmaMachine& machine, Call call) {
-  Verilated::threadContextp(machine.context.get());
-  printed.clear();
-  machine.message.clear();
-  const auto failed = [&](int32_t outcome, const std::exception& error) {
-    machine.failed = true;
-    machine.message = error.what();
-    return outcome;
-  };
-  try {
-    call();
-    return kDone;
-  } catch (const HangError& error) {
-    return failed(kHang, error);
-  } catch (const AssertionError& error) {
-    return failed(kAssertion, error);
-  } catch (const ProtocolError& error) {
-    return failed(kProtocol, error);
-  } catch (const CapacityError& error) {
-    return failed(kCapacity, error);
-  } catch (const std::exception& error) {
-    return failed(kException, error);
-  }
-}
-
-}  // namespace
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT CdmaMachine* cdma_open(const char* waves) {
   try {

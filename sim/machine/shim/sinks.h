@@ -1,20 +1,13 @@
 // What takes the outputs of the RTL, and checks that they keep the rules of their interfaces.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
 #include "abi.h"
+#include "outcome.h"
 #include "ports.h"
 
 namespace cdma {
-
-struct ProtocolError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-struct CapacityError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // Takes the output packets: dense beats, of which only the last of a packet may be partial.
 class PacketSink {

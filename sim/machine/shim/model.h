@@ -1,0 +1,118 @@
+// One instance of the RTL: its clock and waves, and how its failures reach Python.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "VTop.h"
+#include "messages.h"
+#include "outcome.h"
+
+#if VM_TRACE_FST
+#include "verilated_fst_c.h"
+#elif VM_TRACE_VCD
+#include "verilated_vcd_c.h"
+#endif
+
+namespace cdma {
+
+#if VM_TRACE_FST
+using Waves = VerilatedFstC;
+#elif VM_TRACE_VCD
+using Waves = VerilatedVcdC;
+#endif
+
+constexpr uint64_t kResetCycles = 4;
+// 1 GHz: the time in the waves is the cycle in nanoseconds. Time is in Verilator's picoseconds.
+constexpr uint64_t kPeriod = 1000;
+
+struct Model {
+  std::unique_ptr<VerilatedContext> context = std::make_unique<VerilatedContext>();
+  std::unique_ptr<VTop> top;
+#if VM_TRACE
+  std::unique_ptr<Waves> waves;
+#endif
+  uint64_t time_cycle = 0;  // since construction
+  bool failed = false;      // the last call ended in an error
+  std::string message;
+
+  // `waves_path` may be null.
+  explicit Model(const char* waves_path) {
+    context->fatalOnError(false);
+    context->traceEverOn(waves_path != nullptr);
+    top = std::make_unique<VTop>(context.get());
+#if VM_TRACE
+    if (waves_path != nullptr) {
+      waves = std::make_unique<Waves>();
+      top->trace(waves.get(), 99);
+      waves->open(waves_path);
+      if (!waves->isOpen()) throw std::runtime_error("cannot be written");
+    }
+#endif
+  }
+
+  ~Model() {
+    Verilated::threadContextp(context.get());
+    top->final();
+#if VM_TRACE
+    if (waves) waves->close();
+#endif
+  }
+
+  // Two evaluations make a cycle. The first, with the clock low, settles what the outputs are
+  // before the edge; the second is the edge.
+  void settle() { evaluate(0, time_cycle * kPeriod); }
+  void edge(bool forgiving = false) {
+    evaluate(1, time_cycle * kPeriod + kPeriod / 2);
+    if (forgiving) forget_errors();
+    if (context->gotError()) throw AssertionError(printed);
+    ++time_cycle;
+  }
+
+  void forget_errors() {
+    context->gotError(false);
+    context->errorCount(0);
+    printed.clear();
+  }
+
+ private:
+  void evaluate(int clock, [[maybe_unused]] uint64_t time) {
+    top->clk = clock;
+    top->eval();
+#if VM_TRACE
+    context->time(time);
+    if (waves) waves->dump(time);
+#endif
+  }
+};
+
+// Runs `call` and turns whatever it throws into an outcome and a message.
+template <class Call>
+int32_t guarded(Model& model, Call call) {
+  Verilated::threadContextp(model.context.get());
+  printed.clear();
+  model.message.clear();
+  const auto failed = [&](int32_t outcome, const std::exception& error) {
+    model.failed = true;
+    model.message = error.what();
+    return outcome;
+  };
+  try {
+    call();
+    return kDone;
+  } catch (const HangError& error) {
+    return failed(kHang, error);
+  } catch (const AssertionError& error) {
+    return failed(kAssertion, error);
+  } catch (const ProtocolError& error) {
+    return failed(kProtocol, error);
+  } catch (const CapacityError& error) {
+    return failed(kCapacity, error);
+  } catch (const std::exception& error) {
+    return failed(kException, error);
+  }
+}
+
+}  // namespace cdma
+
+#define EXPORT __attribute__((visibility("default")))
