@@ -1,0 +1,1 @@
+"""The DMA engine: descriptors in, completion records out, compression units between."""

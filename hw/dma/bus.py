@@ -1,0 +1,143 @@
+"""Reads and writes on their way to an AXI port, and what comes back, as streams.
+
+Requests are legal bursts already: within 4 KiB, of whole beats, incrementing. All responses come in
+the order of the requests.
+"""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Fifo
+
+PAGE_BYTES = 4096
+"""No AXI burst crosses a multiple of this."""
+
+
+class BusError(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
+    """How a beat was answered; SLVERR and DECERR have AXI's numbers."""
+
+    NONE = 0
+    FRAMING = 1
+    """RLAST came on another beat than the request's last one."""
+    SLVERR = 2
+    DECERR = 3
+
+
+class ReadRequest(data.StructLayout):
+    """A read burst.
+
+    Members
+    -------
+    address
+        Of the first beat, a multiple of the beat's size.
+    beats
+        How many, less one, as ARLEN.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__({"address": address_bits, "beats": 8})
+
+
+class ReadBeat(data.StructLayout):
+    """A beat of a read burst.
+
+    Members
+    -------
+    data
+    error
+        Data is worthless where it is not NONE.
+    """
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__({"data": 8 * data_bytes, "error": BusError})
+
+
+class ReadResponse(data.StructLayout):
+    """A beat as it comes from the bus: RDATA, RRESP, RLAST."""
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__({"data": 8 * data_bytes, "resp": 2, "last": 1})
+
+
+class ReadGuard(wiring.Component):
+    """Gives as many beats for each read burst as were asked for, whatever the bus answers.
+
+    If RLAST comes early, the missing beats are made up; if it comes late, what is too much is
+    dropped. Either way the beats at fault carry `BusError.FRAMING`.
+
+    Latency: 0 cycles. Throughput: a beat per cycle.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of a beat.
+    address_bits
+        Width of an address.
+    bursts
+        How many may be under way.
+
+    Members
+    -------
+    request : `In(stream.Signature(ReadRequest(address_bits)))`
+    bus_request : `Out(stream.Signature(ReadRequest(address_bits)))`
+        The same requests.
+    bus_response : `In(stream.Signature(ReadResponse(data_bytes)))`
+    o : `Out(stream.Signature(ReadBeat(data_bytes)))`
+    """
+
+    def __init__(self, data_bytes: int, address_bits: int, bursts: int) -> None:
+        self.bursts = bursts
+        super().__init__(
+            {
+                "request": In(stream.Signature(ReadRequest(address_bits))),
+                "bus_request": Out(stream.Signature(ReadRequest(address_bits))),
+                "bus_response": In(stream.Signature(ReadResponse(data_bytes))),
+                "o": Out(stream.Signature(ReadBeat(data_bytes))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.expected = expected = Fifo(unsigned(8), self.bursts)
+        m.d.comb += [
+            self.bus_request.valid.eq(self.request.valid & expected.i.ready),
+            self.bus_request.payload.eq(self.request.payload),
+            self.request.ready.eq(self.bus_request.ready & expected.i.ready),
+            expected.i.valid.eq(self.request.valid & self.bus_request.ready),
+            expected.i.payload.eq(self.request.payload.beats),
+        ]
+
+        response = self.bus_response.payload
+        beat = Signal(8)
+        final = Signal()
+        short = Signal()
+        dropping = Signal()
+        m.d.comb += final.eq(beat == expected.o.payload)
+        with m.If(dropping):
+            m.d.comb += self.bus_response.ready.eq(1)
+        with m.Else():
+            m.d.comb += [
+                self.o.valid.eq(expected.o.valid & (short | self.bus_response.valid)),
+                self.bus_response.ready.eq(expected.o.valid & ~short & self.o.ready),
+            ]
+        m.d.comb += [
+            self.o.payload.data.eq(response.data),
+            self.o.payload.error.eq(
+                Mux(
+                    short | (response.last != final),
+                    BusError.FRAMING,
+                    Mux(response.resp[1], response.resp, BusError.NONE),
+                )
+            ),
+            expected.o.ready.eq(self.o.valid & self.o.ready & final),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [
+                beat.eq(Mux(final, 0, beat + 1)),
+                short.eq(~final & (short | response.last)),
+                dropping.eq(final & ~short & ~response.last),
+            ]
+        with m.If(dropping & self.bus_response.valid & response.last):
+            m.d.sync += dropping.eq(0)
+        return m

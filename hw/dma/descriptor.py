@@ -1,0 +1,312 @@
+"""What software and engine tell each other in memory: descriptors, records, statuses.
+
+Both are 64 B, aligned to 64 B, little-endian. The numpy types are software's view, the Amaranth
+layouts the hardware's; they are built from the same lists of fields.
+"""
+
+from enum import IntEnum, IntFlag
+
+import numpy as np
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import EngineConfig
+
+ENTRY_BYTES = 64
+"""Size and alignment of a descriptor and of a completion record."""
+
+DEVICE_ADDRESS_BITS = 40
+HOST_ADDRESS_BITS = 64
+
+
+class Opcode(IntEnum):
+    """What a descriptor asks for."""
+
+    COMPRESS_OUT = 1
+    """Device to host, compressed."""
+    DECOMPRESS_IN = 2
+    """Host to device, decompressed."""
+    COPY_OUT = 3
+    """Device to host, as it is."""
+    COPY_IN = 4
+    """Host to device, as it is."""
+    FENCE = 5
+    """Nothing, once everything before it has its record."""
+
+
+class Codec(IntEnum):
+    """The format of compressed data."""
+
+    ZVC = 0
+
+
+class Flag(IntFlag):
+    """Bits of a descriptor's `flags`; all others must be zero."""
+
+    INTERRUPT = 1
+    """Raise an interrupt when the record is written."""
+    CHECK_CRC = 2
+    """DECOMPRESS_IN: compare the CRC-32 of the uncompressed bytes with `crc32`."""
+    VERIFY = 4
+    """COMPRESS_OUT: decompress what was written and compare its CRC-32."""
+    THROTTLE_CLASS = 8
+    """Which of the two token buckets limits the reads of device memory."""
+
+
+class Status(IntEnum):
+    """How a descriptor ended."""
+
+    IN_PROGRESS = 0
+    """Not ended; the engine never writes this, software puts it there beforehand."""
+    OK = 1
+    OK_EXPANDED = 2
+    """The data is valid, and takes more room than before."""
+    DESTINATION_OVERFLOW = 3
+    """`dst_capacity` bytes were written and more were to come."""
+    STREAM_TRUNCATED = 4
+    """The compressed stream ends too early. Detail: the `golden.StreamStatus`."""
+    STREAM_CORRUPT = 5
+    """The compressed stream is not canonical. Detail: the `golden.StreamStatus`."""
+    CRC_MISMATCH = 6
+    READ_ERROR = 7
+    """A read was answered with an error. Detail: RRESP."""
+    WRITE_ERROR = 8
+    """A write was answered with an error. Detail: BRESP."""
+    TIMEOUT = 9
+    """The bus was silent for TIMEOUT_CYCLES."""
+    BAD_OPCODE = 10
+    BAD_FLAG = 11
+    """A reserved bit or byte is not zero, or codec or element size are not what the engine has."""
+    MISALIGNED = 12
+    """An address is no multiple of the element size, or the record's none of 64."""
+    BAD_LENGTH = 13
+    """A length is zero, or a range wraps around the end of its address space."""
+    OVERLAP = 14
+    """The record lies in the range that the descriptor reads or writes in host memory."""
+    ABORTED = 15
+    VERIFY_MISMATCH = 16
+
+
+DESCRIPTOR_FIELDS = (
+    ("opcode", 1),
+    ("codec", 1),
+    ("element_bytes", 1),
+    ("flags", 1),
+    ("tag", 4),
+    ("src", 8),
+    ("dst", 8),
+    ("length", 4),
+    ("crc32", 4),
+    ("dst_capacity", 8),
+    ("src_length", 8),
+    ("record", 8),
+    ("reserved", 8),
+)
+"""Names and bytes, in order.
+
+`length` counts uncompressed bytes. `src_length` is the stream's size for DECOMPRESS_IN, zero
+otherwise. `codec` and `element_bytes` are zero where nothing is compressed.
+"""
+
+RECORD_FIELDS = (
+    ("status", 1),
+    ("phase", 1),
+    ("detail", 2),
+    ("tag", 4),
+    ("src_done", 8),
+    ("out_size", 8),
+    ("fault_address", 8),
+    ("crc32", 4),
+    ("index", 4),
+    ("cycles", 8),
+    ("reserved", 16),
+)
+"""Names and bytes, in order.
+
+`phase` is 1 in the ring's first lap and turns over with each lap. `src_done` and `out_size` count
+bytes read and written. `fault_address` is the address of the beat, for a stream error the offset in
+the stream. `crc32` is that of the uncompressed bytes. `cycles` is from the descriptor's arrival to
+its record.
+"""
+
+
+def _dtype(fields: tuple[tuple[str, int], ...]) -> np.dtype[np.void]:
+    return np.dtype([(name, f"<u{size}" if size <= 8 else f"V{size}") for name, size in fields])
+
+
+DESCRIPTOR_DTYPE = _dtype(DESCRIPTOR_FIELDS)
+RECORD_DTYPE = _dtype(RECORD_FIELDS)
+
+
+class Descriptor(data.StructLayout):
+    """A descriptor's 64 bytes, by the fields of `DESCRIPTOR_FIELDS`."""
+
+    def __init__(self) -> None:
+        super().__init__({name: 8 * size for name, size in DESCRIPTOR_FIELDS})
+
+
+class Record(data.StructLayout):
+    """A completion record's 64 bytes, by the fields of `RECORD_FIELDS`."""
+
+    def __init__(self) -> None:
+        super().__init__({name: 8 * size for name, size in RECORD_FIELDS})
+
+
+class CheckedDescriptor(data.StructLayout):
+    """A descriptor and what is wrong with it.
+
+    Members
+    -------
+    descriptor
+    status
+        OK, or the first of the checks that failed.
+    index
+        Its free-running number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"descriptor": Descriptor(), "status": 8, "index": 16})
+
+
+class FetchedDescriptor(data.StructLayout):
+    """A descriptor as it came from the ring.
+
+    Members
+    -------
+    descriptor
+    index
+        Its free-running number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"descriptor": Descriptor(), "index": 16})
+
+
+class DescriptorChecker(wiring.Component):
+    """Finds what is wrong with a descriptor before anything is done for it.
+
+    Checks opcode, flags (with codec, element size and reserved bytes), alignment, lengths and
+    overlap, in this order; the first that fails gives the status.
+
+    Latency: 1 cycle. Throughput: a descriptor per cycle.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(FetchedDescriptor()))`
+    o : `Out(stream.Signature(CheckedDescriptor()))`
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(FetchedDescriptor())),
+                "o": Out(stream.Signature(CheckedDescriptor())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        element_bytes = self.config.codec.element_bytes
+        d = self.i.payload.descriptor
+
+        def is_op(*opcodes: Opcode) -> Value:
+            return Cat(d.opcode == opcode for opcode in opcodes).any()
+
+        compresses = Signal()
+        outward = Signal()
+        inward = Signal()
+        moves = Signal()
+        m.d.comb += [
+            compresses.eq(is_op(Opcode.COMPRESS_OUT, Opcode.DECOMPRESS_IN)),
+            outward.eq(is_op(Opcode.COMPRESS_OUT, Opcode.COPY_OUT)),
+            inward.eq(is_op(Opcode.DECOMPRESS_IN, Opcode.COPY_IN)),
+            moves.eq(outward | inward),
+        ]
+
+        allowed = Signal(8)
+        m.d.comb += allowed.eq(
+            Flag.INTERRUPT
+            | Mux(d.opcode == Opcode.DECOMPRESS_IN, Flag.CHECK_CRC, 0)
+            | Mux(d.opcode == Opcode.COMPRESS_OUT, Flag.VERIFY, 0)
+            | Mux(outward, Flag.THROTTLE_CLASS, 0)
+        )
+        reserved = [
+            d.flags & ~allowed,
+            d.codec,
+            d.element_bytes ^ Mux(compresses, element_bytes, 0),
+            d.reserved,
+            Mux(d.opcode == Opcode.DECOMPRESS_IN, 0, d.src_length),
+            Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),
+            Mux(moves, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
+        ]
+
+        alignment = (element_bytes - 1).bit_length()
+        misaligned = Signal()
+        m.d.comb += misaligned.eq(
+            d.record[:6].any() | d.src[:alignment].any() | d.dst[:alignment].any()
+        )
+
+        # Where each range ends; what it reads from the host is as long as the stream.
+        src_size = Signal(64)
+        src_end = Signal(65)
+        dst_end = Signal(65)
+        m.d.comb += [
+            src_size.eq(Mux(d.opcode == Opcode.DECOMPRESS_IN, d.src_length, d.length)),
+            src_end.eq(d.src + src_size),
+            dst_end.eq(d.dst + d.dst_capacity),
+        ]
+        src_limit = Mux(outward, 1 << DEVICE_ADDRESS_BITS, 1 << HOST_ADDRESS_BITS)
+        dst_limit = Mux(inward, 1 << DEVICE_ADDRESS_BITS, 1 << HOST_ADDRESS_BITS)
+        bad_length = Signal()
+        m.d.comb += bad_length.eq(
+            moves & ((d.length == 0) | (src_size == 0) | (src_end > src_limit))
+            | (moves & (dst_end > dst_limit))
+        )
+
+        host_start = Signal(64)
+        host_end = Signal(65)
+        m.d.comb += [
+            host_start.eq(Mux(outward, d.dst, d.src)),
+            host_end.eq(Mux(outward, dst_end, src_end)),
+        ]
+        overlap = Signal()
+        m.d.comb += overlap.eq(
+            moves & (d.record < host_end) & (d.record + ENTRY_BYTES > host_start)
+        )
+
+        status = Signal(8)
+        with m.If(~moves & (d.opcode != Opcode.FENCE)):
+            m.d.comb += status.eq(Status.BAD_OPCODE)
+        with m.Elif(Cat(field.any() for field in reserved).any()):
+            m.d.comb += status.eq(Status.BAD_FLAG)
+        with m.Elif(misaligned):
+            m.d.comb += status.eq(Status.MISALIGNED)
+        with m.Elif(bad_length):
+            m.d.comb += status.eq(Status.BAD_LENGTH)
+        with m.Elif(overlap):
+            m.d.comb += status.eq(Status.OVERLAP)
+        with m.Else():
+            m.d.comb += status.eq(Status.OK)
+
+        checked = Signal(CheckedDescriptor(), reset_less=True)
+        checked_valid = Signal()
+        m.d.comb += [
+            self.i.ready.eq(self.o.ready | ~checked_valid),
+            self.o.valid.eq(checked_valid),
+            self.o.payload.eq(checked),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += checked_valid.eq(self.i.valid)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [
+                checked.descriptor.eq(d),
+                checked.status.eq(status),
+                checked.index.eq(self.i.payload.index),
+            ]
+        return m

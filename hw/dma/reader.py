@@ -1,0 +1,220 @@
+"""Lines from memory: requests that a bus takes, and sectors that begin where the line begins."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import CodecConfig
+from hw.dma.bus import PAGE_BYTES, BusError, ReadBeat, ReadRequest
+from hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from hw.stream import Fifo, Register, Sector
+
+
+class LineRequest(data.StructLayout):
+    """A line to read.
+
+    Members
+    -------
+    address
+        Of its first byte; a multiple of the element size.
+    size
+        Its bytes, 1 to the size of a line.
+    dense
+        Not to be compressed.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {"address": DEVICE_ADDRESS_BITS, "size": range(config.line_bytes + 1), "dense": 1}
+        )
+
+
+class LineFault(data.StructLayout):
+    """What the bus answered to the reads of a line.
+
+    Members
+    -------
+    error
+        That of the first beat with one.
+    address
+        Of that beat.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"error": BusError, "address": DEVICE_ADDRESS_BITS})
+
+
+class LineReader(wiring.Component):
+    """Reads lines that may begin at any element, and be shorter than a line.
+
+    A line that crosses a page is read by two bursts. Beats are turned so that sectors begin where
+    the line begins.
+
+    Latency: a sector comes 1 cycle after the beat that completes it. Throughput: a sector per
+    cycle, for lines that begin with a beat; others take a cycle more each.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    lines
+        How many may be under way.
+
+    Members
+    -------
+    i : `In(stream.Signature(LineRequest(config)))`
+    request : `Out(stream.Signature(ReadRequest(40)))`
+    beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
+    o : `Out(stream.Signature(Sector(config)))`
+        Whole lines, filled with zeros.
+    fault : `Out(stream.Signature(LineFault()))`
+        For each line.
+    """
+
+    def __init__(self, config: CodecConfig, lines: int) -> None:
+        self.config = config
+        self.lines = lines
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineRequest(config))),
+                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
+                "o": Out(stream.Signature(Sector(config))),
+                "fault": Out(stream.Signature(LineFault())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        width = config.sector_bytes
+        width_bits = (width - 1).bit_length()
+        element_bits = 8 * config.element_bytes
+        element_bytes_bits = (config.element_bytes - 1).bit_length()
+        page_bits = (PAGE_BYTES - 1).bit_length()
+        line = self.i.payload
+
+        # Ask for the beats that the line lies in. `second`: the first page's are asked for.
+        m.submodules.pending = pending = Fifo(LineRequest(config), self.lines)
+        second = Signal()
+        in_page = Signal(page_bits)
+        end = Signal(page_bits + 1)
+        crosses = Signal()
+        first_page_end = Signal(DEVICE_ADDRESS_BITS - page_bits)
+        request = self.request.payload
+        m.d.comb += [
+            in_page.eq(line.address[:page_bits]),
+            end.eq(in_page + line.size),
+            crosses.eq(end > PAGE_BYTES),
+            first_page_end.eq(line.address[page_bits:] + 1),
+        ]
+        last_of_page = (1 << (page_bits - width_bits)) - 1
+        last_beat = Signal(page_bits + 1 - width_bits)
+        m.d.comb += last_beat.eq((end - 1) >> width_bits)
+        with m.If(second):
+            m.d.comb += [
+                request.address.eq(first_page_end << page_bits),
+                request.beats.eq(last_beat[: page_bits - width_bits]),
+            ]
+        with m.Else():
+            m.d.comb += [
+                request.address.eq(Cat(C(0, width_bits), line.address[width_bits:])),
+                request.beats.eq(Mux(crosses, last_of_page, last_beat) - in_page[width_bits:]),
+            ]
+        asks_more = crosses & ~second
+        m.d.comb += [
+            self.request.valid.eq(self.i.valid & pending.i.ready),
+            self.i.ready.eq(self.request.ready & pending.i.ready & ~asks_more),
+            pending.i.valid.eq(self.i.valid & self.request.ready & ~asks_more),
+            pending.i.payload.eq(line),
+        ]
+        with m.If(self.request.valid & self.request.ready):
+            m.d.sync += second.eq(asks_more)
+
+        # Take the beats in. Those of a line that begins inside a beat are one behind: a sector
+        # is the end of the beat before and the beginning of the present one.
+        expected = pending.o.payload
+        lane_bits = (config.lanes - 1).bit_length()
+        offset = Signal(width_bits)
+        used = Signal(range(config.sectors + 2))
+        sector = Signal(range(config.sectors))
+        primed = Signal()
+        held = Signal(8 * width, reset_less=True)
+        beats_less_one = Signal(range(config.sectors + 1))
+        m.d.comb += [
+            offset.eq(expected.address[:width_bits]),
+            beats_less_one.eq((offset + expected.size - 1) >> width_bits),
+        ]
+        wants_beat = Signal()
+        primes = Signal()
+        steps = Signal()
+        m.submodules.sectors = sectors = Register(Sector(config))
+        wiring.connect(m, sectors.o, wiring.flipped(self.o))
+        told = Signal()
+        ends = Signal()
+        m.d.comb += [
+            wants_beat.eq(used <= beats_less_one),
+            primes.eq((offset != 0) & ~primed),
+            ends.eq(~primes & (sector == config.sectors - 1)),
+            sectors.i.valid.eq(
+                pending.o.valid & ~primes & (self.beats.valid | ~wants_beat) & ~(ends & told)
+            ),
+            steps.eq(
+                Mux(
+                    primes,
+                    pending.o.valid & self.beats.valid,
+                    sectors.i.valid & sectors.i.ready,
+                )
+            ),
+            self.beats.ready.eq(steps & wants_beat),
+            pending.o.ready.eq(steps & ends),
+        ]
+        beat = Signal(8 * width)
+        m.d.comb += beat.eq(Mux(wants_beat, self.beats.payload.data, 0))
+        window = [
+            Mux(primed, held, beat).word_select(i, element_bits) for i in range(config.lanes)
+        ] + [beat.word_select(i, element_bits) for i in range(config.lanes)]
+        for k in reversed(range(lane_bits)):
+            distance = 1 << k
+            turned = [
+                Signal(element_bits, name=f"turned_{distance}_{i}")
+                for i in range(config.lanes + distance - 1)
+            ]
+            for i, element in enumerate(turned):
+                far = offset[element_bytes_bits + k]
+                m.d.comb += element.eq(Mux(far, window[i + distance], window[i]))
+            window = list(turned)
+        data_bytes = Cat(window[: config.lanes])
+        for j in range(width):
+            inside = Cat(C(j, width_bits), sector) < expected.size
+            m.d.comb += (
+                sectors.i.payload.elements.as_value()
+                .word_select(j, 8)
+                .eq(Mux(inside, data_bytes.word_select(j, 8), 0))
+            )
+        m.d.comb += sectors.i.payload.dense.eq(expected.dense)
+        with m.If(steps):
+            m.d.sync += [
+                used.eq(Mux(ends, 0, used + wants_beat)),
+                sector.eq(Mux(primes | ends, 0, sector + 1)),
+                primed.eq(~ends & (offset != 0)),
+                held.eq(beat),
+            ]
+
+        # The first error of the line.
+        found = Signal(LineFault())
+        fault = Signal(LineFault(), reset_less=True)
+        now = Signal(LineFault())
+        m.d.comb += now.eq(found)
+        with m.If(wants_beat & (found.error == BusError.NONE)):
+            m.d.comb += [
+                now.error.eq(self.beats.payload.error),
+                now.address.eq(Cat(C(0, width_bits), (expected.address[width_bits:] + used))),
+            ]
+        with m.If(steps):
+            m.d.sync += found.eq(Mux(ends, 0, now))
+        with m.If(steps & ends):
+            m.d.sync += [told.eq(1), fault.eq(now)]
+        with m.Elif(self.fault.ready):
+            m.d.sync += told.eq(0)
+        m.d.comb += [self.fault.valid.eq(told), self.fault.payload.eq(fault)]
+        return m

@@ -1,0 +1,166 @@
+"""A compression unit beside a memory controller: lines leave it compressed.
+
+So the crossbar to the DMA engine carries compressed lines only, which is why the units are not in
+the engine itself (cDMA, §V-B).
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.gf2 import FORWARD, contribution, parities, power
+from hw.codec.zvc import ZvcCompressor
+from hw.config import CodecConfig
+from hw.dma.bus import ReadBeat, ReadRequest
+from hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from hw.dma.reader import LineFault, LineReader, LineRequest
+from hw.stream import Fifo, Fork, LineBeat, Sector
+
+
+class LineReport(data.StructLayout):
+    """What a unit tells of a line beside its data.
+
+    Members
+    -------
+    crc32
+        Of the line's bytes and the zeros that fill it, from a state of zero and without inversion:
+        so that CRCs of lines can be combined in order.
+    fault
+        What the bus answered.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"crc32": 32, "fault": LineFault()})
+
+
+class LineCrc(wiring.Component):
+    """The CRC of each line of sectors, from a state of zero and without inversion.
+
+    Latency: 2 cycles from a line's last sector. Throughput: a sector per cycle.
+
+    Members
+    -------
+    i : `In(stream.Signature(Sector(config)))`
+    o : `Out(stream.Signature(32))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {"i": In(stream.Signature(Sector(config))), "o": Out(stream.Signature(32))}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        index = Signal(range(config.sectors))
+        share = Signal(32, reset_less=True)
+        share_valid = Signal()
+        share_first = Signal(reset_less=True)
+        share_last = Signal(reset_less=True)
+        state = Signal(32, reset_less=True)
+        result = Signal(32, reset_less=True)
+        told = Signal()
+        steps = Signal()
+        taken = Signal()
+        last = Signal()
+        after = Signal(32)
+        m.d.comb += [
+            last.eq(index == config.sectors - 1),
+            # A line's CRC goes to where it waits only when the former one has left.
+            steps.eq(~(share_valid & share_last & told & ~self.o.ready)),
+            self.i.ready.eq(steps),
+            taken.eq(self.i.valid & self.i.ready),
+            after.eq(
+                Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
+                ^ share
+            ),
+        ]
+        with m.If(taken):
+            m.d.sync += [
+                index.eq(Mux(last, 0, index + 1)),
+                share.eq(
+                    Cat(
+                        parities(
+                            contribution(config.sector_bytes),
+                            self.i.payload.elements.as_value(),
+                        )
+                    )
+                ),
+                share_first.eq(index == 0),
+                share_last.eq(last),
+            ]
+        with m.If(self.o.ready):
+            m.d.sync += told.eq(0)
+        with m.If(steps):
+            m.d.sync += share_valid.eq(taken)
+            with m.If(share_valid):
+                m.d.sync += state.eq(after)
+                with m.If(share_last):
+                    m.d.sync += [told.eq(1), result.eq(after)]
+        m.d.comb += [self.o.valid.eq(told), self.o.payload.eq(result)]
+        return m
+
+
+class CompressionUnit(wiring.Component):
+    """Reads lines from its memory, and compresses them.
+
+    Latency: a line's first beat comes 2 cycles after the compressor's `line_latency`, counted from
+    the line's first beat from memory. Throughput: a line in as many cycles as it has sectors, one
+    more if it begins inside a beat.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    lines
+        How many may be under way in memory.
+
+    Members
+    -------
+    i : `In(stream.Signature(LineRequest(config)))`
+    request : `Out(stream.Signature(ReadRequest(40)))`
+    beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
+    o : `Out(stream.Signature(LineBeat(config)))`
+        The lines. Dense ones have full masks.
+    report : `Out(stream.Signature(LineReport()))`
+        For each line.
+    """
+
+    def __init__(self, config: CodecConfig, lines: int) -> None:
+        self.config = config
+        self.lines = lines
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineRequest(config))),
+                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
+                "o": Out(stream.Signature(LineBeat(config))),
+                "report": Out(stream.Signature(LineReport())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.reader = reader = LineReader(self.config, self.lines)
+        m.submodules.fork = fork = Fork(Sector(self.config), 2)
+        m.submodules.crc = crc = LineCrc(self.config)
+        m.submodules.compressor = compressor = ZvcCompressor(self.config)
+        # A report waits here for its line, which is in the compressor for longer.
+        m.submodules.reports = reports = Fifo(LineReport(), 4)
+
+        wiring.connect(m, wiring.flipped(self.i), reader.i)
+        wiring.connect(m, reader.request, wiring.flipped(self.request))
+        wiring.connect(m, wiring.flipped(self.beats), reader.beats)
+        wiring.connect(m, reader.o, fork.i)
+        wiring.connect(m, fork.o[0], compressor.i)
+        wiring.connect(m, fork.o[1], crc.i)
+        wiring.connect(m, compressor.o, wiring.flipped(self.o))
+        m.d.comb += [
+            reports.i.valid.eq(crc.o.valid & reader.fault.valid),
+            reports.i.payload.crc32.eq(crc.o.payload),
+            reports.i.payload.fault.eq(reader.fault.payload),
+            crc.o.ready.eq(reports.i.valid & reports.i.ready),
+            reader.fault.ready.eq(reports.i.valid & reports.i.ready),
+        ]
+        wiring.connect(m, reports.o, wiring.flipped(self.report))
+        return m
