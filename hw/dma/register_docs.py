@@ -1,0 +1,167 @@
+"""What people and C programs read of the registers: HTML, a header, a table in Markdown."""
+
+import re
+import tempfile
+import zlib
+from pathlib import Path
+
+from peakrdl_cheader.c_standards import CStandard
+from peakrdl_cheader.exporter import CHeaderExporter
+from peakrdl_html import HTMLExporter
+
+from hw.config import EngineConfig
+from hw.dma.register_map import SOURCE, TOP, Field, Kind, Register, elaborated, register_map
+
+HEADER_NAME = f"{TOP}_registers.h"
+PREFIX = TOP.upper()
+
+
+def write_html(folder: Path, config: EngineConfig | None = None) -> Path:
+    """Write the registers' pages, to be read in a browser without a network.
+
+    Parameters
+    ----------
+    folder
+        Made if it does not exist.
+    config
+        `titanx_gen3` if none is given.
+
+    Returns
+    -------
+    Path
+        The page to begin with.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    config = config or EngineConfig()
+    exporter = HTMLExporter(
+        generate_source_links=False,
+        # Browsers keep pages until this number changes; by default it is the time of day.
+        user_context={"build_ts": zlib.crc32(SOURCE.read_bytes() + repr(config).encode())},
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    exporter.export(elaborated(config), str(folder))
+    index = folder / "index.html"
+    # Formulas would come from another host, and there are none.
+    text, count = re.subn(
+        r"\s*<script [^>]*mathjax[^>]*>.*?</script>", "", index.read_text("utf-8"), flags=re.S
+    )
+    assert count == 2, "peakrdl-html's page looks other than expected"
+    index.write_text(text, "utf-8")
+    return index
+
+
+def c_header(config: EngineConfig | None = None) -> str:
+    """The registers for C and C++: a struct, masks, offsets and enumerations.
+
+    Its names are those of the map, for example `CDMA_ENGINE__CONTROL_offset`,
+    `CDMA_ENGINE__CONTROL__ENABLE_bm`, `_bp` (position), `_bw` (width) and `_reset`.
+    """
+    config = config or EngineConfig()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / HEADER_NAME
+        CHeaderExporter().export(
+            elaborated(config), str(path), std=CStandard.gnu11, reuse_typedefs=False
+        )
+        text = path.read_text("utf-8")
+    # Every member is aligned by nature. Packed, compilers may access it byte by byte.
+    text, count = re.subn(r"struct __attribute__ \(\(__packed__\)\)", "struct", text)
+    assert count, "peakrdl-cheader's structs look other than expected"
+    own = [*_c_offsets(register_map(config)), *_c_enumerations(register_map(config))]
+    head, footer, tail = text.rpartition("#ifdef __cplusplus\n}")
+    return head.rstrip() + "\n\n" + "\n".join(own) + "\n\n" + footer + tail.rstrip() + "\n"
+
+
+def _c_name(register: Register) -> str:
+    """As peakrdl-cheader has it: a pair is a level of the hierarchy."""
+    half = re.fullmatch(rf"(?:{register.group})_(LO|HI)", register.name, re.IGNORECASE)
+    name = f"{register.group.upper()}__{half[1]}" if half else register.name
+    return f"{PREFIX}__{name}"
+
+
+def _c_offsets(registers: dict[str, Register]) -> list[str]:
+    defines = (f"#define {_c_name(r)}_offset {r.offset:#x}" for r in registers.values())
+    return ["// Offsets in bytes; every register is to be accessed as 32 bits", *defines]
+
+
+def _c_enumerations(registers: dict[str, Register]) -> list[str]:
+    lines = []
+    for register in registers.values():
+        for field in register.fields.values():
+            if field.meanings:
+                name = f"{_c_name(register)}__{field.name.upper()}"
+                lines += ["", f"// Values of {register.name}.{field.name}", f"enum {name} {{"]
+                lines += [
+                    f"    {name}__{meaning.name} = {meaning.value}," for meaning in field.meanings
+                ]
+                # C before C23 and C++ before C++11 take no comma behind the last one.
+                lines[-1] = lines[-1].removesuffix(",")
+                lines.append("};")
+    return lines
+
+
+def markdown(config: EngineConfig | None = None) -> str:
+    """The map as a document, docs/registers.md."""
+    config = config or EngineConfig()
+    about = " ".join((elaborated(config).get_property("desc") or "").split())
+    registers = register_map(config).values()
+    lines = [
+        "# Registers",
+        "",
+        "Generated from `hw/dma/registers.rdl`; do not edit, but write it again:",
+        "",
+        "```",
+        "echo 'from hw.dma.register_docs import markdown; print(markdown(), end=\"\")' |",
+        "    .venv/bin/python - > docs/registers.md",
+        "```",
+        "",
+        about,
+        "",
+        "Constants are those of the default configuration. What a field does:",
+        "",
+        *(f"- {kind.value}: {_KINDS[kind]}" for kind in Kind),
+        "",
+        "| offset | register | reset | |",
+        "|---|---|---|---|",
+        *(
+            f"| `{r.offset:#05x}` | [`{r.name}`](#{r.name.lower()}) | `{r.reset:#x}` | {r.title} |"
+            for r in registers
+        ),
+    ]
+    for register in registers:
+        lines += [
+            "",
+            f"## {register.name}",
+            "",
+            f"`{register.offset:#05x}`. {register.description}",
+        ]
+        lines += ["", "| bits | field | | reset | |", "|---|---|---|---|---|"]
+        lines += [_row(field) for field in reversed(register.fields.values())]
+        for field in register.fields.values():
+            if field.meanings:
+                lines += ["", f"| `{field.name}` | | |", "|---|---|---|"]
+                lines += [f"| {m.value} | `{m.name}` | {m.description} |" for m in field.meanings]
+    return "\n".join(lines) + "\n"
+
+
+_KINDS = {
+    Kind.CONSTANT: "the same for ever.",
+    Kind.STORED: "what software wrote last.",
+    Kind.PULSE: "does something once; writing 0 does nothing.",
+    Kind.EVENT: "set by the engine, which wins if both happen at once; writing 0 does nothing.",
+    Kind.LIVE: "what the engine shows at the time of the read.",
+    Kind.CAPTURED: "what the engine showed at the time of the error.",
+    Kind.COUNTER: "the lower half of a 64-bit counter; reading it latches the upper half.",
+    Kind.UPPER_HALF: "the upper half at the time of the last read of the lower one.",
+    Kind.MAXIMUM: "the largest value since the counters were cleared.",
+}
+
+
+def _row(field: Field) -> str:
+    high = field.low + field.width - 1
+    bits = f"{high}:{field.low}" if field.width > 1 else f"{field.low}"
+    reset = "" if field.kind is Kind.LIVE else f"`{field.reset:#x}`"
+    return f"| {bits} | `{field.name}` | {field.kind.value} | {reset} | {field.description} |"

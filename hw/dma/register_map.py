@@ -1,0 +1,298 @@
+"""The register map as data, from `registers.rdl`: for the RTL, the documents and the driver."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from systemrdl import RDLCompiler
+from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
+from systemrdl.rdltypes import AccessType, OnWriteType, PrecedenceType
+
+from hw.config import EngineConfig
+
+SOURCE = Path(__file__).with_name("registers.rdl")
+TOP = "cdma_engine"
+WORD_BYTES = 4
+
+
+class RegisterMapError(ValueError):
+    """The RDL has something that the RTL could not do; the message names the place."""
+
+
+class Kind(Enum):
+    """What a field does, and the SystemRDL that says so."""
+
+    CONSTANT = "read-only, fixed"
+    """`sw=r; hw=na`"""
+    STORED = "read-write"
+    """`sw=rw; hw=r`, with `hwclr` from a signal if need be."""
+    PULSE = "write 1, reads 0"
+    """`sw=w; singlepulse`: high for a cycle."""
+    EVENT = "write 1 to clear"
+    """`sw=rw; onwrite=woclr; hwset; precedence=hw`: hardware sets it, and wins."""
+    LIVE = "read-only"
+    """`sw=r; hw=w`: what hardware shows at the time of the read."""
+    CAPTURED = "read-only, captured"
+    """`sw=r; hw=w; we=signal`: what hardware showed when the signal was high."""
+    COUNTER = "read-only, counter"
+    """`sw=r; counter; incrwidth`: the lower half of 64 bits."""
+    UPPER_HALF = "read-only, latched"
+    """`upper_half`: of a counter, as of the last read of its lower half."""
+    MAXIMUM = "read-only, maximum"
+    """`keeps_maximum`: the largest value that hardware has shown."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One of the values of a field that is an enumeration."""
+
+    name: str
+    value: int
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A field of a register.
+
+    Attributes
+    ----------
+    name : str
+    low, width : int
+        Its place: bits `low` to `low + width - 1`.
+    kind : Kind
+    reset : int
+        0 for what hardware shows.
+    title, description : str
+    meanings : tuple of Meaning
+        Empty if it is a plain number.
+    clear, capture : str or None
+        The signal that sets it to 0; the signal that takes hardware's value over.
+    step_bits : int
+        COUNTER: width of what is added per cycle.
+    enabled_by : (str, str) or None
+        EVENT: register and field that let it raise the interrupt.
+    tells_writes : bool
+        Hardware is told when software writes it.
+    clears_counters, freezes_counters : bool
+    """
+
+    name: str
+    low: int
+    width: int
+    kind: Kind
+    reset: int
+    title: str
+    description: str
+    meanings: tuple[Meaning, ...]
+    clear: str | None
+    capture: str | None
+    step_bits: int
+    enabled_by: tuple[str, str] | None
+    tells_writes: bool
+    clears_counters: bool
+    freezes_counters: bool
+
+    @property
+    def mask(self) -> int:
+        """Its bits in the register."""
+        return ((1 << self.width) - 1) << self.low
+
+    def get(self, word: int) -> int:
+        """Its value in a register's."""
+        return (word & self.mask) >> self.low
+
+    def put(self, value: int) -> int:
+        """The register's value with this in the field and zeros around it.
+
+        Raises
+        ------
+        ValueError
+            If it does not fit.
+        """
+        if not 0 <= value < 1 << self.width:
+            raise ValueError(f"{self.name} must have {self.width} bits, not {value:#x}")
+        return value << self.low
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register:
+    """A 32-bit register.
+
+    Attributes
+    ----------
+    name : str
+        As `RING_BASE_LO`.
+    group : str
+        As `ring_base`: halves of a 64-bit value share it; it names the member of `Registers`.
+    offset : int
+        In bytes from the engine's base address.
+    title, description : str
+    fields : dict of str to Field
+        From the lowest bit on.
+    """
+
+    name: str
+    group: str
+    offset: int
+    title: str
+    description: str
+    fields: dict[str, Field]
+
+    @property
+    def reset(self) -> int:
+        return sum(field.reset << field.low for field in self.fields.values())
+
+    def values(self, word: int) -> dict[str, int]:
+        """The fields of a value that was read."""
+        return {name: field.get(word) for name, field in self.fields.items()}
+
+
+def register_map(config: EngineConfig | None = None) -> dict[str, Register]:
+    """All registers by name, in the order of their offsets.
+
+    Parameters
+    ----------
+    config
+        What the constants tell; `titanx_gen3` if none is given.
+
+    Raises
+    ------
+    RegisterMapError
+        If the RDL has something that the RTL could not do.
+    """
+    return _register_map(config or EngineConfig())
+
+
+@cache
+def _register_map(config: EngineConfig) -> dict[str, Register]:
+    registers = {}
+    for child in elaborated(config).children():
+        if isinstance(child, RegNode):
+            registers[child.inst_name] = _register(child, child.inst_name, child.inst_name)
+        elif isinstance(child, RegfileNode):
+            halves = list(child.registers())
+            if [(half.inst_name, half.address_offset) for half in halves] != [("LO", 0), ("HI", 4)]:
+                raise RegisterMapError(f"{child.inst_name} must be a pair of LO and HI")
+            for half in halves:
+                name = f"{child.inst_name}_{half.inst_name}"
+                registers[name] = _register(half, name, child.inst_name)
+    return registers
+
+
+@cache
+def elaborated(config: EngineConfig) -> AddrmapNode:
+    """The RDL with the configuration's constants, as `systemrdl-compiler` has it."""
+    compiler = RDLCompiler()
+    compiler.compile_file(str(SOURCE))
+    release = re.match(r"(\d+)\.(\d+)\.(\d+)", version("cdma"))
+    assert release, "the package has no version of three numbers"
+    major, minor, patch = map(int, release.groups())
+    return compiler.elaborate(
+        TOP,
+        parameters={
+            "UNITS": config.units,
+            "SECTOR_BYTES": config.codec.sector_bytes,
+            "ELEMENT_BYTES": config.codec.element_bytes,
+            "HOST_BYTES": config.host_bytes,
+            "BUFFER_BYTES": config.buffer_bytes,
+            "VERSION_MAJOR": major,
+            "VERSION_MINOR": minor,
+            "VERSION_PATCH": patch,
+        },
+    ).top
+
+
+def _register(node: RegNode, name: str, group: str) -> Register:
+    # A half's own name tells nothing without the pair's.
+    pair = f"{node.parent.get_property('name')}, " if group != name else ""
+    title = node.get_property("name")
+    about = [_text(node.parent), _text(node)] if pair else [_text(node)]
+    return Register(
+        name=name,
+        group=group.lower(),
+        offset=node.absolute_address,
+        title=f"{pair}{title[0].lower()}{title[1:]}" if pair else title,
+        description=" ".join(about),
+        fields={field.inst_name: _field(field, name) for field in node.fields()},
+    )
+
+
+def _field(node: FieldNode, register: str) -> Field:
+    encode = node.get_property("encode")
+    reset: Any = node.get_property("reset")
+    enable: Any = node.get_property("enable")
+    kind = _kind(node, register)
+    return Field(
+        name=node.inst_name,
+        low=node.low,
+        width=node.width,
+        kind=kind,
+        reset=reset or 0,
+        title=node.get_property("name"),
+        description=_text(node),
+        meanings=tuple(
+            Meaning(member.name, member.value, " ".join((member.rdl_desc or "").split()))
+            for member in encode or ()
+        ),
+        clear=_signal(node, "hwclr", register),
+        capture=_signal(node, "we", register),
+        step_bits=node.get_property("incrwidth") or 1 if kind is Kind.COUNTER else 0,
+        enabled_by=(enable.parent.inst_name, enable.inst_name) if enable else None,
+        tells_writes=node.get_property("swmod"),
+        clears_counters=node.get_property("clears_counters"),
+        freezes_counters=node.get_property("freezes_counters"),
+    )
+
+
+def _kind(node: FieldNode, register: str) -> Kind:
+    """The kind that the properties add up to; others are refused, never half obeyed."""
+    sw, hw = node.get_property("sw"), node.get_property("hw")
+    named = {
+        Kind.COUNTER: node.get_property("counter"),
+        Kind.UPPER_HALF: node.get_property("upper_half"),
+        Kind.MAXIMUM: node.get_property("keeps_maximum"),
+        Kind.PULSE: node.get_property("singlepulse"),
+        Kind.EVENT: node.get_property("onwrite") == OnWriteType.woclr,
+        Kind.CAPTURED: bool(node.get_property("we")),
+    }
+    kinds = [kind for kind, is_it in named.items() if is_it]
+    accesses = {
+        (AccessType.r, AccessType.na): [Kind.CONSTANT, Kind.COUNTER],
+        (AccessType.r, AccessType.w): [Kind.LIVE, Kind.CAPTURED, Kind.UPPER_HALF, Kind.MAXIMUM],
+        (AccessType.w, AccessType.r): [Kind.PULSE],
+        (AccessType.rw, AccessType.r): [Kind.STORED, Kind.EVENT],
+    }.get((sw, hw), [])
+    kinds = kinds or accesses[:1]
+    hardware_wins = node.get_property("precedence") == PrecedenceType.hw
+    sets = bool(node.get_property("hwset"))
+    clears = bool(node.get_property("hwclr"))
+    sound = (
+        len(kinds) == 1
+        and kinds[0] in accesses
+        and sets == (kinds[0] is Kind.EVENT)
+        and (not (sets or clears) or hardware_wins)
+        and (node.width == 1 or kinds[0] not in (Kind.PULSE, Kind.EVENT))
+        and (kinds[0] is Kind.STORED or not clears)
+    )
+    if not sound:
+        raise RegisterMapError(f"{register}.{node.inst_name} is of no kind that the RTL knows")
+    return kinds[0]
+
+
+def _signal(node: FieldNode, property_name: str, register: str) -> str | None:
+    value: Any = node.get_property(property_name)
+    if not value:
+        return None
+    if value is True:
+        raise RegisterMapError(f"{register}.{node.inst_name} needs a signal for {property_name}")
+    return value.inst_name
+
+
+def _text(node: Any) -> str:
+    """A description on one line."""
+    return " ".join((node.get_property("desc") or "").split())
