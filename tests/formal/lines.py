@@ -1,8 +1,10 @@
 """What a line's beats have to be, computed from its elements in the plainest way."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+import pytest
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from hw.codec.lanes import count_ones
 from hw.config import CodecConfig
@@ -22,9 +24,6 @@ NARROW = {
 }
 """Lanes x sectors of lines that the solver can handle as a whole."""
 
-AS_SHIPPED = {"8x4": CodecConfig(element_bytes=1, sector_bytes=8, line_bytes=32)}
-"""The lanes and sectors of fp32 in 32 B sectors, with narrower elements."""
-
 SHIPPED = {
     f"E{element_bytes}-S{sector_bytes}": CodecConfig(
         element_bytes=element_bytes, sector_bytes=sector_bytes
@@ -35,28 +34,32 @@ SHIPPED = {
 """All lines of 128 B that can be generated."""
 
 
-def present(elements: Sequence[Value]) -> Value:
-    """One bit per element: it is not zero."""
-    return Cat(element.any() for element in elements)
+def configs(choice: dict[str, CodecConfig], *, quick: Sequence[str]) -> list[Any]:
+    """Parameters of a test; all but the quick ones are left to `make verify`."""
+    return [
+        pytest.param(config, id=name, marks=() if name in quick else pytest.mark.verify)
+        for name, config in choice.items()
+    ]
 
 
-def compacted(m: Module, elements: Sequence[Value], *, name: str) -> list[Signal]:
-    """The non-zero elements in order, then zeros: one multiplexer input per source and place."""
-    # rank[i]: how many non-zero elements stand before element i.
+def compacted(
+    m: Module, elements: Sequence[Value], present: Sequence[Value] | Value, *, name: str
+) -> list[Signal]:
+    """The present elements in order, then zeros: one multiplexer input per source and place."""
+    # ranks[i]: how many present elements stand before element i.
     ranks = []
-    rank: Value | None = None
-    for i, element in enumerate(elements):
+    rank: Value = Const(0)
+    for i in range(len(elements)):
         own = Signal(range(i + 1), name=f"{name}_rank_{i}")
-        if rank is not None:
-            m.d.comb += own.eq(rank)
+        m.d.comb += own.eq(rank)
         ranks.append(own)
-        rank = own + element.any()
+        rank = own + present[i]
     places = []
     for j in range(len(elements)):
         place = Signal(len(elements[0]), name=f"{name}_{j}")
-        value: Value = Value.cast(0)
+        value: Value = Const(0)
         for i in range(j, len(elements)):
-            value = value | Mux(ranks[i] == j, elements[i], 0)
+            value = value | Mux(present[i] & (ranks[i] == j), elements[i], 0)
         m.d.comb += place.eq(value)
         places.append(place)
     return places
@@ -68,6 +71,9 @@ class Line:
     Attributes
     ----------
     elements : list of Signal
+    present : Signal
+        One bit per element: it is in the payload. All that are not zero are; zeros are only if the
+        line is not to be compressed.
     last : Signal
         The last line of the transfer.
     empty : Signal
@@ -80,12 +86,25 @@ class Line:
         self.elements = [
             Signal(bits, name=f"{name}_{i}", reset_less=True) for i in range(config.elements)
         ]
+        self.present = Signal(config.elements, name=f"{name}_present", reset_less=True)
         self.last = Signal(name=f"{name}_last", reset_less=True)
         self.empty = Signal(name=f"{name}_empty", reset_less=True)
 
     @property
-    def bits(self) -> Value:
-        return Cat(*self.elements, self.last, self.empty)
+    def wires(self) -> list[Signal]:
+        return [*self.elements, self.present, self.last, self.empty]
+
+    @property
+    def legal(self) -> Value:
+        """What is absent is zero, and an empty transfer is nothing."""
+        absent_is_zero = Cat(
+            self.present[i] | (element == 0) for i, element in enumerate(self.elements)
+        ).all()
+        return absent_is_zero & (~self.empty | (self.last & (self.present == 0)))
+
+    def announced(self, s: int) -> Value:
+        """Sector s's part of the mask."""
+        return self.present[s * self.config.lanes : (s + 1) * self.config.lanes]
 
     def sector(self, s: int) -> list[Signal]:
         lanes = self.config.lanes
@@ -95,7 +114,7 @@ class Line:
         """Sector s, as `sector_item`."""
         last = self.last & (self.empty if s == 0 and self.config.sectors > 1 else 1)
         if 0 < s < self.config.sectors - 1:
-            last = Value.cast(0)
+            last = Const(0)
         return Cat(*self.sector(s), last, self.empty)
 
 
@@ -114,19 +133,19 @@ def encoding(
     conditions, and the compacted line.
     """
     lanes = config.lanes
-    packed = compacted(m, line.elements, name=f"{name}_packed")
+    packed = compacted(m, line.elements, line.present, name=f"{name}_packed")
     total = Signal(range(config.elements + 1), name=f"{name}_total")
     done = Signal(range(config.elements + 1), name=f"{name}_done")
     left = Signal(range(config.elements + 1), name=f"{name}_beat_left")
     m.d.comb += [
-        total.eq(count_ones(present(line.elements))),
+        total.eq(count_ones(line.present)),
         done.eq(number * lanes),
         left.eq(total - done),
     ]
     final = left <= lanes
     conditions = [
         total >= done,
-        beat.mask == Mux(number == 0, present(line.elements), 0),
+        beat.mask == Mux(number == 0, line.present, 0),
         beat.count == Mux(final, left, lanes),
         beat.sol == (number == 0),
         beat.eol == final,
@@ -135,7 +154,7 @@ def encoding(
         beat.damage == Damage.NONE,
     ]
     for i in range(lanes):
-        expected = Value.cast(0)
+        expected = Const(0)
         for b in range(config.sectors):
             expected = expected | Mux(number == b, packed[b * lanes + i], 0)
         conditions.append(beat.elements[i] == expected)

@@ -117,10 +117,7 @@ class LineRules:
                     (cut, beat.count < minimum(announced, lanes)),
                 ]
                 if self.damaged
-                else [
-                    (ALWAYS, whole),
-                    *((beat.count > i, beat.elements[i] != 0) for i in range(lanes)),
-                ]
+                else [(ALWAYS, whole)]
             ),
         ]
 

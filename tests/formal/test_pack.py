@@ -12,7 +12,7 @@ from hw.codec.pack import Packer, Unpacker
 from hw.config import CodecConfig
 from hw.stream import Damage
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, SHIPPED
+from tests.formal.lines import NARROW, SHIPPED, configs
 from tests.formal.order import Order
 from tests.formal.rules import LineRules, beat_rules, received_rules
 from tests.formal.sby import prove
@@ -80,7 +80,7 @@ def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2", "8x1"]))
 def test_packer_gives_the_elements_in_order(config, tmp_path):
     prove(packer_proof(config, Packer(config)), tmp_path, depth=1)
 
@@ -186,6 +186,6 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2"]))
 def test_unpacker_finds_the_lines_of_any_stream(config, tmp_path):
     prove(unpacker_proof(config, Unpacker(config)), tmp_path, depth=1, cover_depth=25)
