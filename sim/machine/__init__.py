@@ -1,7 +1,8 @@
 """The Verilated RTL as a Python library: whole buffers in, whole buffers and cycles out."""
 
 from sim.machine.batch import Batch, Fault, Packets
-from sim.machine.build import VerilogText, build_library, cache_directory
+from sim.machine.build import VerilogText, build_library
+from sim.machine.cache import cache_directory
 from sim.machine.errors import (
     AssertionFailedError,
     BuildError,

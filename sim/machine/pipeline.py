@@ -4,7 +4,6 @@ import re
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -14,7 +13,6 @@ import numpy.typing as npt
 
 from golden import LINE_BYTES
 from golden.interface import Array, IntArray
-from hw.verilog import generate
 from sim.machine import library as lib
 from sim.machine.batch import Batch, Fault, Packets
 from sim.machine.build import Trace, VerilogText, build_library
@@ -26,6 +24,7 @@ from sim.machine.errors import (
     ProtocolError,
     RunError,
 )
+from sim.machine.rtl import generated
 
 CHANNELS = ("command", "input", "output", "status")
 """The channels that can be stalled."""
@@ -76,7 +75,8 @@ class Pipeline:
         sector_bytes: int = 32,
         waves: str | Path | None = None,
     ) -> None:
-        self._open(_generated(component_name, element_bytes, sector_bytes), waves)
+        rtl = generated(component_name, element_bytes=element_bytes, sector_bytes=sector_bytes)
+        self._open(rtl, waves)
 
     @classmethod
     def of_verilog(cls, verilog: VerilogText, *, waves: str | Path | None = None) -> Self:
@@ -254,12 +254,6 @@ class Pipeline:
         if outcome in _RUN_ERRORS:
             raise _RUN_ERRORS[outcome](self._library.cdma_cycle(self._handle), message)
         raise MachineError(message)
-
-
-@lru_cache
-def _generated(component_name: str, element_bytes: int, sector_bytes: int) -> VerilogText:
-    # Seconds, where finding the library in the cache takes milliseconds.
-    return generate(component_name, element_bytes=element_bytes, sector_bytes=sector_bytes)
 
 
 def _trace_kind(waves: Path) -> Trace:
