@@ -1,0 +1,155 @@
+"""The map: the addresses that software relies on, and RDL that is refused."""
+
+from collections import Counter
+
+import pytest
+
+from hw.config import EngineConfig
+from hw.dma import register_map as module
+from hw.dma.descriptor import Status
+from hw.dma.register_map import RegisterMapError, register_map
+
+OFFSETS = {
+    "ID": 0x000,
+    "VERSION": 0x004,
+    "CONFIG0": 0x008,
+    "CONFIG1": 0x00C,
+    "CONTROL": 0x010,
+    "STATUS": 0x014,
+    "RING_BASE_LO": 0x020,
+    "RING_BASE_HI": 0x024,
+    "RING_SIZE": 0x028,
+    "RING_TAIL": 0x02C,
+    "RING_HEAD": 0x030,
+    "RING_DONE": 0x034,
+    "IRQ_STATUS": 0x040,
+    "IRQ_ENABLE": 0x044,
+    "IRQ_COALESCE_COUNT": 0x048,
+    "IRQ_COALESCE_CYCLES": 0x04C,
+    "TIMEOUT_CYCLES": 0x050,
+    "THROTTLE0_RATE": 0x060,
+    "THROTTLE0_BURST": 0x064,
+    "THROTTLE1_RATE": 0x068,
+    "THROTTLE1_BURST": 0x06C,
+    "ERROR_STATUS": 0x080,
+    "ERROR_TAG": 0x084,
+    "ERROR_ADDR_LO": 0x088,
+    "ERROR_ADDR_HI": 0x08C,
+    "PERF_CONTROL": 0x0F8,
+}
+COUNTERS = (
+    "CYCLES_BUSY",
+    "RAW_BYTES_OUT",
+    "STREAM_BYTES_OUT",
+    "RAW_BYTES_IN",
+    "STREAM_BYTES_IN",
+    "LINES_OUT",
+    "LINES_IN",
+    "HOST_WRITE_BEATS",
+    "HOST_READ_BEATS",
+    "STALL_NO_CREDIT",
+    "STALL_THROTTLE",
+    "STALL_DRAM",
+    "STALL_HOST_WRITE",
+    "STALL_HOST_READ",
+    "RESERVATION_HIGH_WATER",
+    "OUTSTANDING_HIGH_WATER",
+)
+
+
+def test_addresses_stay_as_software_knows_them():
+    pairs = {
+        f"{name}_{half}": 0x100 + 8 * number + 4 * (half == "HI")
+        for number, name in enumerate(COUNTERS)
+        for half in ("LO", "HI")
+    }
+    assert {name: r.offset for name, r in register_map().items()} == {**OFFSETS, **pairs}
+
+
+def test_bits_stay_as_software_knows_them():
+    places = {
+        register: {name: (f.low, f.width) for name, f in register_map()[register].fields.items()}
+        for register in ("CONTROL", "STATUS", "IRQ_STATUS", "IRQ_ENABLE", "PERF_CONTROL")
+    }
+    events = {"done": (0, 1), "error": (1, 1), "ring_error": (2, 1)}
+    assert places == {
+        "CONTROL": {"enable": (0, 1), "abort": (1, 1), "reset": (2, 1)},
+        "STATUS": {
+            "idle": (0, 1),
+            "aborting": (1, 1),
+            "ring_error": (2, 1),
+            "resetting": (3, 1),
+        },
+        "IRQ_STATUS": events,
+        "IRQ_ENABLE": events,
+        "PERF_CONTROL": {"clear": (0, 1), "freeze": (1, 1)},
+    }
+
+
+def test_statuses_are_those_of_the_completion_record():
+    field = register_map()["ERROR_STATUS"].fields["status"]
+    assert {m.name: m.value for m in field.meanings} == {s.name: s.value for s in Status}
+
+
+def test_every_register_and_field_is_described_and_none_overlap():
+    for register in register_map().values():
+        assert register.title, register.name
+        assert register.description, register.name
+        bits = Counter(
+            bit
+            for field in register.fields.values()
+            for bit in range(field.low, field.low + field.width)
+        )
+        assert set(bits.values()) == {1}, register.name
+        assert max(bits) < 32
+        for field in register.fields.values():
+            assert field.title, f"{register.name}.{field.name}"
+            assert field.description, f"{register.name}.{field.name}"
+
+
+def test_fields_are_put_into_words_and_found_in_them():
+    field = register_map()["CONFIG0"].fields["element_bytes"]
+    assert field.put(0xA) == 0xA_0000
+    assert field.get(0xFFF5_FFFF) == 5
+    with pytest.raises(ValueError, match="element_bytes must have 4 bits, not 0x10"):
+        field.put(16)
+
+
+REFUSED = {
+    "R.f is of no kind": [
+        "field { sw = rw; hw = rw; } f = 0;",
+        "field { sw = rw; hw = r; onwrite = wclr; hwset; } f = 0;",
+        # Software would win, and an event be lost.
+        "field { sw = rw; hw = r; onwrite = woclr; hwset; } f = 0;",
+        "field { sw = rw; hw = r; onwrite = woclr; hwset; precedence = hw; } f[2] = 0;",
+    ],
+    "R.f needs a signal for we": ["field { sw = r; hw = w; we; } f = 0;"],
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "field"), [(message, field) for message, all_ in REFUSED.items() for field in all_]
+)
+def test_rdl_that_the_rtl_could_not_obey_is_refused(message, field, tmp_path, monkeypatch):
+    refuse(f"reg {{ {field} }} R @ 0x0;", message, tmp_path, monkeypatch)
+
+
+def test_regfile_that_is_no_pair_is_refused(tmp_path, monkeypatch):
+    body = "regfile { reg { field { sw = rw; hw = r; } f = 0; } A @ 0x0; } PAIR @ 0x0;"
+    refuse(body, "PAIR must be a pair of LO and HI", tmp_path, monkeypatch)
+
+
+def refuse(body, message, folder, monkeypatch):
+    text = module.SOURCE.read_text()
+    head = text[: text.index("    // Identity and configuration")]
+    source = folder / "refused.rdl"
+    source.write_text(f"{head}\n{body}\n}};\n")
+    monkeypatch.setattr(module, "SOURCE", source)
+    # A configuration that nothing else has: the results are kept.
+    config = EngineConfig(units=5, write_bursts=7)
+    module.elaborated.cache_clear()
+    try:
+        with pytest.raises(RegisterMapError, match=message):
+            register_map(config)
+    finally:
+        module.elaborated.cache_clear()
