@@ -1,0 +1,64 @@
+"""The DMA buffer: compressed lines wait here until it is their turn."""
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import EngineConfig
+from hw.stream import Fifo, LineBeat
+
+
+class UnitBuffer(wiring.Component):
+    """A unit's part of the buffer.
+
+    A unit's lines come in order, so a queue is enough; the drain takes from one unit after the
+    other. It tells how many beats become free: those that leave, and those that a line did not
+    need of the worst case that was reserved for it.
+
+    Latency: 2 cycles. Throughput: a beat per cycle in and out.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(LineBeat(config.codec)))`
+        Always ready: room has been reserved.
+    o : `Out(stream.Signature(LineBeat(config.codec)))`
+    freed : `Out(...)`
+        Beats that become free in this cycle.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineBeat(config.codec))),
+                "o": Out(stream.Signature(LineBeat(config.codec))),
+                "freed": Out(range(config.codec.sectors + 2)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        sectors = self.config.codec.sectors
+        m.submodules.queue = queue = Fifo(LineBeat(self.config.codec), self.config.unit_beats)
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+
+        arrives = Signal()
+        leaves = Signal()
+        beats_before = Signal(range(sectors))
+        unused = Signal(range(sectors))
+        m.d.comb += [
+            arrives.eq(self.i.valid & self.i.ready),
+            leaves.eq(self.o.valid & self.o.ready),
+            unused.eq(Mux(arrives & self.i.payload.eol, sectors - 1 - beats_before, 0)),
+            self.freed.eq(unused + leaves),
+        ]
+        with m.If(arrives):
+            m.d.sync += beats_before.eq(Mux(self.i.payload.eol, 0, beats_before + 1))
+        with m.If(self.i.valid):
+            m.d.sync += Assert(self.i.ready)
+        return m
