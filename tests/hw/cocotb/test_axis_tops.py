@@ -10,10 +10,8 @@ from tests.hw.payloads import CONFIGS, config_id
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")
 SOME_CONFIGS = [
     CodecConfig(element_bytes=4, sector_bytes=32),
-    CodecConfig(element_bytes=1, sector_bytes=64),
+    CodecConfig(element_bytes=1, sector_bytes=32),
 ]
-
-STALLS = ((0.0, 0.0), (0.4, 0.4))
 
 components = pytest.mark.parametrize("component", COMPONENTS)
 some_configs = pytest.mark.parametrize("config", SOME_CONFIGS, ids=config_id)
@@ -38,24 +36,18 @@ def test_good_and_malformed_packets_on_verilator(builds, component, config, tmp_
 
 @components
 @some_configs
-def test_good_and_malformed_packets_on_icarus(builds, component, config, tmp_path):
-    build = builds("icarus", component, config)
-    chosen = scenario(component, config, stalls=((0.2, 0.2),), seed=7)
-    simulate.run(build, "good_and_malformed_packets", chosen, tmp_path)
-
-
-@components
-@some_configs
-def test_verilator_and_icarus_agree_in_every_cycle(builds, component, config, tmp_path):
+def test_good_and_malformed_packets_on_icarus_in_the_same_cycles(
+    builds, component, config, tmp_path
+):
     logs = []
     for simulator in ("verilator", "icarus"):
         log = tmp_path / f"{simulator}.log"
-        chosen = scenario(component, config, stalls=STALLS, seed=3, log=str(log))
+        chosen = scenario(component, config, stalls=((0.3, 0.3),), seed=3, log=str(log))
         build = builds(simulator, component, config)
-        simulate.run(build, "good_packets_logged", chosen, tmp_path / simulator)
+        simulate.run(build, "good_and_malformed_packets", chosen, tmp_path / simulator)
         logs.append(log.read_text().splitlines())
     verilator, icarus = logs
-    assert len(verilator) > 120
+    assert len(verilator) > 200
     assert verilator == icarus
 
 
