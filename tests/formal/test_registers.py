@@ -1,0 +1,200 @@
+"""The AXI4-Lite port of the registers: AMBA's rules, one answer to each request and none unasked,
+within a bound; and that a counter's halves are of one moment."""
+
+import inspect
+import textwrap
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amaranth.hdl import Cat, Signal, Value
+from amaranth.hdl._ast import AnySeq
+
+from hw.axi import AxiResponse
+from hw.config import EngineConfig
+from hw.dma import register_port
+from hw.dma.register_map import WORD_BYTES, register_map
+from hw.dma.register_port import RegisterPort
+from hw.dma.registers import ADDRESS_BITS, DATA_BITS, Registers
+from tests.formal.bench import Bench, Inside
+from tests.formal.sby import ProofError, check, prove
+
+MAP = register_map(EngineConfig())
+ANSWER_CYCLES = 1
+"""Between the cycle in which a request stands as a whole and that of its answer."""
+
+
+def channel(axil: Any, name: str, *fields: str) -> tuple[SimpleNamespace, list[str]]:
+    members = {field: getattr(axil, f"{name}{field}") for field in ("valid", "ready", *fields)}
+    return SimpleNamespace(**members), list(fields)
+
+
+class Accesses:
+    """Any accesses of a master that keeps the rules; those for the target are asserted.
+
+    Attributes
+    ----------
+    aw, w, b, ar, r : Port
+    """
+
+    def __init__(self, bench: Bench, axil: Any, inside: Inside, path: str = "") -> None:
+        self.aw = bench.drive_record(*channel(axil, "aw", "addr", "prot"))
+        self.w = bench.drive_record(*channel(axil, "w", "data", "strb"))
+        self.ar = bench.drive_record(*channel(axil, "ar", "addr", "prot"))
+        self.b = bench.watch_record(*channel(axil, "b", "resp"))
+        self.r = bench.watch_record(*channel(axil, "r", "data", "resp"))
+
+        # What was asked for and not answered.
+        addresses = self._waiting(bench, self.aw, self.b, name="addresses")
+        data = self._waiting(bench, self.w, self.b, name="data")
+        reads = self._waiting(bench, self.ar, self.r, name="reads")
+        bench.implies(axil.bvalid, addresses != 0, data != 0)
+        bench.implies(axil.rvalid, reads != 0)
+        # Nothing is forgotten: each of them is in the port.
+        held = {
+            name: inside[path + name]
+            for name in ("address_held", "data_held", "written", "wanted", "read")
+        }
+        bench.require(
+            addresses == held["address_held"] + held["written"],
+            data == held["data_held"] + held["written"],
+            reads == held["wanted"] + held["read"],
+        )
+        whole_write = (addresses != 0) & (data != 0)
+        bench.progress(whole_write, axil.bvalid, cycles=ANSWER_CYCLES)
+        bench.progress(reads != 0, axil.rvalid, cycles=ANSWER_CYCLES)
+        # A request waits for another one's answer, for nothing else.
+        bench.implies(addresses == 0, axil.awready)
+        bench.implies(data == 0, axil.wready)
+        bench.implies(reads == 0, axil.arready)
+        for response in (axil.bresp, axil.rresp):
+            bench.require((response == AxiResponse.OKAY) | (response == AxiResponse.SLVERR))
+        bench.cover(addresses == 2, data == 2, reads == 2, self.b.moves & self.r.moves)
+
+    def _waiting(self, bench: Bench, asks: Any, answers: Any, *, name: str) -> Signal:
+        count = Signal(2, name=f"{name}_waiting")
+        bench.m.d.sync += count.eq(count + asks.moves - answers.moves)
+        return count
+
+
+def port_proof() -> Bench:
+    bench = Bench()
+    port = RegisterPort(ADDRESS_BITS, DATA_BITS)
+    inside = bench.add(port)
+    bench.m.d.comb += [
+        port.write.error.eq(AnySeq(1)),
+        port.read.error.eq(AnySeq(1)),
+        port.read.data.eq(AnySeq(DATA_BITS)),
+    ]
+    Accesses(bench, port.axil, inside)
+    return bench
+
+
+def test_port_answers_each_request_once(tmp_path):
+    prove(port_proof(), tmp_path, depth=2)
+
+
+FAULTS = {
+    "answers in reset": ("axil.bvalid.eq(written & ~ResetSignal())", "axil.bvalid.eq(written)"),
+    "forgets an answer": ("data_held & ~written", "data_held"),
+    "changes an answer": ("wanted & ~read", "wanted"),
+    "answers half a write": ("address_held & data_held", "address_held"),
+    "never answers": ("wanted.eq(1)", "wanted.eq(0)"),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong"), FAULTS.values(), ids=FAULTS)
+def test_port_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
+    source = textwrap.dedent(inspect.getsource(RegisterPort.elaborate))
+    assert source.count(right) == 1
+    scope: dict[str, Any] = {}
+    exec(source.replace(right, wrong), vars(register_port), scope)
+    monkeypatch.setattr(RegisterPort, "elaborate", scope["elaborate"])
+    with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
+        check(port_proof(), tmp_path, depth=8)
+
+
+def exists(address: Value) -> Value:
+    """A register is at this address."""
+    word = address[(WORD_BYTES - 1).bit_length() :]
+    return Cat(word == register.offset // WORD_BYTES for register in MAP.values()).any()
+
+
+def registers_proof() -> Bench:
+    """The whole block; hardware shows anything."""
+    bench = Bench()
+    m = bench.m
+    block = Registers(EngineConfig())
+    inside = bench.add(block)
+    for path, member, value in block.signature.flatten(block):
+        if member.flow.name == "In" and path[0] != "s_axil":
+            m.d.comb += value.eq(AnySeq(len(value)))
+    axil = block.s_axil
+    accesses = Accesses(bench, axil, inside, "port.")
+
+    # SLVERR is for addresses without a register, and for these alone.
+    word = slice(2, ADDRESS_BITS)
+    for asks, address, executed, held, answer, response in (
+        (accesses.aw, axil.awaddr, "address_held", "write__word", axil.bvalid, axil.bresp),
+        (accesses.ar, axil.araddr, "wanted", "read__word", axil.rvalid, axil.rresp),
+    ):
+        waiting, answered = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        with m.If(asks.moves):
+            m.d.sync += waiting.eq(address)
+        with m.If(~answer):
+            m.d.sync += answered.eq(waiting)
+        bench.implies(inside[f"port.{executed}"], inside[f"port.{held}"] == waiting[word])
+        refused = response == AxiResponse.SLVERR
+        bench.implies(answer, refused == ~exists(answered))
+        bench.cover(answer & refused, answer & ~refused)
+    bench.implies(axil.rvalid & (axil.rresp == AxiResponse.SLVERR), axil.rdata == 0)
+
+    # Both halves of a counter are of the moment at which the lower one was read.
+    for group in ("cycles_busy", "raw_bytes_out"):
+        total = Signal(64, name=f"{group}_total")
+        at_read = Signal(64, name=f"{group}_at_read")
+        increment = getattr(block, group).increment
+        with m.If(block.perf_control.clear):
+            m.d.sync += total.eq(0)
+        with m.Elif(~block.perf_control.freeze):
+            m.d.sync += total.eq(total + increment)
+        with m.If(inside[f"reads_{group}_lo"]):
+            m.d.sync += at_read.eq(total)
+        low, high = inside[f"{group}_lo_held"], inside[f"{group}_high_now"]
+        bench.require(Cat(low, high) == total, inside[f"{group}_hi_held"] == at_read[32:])
+        read = Signal(name=f"{group}_lo_was_read")
+        m.d.sync += read.eq(inside[f"reads_{group}_lo"])
+        bench.implies(read & axil.rvalid, axil.rdata == at_read[:32])
+        bench.cover(read & axil.rvalid & (axil.rdata > 1))
+
+    # An event is kept until software writes 1 to it, and interrupts if it is enabled.
+    for bit, name in enumerate(("done", "error", "ring_error")):
+        event = getattr(block.irq_status, name)
+        happens = getattr(block.irq_status, f"{name}_set")
+        was_set, was_written = Signal(name=f"{name}_was_set"), Signal(name=f"{name}_was_written")
+        before = Signal(name=f"{name}_before")
+        m.d.sync += [
+            was_set.eq(happens),
+            before.eq(event),
+            was_written.eq(
+                inside["port.write__valid"]
+                & (inside["port.write__word"] == MAP["IRQ_STATUS"].offset // WORD_BYTES)
+                & inside["port.write__strobe"][0]
+                & inside["port.write__data"][bit]
+            ),
+        ]
+        bench.require(event == (was_set | (before & ~was_written)))
+    status, enable = block.irq_status, block.irq_enable
+    raised = Signal()
+    m.d.sync += raised.eq(
+        (status.done & enable.done)
+        | (status.error & enable.error)
+        | (status.ring_error & enable.ring_error)
+    )
+    bench.require(block.irq == raised)
+    bench.cover(block.irq)
+    return bench
+
+
+def test_registers_answer_each_request_once_and_keep_their_promises(tmp_path):
+    prove(registers_proof(), tmp_path, depth=2)
