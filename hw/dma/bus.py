@@ -60,6 +60,28 @@ class ReadResponse(data.StructLayout):
         super().__init__({"data": 8 * data_bytes, "resp": 2, "last": 1})
 
 
+class WriteRequest(data.StructLayout):
+    """A write burst; all of its data is there.
+
+    Members
+    -------
+    address
+        Of the first beat, a multiple of the beat's size.
+    beats
+        How many, less one, as AWLEN.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__({"address": address_bits, "beats": 8})
+
+
+class WriteBeat(data.StructLayout):
+    """A beat of a write burst: WDATA, WSTRB, WLAST."""
+
+    def __init__(self, data_bytes: int) -> None:
+        super().__init__({"data": 8 * data_bytes, "strobe": data_bytes, "last": 1})
+
+
 class ReadGuard(wiring.Component):
     """Gives as many beats for each read burst as were asked for, whatever the bus answers.
 

@@ -3,9 +3,13 @@
 from amaranth.lib import data
 
 from hw.config import EngineConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from hw.dma.bus import BusError
+from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
 LENGTH_BITS = 32
+STREAM_BITS = 40
+"""Bits of a position in a stream, or of a capacity: a stream may be longer than 2**32 bytes."""
+
 LINE_COUNT_BITS = LENGTH_BITS - 6
 """Bits of a number of lines in a transfer."""
 
@@ -50,3 +54,43 @@ class IssuedLines(data.StructLayout):
 
     def __init__(self) -> None:
         super().__init__({"lines": LINE_COUNT_BITS, "cut": 1})
+
+
+class WriteJob(data.StructLayout):
+    """Where to write in host memory.
+
+    Members
+    -------
+    dst
+    capacity
+        Bytes that may be written.
+    limit
+        Bytes that count, from `dst` on; what comes behind them is padding.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"dst": HOST_ADDRESS_BITS, "capacity": STREAM_BITS, "limit": STREAM_BITS})
+
+
+class WriteOutcome(data.StructLayout):
+    """How the writes of a job ended.
+
+    Members
+    -------
+    size
+        Bytes written.
+    overflow
+        There was more than the capacity.
+    error, address
+        The first error that the bus answered with, and the address of its burst.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "size": STREAM_BITS,
+                "overflow": 1,
+                "error": BusError,
+                "address": HOST_ADDRESS_BITS,
+            }
+        )

@@ -1,0 +1,241 @@
+"""Streams to memory: bursts that are complete before they are announced."""
+
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma.bus import BusError, WriteBeat, WriteRequest
+from hw.dma.descriptor import HOST_ADDRESS_BITS
+from hw.dma.jobs import STREAM_BITS, WriteJob, WriteOutcome
+from hw.stream import Beat, Fifo
+
+BURST_BEATS = 16
+"""Bursts end where an address is a multiple of so many beats: none crosses a page."""
+
+
+class Pending(data.StructLayout):
+    """What is to be known of a burst when its response comes.
+
+    Members
+    -------
+    address
+    written
+        There is a burst. Without one, the entry only ends its job.
+    ends
+        Ends its job, with `size` bytes written and `overflow`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "address": HOST_ADDRESS_BITS,
+                "written": 1,
+                "ends": 1,
+                "size": STREAM_BITS,
+                "overflow": 1,
+            }
+        )
+
+
+class StreamWriter(wiring.Component):
+    """Writes packets to memory, each to any element of it, and no byte beyond its capacity.
+
+    A packet's first beat stands at the beat of memory that holds `dst`: its bytes before `dst` are
+    padding and not written.
+
+    Latency: 4 cycles from the beat that completes a burst to the burst's request. Throughput: a
+    beat per cycle.
+
+    Parameters
+    ----------
+    data_bytes
+        Width of the bus.
+    bursts
+        How many may wait for their response.
+
+    Members
+    -------
+    job : `In(stream.Signature(WriteJob()))`
+        For each packet.
+    i : `In(stream.Signature(Beat(data_bytes)))`
+    request : `Out(stream.Signature(WriteRequest(64)))`
+    beats : `Out(stream.Signature(WriteBeat(data_bytes)))`
+        In the order of the requests, and not before them.
+    response : `In(stream.Signature(2))`
+        BRESP of each burst, in their order.
+    outcome : `Out(stream.Signature(WriteOutcome()))`
+        For each packet, after the response to its last burst.
+    """
+
+    def __init__(self, data_bytes: int, bursts: int) -> None:
+        self.data_bytes = data_bytes
+        self.bursts = bursts
+        super().__init__(
+            {
+                "job": In(stream.Signature(WriteJob())),
+                "i": In(stream.Signature(Beat(data_bytes))),
+                "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "beats": Out(stream.Signature(WriteBeat(data_bytes))),
+                "response": In(stream.Signature(2)),
+                "outcome": Out(stream.Signature(WriteOutcome())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        width = self.data_bytes
+        width_bits = (width - 1).bit_length()
+        beat = self.i.payload
+
+        # Two bursts of data, so that one can be filled while the other is sent.
+        m.submodules.stored = stored = Fifo(
+            data.StructLayout({"data": 8 * width, "strobe": width}), 2 * BURST_BEATS
+        )
+        m.submodules.requests = requests = Fifo(WriteRequest(HOST_ADDRESS_BITS), 2)
+        m.submodules.sizes = sizes = Fifo(unsigned(8), 2)
+        m.submodules.pending = pending = Fifo(Pending(), self.bursts)
+
+        # The packet: which of a beat's bytes are between `dst` and the end of what may be written?
+        active = Signal()
+        lead = Signal(width_bits)
+        address = Signal(HOST_ADDRESS_BITS)
+        before = Signal(STREAM_BITS + 1)
+        writable = Signal(STREAM_BITS + 1)
+        limit = Signal(STREAM_BITS + 1)
+        capacity = Signal(STREAM_BITS + 1)
+        overflow = Signal()
+        m.d.comb += writable.eq(Mux(limit < capacity, limit, capacity))
+
+        end = Signal(STREAM_BITS + 2)
+        m.d.comb += end.eq(before + beat.size)
+        room = Signal(range(width + 1))
+        with m.If(writable > before):
+            m.d.comb += room.eq(Mux(writable - before > width, width, writable - before))
+        strobe = Signal(width)
+        m.d.comb += strobe.eq(
+            Cat((j < beat.size) & (j < room) & ((before != 0) | (j >= lead)) for j in range(width))
+        )
+        writes = Signal()
+        overflows = Signal()
+        m.d.comb += [
+            writes.eq(strobe.any()),
+            overflows.eq((end > capacity) & (limit > capacity)),
+        ]
+
+        # The burst.
+        count = Signal(range(BURST_BEATS))
+        burst_address = Signal(HOST_ADDRESS_BITS)
+        closes = Signal()
+        ends = Signal()
+        at_boundary = Signal()
+        m.d.comb += [
+            at_boundary.eq(address[width_bits:].bit_select(0, 4) == BURST_BEATS - 1),
+            closes.eq(
+                (writes & (at_boundary | (end >= writable))) | (beat.last & (writes | (count != 0)))
+            ),
+            ends.eq(beat.last),
+        ]
+        may_close = requests.i.ready & sizes.i.ready & pending.i.ready
+        takes = Signal()
+        m.d.comb += [
+            self.i.ready.eq(active & stored.i.ready & may_close),
+            takes.eq(self.i.valid & self.i.ready),
+            stored.i.valid.eq(takes & writes),
+            stored.i.payload.data.eq(beat.data),
+            stored.i.payload.strobe.eq(strobe),
+            requests.i.valid.eq(takes & closes),
+            requests.i.payload.address.eq(Mux(count == 0, address, burst_address)),
+            requests.i.payload.beats.eq(Mux(writes, count, count - 1)),
+            sizes.i.valid.eq(takes & closes),
+            sizes.i.payload.eq(requests.i.payload.beats),
+            pending.i.valid.eq(takes & (closes | ends)),
+            pending.i.payload.address.eq(requests.i.payload.address),
+            pending.i.payload.written.eq(closes),
+            pending.i.payload.ends.eq(ends),
+            pending.i.payload.size.eq(Mux(end < writable, end, writable) - lead),
+            pending.i.payload.overflow.eq(overflow | overflows),
+        ]
+        with m.If(takes):
+            m.d.sync += [
+                address.eq(address + width),
+                before.eq(end),
+                overflow.eq(overflow | overflows),
+            ]
+            with m.If(closes):
+                m.d.sync += count.eq(0)
+            with m.Elif(writes):
+                m.d.sync += count.eq(count + 1)
+                with m.If(count == 0):
+                    m.d.sync += burst_address.eq(address)
+
+        job = self.job.payload
+        m.d.comb += self.job.ready.eq(~active | (takes & ends))
+        with m.If(self.job.ready):
+            m.d.sync += [
+                active.eq(self.job.valid),
+                lead.eq(job.dst[:width_bits]),
+                address.eq(Cat(C(0, width_bits), job.dst[width_bits:])),
+                before.eq(0),
+                limit.eq(job.limit + job.dst[:width_bits]),
+                capacity.eq(job.capacity + job.dst[:width_bits]),
+                overflow.eq(0),
+            ]
+
+        # Announce it, then send it.
+        announced = Signal(range(self.bursts + 2))
+        announces = Signal()
+        sent = Signal()
+        sent_beats = Signal(range(BURST_BEATS))
+        m.d.comb += [
+            self.request.valid.eq(requests.o.valid),
+            self.request.payload.eq(requests.o.payload),
+            requests.o.ready.eq(self.request.ready),
+            announces.eq(self.request.valid & self.request.ready),
+            self.beats.valid.eq(stored.o.valid & sizes.o.valid & (announced != 0)),
+            self.beats.payload.data.eq(stored.o.payload.data),
+            self.beats.payload.strobe.eq(stored.o.payload.strobe),
+            self.beats.payload.last.eq(sent_beats == sizes.o.payload),
+            stored.o.ready.eq(self.beats.valid & self.beats.ready),
+            sent.eq(stored.o.ready & self.beats.payload.last),
+            sizes.o.ready.eq(sent),
+        ]
+        m.d.sync += announced.eq(announced + announces - sent)
+        with m.If(stored.o.ready):
+            m.d.sync += sent_beats.eq(Mux(sent, 0, sent_beats + 1))
+
+        # Its response.
+        oldest = pending.o.payload
+        told = Signal()
+        found = Signal(BusError)
+        found_address = Signal(HOST_ADDRESS_BITS)
+        result = Signal(WriteOutcome(), reset_less=True)
+        answered = Signal()
+        fails = Signal()
+        m.d.comb += [
+            self.response.ready.eq(pending.o.valid & oldest.written & ~(oldest.ends & told)),
+            answered.eq(
+                pending.o.valid & ~(oldest.ends & told) & (~oldest.written | self.response.valid)
+            ),
+            pending.o.ready.eq(answered),
+            fails.eq(oldest.written & self.response.payload[1] & (found == BusError.NONE)),
+            self.outcome.valid.eq(told),
+            self.outcome.payload.eq(result),
+        ]
+        with m.If(told & self.outcome.ready):
+            m.d.sync += told.eq(0)
+        with m.If(answered):
+            m.d.sync += [
+                found.eq(Mux(oldest.ends, BusError.NONE, Mux(fails, self.response.payload, found))),
+                found_address.eq(Mux(fails, oldest.address, found_address)),
+            ]
+            with m.If(oldest.ends):
+                m.d.sync += [
+                    told.eq(1),
+                    result.size.eq(oldest.size),
+                    result.overflow.eq(oldest.overflow),
+                    result.error.eq(Mux(fails, self.response.payload, found)),
+                    result.address.eq(Mux(fails, oldest.address, found_address)),
+                ]
+
+        m.d.sync += Assert(announced <= self.bursts + 1)
+        return m
