@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Shape, Value
+from amaranth.hdl import Cat, ClockDomain, Module, Shape, Value
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
@@ -79,6 +79,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, data.Const):
         return fields(value.shape(), value.as_bits())
     return value
+
+
+@dataclass(frozen=True)
+class FlatPort:
+    """Flat ports, seen as a stream."""
+
+    valid: Any
+    ready: Any
+    payload: Any
+
+    @classmethod
+    def axis(cls, port: Any) -> "FlatPort":
+        return cls(port.tvalid, port.tready, _joined(port, ["tdata", "tkeep", "tlast"]))
+
+    @classmethod
+    def record(cls, port: Any) -> "FlatPort":
+        names = [name for name in port.signature.members if name not in ("valid", "ready")]
+        return cls(port.valid, port.ready, _joined(port, names))
+
+
+def _joined(port: Any, names: list[str]) -> data.View:
+    parts = {name: getattr(port, name) for name in names}
+    layout = data.StructLayout({name: len(part) for name, part in parts.items()})
+    return data.View(layout, Cat(parts.values()))
 
 
 @dataclass
@@ -191,7 +215,11 @@ class Bench:
         expected, or when the component's own assertions fail.
         """
         if self._simulator is None:
-            self._simulator = Simulator(self.component)
+            m = Module()
+            # Not every component has a clock of its own.
+            m.domains.sync = ClockDomain()
+            m.submodules.component = self.component
+            self._simulator = Simulator(m)
             self._simulator.add_clock(1e-9)
             self._simulator.add_testbench(self._clock)
         else:

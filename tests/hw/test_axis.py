@@ -2,14 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from amaranth.hdl import Cat
-from amaranth.lib import data
 
 from hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from tests.hw.bench import Bench, always, assert_no_bubble, from_cycle, stalls
+from tests.hw.bench import Bench, FlatPort, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import CONFIGS, config_id, line_with, sparse
 from tests.hw.transfers import (
     good_to_compress,
@@ -19,31 +16,6 @@ from tests.hw.transfers import (
 
 # All element sizes and all widths once; all nine are run on Verilator.
 SOME_CONFIGS = [CONFIGS[0], CONFIGS[2], CONFIGS[4], CONFIGS[6]]
-
-
-@dataclass(frozen=True)
-class FlatPort:
-    """Flat ports as a stream."""
-
-    valid: Any
-    ready: Any
-    payload: Any
-
-    @classmethod
-    def of(cls, port, valid, ready, names):
-        fields = {name: getattr(port, name) for name in names}
-        layout = data.StructLayout({name: len(field) for name, field in fields.items()})
-        payload = data.View(layout, Cat(fields.values()))
-        return cls(getattr(port, valid), getattr(port, ready), payload)
-
-
-def axis(port):
-    return FlatPort.of(port, "tvalid", "tready", ("tdata", "tkeep", "tlast"))
-
-
-def record(port):
-    names = [name for name in port.signature.members if name not in ("valid", "ready")]
-    return FlatPort.of(port, "valid", "ready", names)
 
 
 @dataclass(frozen=True)
@@ -61,7 +33,7 @@ def run(bench, chosen, *, commands=always, source=always, sink=always, status=al
     top = bench.component
     width = top.config.sector_bytes
     command = bench.source(
-        record(top.s_cmd),
+        FlatPort.record(top.s_cmd),
         [{k: int(v) for k, v in t.command.items()} for t in chosen],
         willing=commands,
     )
@@ -72,10 +44,10 @@ def run(bench, chosen, *, commands=always, source=always, sink=always, status=al
             [False] * (len(t.packet) - 1) + [True], t.packet, strict=True
         )
     ]
-    taken = bench.source(axis(top.s_axis), sent, willing=source)
+    taken = bench.source(FlatPort.axis(top.s_axis), sent, willing=source)
     beats = sum(max(1, math.ceil(len(t.output) / width)) for t in chosen)
-    given = bench.sink(axis(top.m_axis), beats, willing=sink)
-    statuses = bench.sink(record(top.m_sts), len(chosen), willing=status)
+    given = bench.sink(FlatPort.axis(top.m_axis), beats, willing=sink)
+    statuses = bench.sink(FlatPort.record(top.m_sts), len(chosen), willing=status)
     bench.run()
     packets, packet = [], b""
     for beat in given.payloads:
