@@ -13,15 +13,15 @@ from tests.formal.bench import Bench
 from tests.formal.sby import check
 
 
-def count_proof(lanes: int) -> Bench:
-    """Each lane counts one more than the one below it if that one is absent."""
+def count_proof(lanes: int, places: range) -> Bench:
+    """At these places, each lane counts one more than the one below it if that one is absent."""
     bench = Bench()
     present = Signal(lanes)
     bench.m.d.comb += present.eq(AnyConst(lanes))
     zeros, total = zeros_before(bench.m, present, name="zeros")
     zeros = [*zeros, total]
     bench.require(zeros[0] == 0)
-    for i in range(lanes):
+    for i in places:
         bench.require(zeros[i + 1] == zeros[i] + ~present[i])
     bench.cover(total == 0, total == lanes, total == lanes // 2)
     return bench
@@ -62,7 +62,10 @@ LANES = [
 
 @pytest.mark.parametrize("lanes", LANES)
 def test_absent_lanes_are_counted(lanes, tmp_path):
-    check(count_proof(lanes), tmp_path, depth=1, cover_depth=1)
+    # The solver is quick to decide a few places at a time, and slow to decide all at once.
+    for first in range(0, lanes, 8):
+        places = range(first, min(first + 8, lanes))
+        check(count_proof(lanes, places), tmp_path, depth=1, cover_depth=1)
 
 
 @pytest.mark.parametrize("lanes", LANES)
