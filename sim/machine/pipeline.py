@@ -1,12 +1,11 @@
 """A codec's RTL as an object: packets in, packets, status records and cycles out."""
 
-import re
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from golden import LINE_BYTES
 from golden.interface import Array, IntArray
 from sim.machine import library as lib
 from sim.machine.batch import Batch, Fault, Packets
-from sim.machine.build import Trace, VerilogText, build_library
+from sim.machine.build import VerilogText, build_library
 from sim.machine.errors import (
     AssertionFailedError,
     CapacityError,
@@ -23,8 +22,10 @@ from sim.machine.errors import (
     MachineError,
     ProtocolError,
     RunError,
+    readable,
 )
 from sim.machine.rtl import generated
+from sim.machine.waves import require_writable, trace_kind
 
 CHANNELS = ("command", "input", "output", "status")
 """The channels that can be stalled."""
@@ -54,8 +55,8 @@ class Pipeline:
     element_bytes, sector_bytes : int
         Its configuration.
     waves : path, optional
-        Write all signals there, as VCD or FST, whichever the suffix says. Costs speed: a hundred
-        times for VCD. Time in it is a nanosecond per cycle. Complete after `close`.
+        Write all signals there, as VCD or FST, whichever the suffix says. Costs about nine
+        tenths of the speed. Time in it is a nanosecond per cycle. Complete after `close`.
 
     Raises
     ------
@@ -89,10 +90,10 @@ class Pipeline:
         return self
 
     def _open(self, verilog: VerilogText, waves: str | Path | None) -> None:
-        trace = None if waves is None else _trace_kind(Path(waves))
+        trace = None if waves is None else trace_kind(Path(waves))
         self._library = lib.load(build_library(verilog, trace=trace))
         if waves is not None:
-            _require_writable(Path(waves))
+            require_writable(Path(waves))
         self._handle = self._library.cdma_open(None if waves is None else str(waves).encode())
         if self._handle is None:
             raise MachineError(f"the simulator of {verilog.name} cannot be started")
@@ -246,31 +247,12 @@ class Pipeline:
     def _check(self, outcome: int) -> None:
         if outcome == lib.DONE:
             return
-        message = self._library.cdma_message(self._handle).decode(errors="replace")
-        # The runtime says "[time] %Error: " first, and the cycle tells when.
-        message = "; ".join(re.sub(r"^\[\d+\] %\w+: ", "", line) for line in message.splitlines())
+        message = readable(self._library.cdma_message(self._handle))
         if outcome == lib.HANG:
             message = f"the cycle budget ran out: {message}"
         if outcome in _RUN_ERRORS:
             raise _RUN_ERRORS[outcome](self._library.cdma_cycle(self._handle), message)
         raise MachineError(message)
-
-
-def _trace_kind(waves: Path) -> Trace:
-    kind = waves.suffix.removeprefix(".")
-    if kind not in ("vcd", "fst"):
-        raise MachineError(f"waves cannot be written to {waves}; name a file .vcd or .fst")
-    return cast(Trace, kind)
-
-
-def _require_writable(waves: Path) -> None:
-    # The simulator would not say why.
-    try:
-        waves.open("wb").close()
-    except OSError as error:
-        raise MachineError(
-            f"waves cannot be written to {waves}: {error.strerror}; name another file"
-        ) from error
 
 
 def _contiguous(array: Array, dtype: npt.DTypeLike) -> Array:

@@ -1,0 +1,26 @@
+"""Files that a simulator writes its signals to."""
+
+from pathlib import Path
+from typing import cast
+
+from sim.machine.build import Trace
+from sim.machine.errors import MachineError
+
+
+def trace_kind(waves: Path) -> Trace:
+    """What the suffix says; `MachineError` if it says nothing."""
+    kind = waves.suffix.removeprefix(".")
+    if kind not in ("vcd", "fst"):
+        raise MachineError(f"waves cannot be written to {waves}; name a file .vcd or .fst")
+    return cast(Trace, kind)
+
+
+def require_writable(waves: Path) -> None:
+    """Create the file, or raise `MachineError` with the cause."""
+    # The simulator would not say why.
+    try:
+        waves.open("wb").close()
+    except OSError as error:
+        raise MachineError(
+            f"waves cannot be written to {waves}: {error.strerror}; name another file"
+        ) from error
