@@ -9,9 +9,12 @@ A transfer's cycle is the clock edge at which valid and ready are both high, cou
 the difference of an output's and an input's cycle is the latency in cycles.
 """
 
+import os
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, Module, Shape, Value
@@ -193,6 +196,7 @@ class Bench:
         self.component = component
         self.ends: list[Source | Sink] = []
         self._took = 0
+        self._runs = 0
         self._simulator: Simulator | None = None
 
     def source(self, port: Any, payloads: Sequence[Any], *, willing: Willing = always) -> Source:
@@ -225,10 +229,22 @@ class Bench:
         else:
             self._simulator.reset()
         try:
-            self._simulator.run()
+            with self._waves():
+                self._simulator.run()
         finally:
             self.ends = []
         return self._took
+
+    def _waves(self) -> AbstractContextManager[Any]:
+        """With WAVES in the environment, each run writes a file of its own."""
+        if not os.environ.get("WAVES"):
+            return nullcontext()
+        folder = Path("build/waves")
+        folder.mkdir(parents=True, exist_ok=True)
+        test = os.environ.get("PYTEST_CURRENT_TEST", "bench").split("::")[-1].split(" ")[0]
+        self._runs += 1
+        assert self._simulator is not None
+        return self._simulator.write_vcd(str(folder / f"{test}-{self._runs}.vcd"))
 
     async def _clock(self, ctx: Any) -> None:
         moved = cycle = 0
