@@ -4,7 +4,7 @@ Lines follow one another in the stream without padding, so that a line may begin
 A mask always fills whole elements (`CodecConfig.mask_elements`): everything moves in elements.
 """
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,15 +19,38 @@ OFFSET_BITS = 40
 """Bits of a position in a stream: the longest transfer's stream is longer than 2**32 bytes."""
 
 
-class Packer(wiring.Component):
-    """Packs lines into dense beats: only the last one of a transfer may be partial.
+class Chunk(data.StructLayout):
+    """Elements to be packed: at most a mask and a sector's width of payload.
 
-    The elements of a line beat are turned to the place where the packed ones end, and join them; a
-    beat leaves whenever one is full.
+    Members
+    -------
+    elements
+        Zero from `count` on.
+    count
+        How many there are.
+    last
+        The last ones of the packet.
+    """
 
-    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, for lines that
-    take no more room than uncompressed ones; denser ones are limited by the output, as n beats and
-    a mask come out of n beats.
+    def __init__(self, config: CodecConfig) -> None:
+        capacity = config.lanes + config.mask_elements
+        super().__init__(
+            {
+                "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), capacity),
+                "count": range(capacity + 1),
+                "last": 1,
+            }
+        )
+
+
+class ElementPacker(wiring.Component):
+    """Packs elements into dense beats: only the last one of a packet may be partial.
+
+    What comes in is moved to the place where the packed elements end, and joins them; a beat leaves
+    whenever one is full.
+
+    Latency: 1 cycle. Throughput: a chunk per cycle while the output is taken, and what has come in
+    is at no time more than a mask ahead of what could leave.
 
     Resources: two beats and two masks of registers, a shifting network of as many lanes.
 
@@ -37,17 +60,16 @@ class Packer(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(LineBeat(config)))`
-        Undamaged lines.
+    i : `In(stream.Signature(Chunk(config)))`
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
-        Bytes beyond `size` are zero. A transfer without a line gives one beat of no bytes.
+        Bytes beyond `size` are zero. A packet without elements gives one beat of no bytes.
     """
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(LineBeat(config))),
+                "i": In(stream.Signature(Chunk(config))),
                 "o": Out(stream.Signature(Beat(config.sector_bytes))),
             }
         )
@@ -58,14 +80,14 @@ class Packer(wiring.Component):
         lanes, mask_elements = config.lanes, config.mask_elements
         lane_bits = (lanes - 1).bit_length()
         element_bits = 8 * config.element_bytes
-        line_beat = self.i.payload
+        chunk = self.i.payload
         # A mask makes a line's first beat longer than what can leave in a cycle. That much may stay
         # behind, beside what fills no beat, so that a line which takes no more room than it took
         # uncompressed never has to wait.
         backlog = lanes + mask_elements - 1
         capacity = backlog + lanes + mask_elements
 
-        # Elements join what is there, so a reset must clear what it leaves of a transfer.
+        # Elements join what is there, so a reset must clear what it leaves of a packet.
         packed = [Signal(element_bits, name=f"packed_{j}") for j in range(capacity)]
         fill = Signal(range(capacity + 1))
         ending = Signal()
@@ -95,50 +117,104 @@ class Packer(wiring.Component):
                 Mux(
                     ending,
                     sent & final,
-                    (rest <= backlog) & ~(line_beat.empty & (rest == lanes)),
+                    (rest <= backlog) & ~((chunk.count == 0) & (rest == lanes)),
                 )
             ),
         ]
 
-        # The line beat's elements behind its mask, turned by `offset`. Zero where there is none.
-        mask = [
-            line_beat.mask[j * element_bits : (j + 1) * element_bits] for j in range(mask_elements)
-        ]
-        elements = [line_beat.elements[i] for i in range(lanes)]
-        masked = Signal()
-        m.d.comb += masked.eq(line_beat.sol & ~line_beat.empty)
-        chunk: list[Value] = []
-        for j in range(lanes + mask_elements):
-            plain = elements[j] if j < lanes else 0
-            behind = mask[j] if j < mask_elements else elements[j - mask_elements]
-            element = Signal(element_bits, name=f"chunk_{j}")
-            m.d.comb += element.eq(Mux(masked, behind, plain))
-            chunk.append(element)
+        moved: list[Value] = [chunk.elements[j] for j in range(lanes + mask_elements)]
         for k in range(lane_bits + 1):
             distance = 1 << k
-            width = min(len(chunk) + distance, capacity)
-            moved = [Signal(element_bits, name=f"moved_{distance}_{j}") for j in range(width)]
+            width = min(len(moved) + distance, capacity)
+            moving = [Signal(element_bits, name=f"moved_{distance}_{j}") for j in range(width)]
             for j in range(width):
-                near = chunk[j] if j < len(chunk) else 0
-                far = chunk[j - distance] if j >= distance else 0
-                m.d.comb += moved[j].eq(Mux(offset[k], far, near))
-            chunk = list(moved)
+                near = moved[j] if j < len(moved) else 0
+                far = moved[j - distance] if j >= distance else 0
+                m.d.comb += moving[j].eq(Mux(offset[k], far, near))
+            moved = list(moving)
 
         taken = Signal()
         m.d.comb += taken.eq(self.i.valid & self.i.ready)
         for j, word in enumerate(packed):
             stays = packed[j + lanes] if j + lanes < capacity else 0
-            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(taken, chunk[j], 0))
+            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(taken, moved[j], 0))
         with m.If(taken):
-            arriving = line_beat.count + Mux(masked, mask_elements, 0)
-            m.d.sync += [fill.eq(rest + arriving), ending.eq(line_beat.last)]
+            m.d.sync += [fill.eq(rest + chunk.count), ending.eq(chunk.last)]
         with m.Else():
             m.d.sync += fill.eq(rest)
             with m.If(sent & final):
                 m.d.sync += ending.eq(0)
+        return m
 
+
+def mask_and_elements(
+    m: Module, config: CodecConfig, beat: data.View, masked: Value, *, name: str
+) -> list[Value]:
+    """What a line beat puts into the stream: its elements, behind its mask if `masked`."""
+    element_bits = 8 * config.element_bytes
+    mask = [beat.mask.word_select(j, element_bits) for j in range(config.mask_elements)]
+    elements = [beat.elements[i] for i in range(config.lanes)]
+    stream_elements: list[Value] = []
+    for j in range(config.lanes + config.mask_elements):
+        plain = elements[j] if j < config.lanes else 0
+        behind = mask[j] if j < config.mask_elements else elements[j - config.mask_elements]
+        element = Signal(element_bits, name=f"{name}_{j}")
+        m.d.comb += element.eq(Mux(masked, behind, plain))
+        stream_elements.append(element)
+    return stream_elements
+
+
+class Packer(wiring.Component):
+    """Packs lines into dense beats: only the last one of a transfer may be partial.
+
+    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, for lines that
+    take no more room than uncompressed ones; denser ones are limited by the output, as n beats and
+    a mask come out of n beats.
+
+    Resources: an `ElementPacker`.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(LineBeat(config)))`
+        Undamaged lines.
+    o : `Out(stream.Signature(Beat(config.sector_bytes)))`
+        Bytes beyond `size` are zero. A transfer without a line gives one beat of no bytes.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineBeat(config))),
+                "o": Out(stream.Signature(Beat(config.sector_bytes))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.elements = elements = ElementPacker(config)
+        wiring.connect(m, elements.o, wiring.flipped(self.o))
+
+        beat = self.i.payload
+        chunk = elements.i.payload
+        masked = Signal()
+        m.d.comb += [
+            masked.eq(beat.sol & ~beat.empty),
+            elements.i.valid.eq(self.i.valid),
+            self.i.ready.eq(elements.i.ready),
+            chunk.elements.as_value().eq(
+                Cat(mask_and_elements(m, config, beat, masked, name="chunk"))
+            ),
+            chunk.count.eq(beat.count + Mux(masked, config.mask_elements, 0)),
+            chunk.last.eq(beat.last),
+        ]
         with m.If(self.i.valid):
-            m.d.sync += Assert(line_beat.damage == Damage.NONE)
+            m.d.sync += Assert(beat.damage == Damage.NONE)
         return m
 
 

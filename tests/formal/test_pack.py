@@ -58,17 +58,19 @@ def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     line_rules = LineRules(config, damaged=False)
     i = bench.drive(packer.i, line_rules)
     o = bench.watch(packer.o, beat_rules(config.sector_bytes))
-    fill, ending = inside["fill"], inside["ending"]
-    capacity = sum(name.startswith("packed_") for name in inside.signals)
+    fill, ending = inside["elements.fill"], inside["elements.ending"]
+    capacity = sum(name.startswith("elements.packed_") for name in inside.signals)
 
     order = Order(bench, 8 * config.element_bytes + 1, count_bits=(capacity + 1).bit_length())
     order.comes(*marked(line_elements(config, i.moves, i.payload), i.moves & i.payload.last))
     order.leaves(*marked(beat_elements(config, o.moves, o.payload), o.moves & o.payload.last))
-    order.on_the_way(*marked([(fill > j, inside[f"packed_{j}"]) for j in range(capacity)], ending))
+    order.on_the_way(
+        *marked([(fill > j, inside[f"elements.packed_{j}"]) for j in range(capacity)], ending)
+    )
     bench.require(fill <= capacity)
     bench.implies(line_rules.inside, line_rules.left != 0)
     for j in range(capacity):
-        bench.implies(fill <= j, inside[f"packed_{j}"] == 0)
+        bench.implies(fill <= j, inside[f"elements.packed_{j}"] == 0)
     bench.implies(o.valid, o.payload.size % config.element_bytes == 0)
     # Whoever is outside is willing: then something moves at once.
     bench.implies(i.valid & o.ready, i.ready | o.valid)
