@@ -386,6 +386,32 @@ def test_both_halves_are_of_the_moment_at_which_the_lower_one_was_read(brimming,
     assert all(numbers[-1] > 1 << 32 for numbers in values.values())
 
 
+def test_overflow_beside_the_read_is_in_both_halves_or_in_none(brimming):
+    before, after = (1 << 32) - 40, 1 << 32
+    seen = set()
+    for cycle in range(8):
+
+        async def software(bus, cycle=cycle):
+            total = await bus.get(0x108) + (await bus.get(0x10C) << 32)
+            assert total in (before, after), f"{total:#x}, overflow in cycle {cycle}"
+            seen.add(total)
+            while bus.cycle < 14:
+                await bus.tick()
+            assert await bus.get(0x108) == 0
+            assert await bus.get(0x10C) == 1
+            await bus.put(0xF8, 1)
+            assert await bus.get(0x108) == 0
+            assert await bus.get(0x10C) == 0
+
+        async def hardware(bus, cycle=cycle):
+            for now in range(12):
+                bus.ctx.set(bus.component.raw_bytes_out.increment, 40 * (now == cycle))
+                await bus.tick()
+
+        brimming.run(hardware, software)
+    assert seen == {before, after}
+
+
 def test_frozen_counters_stand_still_and_cleared_ones_start_again(bench):
     async def body(bus):
         registers = bus.component
