@@ -56,6 +56,61 @@ class IssuedLines(data.StructLayout):
         super().__init__({"lines": LINE_COUNT_BITS, "cut": 1})
 
 
+class DrainJob(data.StructLayout):
+    """What to make of a job's lines.
+
+    Members
+    -------
+    first_unit
+        Where the first line comes from.
+    lead
+        Elements of padding before the first line, so that the stream stands as memory at its
+        destination does.
+    dense
+        The lines' masks are not part of the stream.
+    fill
+        Bytes that the last line lacks to be whole.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(
+            {
+                "first_unit": range(config.units),
+                "lead": range(config.codec.lanes),
+                "dense": 1,
+                "fill": range(config.codec.line_bytes),
+            }
+        )
+
+
+class DrainOutcome(data.StructLayout):
+    """What a job's lines were like.
+
+    Members
+    -------
+    lines
+        How many there were.
+    cut
+        Not all of the job's.
+    crc32
+        Of the job's bytes, if all of its lines were read without an error.
+    error, address
+        The first error that the bus answered with, and the address of its beat. The stream ends
+        before that line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "lines": LINE_COUNT_BITS,
+                "cut": 1,
+                "crc32": 32,
+                "error": BusError,
+                "address": DEVICE_ADDRESS_BITS,
+            }
+        )
+
+
 class WriteJob(data.StructLayout):
     """Where to write in host memory.
 

@@ -1,0 +1,270 @@
+"""Lines out of the buffer, in the order of the transfer, to one stream."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.gf2 import BACKWARD, FORWARD, ONES, parities, power
+from hw.codec.pack import Chunk, mask_and_elements
+from hw.config import EngineConfig
+from hw.dma.bus import BusError
+from hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
+from hw.dma.reader import LineFault
+from hw.dma.unit import LineReport
+from hw.stream import LineBeat
+
+
+class LineDrain(wiring.Component):
+    """Takes lines from the units in turn, and what they tell of them.
+
+    Two lines leave in one cycle when both are so short that they fit a chunk: the link is then busy
+    at ratios at which a line per cycle would not do. The lines' CRCs are combined on the way.
+
+    Latency: 0 cycles for lines; an outcome comes 2 + log2(line_bytes) cycles after a job's last
+    chunk. Throughput: a line beat per cycle, or two lines.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    job : `In(stream.Signature(DrainJob(config)))`
+    ends : `In(stream.Signature(IssuedLines()))`
+        Comes before the job's last line does.
+    lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
+    reports : `In(stream.Signature(LineReport())).array(config.units)`
+    o : `Out(stream.Signature(Chunk(config.codec)))`
+        The lead, then the lines.
+    outcome : `Out(stream.Signature(DrainOutcome()))`
+    starved : `Out(1)`
+        In this cycle, a line would have been taken, and none was there.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "job": In(stream.Signature(DrainJob(config))),
+                "ends": In(stream.Signature(IssuedLines())),
+                "lines": In(stream.Signature(LineBeat(config.codec))).array(config.units),
+                "reports": In(stream.Signature(LineReport())).array(config.units),
+                "o": Out(stream.Signature(Chunk(config.codec))),
+                "outcome": Out(stream.Signature(DrainOutcome())),
+                "starved": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        codec = config.codec
+        units = config.units
+        chunk_elements = codec.lanes + codec.mask_elements
+
+        active = Signal()
+        leads = Signal()
+        lead = Signal(range(codec.lanes))
+        dense = Signal()
+        fill = Signal(range(codec.line_bytes))
+        unit = Signal(range(units))
+        inside = Signal()
+        drained = Signal.like(self.ends.payload.lines)
+        closed = Signal()
+        spoiled = Signal()
+        fault = Signal(LineFault(), reset_less=True)
+        state = Signal(32, init=ONES)
+
+        # The heads of this unit's queue and of the next one's.
+        next_unit = Signal.like(unit)
+        m.d.comb += next_unit.eq(Mux(unit == units - 1, 0, unit + 1))
+
+        def head(port: str, which: Value, name: str) -> tuple[Signal, Signal]:
+            streams = getattr(self, port)
+            valid = Signal(name=f"{name}_valid")
+            payload = Signal(streams[0].payload.shape(), name=name)
+            m.d.comb += [
+                valid.eq(Array(s.valid for s in streams)[which]),
+                payload.as_value().eq(Array(s.payload.as_value() for s in streams)[which]),
+            ]
+            return valid, payload
+
+        beat_valid, beat = head("lines", unit, "beat")
+        report_valid, report = head("reports", unit, "report")
+        mate_valid, mate = head("lines", next_unit, "mate")
+        mate_report_valid, mate_report = head("reports", next_unit, "mate_report")
+
+        # All lines are out when as many are as were issued.
+        all_out = Signal()
+        this_ends = Signal()
+        m.d.comb += [
+            all_out.eq(self.ends.valid & (drained == self.ends.payload.lines)),
+            this_ends.eq(self.ends.valid & (drained + 1 == self.ends.payload.lines)),
+        ]
+        faulty = Signal()
+        m.d.comb += faulty.eq(~inside & (report.fault.error != BusError.NONE))
+        present = Signal()
+        m.d.comb += present.eq(active & ~leads & ~all_out & beat_valid & (inside | report_valid))
+
+        count = Signal(range(chunk_elements + 1))
+        both = Signal(range(2 * chunk_elements + 1))
+        fits = Signal()
+        pairs = Signal()
+        m.d.comb += [
+            count.eq(beat.count + Mux(beat.sol & ~dense, codec.mask_elements, 0)),
+            both.eq(count + mate.count + codec.mask_elements),
+            fits.eq(
+                beat.sol
+                & beat.eol
+                & mate_valid
+                & mate_report_valid
+                & ~dense
+                & ~this_ends
+                & (both <= chunk_elements)
+                & (mate_report.fault.error == BusError.NONE)
+                if units > 1
+                else 0
+            ),
+        ]
+        # A line that was offered alone leaves alone: what is offered must not change.
+        waits = Signal()
+        waits_alone = Signal()
+        m.d.comb += pairs.eq(fits & ~(waits & waits_alone))
+        m.d.sync += [waits.eq(self.o.valid & ~self.o.ready), waits_alone.eq(~pairs)]
+
+        ends_second = Signal()
+        m.d.comb += ends_second.eq(self.ends.valid & (drained + 2 == self.ends.payload.lines))
+
+        # What goes out: the lead, lines, or an end that could not be marked on a line.
+        own = mask_and_elements(m, codec, beat, beat.sol & ~dense, name="own")
+        mates: list[Value] = list(mask_and_elements(m, codec, mate, Value.cast(1), name="mates"))
+        for k in range((chunk_elements - 1).bit_length()):
+            distance = 1 << k
+            moved = [
+                Signal(8 * codec.element_bytes, name=f"mates_by_{distance}_{j}")
+                for j in range(chunk_elements)
+            ]
+            for j, element in enumerate(moved):
+                far = mates[j - distance] if j >= distance else 0
+                m.d.comb += element.eq(Mux(count[k], far, mates[j]))
+            mates = list(moved)
+
+        line_goes = Signal()
+        end_goes = Signal()
+        drops = Signal()
+        out = self.o.payload
+        m.d.comb += [
+            drops.eq(present & (spoiled | faulty)),
+            line_goes.eq(present & ~spoiled & ~faulty),
+            end_goes.eq(active & ~leads & all_out & ~closed),
+            self.o.valid.eq((active & leads) | line_goes | end_goes),
+        ]
+        with m.If(leads):
+            m.d.comb += out.count.eq(lead)
+        with m.Elif(line_goes):
+            m.d.comb += [
+                out.elements.as_value().eq(
+                    Cat(
+                        own_element | Mux(pairs, mates_element, 0)
+                        for own_element, mates_element in zip(own, mates, strict=True)
+                    )
+                ),
+                out.count.eq(Mux(pairs, both, count)),
+                out.last.eq(Mux(pairs, ends_second, this_ends & beat.eol)),
+            ]
+        with m.Elif(end_goes):
+            m.d.comb += out.last.eq(1)
+
+        goes = Signal()
+        takes = Signal()
+        m.d.comb += [
+            goes.eq(self.o.valid & self.o.ready),
+            takes.eq(drops | (line_goes & self.o.ready)),
+            self.starved.eq(active & ~leads & ~all_out & ~present & self.o.ready),
+        ]
+        took_two = Signal()
+        m.d.comb += took_two.eq(takes & pairs & ~drops)
+        for k in range(units):
+            first = takes & (unit == k)
+            second = took_two & (next_unit == k)
+            m.d.comb += [
+                self.lines[k].ready.eq(first | second),
+                self.reports[k].ready.eq((first & ~inside) | second),
+            ]
+        with m.If(takes):
+            m.d.sync += [
+                inside.eq(~beat.eol),
+                drained.eq(drained + Mux(took_two, 2, beat.eol)),
+            ]
+            with m.If(took_two):
+                m.d.sync += unit.eq(Mux(next_unit == units - 1, 0, next_unit + 1))
+            with m.Elif(beat.eol):
+                m.d.sync += unit.eq(next_unit)
+            with m.If(~inside & ~spoiled):
+                m.d.sync += spoiled.eq(faulty)
+                with m.If(faulty):
+                    m.d.sync += fault.eq(report.fault)
+        with m.If(goes):
+            m.d.sync += [leads.eq(0), closed.eq(closed | out.last)]
+
+        # The CRC: shifted past each line, whose own is added.
+        line_shift = power(FORWARD, codec.line_bytes)
+        after_one = Signal(32)
+        after_two = Signal(32)
+        m.d.comb += [
+            after_one.eq(Cat(parities(line_shift, state)) ^ report.crc32),
+            after_two.eq(Cat(parities(line_shift, after_one)) ^ mate_report.crc32),
+        ]
+        with m.If(takes & ~inside):
+            m.d.sync += state.eq(Mux(took_two, after_two, after_one))
+
+        # The outcome, less the zeros that filled the last line.
+        steps = (codec.line_bytes - 1).bit_length()
+        told = Signal()
+        outcome = Signal(DrainOutcome(), reset_less=True)
+        undo = Signal(steps, reset_less=True)
+        steps_left = Signal(range(steps + 1))
+        over = Signal()
+        m.d.comb += [
+            over.eq(active & ~leads & all_out & closed & ~told),
+            self.ends.ready.eq(over),
+            self.outcome.valid.eq(told & (steps_left == 0)),
+            self.outcome.payload.eq(outcome),
+            self.outcome.payload.crc32.eq(~outcome.crc32),
+            self.job.ready.eq(~active | over),
+        ]
+        with m.If(over):
+            m.d.sync += [
+                told.eq(1),
+                outcome.lines.eq(drained),
+                outcome.cut.eq(self.ends.payload.cut),
+                outcome.crc32.eq(state),
+                outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
+                outcome.address.eq(fault.address),
+                undo.eq(fill),
+                steps_left.eq(steps),
+            ]
+        with m.Elif(steps_left != 0):
+            m.d.sync += steps_left.eq(steps_left - 1)
+            for step in range(steps):
+                with m.If((steps_left == steps - step) & undo[step]):
+                    m.d.sync += outcome.crc32.eq(
+                        Cat(parities(power(BACKWARD, 1 << step), outcome.crc32))
+                    )
+        with m.Elif(told & self.outcome.ready):
+            m.d.sync += told.eq(0)
+
+        with m.If(self.job.ready):
+            m.d.sync += [
+                active.eq(self.job.valid),
+                leads.eq(self.job.payload.lead != 0),
+                lead.eq(self.job.payload.lead),
+                dense.eq(self.job.payload.dense),
+                fill.eq(self.job.payload.fill),
+                unit.eq(self.job.payload.first_unit),
+                drained.eq(0),
+                closed.eq(0),
+                spoiled.eq(0),
+                state.eq(ONES),
+            ]
+        return m
