@@ -2,7 +2,9 @@
 
 from sim.machine.batch import Batch, Fault, Packets
 from sim.machine.build import VerilogText, build_library
+from sim.machine.bus import BusFault, Counters, DeliveredFault
 from sim.machine.cache import cache_directory
+from sim.machine.config import MACHINES, MachineConfig, machine_config
 from sim.machine.errors import (
     AssertionFailedError,
     BuildError,
@@ -10,26 +12,36 @@ from sim.machine.errors import (
     HangError,
     MachineError,
     ProtocolError,
+    RegisterError,
     RunError,
 )
 from sim.machine.library import FAULT
+from sim.machine.machine import Machine
 from sim.machine.pipeline import CHANNELS, Pipeline
 
 __all__ = [
     "CHANNELS",
     "FAULT",
+    "MACHINES",
     "AssertionFailedError",
     "Batch",
     "BuildError",
+    "BusFault",
     "CapacityError",
+    "Counters",
+    "DeliveredFault",
     "Fault",
     "HangError",
+    "Machine",
+    "MachineConfig",
     "MachineError",
     "Packets",
     "Pipeline",
     "ProtocolError",
+    "RegisterError",
     "RunError",
     "VerilogText",
     "build_library",
     "cache_directory",
+    "machine_config",
 ]

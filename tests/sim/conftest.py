@@ -1,10 +1,14 @@
 """RTL for the simulator's own tests."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from sim.machine import Machine
+from tests.sim.copier import MEMORY, QUIET, copier_rtl, fill
 
 ECHO = Path(__file__).parent / "machine" / "echo.sv"
 
@@ -26,3 +30,26 @@ def echo() -> Callable[..., Rtl]:
         return Rtl("echo", "\n".join([*defines, ECHO.read_text()]))
 
     return make
+
+
+@pytest.fixture
+def machine() -> Iterator[Callable[..., Machine]]:
+    """Makes machines around movers, with data in their memories.
+
+    Takes the fields of `MachineConfig` that are unlike `QUIET`'s, and `Machine`'s arguments.
+    """
+    machines = []
+
+    def make(*, data_bytes: int = 32, **options: Any) -> Machine:
+        changes = {key: options.pop(key) for key in list(options) if hasattr(QUIET, key)}
+        config = replace(QUIET, **changes)
+        rtl = copier_rtl(units=config.channels, data_bytes=data_bytes)
+        made = Machine(rtl, config, **{"device_bytes": MEMORY, "host_bytes": MEMORY, **options})
+        machines.append(made)
+        fill(made.device, 1)
+        fill(made.host, 2)
+        return made
+
+    yield make
+    for made in machines:
+        made.close()

@@ -1,12 +1,12 @@
 // The model's ports, at whatever sector width it was generated with.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "VTop.h"
+#include "mask.h"
 
 namespace cdma {
 
@@ -20,26 +20,8 @@ static_assert(kSectorBytes == 8 * sizeof(Keep), "tdata is 32, 64 or 128 bytes, t
 template <class Top>
 constexpr bool kTakesCrc = requires(Top& top) { top.s_cmd_crc32; };
 
-// tkeep of any width, so that it can be computed with.
-__extension__ typedef unsigned __int128 Mask;
-
-constexpr Mask mask_of(size_t bytes) {
-  return bytes >= 128 ? ~Mask{0} : (Mask{1} << bytes) - 1;
-}
 constexpr Mask kFull = mask_of(kSectorBytes);
 
-inline Mask load(const Keep& keep) {
-  Mask mask = 0;
-  std::memcpy(&mask, &keep, sizeof keep);
-  return mask;
-}
 inline void store(Keep& keep, Mask mask) { std::memcpy(&keep, &mask, sizeof keep); }
-
-inline bool is_run_from_bit_0(Mask mask) { return (mask & (mask + 1)) == 0; }
-inline size_t count(Mask mask) {
-  const auto low = static_cast<uint64_t>(mask);
-  const auto high = static_cast<uint64_t>(mask >> 64);
-  return std::popcount(low) + std::popcount(high);
-}
 
 }  // namespace cdma

@@ -1,0 +1,221 @@
+// When DRAM channels and the link answer. Bursts are scheduled when they are accepted: what is
+// served in order, at a known rate, needs no events.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "abi.h"
+#include "random.h"
+#include "ring.h"
+
+namespace cdma {
+
+// Fixed point, so that rates need not divide cycles. Good for 2^40 cycles.
+using Time = uint64_t;
+constexpr int kTickBits = 24;
+constexpr Time time_of(uint64_t cycle) { return cycle << kTickBits; }
+inline double cycles_of(Time time) { return std::ldexp(static_cast<double>(time), -kTickBits); }
+
+// Beat i of a read can be offered from `first + i * per_beat` on.
+struct BeatTimes {
+  Time first;
+  Time per_beat;
+};
+
+// Times in which a DRAM channel serves nothing: one per interval, at a random place in it.
+class Refresh {
+ public:
+  Refresh(uint64_t interval, uint64_t length, uint64_t seed)
+      : interval_(interval), length_(length), random_(seed) {
+    if (interval_ != 0) draw();
+  }
+
+  // The first time, not before `time`, at which service can start. Times must not descend.
+  Time after(Time time) {
+    if (interval_ == 0) return time;
+    while (time >= end_) {
+      begin_of_interval_ += interval_;
+      draw();
+    }
+    return time < start_ ? time : end_;
+  }
+
+ private:
+  void draw() {
+    const uint64_t room = interval_ - length_ + 1;
+    start_ = time_of(begin_of_interval_ + random_.next() % room);
+    end_ = start_ + time_of(length_);
+  }
+
+  uint64_t interval_;
+  uint64_t length_;
+  Random random_;
+  uint64_t begin_of_interval_ = 0;
+  Time start_ = 0;
+  Time end_ = 0;
+};
+
+// Serves one burst after the other, each for as long as its bytes take.
+class Server {
+ public:
+  Server(double bytes_per_cycle, Refresh refresh, size_t capacity)
+      : ticks_per_byte_(static_cast<double>(time_of(1)) / bytes_per_cycle),
+        refresh_(refresh),
+        waiting_(capacity) {}
+
+  Time cost(uint64_t bytes) const {
+    return static_cast<Time>(std::llround(static_cast<double>(bytes) * ticks_per_byte_));
+  }
+
+  // When service starts of a burst that is there at `ready`.
+  Time serve(Time ready, uint64_t bytes, bool is_write = false) {
+    const Time start = refresh_.after(std::max(ready, free_));
+    const Time length = cost(bytes);
+    free_ = start + length;
+    waiting_.push() = {start, length, bytes, is_write};
+    return start;
+  }
+
+  // Calls `started(bytes, is_write)` for each burst whose service starts up to this cycle.
+  template <class Started>
+  void advance(uint64_t cycle, Started started) {
+    while (!waiting_.empty() && waiting_.front().start <= time_of(cycle)) {
+      const Use& use = waiting_.front();
+      busy_ += use.length;
+      last_end_ = use.start + use.length;
+      started(use.bytes, use.is_write);
+      waiting_.pop();
+    }
+  }
+
+  // Time in service up to a cycle that `advance` has reached.
+  Time busy(uint64_t cycle) const {
+    const Time now = time_of(cycle);
+    return busy_ - (last_end_ > now ? last_end_ - now : 0);
+  }
+
+  // Forgets what has not been served.
+  void reset(uint64_t cycle) {
+    busy_ = busy(cycle);
+    last_end_ = free_ = time_of(cycle);
+    waiting_.clear();
+  }
+
+ private:
+  struct Use {
+    Time start;
+    Time length;
+    uint64_t bytes;
+    bool is_write;
+  };
+
+  double ticks_per_byte_;
+  Refresh refresh_;
+  Time free_ = 0;
+  Time busy_ = 0;
+  Time last_end_ = 0;
+  Ring<Use> waiting_;
+};
+
+// One channel of DRAM: reads and writes share its bus in the order in which they were accepted.
+class DramChannel {
+ public:
+  DramChannel(const CdmaSurroundings& s, size_t, uint64_t seed)
+      : bus_(s.dram_bytes_per_cycle, Refresh(s.refresh_interval, s.refresh_length, seed),
+             2 * s.dram_outstanding),
+        latency_(s.dram_latency) {}
+
+  // A burst in whole beats, whose address is accepted in `cycle`.
+  BeatTimes read(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t) {
+    return {bus_.serve(time_of(cycle + latency_), beats * beat_bytes), bus_.cost(beat_bytes)};
+  }
+  // When a burst is answered whose last data is accepted in `cycle`.
+  Time write(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t) {
+    return bus_.serve(time_of(cycle + latency_), beats * beat_bytes, true);
+  }
+
+  bool has_room(uint64_t) const { return true; }
+  void take(uint64_t) {}
+
+  template <class Started>
+  void advance(uint64_t cycle, Started started) {
+    bus_.advance(cycle, started);
+  }
+  void reset(uint64_t cycle) { bus_.reset(cycle); }
+
+ private:
+  Server bus_;
+  uint64_t latency_;
+};
+
+// The link: out go writes and requests, in comes what was read. A write leaves when all of it is
+// there, and is answered when it has arrived (posted: the answer needs no way back).
+class HostLink {
+ public:
+  HostLink(const CdmaSurroundings& s, size_t burst_bytes, uint64_t)
+      : out_(s.link_out_bytes_per_cycle, Refresh(0, 0, 0), 2 * s.link_outstanding),
+        in_(s.link_in_bytes_per_cycle, Refresh(0, 0, 0), s.link_outstanding),
+        latency_(time_of(s.link_latency)),
+        overhead_(s.link_overhead_bytes),
+        buffer_(s.link_buffer_bursts * burst_bytes),
+        room_(buffer_),
+        leaving_(s.link_outstanding) {}
+
+  // `bytes` are those asked for, `beats * beat_bytes` less the unaligned head.
+  BeatTimes read(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t bytes) {
+    const Time asked = out_.serve(time_of(cycle), overhead_) + out_.cost(overhead_);
+    const Time start = in_.serve(asked + 2 * latency_, bytes + overhead_);
+    const Time end = start + in_.cost(bytes + overhead_);
+    const Time per_beat = in_.cost(beat_bytes);
+    return {end - (beats - 1) * per_beat, per_beat};
+  }
+  Time write(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t bytes) {
+    const Time end =
+        out_.serve(time_of(cycle), bytes + overhead_, true) + out_.cost(bytes + overhead_);
+    leaving_.push() = {end, beats * beat_bytes};
+    return end + latency_;
+  }
+
+  // Whether the buffer before the link has room for another beat.
+  bool has_room(uint64_t beat_bytes) const { return room_ >= beat_bytes; }
+  void take(uint64_t beat_bytes) { room_ -= beat_bytes; }
+
+  template <class Started>
+  void advance(uint64_t cycle, Started started) {
+    out_.advance(cycle, [&](uint64_t bytes, bool is_write) {
+      if (is_write) started(bytes - overhead_, true);
+    });
+    in_.advance(cycle, [&](uint64_t bytes, bool) { started(bytes - overhead_, false); });
+    while (!leaving_.empty() && leaving_.front().end <= time_of(cycle)) {
+      room_ += leaving_.front().bytes;
+      leaving_.pop();
+    }
+  }
+  void reset(uint64_t cycle) {
+    out_.reset(cycle);
+    in_.reset(cycle);
+    leaving_.clear();
+    room_ = buffer_;
+  }
+
+  Time out_busy(uint64_t cycle) const { return out_.busy(cycle); }
+  Time in_busy(uint64_t cycle) const { return in_.busy(cycle); }
+
+ private:
+  struct Leaving {
+    Time end;
+    uint64_t bytes;
+  };
+
+  Server out_;
+  Server in_;
+  Time latency_;
+  uint64_t overhead_;
+  uint64_t buffer_;
+  uint64_t room_;
+  Ring<Leaving> leaving_;
+};
+
+}  // namespace cdma
