@@ -149,3 +149,46 @@ class WriteOutcome(data.StructLayout):
                 "address": HOST_ADDRESS_BITS,
             }
         )
+
+
+class OutJob(data.StructLayout):
+    """A transfer from device to host memory.
+
+    Members
+    -------
+    src, length
+        What to read, and how many bytes.
+    dst, capacity
+        Where to write, and how many bytes at most.
+    dense
+        Not to be compressed.
+    throttle_class
+        Which token bucket limits the reads.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "src": DEVICE_ADDRESS_BITS,
+                "length": LENGTH_BITS,
+                "dst": HOST_ADDRESS_BITS,
+                "capacity": STREAM_BITS,
+                "dense": 1,
+                "throttle_class": 1,
+            }
+        )
+
+
+class OutOutcome(data.StructLayout):
+    """How a transfer to the host ended.
+
+    Members
+    -------
+    read
+        What its lines were like.
+    write
+        What became of the stream.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"read": DrainOutcome(), "write": WriteOutcome()})

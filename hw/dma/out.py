@@ -1,0 +1,228 @@
+"""The way out: device memory, units, buffer, drain, host memory."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.pack import ElementPacker
+from hw.config import EngineConfig
+from hw.dma.buffer import UnitBuffer
+from hw.dma.bus import ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from hw.dma.drain import LineDrain
+from hw.dma.issuer import JOBS, LineIssuer
+from hw.dma.jobs import STREAM_BITS, DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
+from hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
+from hw.dma.unit import CompressionUnit, LineReport
+from hw.dma.writer import StreamWriter
+from hw.stream import Fifo, Register
+
+THROTTLE_CLASSES = 2
+
+
+class OutJobSplitter(wiring.Component):
+    """Tells issuer, drain and writer what of a job concerns them.
+
+    Latency: 1 cycle. Throughput: a job per 2 cycles.
+
+    Members
+    -------
+    i : `In(stream.Signature(OutJob()))`
+    read : `Out(stream.Signature(ReadJob(config)))`
+    drain : `Out(stream.Signature(DrainJob(config)))`
+    write : `Out(stream.Signature(WriteJob()))`
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(OutJob())),
+                "read": Out(stream.Signature(ReadJob(config))),
+                "drain": Out(stream.Signature(DrainJob(config))),
+                "write": Out(stream.Signature(WriteJob())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        codec = config.codec
+        line_bits = (codec.line_bytes - 1).bit_length()
+        element_bits = (codec.element_bytes - 1).bit_length()
+        width_bits = (codec.sector_bytes - 1).bit_length()
+        job = self.i.payload
+
+        # The line's number modulo the units, by the remainders of the powers of two.
+        number = job.src[line_bits:]
+        weights = [(1 << bit) % config.units for bit in range(len(number))]
+        total = Signal(range(sum(weights) + 1))
+        first_unit = Signal(range(config.units))
+        m.d.comb += [
+            total.eq(
+                sum((Mux(number[bit], weight, 0) for bit, weight in enumerate(weights)), Const(0))
+            ),
+            first_unit.eq(Array(n % config.units for n in range(sum(weights) + 1))[total]),
+        ]
+
+        outputs = (self.read, self.drain, self.write)
+        holds = Signal(len(outputs))
+        m.d.comb += self.i.ready.eq(holds == 0)
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += holds.eq(-1)
+        with m.Else():
+            m.d.sync += holds.eq(holds & ~Cat(output.ready for output in outputs))
+        for k, output in enumerate(outputs):
+            m.d.comb += output.valid.eq(holds[k])
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self.read.payload.src.eq(job.src),
+                self.read.payload.length.eq(job.length),
+                self.read.payload.dense.eq(job.dense),
+                self.read.payload.throttle_class.eq(job.throttle_class),
+                self.read.payload.first_unit.eq(first_unit),
+                self.drain.payload.first_unit.eq(first_unit),
+                self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
+                self.drain.payload.dense.eq(job.dense),
+                self.drain.payload.fill.eq(-job.length[:line_bits]),
+                self.write.payload.dst.eq(job.dst),
+                self.write.payload.capacity.eq(job.capacity),
+                self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << STREAM_BITS) - 1)),
+            ]
+        return m
+
+
+class OutPath(wiring.Component):
+    """Carries transfers out, several at once, in order.
+
+    Each stage takes the next transfer when it is done with its part of the former one, so a
+    transfer's reads begin while the former one is still being written.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    job : `In(stream.Signature(OutJob()))`
+    outcome : `Out(stream.Signature(OutOutcome()))`
+        For each job, in order, after everything has been written.
+    read_request : `Out(stream.Signature(ReadRequest(40))).array(config.units)`
+    read_beats : `In(stream.Signature(ReadBeat(...))).array(config.units)`
+        Device memory, at each unit.
+    write_request : `Out(stream.Signature(WriteRequest(64)))`
+    write_beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
+    write_response : `In(stream.Signature(2))`
+        Host memory.
+    throttle_rate, throttle_burst : `In(20).array(2)`
+        The token buckets.
+    abort : `In(1)`
+        Read no more; all jobs end with what they have.
+    issued : `Out(2)`
+        Lines issued in this cycle.
+    no_credit, throttled, starved, blocked : `Out(1)`
+        What keeps the stream back in this cycle: no room in the buffer, the throttle, no line from
+        memory, the host.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        units = config.units
+        sector_bytes = config.codec.sector_bytes
+        super().__init__(
+            {
+                "job": In(stream.Signature(OutJob())),
+                "outcome": Out(stream.Signature(OutOutcome())),
+                "read_request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))).array(
+                    units
+                ),
+                "read_beats": In(stream.Signature(ReadBeat(sector_bytes))).array(units),
+                "write_request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "write_beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
+                "write_response": In(stream.Signature(2)),
+                "throttle_rate": In(RATE_BITS).array(THROTTLE_CLASSES),
+                "throttle_burst": In(BURST_BITS).array(THROTTLE_CLASSES),
+                "abort": In(1),
+                "issued": Out(2),
+                "no_credit": Out(1),
+                "throttled": Out(1),
+                "starved": Out(1),
+                "blocked": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.splitter = splitter = OutJobSplitter(config)
+        m.submodules.issuer = issuer = LineIssuer(config)
+        m.submodules.drain = drain = LineDrain(config)
+        m.submodules.packer = packer = ElementPacker(config.codec)
+        m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
+        # Jobs wait here for the stages that get to them last.
+        m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS)
+        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), JOBS)
+
+        def connect(source: Any, sink: Any) -> None:
+            wiring.connect(m, source, sink)
+
+        connect(wiring.flipped(self.job), splitter.i)
+        connect(splitter.read, issuer.i)
+        connect(splitter.drain, drain_jobs.i)
+        connect(splitter.write, write_jobs.i)
+        connect(drain_jobs.o, drain.job)
+        connect(write_jobs.o, writer.job)
+        connect(issuer.ends, drain.ends)
+
+        for k in range(THROTTLE_CLASSES):
+            m.submodules[f"bucket_{k}"] = bucket = TokenBucket(config)
+            mine = issuer.throttle_class == k
+            m.d.comb += [
+                bucket.rate.eq(self.throttle_rate[k]),
+                bucket.burst.eq(self.throttle_burst[k]),
+                bucket.passed.eq(Mux(mine, issuer.issued, 0)),
+            ]
+            with m.If(mine):
+                m.d.comb += issuer.permits.eq(bucket.permits)
+
+        # A unit cannot have more lines under way than room is reserved for.
+        lines_under_way = config.unit_beats // config.codec.sectors
+        for k in range(config.units):
+            m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, lines_under_way)
+            m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
+            m.submodules[f"reports_{k}"] = reports = Fifo(LineReport(), config.unit_beats)
+            connect(issuer.o[k], unit.i)
+            connect(unit.request, wiring.flipped(self.read_request[k]))
+            connect(wiring.flipped(self.read_beats[k]), unit.beats)
+            connect(unit.o, buffer.i)
+            connect(unit.report, reports.i)
+            connect(buffer.o, drain.lines[k])
+            connect(reports.o, drain.reports[k])
+            m.d.comb += issuer.freed[k].eq(buffer.freed)
+
+        connect(drain.o, packer.i)
+        connect(packer.o, writer.i)
+        connect(writer.request, wiring.flipped(self.write_request))
+        connect(writer.beats, wiring.flipped(self.write_beats))
+        connect(wiring.flipped(self.write_response), writer.response)
+
+        m.submodules.outcomes = outcomes = Register(OutOutcome())
+        connect(outcomes.o, wiring.flipped(self.outcome))
+        done = Signal()
+        m.d.comb += [
+            outcomes.i.valid.eq(drain.outcome.valid & writer.outcome.valid),
+            outcomes.i.payload.read.eq(drain.outcome.payload),
+            outcomes.i.payload.write.eq(writer.outcome.payload),
+            done.eq(outcomes.i.valid & outcomes.i.ready),
+            drain.outcome.ready.eq(done),
+            writer.outcome.ready.eq(done),
+            issuer.abort.eq(self.abort),
+            self.issued.eq(issuer.issued),
+            self.no_credit.eq(issuer.no_credit),
+            self.throttled.eq(issuer.throttled),
+            self.starved.eq(drain.starved),
+            self.blocked.eq(packer.o.valid & ~packer.o.ready),
+        ]
+        return m

@@ -1,0 +1,70 @@
+"""Token buckets that limit how fast device memory is read (cDMA, §V-D)."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import EngineConfig
+
+RATE_BITS = 20
+RATE_FRACTION_BITS = 8
+"""Rates are in 1/256 byte per cycle."""
+
+BURST_BITS = 20
+
+
+class TokenBucket(wiring.Component):
+    """Lets lines through at a rate.
+
+    Tokens come in at `rate`, up to `burst`; each line takes as many as it has bytes. In any time t
+    at most rate · t + burst bytes are let through.
+
+    Latency: a line's tokens are missing in the next cycle. Throughput: two lines per cycle.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    rate : `In(20)`
+        In 1/256 byte per cycle; 0 lets everything through.
+    burst : `In(20)`
+        In bytes; less than two lines counts as two.
+    permits : `Out(2)`
+        How many lines may pass in this cycle: 0, 1 or 2.
+    passed : `In(2)`
+        How many do.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "rate": In(RATE_BITS),
+                "burst": In(BURST_BITS),
+                "permits": Out(2),
+                "passed": In(2),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        line_bytes = self.config.codec.line_bytes
+        line = line_bytes << RATE_FRACTION_BITS
+        tokens = Signal(BURST_BITS + RATE_FRACTION_BITS)
+        most = Signal.like(tokens)
+        more = Signal(len(tokens) + 1)
+        m.d.comb += [
+            most.eq(
+                Mux(self.burst < 2 * line_bytes, 2 * line_bytes, self.burst) << RATE_FRACTION_BITS
+            ),
+            more.eq(tokens + self.rate - self.passed * line),
+        ]
+        with m.If(self.rate == 0):
+            m.d.comb += self.permits.eq(2)
+            m.d.sync += tokens.eq(most)
+        with m.Else():
+            m.d.comb += self.permits.eq(Mux(tokens >= 2 * line, 2, tokens >= line))
+            m.d.sync += tokens.eq(Mux(more > most, most, more))
+        return m
