@@ -52,8 +52,8 @@ def runtime(shared: Path, verilog: Verilog) -> Path:
             built = build_verilator(verilog, shared / "runtime-build")
             partial = shared / "runtime-partial"
             partial.mkdir(exist_ok=True)
-            for name in RUNTIME:
-                shutil.copy(built.folder / name, partial / name)
+            for compiled in built.folder.glob(RUNTIME):
+                shutil.copy(compiled, partial / compiled.name)
             partial.rename(folder)
     return folder
 

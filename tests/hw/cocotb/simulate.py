@@ -40,7 +40,7 @@ MAKE_VARIABLES = {
 }
 # A test runs for moments, and compiling would take most of its time.
 UNOPTIMIZED = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O0"}
-RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o")
+RUNTIME = "verilated*.o"
 TIMESCALE = ("1ns", "1ps")
 ROOT = Path(__file__).parents[3]
 
@@ -77,7 +77,7 @@ def build_verilator(
     args = list(VERILATOR_ARGS)
     if runtime is not None:
         variables["VK_GLOBAL_OBJS"] = ""
-        args += ["-LDFLAGS", " ".join(str(runtime / name) for name in RUNTIME)]
+        args += ["-LDFLAGS", " ".join(map(str, sorted(runtime.glob(RUNTIME))))]
     with _environment(
         PATH=f"{VERILATOR_BIN}{os.pathsep}{os.environ['PATH']}",
         MAKEFLAGS=" ".join(
@@ -89,14 +89,18 @@ def build_verilator(
 
 
 def build_icarus(verilog: Verilog, folder: Path) -> Build:
-    """Compile for Icarus Verilog. As Verilog-2005: its always_comb leaves outputs unknown."""
+    """Compile for Icarus Verilog. As Verilog-2005: its always_comb leaves outputs unknown.
+
+    Waves cannot be had with that, as the runner asks for them in SystemVerilog.
+    """
     if shutil.which("iverilog") is None:
         raise MissingToolError(
             "iverilog is not on PATH; install Icarus Verilog, for example with "
             "`apt-get install iverilog`"
         )
     source = _write(verilog, folder, ".v")
-    _build(get_runner("icarus"), verilog.name, [source], ["-g2005"], folder)
+    with _environment(WAVES="0"):
+        _build(get_runner("icarus"), verilog.name, [source], ["-g2005"], folder)
     return Build("icarus", verilog.name, folder)
 
 
@@ -156,8 +160,9 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.xml"
     log = folder / "simulation.log"
+    waves = {"WAVES": "0"} if build.simulator == "icarus" else {}
     # The runner tells of a failure by exiting, or of a crash in this way; `_check` says which.
-    with suppress(SystemExit, RuntimeError):
+    with suppress(SystemExit, RuntimeError), _environment(**waves):
         get_runner(build.simulator).test(
             test_module=module,
             hdl_toplevel=build.name,
