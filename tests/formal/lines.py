@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from hw.codec.lanes import count_ones
 from hw.config import CodecConfig
 from hw.stream import Damage
+from tests.formal.order import Run
 
 TINY = CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8)
 
@@ -116,6 +117,12 @@ class Line:
         if 0 < s < self.config.sectors - 1:
             last = Const(0)
         return Cat(*self.sector(s), last, self.empty)
+
+    def run(self, there: Value) -> Run:
+        """Its sectors, if it is there."""
+        sectors = self.config.sectors
+        count = Mux(there, Mux(self.empty, 1, sectors), 0)
+        return Run(count, [self.item(s) for s in range(sectors)])
 
 
 def sector_item(sector: object) -> Value:

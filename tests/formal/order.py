@@ -1,9 +1,38 @@
 """Nothing lost, added, changed or reordered: the solver picks one item and follows it."""
 
-from amaranth.hdl import Signal, Value
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Const, Signal, Value
 from amaranth.hdl._ast import AnyConst
 
 from tests.formal.bench import Bench
+
+
+@dataclass(frozen=True)
+class Run:
+    """Items that stand side by side.
+
+    Attributes
+    ----------
+    count : Value
+        How many there are, from place `start` on.
+    items : Sequence[Value]
+        What is in each place.
+    """
+
+    count: Value
+    items: Sequence[Value]
+    start: Value | int = 0
+
+
+def one(there: Value, item: Value) -> Run:
+    """An item that may be there."""
+    return Run(there, [item])
+
+
+def _total(runs: Sequence[Run]) -> Value:
+    return sum((run.count for run in runs), Const(0))
 
 
 class Order:
@@ -30,38 +59,39 @@ class Order:
         self.item = Signal(item_bits, name="order_item", reset_less=True)
         bench.m.d.comb += self.picked.eq(AnyConst(count_bits))
 
-    def comes(self, *items: tuple[Value, Value]) -> None:
-        """What comes in during a cycle, in order: (it does, the item)."""
+    def comes(self, *runs: Run) -> None:
+        """What comes in during a cycle, in order."""
         m = self.bench.m
-        number: Value = self.came
-        for comes, item in items:
-            with m.If(comes & (number == self.picked)):
+        for is_picked, item in self._picks(self.came, runs):
+            with m.If(is_picked):
                 m.d.sync += self.item.eq(item)
-            number = self._after(number, comes)
-        m.d.sync += self.came.eq(number)
+        m.d.sync += self.came.eq(self.came + _total(runs))
 
-    def leaves(self, *items: tuple[Value, Value]) -> None:
+    def leaves(self, *runs: Run) -> None:
         """What goes out during a cycle, in order. It must be what came in."""
-        number: Value = self.left
-        for leaves, item in items:
-            self.bench.implies(leaves & (number == self.picked), Value.cast(item) == self.item)
-            number = self._after(number, leaves)
-        self.bench.m.d.sync += self.left.eq(number)
+        self.on_the_way(*runs, whole=False)
+        self.bench.m.d.sync += self.left.eq(self.left + _total(runs))
 
-    def on_the_way(self, *slots: tuple[Value, Value]) -> None:
+    def on_the_way(self, *runs: Run, whole: bool = True) -> None:
         """The invariant: where items are between the two sides, the oldest first."""
-        number: Value = self.left
-        for holds, item in slots:
-            self.bench.implies(holds & (number == self.picked), Value.cast(item) == self.item)
-            number = self._after(number, holds)
-        self.bench.require(number == self.came)
+        for is_picked, item in self._picks(self.left, runs):
+            self.bench.implies(is_picked, Value.cast(item) == self.item)
+        if whole:
+            number = Signal(self.count_bits, name="order_number")
+            self.bench.m.d.comb += number.eq(self.left + _total(runs))
+            self.bench.require(number == self.came)
 
     def restart(self, when: Value) -> None:
         """Forget what is on the way, and count from zero again. To be called last."""
         with self.bench.m.If(when):
             self.bench.m.d.sync += [self.came.eq(0), self.left.eq(0)]
 
-    def _after(self, number: Value, counts: Value) -> Signal:
-        after = Signal(self.count_bits, name="order_number")
-        self.bench.m.d.comb += after.eq(number + counts)
-        return after
+    def _picks(self, number: Value, runs: Sequence[Run]) -> Iterator[tuple[Value, Value]]:
+        """Which item is the picked one, if the first has that number."""
+        for run in runs:
+            ahead = Signal(self.count_bits, name="order_ahead")
+            place = Signal(self.count_bits + 1, name="order_place")
+            self.bench.m.d.comb += [ahead.eq(self.picked - number), place.eq(ahead + run.start)]
+            for p, item in enumerate(run.items):
+                yield (ahead < run.count) & (place == p), item
+            number = number + run.count

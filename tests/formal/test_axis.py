@@ -14,7 +14,7 @@ from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, SHIPPED, TINY, configs, sector_item
-from tests.formal.order import Order
+from tests.formal.order import Order, one
 from tests.formal.rules import SectorRules, axis_rules, beat_rules
 from tests.formal.sby import check, prove
 
@@ -51,7 +51,7 @@ def test_ports_keep_the_rules(top, config, tmp_path):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("top", "depth"), [(ZvcCompressorAxis, 24), (ZvcDecompressorAxis, 20)])
+@pytest.mark.parametrize(("top", "depth"), [(ZvcCompressorAxis, 24), (ZvcDecompressorAxis, 16)])
 def test_ports_of_the_whole_block_keep_the_rules_for_a_while(top, depth, tmp_path):
     check(port_proof(top, TINY, whole=True), tmp_path, depth=depth, cover_depth=30, timeout_s=1500)
 
@@ -91,8 +91,8 @@ def chain_proof(config: CodecConfig) -> Bench:
 
     bits = len(Cat(*i.payload.elements)) + 2
     order = Order(bench, bits, count_bits=5)
-    order.comes((i.moves, sector_item(i.payload)))
-    order.leaves((o.moves, sector_item(o.payload)))
+    order.comes(one(i.moves, sector_item(i.payload)))
+    order.leaves(one(o.moves, sector_item(o.payload)))
     bench.implies(unpacker.tail.valid, ~unpacker.tail.payload.trailing)
     bench.cover(o.moves & o.payload.last & (lines == 2) & o.payload.present.all())
     return bench

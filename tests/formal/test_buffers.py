@@ -11,7 +11,7 @@ from hw.codec.status import TransferStatus
 from hw.ports import RecordReceiver, RecordSender
 from hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
-from tests.formal.order import Order
+from tests.formal.order import Order, one
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
 
@@ -25,10 +25,10 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
     inside = bench.add(buffer)
     i, o = bench.drive(buffer.i), bench.watch(buffer.o)
     order = Order(bench, len(Value.cast(buffer.o.payload)), count_bits=2)
-    order.comes((i.moves, i.payload))
-    order.leaves((o.moves, o.payload))
+    order.comes(one(i.moves, i.payload))
+    order.leaves(one(o.moves, o.payload))
     order.on_the_way(
-        (inside["front_valid"], inside["front"]), (inside["spare_valid"], inside["spare"])
+        one(inside["front_valid"], inside["front"]), one(inside["spare_valid"], inside["spare"])
     )
     bench.implies(inside["spare_valid"], inside["front_valid"])
     bench.cover(inside["spare_valid"])
@@ -42,9 +42,9 @@ def test_register_is_a_queue(shape, tmp_path):
     inside = bench.add(register)
     i, o = bench.drive(register.i), bench.watch(register.o)
     order = Order(bench, len(Value.cast(register.o.payload)), count_bits=2)
-    order.comes((i.moves, i.payload))
-    order.leaves((o.moves, o.payload))
-    order.on_the_way((inside["held_valid"], inside["held"]))
+    order.comes(one(i.moves, i.payload))
+    order.leaves(one(o.moves, o.payload))
+    order.on_the_way(one(inside["held_valid"], inside["held"]))
     prove(bench, tmp_path, depth=2)
 
 

@@ -10,7 +10,7 @@ from hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, SHIPPED, configs
-from tests.formal.order import Order
+from tests.formal.order import Order, one
 from tests.formal.rules import (
     ExpandedRules,
     SectorRules,
@@ -119,9 +119,9 @@ def test_crc_lets_beats_through(width, tmp_path):
     result = bench.watch(crc.result)
     bits = Cat(i.payload.data, i.payload.size, i.payload.last)
     order = Order(bench, len(bits), count_bits=2)
-    order.comes((i.moves, bits))
-    order.leaves((o.moves, Cat(o.payload.data, o.payload.size, o.payload.last)))
-    order.on_the_way((inside["held_valid"], inside["held"]))
+    order.comes(one(i.moves, bits))
+    order.leaves(one(o.moves, Cat(o.payload.data, o.payload.size, o.payload.last)))
+    order.on_the_way(one(inside["held_valid"], inside["held"]))
     # One result per packet, and in time.
     owed = Signal(2)
     m.d.sync += owed.eq(owed + (i.moves & i.payload.last) - result.moves)

@@ -6,49 +6,46 @@ that unpacking restores the line beats that were packed.
 """
 
 import pytest
-from amaranth.hdl import Const, Signal, Value
+from amaranth.hdl import Const, Mux, Signal, Value
 
 from hw.codec.pack import Packer, Unpacker
 from hw.config import CodecConfig
 from hw.stream import Damage
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, SHIPPED, configs
-from tests.formal.order import Order
+from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, received_rules
 from tests.formal.sby import prove
 
 CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 
 
-def line_elements(config: CodecConfig, moves: Value, beat) -> list[tuple[Value, Value]]:
-    """A line beat's mask and payload elements: (it has it, the element)."""
+def line_elements(config: CodecConfig, moves: Value, beat) -> list[Run]:
+    """A line beat's mask and payload elements."""
     bits = 8 * config.element_bytes
     masked = beat.sol & ~beat.empty & (beat.damage != Damage.MASK)
+    mask = [beat.mask[j * bits : (j + 1) * bits] for j in range(config.mask_elements)]
     return [
-        *(
-            (moves & masked, beat.mask[j * bits : (j + 1) * bits])
-            for j in range(config.mask_elements)
-        ),
-        *((moves & (beat.count > i), beat.elements[i]) for i in range(config.lanes)),
+        Run(Mux(moves & masked, config.mask_elements, 0), mask),
+        Run(Mux(moves, beat.count, 0), [beat.elements[i] for i in range(config.lanes)]),
     ]
 
 
-def beat_elements(config: CodecConfig, moves: Value, beat) -> list[tuple[Value, Value]]:
+def beat_elements(config: CodecConfig, moves: Value, beat) -> list[Run]:
     """A byte beat's whole elements."""
     bits = 8 * config.element_bytes
-    return [
-        (moves & (beat.size >= (i + 1) * config.element_bytes), beat.data.word_select(i, bits))
-        for i in range(config.lanes)
-    ]
+    elements = [beat.data.word_select(i, bits) for i in range(config.lanes)]
+    return [Run(Mux(moves, beat.size // config.element_bytes, 0), elements)]
 
 
-def marked(items: list[tuple[Value, Value]], end: Value) -> list[tuple[Value, Value]]:
+def marked(runs: list[Run], end: Value) -> list[Run]:
     """Elements, and behind them a mark if the transfer ends."""
-    bits = len(items[0][1])
-    return [
-        *((holds, Value.cast(item) | Const(0, bits + 1)) for holds, item in items),
-        (end, Const(1 << bits, bits + 1)),
+    bits = len(runs[0].items[0])
+    plain = [
+        Run(run.count, [Value.cast(item) | Const(0, bits + 1) for item in run.items])
+        for run in runs
     ]
+    return [*plain, one(end, Const(1 << bits, bits + 1))]
 
 
 def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
@@ -65,7 +62,7 @@ def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     order.comes(*marked(line_elements(config, i.moves, i.payload), i.moves & i.payload.last))
     order.leaves(*marked(beat_elements(config, o.moves, o.payload), o.moves & o.payload.last))
     order.on_the_way(
-        *marked([(fill > j, inside[f"elements.packed_{j}"]) for j in range(capacity)], ending)
+        *marked([Run(fill, [inside[f"elements.packed_{j}"] for j in range(capacity)])], ending)
     )
     bench.require(fill <= capacity)
     bench.implies(line_rules.inside, line_rules.left != 0)
@@ -136,9 +133,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     order = Order(bench, 8 * config.element_bytes, count_bits=room.bit_length())
     order.comes(*beat_elements(config, i.moves & ~closed & ~done, i.payload))
     order.leaves(*line_elements(config, o.moves, o.payload))
-    order.on_the_way(
-        *(((start <= p) & (p < start + level), element) for p, element in enumerate(elements))
-    )
+    order.on_the_way(Run(level, elements, start))
     order.restart(tail.moves)
 
     # One packet per command, all of it taken, and no line more than announced.

@@ -5,7 +5,7 @@ decompressor to make the line of them again.
 """
 
 import pytest
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import C, Cat, Mux, Signal
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
@@ -23,7 +23,7 @@ from tests.formal.lines import (
     encoding,
     sector_item,
 )
-from tests.formal.order import Order
+from tests.formal.order import Order, Run, one
 from tests.formal.rules import ExpandedRules, LineRules, SectorRules
 from tests.formal.sby import prove
 
@@ -147,14 +147,13 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     bench.implies(line_rules.inside, line_rules.left == window_count - beat * lanes)
 
     order = Order(bench, len(whole.item(0)), count_bits=(2 * sectors + 2).bit_length())
-    order.comes((i.moves, sector_item(i.payload)))
-    leaves = o.moves & o.payload.eol
-    order.leaves(*((leaves & ~(whole.empty & (s > 0)), whole.item(s)) for s in range(sectors)))
+    order.comes(one(i.moves, sector_item(i.payload)))
+    order.leaves(whole.run(o.moves & o.payload.eol))
     order.on_the_way(
-        *((sending & ~(whole.empty & (s > 0)), whole.item(s)) for s in range(sectors)),
-        *((index > s, Cat(*growing.sector(s), 0, 0)[: len(order.item)]) for s in range(sectors)),
-        (packed_valid, Cat(*ghost, packed_last, packed_empty)),
-        (
+        whole.run(sending),
+        Run(index, [Cat(*growing.sector(s), C(0, 2)) for s in range(sectors)]),
+        one(packed_valid, Cat(*ghost, packed_last, packed_empty)),
+        one(
             compared_valid,
             Cat(
                 *(Mux(compared_empty, 0, e) for e in compared_elements),
@@ -347,13 +346,16 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
             bench.implies(valid & ~there[k], elements[k] == 0)
 
     order = Order(bench, len(line.item(0)), count_bits=(sectors + 3).bit_length())
-    first = i.moves & i.payload.sol
-    order.comes(*((first & ~(coming.empty & (s > 0)), coming.item(s)) for s in range(sectors)))
-    order.leaves((o.moves, sector_item(o.payload)))
+    order.comes(coming.run(i.moves & i.payload.sol))
+    order.leaves(one(o.moves, sector_item(o.payload)))
     order.on_the_way(
-        (sector_valid, Cat(*given, o.payload.last, o.payload.empty)),
-        (routed_valid, Cat(*routed, inside["routed_last"], inside["routed_empty"])),
-        *((busy & (index <= s), line.item(s)) for s in range(1, sectors)),
+        one(sector_valid, Cat(*given, o.payload.last, o.payload.empty)),
+        one(routed_valid, Cat(*routed, inside["routed_last"], inside["routed_empty"])),
+        Run(
+            Mux(busy, sectors - index, 0),
+            [line.item(s) for s in range(sectors)],
+            start=index,
+        ),
     )
     bench.cover(o.moves & o.payload.empty, o.moves & o.payload.present.all() & o.payload.last)
     return bench
