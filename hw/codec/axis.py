@@ -63,9 +63,11 @@ class ZvcCompressorAxis(wiring.Component):
     compressed, the rest is dropped. Commands may run ahead of packets. The block never waits for a
     status to be taken before it takes the next packet, but for the end of the one after it.
 
-    Latency: from a line's first sector at the port to the first output beat of a full one, 6 cycles
-    in the pipeline and 5 in framing, checksum and port buffers. Throughput: a sector per cycle;
-    data so dense that it grows is limited by the output.
+    Latency: from a line's first sector at the port to the first output beat, `line_latency` of the
+    pipeline (6 cycles for 32 B) and 5 in framing, checksum and port buffers, if the line fills a
+    beat. Throughput: a sector per cycle, also across packets of 32 beats and more; data so dense
+    that it grows is limited by the output. Short packets take about 10 cycles each, for their
+    checksums.
 
     Parameters
     ----------
@@ -145,7 +147,8 @@ class ZvcDecompressorAxis(wiring.Component):
 
     Latency: from the input beat that completes a sector to the output beat, 2 cycles in the
     pipeline and 7 in framing, checks, checksum and port buffers. Throughput: a sector per cycle, as
-    far as compressed data comes in at the pace.
+    far as compressed data comes in at the pace; 1 or 2 cycles more between packets. Short packets
+    take about 10 cycles each, for their checksums.
 
     Parameters
     ----------

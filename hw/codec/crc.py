@@ -17,7 +17,7 @@ class Crc32(wiring.Component):
 
     Latency: a beat passes in 1 cycle; a packet's CRC is valid 2 + log2(data_bytes) cycles after its
     last beat was taken. Throughput: a beat per cycle; the last beat of a packet waits for the
-    former packet's result to be taken.
+    former packet's result to be computed and taken.
 
     Resources: a beat of registers, 32 parities of up to half the data bits each.
 

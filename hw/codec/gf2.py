@@ -4,7 +4,7 @@ The CRC is linear: bytes change the 32-bit state by a constant matrix, and add a
 function of themselves. Zero bytes only do the former, and their matrix has an inverse.
 """
 
-from amaranth.hdl import C, Value
+from amaranth.hdl import Cat, Value
 
 POLYNOMIAL = 0xEDB88320
 """IEEE 802.3's, reflected: bit 0 of a byte is its first."""
@@ -74,8 +74,8 @@ def contribution(data_bytes: int) -> Matrix:
 
 def parities(matrix: Matrix, vector: Value) -> list[Value]:
     """The 32 bits of a constant matrix times a vector in hardware."""
-    rows = []
-    for bit in range(32):
-        taps = sum((column >> bit & 1) << k for k, column in enumerate(matrix))
-        rows.append((vector & C(taps, len(vector))).xor())
-    return rows
+    return [
+        # Only the bits that count: simulators go through all that are named.
+        Cat(vector[k] for k, column in enumerate(matrix) if column >> bit & 1).xor()
+        for bit in range(32)
+    ]
