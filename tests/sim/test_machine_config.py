@@ -28,6 +28,14 @@ class TestConfig:
         assert (volta.dram_bytes_per_s, volta.link_out_bytes_per_s) == (900e9, 150e9)
         assert volta.link_in_bytes_per_s == 150e9
 
+    @pytest.mark.parametrize("config", MACHINES.values(), ids=MACHINES)
+    def test_a_preset_reaches_its_bandwidth(self, config):
+        line = 128
+        in_flight = config.dram_latency_cycles * config.channel_bytes_per_cycle
+        assert config.dram_outstanding * line >= in_flight
+        in_flight = 2 * config.link_latency_cycles * config.link_in_bytes_per_cycle
+        assert config.link_outstanding * 16 * 128 >= in_flight
+
     def test_a_preset_that_there_is_not(self):
         with pytest.raises(ConfigError, match=f"one of {', '.join(MACHINES)}, not 'a100'"):
             machine_config("a100")
