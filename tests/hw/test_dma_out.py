@@ -66,9 +66,12 @@ def run(
         ctx.set(path.throttle_burst[0], throttle[1])
         offered = [None] * config.units
         cycle = 0
+
+        def willing():
+            return rng.random() >= stall
+
         while len(outcomes) < len(jobs):
             assert cycle < 30_000, f"hangs after {len(outcomes)} jobs"
-            willing = lambda: rng.random() >= stall  # noqa: E731
             ctx.set(path.job.valid, bool(queue))
             if queue:
                 ctx.set(path.job.payload, queue[0])
