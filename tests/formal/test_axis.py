@@ -51,7 +51,7 @@ def test_ports_keep_the_rules(top, config, tmp_path):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("top", "depth"), [(ZvcCompressorAxis, 24), (ZvcDecompressorAxis, 16)])
+@pytest.mark.parametrize(("top", "depth"), [(ZvcCompressorAxis, 24), (ZvcDecompressorAxis, 12)])
 def test_ports_of_the_whole_block_keep_the_rules_for_a_while(top, depth, tmp_path):
     check(port_proof(top, TINY, whole=True), tmp_path, depth=depth, cover_depth=30, timeout_s=1500)
 
@@ -99,6 +99,6 @@ def chain_proof(config: CodecConfig) -> Bench:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("name", "depth"), [("4x2", 12), ("8x1", 11)])
+@pytest.mark.parametrize(("name", "depth"), [("4x2", 12), ("8x1", 10)])
 def test_chain_gives_back_what_went_in(name, depth, tmp_path):
     check(chain_proof(NARROW[name]), tmp_path, depth=depth, cover_depth=25, timeout_s=1500)
