@@ -35,12 +35,17 @@ SHIPPED = {
 """All lines of 128 B that can be generated."""
 
 
-def configs(choice: dict[str, CodecConfig], *, quick: Sequence[str]) -> list[Any]:
+def configs(choice: dict[str, Any], *, quick: Sequence[str]) -> list[Any]:
     """Parameters of a test; all but the quick ones are left to `make verify`."""
     return [
         pytest.param(config, id=name, marks=() if name in quick else pytest.mark.verify)
         for name, config in choice.items()
     ]
+
+
+def widths(*choice: int, quick: Sequence[int]) -> list[Any]:
+    """The same for numbers."""
+    return configs({str(number): number for number in choice}, quick=[str(n) for n in quick])
 
 
 def compacted(

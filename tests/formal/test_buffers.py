@@ -11,6 +11,7 @@ from hw.codec.status import TransferStatus
 from hw.ports import RecordReceiver, RecordSender
 from hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
+from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
@@ -18,7 +19,7 @@ from tests.formal.sby import prove
 SHAPES = {"byte": 8, "beat": Beat(2), "received": ReceivedBeat(4), "sector": ReceivedBeat(32)}
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
 def test_skid_buffer_is_a_queue(shape, tmp_path):
     bench = Bench()
     buffer = SkidBuffer(shape)
@@ -35,7 +36,7 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
 def test_register_is_a_queue(shape, tmp_path):
     bench = Bench()
     register = Register(shape)
@@ -69,7 +70,7 @@ def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("data_bytes", [1, 2, 4, 32])
+@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
 def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
     bench = Bench()
     sender = AxiStreamSender(data_bytes)
@@ -84,7 +85,7 @@ def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("data_bytes", [1, 2, 4, 32])
+@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
 def test_axis_receiver_tells_torn_beats_of_any_source(data_bytes, tmp_path):
     bench = Bench()
     receiver = AxiStreamReceiver(data_bytes)

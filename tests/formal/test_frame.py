@@ -9,7 +9,7 @@ from hw.codec.judge import Finding, SectorJudge
 from hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, SHIPPED, configs
+from tests.formal.lines import NARROW, SHIPPED, configs, widths
 from tests.formal.order import Order, one
 from tests.formal.rules import (
     ExpandedRules,
@@ -20,7 +20,7 @@ from tests.formal.rules import (
 from tests.formal.sby import prove
 
 CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
-WIDTHS = [2, 4, 8, 32]
+WIDTHS = widths(2, 4, 8, 32, quick=[4, 32])
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -10,6 +10,7 @@ from amaranth.hdl._ast import AnyConst
 
 from hw.codec.lanes import compact, expand, routes, zeros_before
 from tests.formal.bench import Bench
+from tests.formal.lines import widths
 from tests.formal.sby import check
 
 
@@ -54,10 +55,7 @@ def network_proof(lanes: int) -> Bench:
     return bench
 
 
-LANES = [
-    pytest.param(lanes, marks=() if lanes <= 16 else pytest.mark.verify)
-    for lanes in (2, 4, 8, 16, 32, 64, 128)
-]
+LANES = widths(2, 4, 8, 16, 32, 64, 128, quick=[8, 16])
 
 
 @pytest.mark.parametrize("lanes", LANES)
