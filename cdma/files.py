@@ -106,6 +106,14 @@ def open_atomically(path: FilePath, mode: str = "wb") -> Iterator[IO[Any]]:
         raise
 
 
+def make_folder(path: FilePath) -> None:
+    """Create a folder, and those above it, where there is none; `UserError` when refused."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise os_user_error("write", path, error) from error
+
+
 def read_bytes(path: FilePath) -> bytes:
     """A file's bytes; `UserError` when the operating system refuses."""
     try:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.files import open_atomically, os_user_error
+from cdma.files import make_folder, open_atomically
 from hw.config import PRESETS, preset
 from hw.verilog import COMPONENTS
 from hw.verilog import generate as generate_verilog
@@ -49,10 +49,7 @@ def generate(
         line_bytes=chosen.line_bytes,
         assertions=assertions,
     )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise os_user_error("write", out, error) from error
+    make_folder(out)
     rtl = out / f"{verilog.name}.{'sv' if assertions else 'v'}"
     sidecar = out / f"{verilog.name}.json"
     with open_atomically(rtl, "w") as file:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from cdma.errors import UserError
-from cdma.files import Array, load_npy, open_atomically, os_user_error
+from cdma.files import Array, load_npy, make_folder, open_atomically
 from sim.link import LINKS, Link
 from sim.link import link as link_of
 from sim.swap import BASELINES, Swapper, Trip, work_bytes
@@ -96,10 +96,7 @@ def swap(
     arrays = _arrays(files or [], capture, layout)
     if save is not None:
         # Before the work, which may take long.
-        try:
-            save.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise os_user_error("write", save, error) from error
+        make_folder(save)
     with Swapper(sector_bytes=sector_bytes, stalls=stalls, seed=seed, waves=waves) as swapper:
         trips = _swap_all(swapper, arrays, element_bytes)
     settings = Settings(codec, sector_bytes, stalls, seed, layout, chosen_link)

@@ -4,8 +4,9 @@ from amaranth.hdl import Array, Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.codec.pack import LENGTH_BITS
 from hw.config import EngineConfig
-from hw.dma.jobs import LENGTH_BITS, IssuedLines, ReadJob
+from hw.dma.jobs import IssuedLines, ReadJob
 from hw.dma.reader import LineRequest
 from hw.stream import Fifo, Register
 

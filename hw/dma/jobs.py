@@ -2,13 +2,10 @@
 
 from amaranth.lib import data
 
+from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
 from hw.config import EngineConfig
 from hw.dma.bus import BusError
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
-
-LENGTH_BITS = 32
-STREAM_BITS = 40
-"""Bits of a position in a stream, or of a capacity: a stream may be longer than 2**32 bytes."""
 
 LINE_COUNT_BITS = LENGTH_BITS - 6
 """Bits of a number of lines in a transfer."""
@@ -124,7 +121,7 @@ class WriteJob(data.StructLayout):
     """
 
     def __init__(self) -> None:
-        super().__init__({"dst": HOST_ADDRESS_BITS, "capacity": STREAM_BITS, "limit": STREAM_BITS})
+        super().__init__({"dst": HOST_ADDRESS_BITS, "capacity": OFFSET_BITS, "limit": OFFSET_BITS})
 
 
 class WriteOutcome(data.StructLayout):
@@ -143,7 +140,7 @@ class WriteOutcome(data.StructLayout):
     def __init__(self) -> None:
         super().__init__(
             {
-                "size": STREAM_BITS,
+                "size": OFFSET_BITS,
                 "overflow": 1,
                 "error": BusError,
                 "address": HOST_ADDRESS_BITS,
@@ -172,7 +169,7 @@ class OutJob(data.StructLayout):
                 "src": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "dst": HOST_ADDRESS_BITS,
-                "capacity": STREAM_BITS,
+                "capacity": OFFSET_BITS,
                 "dense": 1,
                 "throttle_class": 1,
             }

@@ -6,14 +6,14 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.pack import ElementPacker
+from hw.codec.pack import OFFSET_BITS, ElementPacker
 from hw.config import EngineConfig
 from hw.dma.buffer import UnitBuffer
 from hw.dma.bus import ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from hw.dma.drain import LineDrain
 from hw.dma.issuer import JOBS, LineIssuer
-from hw.dma.jobs import STREAM_BITS, DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
+from hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
 from hw.dma.unit import CompressionUnit, LineReport
 from hw.dma.writer import StreamWriter
@@ -89,7 +89,7 @@ class OutJobSplitter(wiring.Component):
                 self.drain.payload.fill.eq(-job.length[:line_bits]),
                 self.write.payload.dst.eq(job.dst),
                 self.write.payload.capacity.eq(job.capacity),
-                self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << STREAM_BITS) - 1)),
+                self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << OFFSET_BITS) - 1)),
             ]
         return m
 

@@ -4,9 +4,10 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.codec.pack import OFFSET_BITS
 from hw.dma.bus import BusError, WriteBeat, WriteRequest
 from hw.dma.descriptor import HOST_ADDRESS_BITS
-from hw.dma.jobs import STREAM_BITS, WriteJob, WriteOutcome
+from hw.dma.jobs import WriteJob, WriteOutcome
 from hw.stream import Beat, Fifo
 
 BURST_BEATS = 16
@@ -31,7 +32,7 @@ class Pending(data.StructLayout):
                 "address": HOST_ADDRESS_BITS,
                 "written": 1,
                 "ends": 1,
-                "size": STREAM_BITS,
+                "size": OFFSET_BITS,
                 "overflow": 1,
             }
         )
@@ -99,14 +100,14 @@ class StreamWriter(wiring.Component):
         active = Signal()
         lead = Signal(width_bits)
         address = Signal(HOST_ADDRESS_BITS)
-        before = Signal(STREAM_BITS + 1)
-        writable = Signal(STREAM_BITS + 1)
-        limit = Signal(STREAM_BITS + 1)
-        capacity = Signal(STREAM_BITS + 1)
+        before = Signal(OFFSET_BITS + 1)
+        writable = Signal(OFFSET_BITS + 1)
+        limit = Signal(OFFSET_BITS + 1)
+        capacity = Signal(OFFSET_BITS + 1)
         overflow = Signal()
         m.d.comb += writable.eq(Mux(limit < capacity, limit, capacity))
 
-        end = Signal(STREAM_BITS + 2)
+        end = Signal(OFFSET_BITS + 2)
         m.d.comb += end.eq(before + beat.size)
         room = Signal(range(width + 1))
         with m.If(writable > before):
