@@ -14,14 +14,16 @@ PAGE_BYTES = 4096
 """No AXI burst crosses a multiple of this."""
 
 
-class BusError(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
-    """How a beat was answered; SLVERR and DECERR have AXI's numbers."""
+class BusError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
+    """How a beat or a burst was answered; SLVERR and DECERR have AXI's numbers."""
 
     NONE = 0
     FRAMING = 1
     """RLAST came on another beat than the request's last one."""
     SLVERR = 2
     DECERR = 3
+    TIMEOUT = 4
+    """It was not: the bus was silent for too long."""
 
 
 class ReadRequest(data.StructLayout):

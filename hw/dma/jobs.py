@@ -109,7 +109,14 @@ class DrainOutcome(data.StructLayout):
 
 
 class WriteJob(data.StructLayout):
-    """Where to write in host memory.
+    """Where to write a packet.
+
+    Parameters
+    ----------
+    address_bits
+        Width of an address.
+    size_bits
+        Width of a packet's size in bytes.
 
     Members
     -------
@@ -120,12 +127,17 @@ class WriteJob(data.StructLayout):
         Bytes that count, from `dst` on; what comes behind them is padding.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"dst": HOST_ADDRESS_BITS, "capacity": OFFSET_BITS, "limit": OFFSET_BITS})
+    def __init__(self, address_bits: int = HOST_ADDRESS_BITS, size_bits: int = OFFSET_BITS) -> None:
+        super().__init__({"dst": address_bits, "capacity": size_bits, "limit": size_bits})
 
 
 class WriteOutcome(data.StructLayout):
-    """How the writes of a job ended.
+    """How the writes of a packet ended.
+
+    Parameters
+    ----------
+    address_bits, size_bits
+        As in `WriteJob`.
 
     Members
     -------
@@ -137,14 +149,9 @@ class WriteOutcome(data.StructLayout):
         The first error that the bus answered with, and the address of its burst.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address_bits: int = HOST_ADDRESS_BITS, size_bits: int = OFFSET_BITS) -> None:
         super().__init__(
-            {
-                "size": OFFSET_BITS,
-                "overflow": 1,
-                "error": BusError,
-                "address": HOST_ADDRESS_BITS,
-            }
+            {"size": size_bits, "overflow": 1, "error": BusError, "address": address_bits}
         )
 
 

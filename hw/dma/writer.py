@@ -10,8 +10,8 @@ from hw.dma.descriptor import HOST_ADDRESS_BITS
 from hw.dma.jobs import WriteJob, WriteOutcome
 from hw.stream import Beat, Fifo
 
-BURST_BEATS = 16
-"""Bursts end where an address is a multiple of so many beats: none crosses a page."""
+HOST_BURST_BEATS = 16
+DEVICE_BURST_BEATS = 8
 
 
 class Pending(data.StructLayout):
@@ -26,13 +26,13 @@ class Pending(data.StructLayout):
         Ends its job, with `size` bytes written and `overflow`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address_bits: int, size_bits: int) -> None:
         super().__init__(
             {
-                "address": HOST_ADDRESS_BITS,
+                "address": address_bits,
                 "written": 1,
                 "ends": 1,
-                "size": OFFSET_BITS,
+                "size": size_bits,
                 "overflow": 1,
             }
         )
@@ -53,32 +53,48 @@ class StreamWriter(wiring.Component):
         Width of the bus.
     bursts
         How many may wait for their response.
+    burst_beats
+        Bursts end where an address is a multiple of so many beats, a power of two: none crosses a
+        page.
+    address_bits, size_bits
+        Widths of addresses and of a packet's size.
 
     Members
     -------
-    job : `In(stream.Signature(WriteJob()))`
+    job : `In(stream.Signature(WriteJob(address_bits, size_bits)))`
         For each packet.
     i : `In(stream.Signature(Beat(data_bytes)))`
-    request : `Out(stream.Signature(WriteRequest(64)))`
+    request : `Out(stream.Signature(WriteRequest(address_bits)))`
     beats : `Out(stream.Signature(WriteBeat(data_bytes)))`
         In the order of the requests, and not before them.
-    response : `In(stream.Signature(2))`
-        BRESP of each burst, in their order.
-    outcome : `Out(stream.Signature(WriteOutcome()))`
+    response : `In(stream.Signature(BusError))`
+        For each burst, in their order.
+    outcome : `Out(stream.Signature(WriteOutcome(address_bits, size_bits)))`
         For each packet, after the response to its last burst.
     """
 
-    def __init__(self, data_bytes: int, bursts: int) -> None:
+    def __init__(
+        self,
+        data_bytes: int,
+        bursts: int,
+        *,
+        burst_beats: int = HOST_BURST_BEATS,
+        address_bits: int = HOST_ADDRESS_BITS,
+        size_bits: int = OFFSET_BITS,
+    ) -> None:
         self.data_bytes = data_bytes
         self.bursts = bursts
+        self.burst_beats = burst_beats
+        self.address_bits = address_bits
+        self.size_bits = size_bits
         super().__init__(
             {
-                "job": In(stream.Signature(WriteJob())),
+                "job": In(stream.Signature(WriteJob(address_bits, size_bits))),
                 "i": In(stream.Signature(Beat(data_bytes))),
-                "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "request": Out(stream.Signature(WriteRequest(address_bits))),
                 "beats": Out(stream.Signature(WriteBeat(data_bytes))),
-                "response": In(stream.Signature(2)),
-                "outcome": Out(stream.Signature(WriteOutcome())),
+                "response": In(stream.Signature(BusError)),
+                "outcome": Out(stream.Signature(WriteOutcome(address_bits, size_bits))),
             }
         )
 
@@ -86,28 +102,31 @@ class StreamWriter(wiring.Component):
         m = Module()
         width = self.data_bytes
         width_bits = (width - 1).bit_length()
+        burst_bits = (self.burst_beats - 1).bit_length()
         beat = self.i.payload
 
         # Two bursts of data, so that one can be filled while the other is sent.
         m.submodules.stored = stored = Fifo(
-            data.StructLayout({"data": 8 * width, "strobe": width}), 2 * BURST_BEATS
+            data.StructLayout({"data": 8 * width, "strobe": width}), 2 * self.burst_beats
         )
-        m.submodules.requests = requests = Fifo(WriteRequest(HOST_ADDRESS_BITS), 2)
+        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), 2)
         m.submodules.sizes = sizes = Fifo(unsigned(8), 2)
-        m.submodules.pending = pending = Fifo(Pending(), self.bursts)
+        m.submodules.pending = pending = Fifo(
+            Pending(self.address_bits, self.size_bits), self.bursts
+        )
 
         # The packet: which of a beat's bytes are between `dst` and the end of what may be written?
         active = Signal()
         lead = Signal(width_bits)
-        address = Signal(HOST_ADDRESS_BITS)
-        before = Signal(OFFSET_BITS + 1)
-        writable = Signal(OFFSET_BITS + 1)
-        limit = Signal(OFFSET_BITS + 1)
-        capacity = Signal(OFFSET_BITS + 1)
+        address = Signal(self.address_bits)
+        before = Signal(self.size_bits + 1)
+        writable = Signal(self.size_bits + 1)
+        limit = Signal(self.size_bits + 1)
+        capacity = Signal(self.size_bits + 1)
         overflow = Signal()
         m.d.comb += writable.eq(Mux(limit < capacity, limit, capacity))
 
-        end = Signal(OFFSET_BITS + 2)
+        end = Signal(self.size_bits + 2)
         m.d.comb += end.eq(before + beat.size)
         room = Signal(range(width + 1))
         with m.If(writable > before):
@@ -124,13 +143,13 @@ class StreamWriter(wiring.Component):
         ]
 
         # The burst.
-        count = Signal(range(BURST_BEATS))
-        burst_address = Signal(HOST_ADDRESS_BITS)
+        count = Signal(range(self.burst_beats))
+        burst_address = Signal(self.address_bits)
         closes = Signal()
         ends = Signal()
         at_boundary = Signal()
         m.d.comb += [
-            at_boundary.eq(address[width_bits:].bit_select(0, 4) == BURST_BEATS - 1),
+            at_boundary.eq(address[width_bits:].bit_select(0, burst_bits) == self.burst_beats - 1),
             closes.eq(
                 (writes & (at_boundary | (end >= writable))) | (beat.last & (writes | (count != 0)))
             ),
@@ -186,7 +205,7 @@ class StreamWriter(wiring.Component):
         announced = Signal(range(self.bursts + 2))
         announces = Signal()
         sent = Signal()
-        sent_beats = Signal(range(BURST_BEATS))
+        sent_beats = Signal(range(self.burst_beats))
         m.d.comb += [
             self.request.valid.eq(requests.o.valid),
             self.request.payload.eq(requests.o.payload),
@@ -208,8 +227,8 @@ class StreamWriter(wiring.Component):
         oldest = pending.o.payload
         told = Signal()
         found = Signal(BusError)
-        found_address = Signal(HOST_ADDRESS_BITS)
-        result = Signal(WriteOutcome(), reset_less=True)
+        found_address = Signal(self.address_bits)
+        result = Signal(WriteOutcome(self.address_bits, self.size_bits), reset_less=True)
         answered = Signal()
         fails = Signal()
         m.d.comb += [
@@ -218,7 +237,9 @@ class StreamWriter(wiring.Component):
                 pending.o.valid & ~(oldest.ends & told) & (~oldest.written | self.response.valid)
             ),
             pending.o.ready.eq(answered),
-            fails.eq(oldest.written & self.response.payload[1] & (found == BusError.NONE)),
+            fails.eq(
+                oldest.written & (self.response.payload != BusError.NONE) & (found == BusError.NONE)
+            ),
             self.outcome.valid.eq(told),
             self.outcome.payload.eq(result),
         ]

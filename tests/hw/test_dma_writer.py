@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hw.dma.bus import BusError
-from hw.dma.writer import BURST_BEATS, StreamWriter
+from hw.dma.writer import HOST_BURST_BEATS, StreamWriter
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 WIDTH = 32
@@ -39,7 +39,7 @@ def bursts(start, end):
     address = start // WIDTH * WIDTH
     found = []
     while start < end and address < end:
-        stop = min((address // (WIDTH * BURST_BEATS) + 1) * WIDTH * BURST_BEATS, end)
+        stop = min((address // (WIDTH * HOST_BURST_BEATS) + 1) * WIDTH * HOST_BURST_BEATS, end)
         count = -(-(stop - address) // WIDTH)
         found.append((address, count))
         address += count * WIDTH

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from hw.codec.pack import OFFSET_BITS, ElementPacker
 from hw.config import EngineConfig
 from hw.dma.buffer import UnitBuffer
-from hw.dma.bus import ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from hw.dma.bus import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from hw.dma.drain import LineDrain
 from hw.dma.issuer import JOBS, LineIssuer
@@ -114,7 +114,7 @@ class OutPath(wiring.Component):
         Device memory, at each unit.
     write_request : `Out(stream.Signature(WriteRequest(64)))`
     write_beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
-    write_response : `In(stream.Signature(2))`
+    write_response : `In(stream.Signature(BusError))`
         Host memory.
     throttle_rate, throttle_burst : `In(20).array(2)`
         The token buckets.
@@ -141,7 +141,7 @@ class OutPath(wiring.Component):
                 "read_beats": In(stream.Signature(ReadBeat(sector_bytes))).array(units),
                 "write_request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
                 "write_beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
-                "write_response": In(stream.Signature(2)),
+                "write_response": In(stream.Signature(BusError)),
                 "throttle_rate": In(RATE_BITS).array(THROTTLE_CLASSES),
                 "throttle_burst": In(BURST_BITS).array(THROTTLE_CLASSES),
                 "abort": In(1),

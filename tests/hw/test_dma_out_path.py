@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 import golden
 from hw.config import EngineConfig
 from hw.dma.bus import BusError
-from hw.dma.out import OutPath
+from hw.dma.out_path import OutPath
 from hw.dma.throttle import TokenBucket
 
 WIDTH = 32
