@@ -101,6 +101,10 @@ class EngineConfig:
         The bandwidth-delay product of the memory (cDMA, §V-C).
     write_bursts
         Write bursts on the link that may wait for their response.
+    read_buffer_bytes
+        What the engine holds of streams on their way in; the bandwidth-delay product of the link.
+    split_lines
+        Lines per cycle that are split off a stream on its way in: 1 or 2.
 
     Raises
     ------
@@ -113,6 +117,8 @@ class EngineConfig:
     host_bytes: int = 32
     buffer_bytes: int = 70 * 1024
     write_bursts: int = 16
+    read_buffer_bytes: int = 16 * 1024
+    split_lines: int = 2
 
     def __post_init__(self) -> None:
         if not 1 <= self.units <= 16:
@@ -129,11 +135,23 @@ class EngineConfig:
             )
         if not 1 <= self.write_bursts <= 64:
             raise ConfigError(f"write_bursts must be 1 to 64, not {self.write_bursts!r}")
+        if self.read_buffer_bytes < 32 * self.host_bytes:
+            raise ConfigError(
+                f"read_buffer_bytes must hold two bursts, {32 * self.host_bytes}, not "
+                f"{self.read_buffer_bytes!r}"
+            )
+        if self.split_lines not in (1, 2):
+            raise ConfigError(f"split_lines must be 1 or 2, not {self.split_lines!r}")
 
     @property
     def unit_beats(self) -> int:
         """Line beats that the buffer holds for each unit."""
         return self.buffer_bytes // self.units // self.codec.sector_bytes
+
+    @property
+    def read_beats(self) -> int:
+        """Beats of streams on their way in that the engine holds."""
+        return self.read_buffer_bytes // self.host_bytes
 
 
 PRESETS: dict[str, CodecConfig] = {
