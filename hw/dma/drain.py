@@ -1,11 +1,11 @@
 """Lines out of the buffer, in the order of the transfer, to one stream."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.codec.gf2 import BACKWARD, FORWARD, ONES, parities, power
-from hw.codec.pack import Chunk, mask_and_elements
+from hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
 from hw.config import EngineConfig
 from hw.dma.bus import BusError
 from hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
@@ -218,6 +218,34 @@ class LineDrain(wiring.Component):
         with m.If(takes & ~inside):
             m.d.sync += state.eq(Mux(took_two, after_two, after_one))
 
+        # How far the destination goes, a cycle behind: what ends in it is whole.
+        size = Signal(OFFSET_BITS)
+        capacity = Signal(OFFSET_BITS, reset_less=True)
+        whole = Signal(data.StructLayout({"lines": len(drained), "size": OFFSET_BITS}))
+        whole_now = Signal.like(whole)
+        checked = Signal(data.ArrayLayout(whole.shape(), 2), reset_less=True)
+        to_check = Signal(2)
+        size_one = Signal(OFFSET_BITS)
+        size_two = Signal(OFFSET_BITS)
+        m.d.comb += [
+            size_one.eq(size + count * codec.element_bytes),
+            size_two.eq(size + both * codec.element_bytes),
+            whole_now.eq(whole),
+        ]
+        m.d.sync += to_check.eq(Cat(takes & ~drops & beat.eol, took_two))
+        with m.If(takes & ~drops):
+            m.d.sync += [
+                size.eq(Mux(took_two, size_two, size_one)),
+                checked[0].size.eq(size_one),
+                checked[0].lines.eq(drained + 1),
+                checked[1].size.eq(size_two),
+                checked[1].lines.eq(drained + 2),
+            ]
+        for k in range(2):
+            with m.If(to_check[k] & (checked[k].size <= capacity)):
+                m.d.comb += whole_now.eq(checked[k])
+        m.d.sync += whole.eq(whole_now)
+
         # The outcome, less the zeros that filled the last line.
         steps = (codec.line_bytes - 1).bit_length()
         told = Signal()
@@ -237,6 +265,8 @@ class LineDrain(wiring.Component):
             m.d.sync += [
                 told.eq(1),
                 outcome.lines.eq(drained),
+                outcome.whole_lines.eq(whole_now.lines),
+                outcome.whole_size.eq(whole_now.size),
                 outcome.cut.eq(self.ends.payload.cut),
                 outcome.crc32.eq(state),
                 outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
@@ -261,6 +291,9 @@ class LineDrain(wiring.Component):
                 lead.eq(self.job.payload.lead),
                 dense.eq(self.job.payload.dense),
                 fill.eq(self.job.payload.fill),
+                capacity.eq(self.job.payload.capacity),
+                size.eq(0),
+                whole.eq(0),
                 unit.eq(self.job.payload.first_unit),
                 drained.eq(0),
                 closed.eq(0),

@@ -67,6 +67,8 @@ class DrainJob(data.StructLayout):
         The lines' masks are not part of the stream.
     fill
         Bytes that the last line lacks to be whole.
+    capacity
+        Bytes of the stream that there is room for.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -76,6 +78,7 @@ class DrainJob(data.StructLayout):
                 "lead": range(config.codec.lanes),
                 "dense": 1,
                 "fill": range(config.codec.line_bytes),
+                "capacity": OFFSET_BITS,
             }
         )
 
@@ -87,6 +90,9 @@ class DrainOutcome(data.StructLayout):
     -------
     lines
         How many there were.
+    whole_lines, whole_size
+        How many lines without an error came before all that had one or that there was no room for,
+        and the size of their stream.
     cut
         Not all of the job's.
     crc32
@@ -100,6 +106,8 @@ class DrainOutcome(data.StructLayout):
         super().__init__(
             {
                 "lines": LINE_COUNT_BITS,
+                "whole_lines": LINE_COUNT_BITS,
+                "whole_size": OFFSET_BITS,
                 "cut": 1,
                 "crc32": 32,
                 "error": BusError,

@@ -87,6 +87,7 @@ class OutJobSplitter(wiring.Component):
                 self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
                 self.drain.payload.dense.eq(job.dense),
                 self.drain.payload.fill.eq(-job.length[:line_bits]),
+                self.drain.payload.capacity.eq(job.capacity),
                 self.write.payload.dst.eq(job.dst),
                 self.write.payload.capacity.eq(job.capacity),
                 self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << OFFSET_BITS) - 1)),

@@ -69,6 +69,7 @@ class Job:
         dense=False,
         issued=None,
         fault_at=None,
+        capacity=1 << 30,
         seed=0,
     ):
         rng = np.random.default_rng(seed)
@@ -86,12 +87,16 @@ class Job:
             "lead": lead,
             "dense": dense,
             "fill": len(padded) - length,
+            "capacity": capacity,
         }
         good = self.lines if fault_at is None else self.lines[:fault_at]
         stream = bytes(4 * lead)
-        for line in good:
+        self.whole = (0, 0)
+        for index, line in enumerate(good):
             words = np.frombuffer(line, np.uint32)
             stream += line if dense else golden.codec("zvc").compress(words).tobytes()
+            if len(stream) - 4 * lead <= capacity:
+                self.whole = (index + 1, len(stream) - 4 * lead)
         self.stream = stream
 
     @property
@@ -133,6 +138,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
     for job, outcome in zip(jobs, outcomes.payloads, strict=True):
         assert outcome["lines"] == len(job.lines)
         assert outcome["cut"] == job.cut
+        assert (outcome["whole_lines"], outcome["whole_size"]) == job.whole
         if job.fault_at is None:
             assert BusError(outcome["error"]) is BusError.NONE
             if not job.cut:
@@ -196,3 +202,18 @@ def test_job_that_was_cut_ends_with_what_was_issued(issued):
         Job(2, 500, density=0.4, first_unit=1),
     ]
     drain(2, jobs)
+
+
+@pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
+def test_lines_that_end_within_the_capacity_are_whole(probability):
+    sizes = golden.codec("zvc").line_sizes(
+        np.frombuffer(Job(3, 900, density=0.1).content, np.uint8)
+    )
+    ends = np.cumsum(sizes).tolist()
+    jobs = [
+        Job(3, 900, density=0.1, capacity=end + off)
+        for end in [0, *ends[:3], *ends[-2:]]
+        for off in (-4, -1, 0, 1)
+        if end + off >= 0
+    ]
+    drain(3, jobs, probability=probability)
