@@ -2,8 +2,9 @@
 
 from amaranth.lib import data
 
-from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
-from hw.config import EngineConfig
+from hw.codec.judge import Finding
+from hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from hw.config import CodecConfig, EngineConfig
 from hw.dma.bus import BusError
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
@@ -204,3 +205,215 @@ class OutOutcome(data.StructLayout):
 
     def __init__(self) -> None:
         super().__init__({"read": DrainOutcome(), "write": WriteOutcome()})
+
+
+class InJob(data.StructLayout):
+    """A transfer from host to device memory.
+
+    Members
+    -------
+    src, src_length
+        What to read: so many bytes of the stream, at least 1; as many as `length` if dense.
+    dst, capacity
+        Where to write, and how many bytes at most: 0 to write nothing, only look.
+    length
+        Bytes that the stream should give, at least 1.
+    dense
+        Not compressed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "src": HOST_ADDRESS_BITS,
+                "src_length": OFFSET_BITS,
+                "dst": DEVICE_ADDRESS_BITS,
+                "length": LENGTH_BITS,
+                "capacity": OFFSET_BITS,
+                "dense": 1,
+            }
+        )
+
+
+class ReceiveJob(data.StructLayout):
+    """What to read from host memory.
+
+    Members
+    -------
+    src
+    size
+        In bytes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"src": HOST_ADDRESS_BITS, "size": OFFSET_BITS})
+
+
+class ReceiveOutcome(data.StructLayout):
+    """What came from host memory.
+
+    Members
+    -------
+    size
+        Bytes before the first error; all if there was none.
+    cut
+        Not all was asked for, since the engine was told to abort.
+    error, address
+        The first error that the bus answered with, and the address of its beat.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "size": OFFSET_BITS,
+                "cut": 1,
+                "error": BusError,
+                "address": HOST_ADDRESS_BITS,
+            }
+        )
+
+
+class SplitJob(data.StructLayout):
+    """How to split a stream into lines.
+
+    Members
+    -------
+    dst, length, capacity, dense
+        As in `InJob`.
+    first_unit
+        The unit at the memory controller of the first line; the lines go round from there.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(
+            {
+                "dst": DEVICE_ADDRESS_BITS,
+                "length": LENGTH_BITS,
+                "capacity": OFFSET_BITS,
+                "dense": 1,
+                "first_unit": range(config.units),
+            }
+        )
+
+
+class LineCommand(data.StructLayout):
+    """What to make of a line.
+
+    Members
+    -------
+    address
+        Where its first byte goes; a multiple of the element size.
+    size
+        Its bytes, 1 to the size of a line.
+    writable
+        How many of them may be written.
+    dense
+        Not compressed: zeros are as good as other elements.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {
+                "address": DEVICE_ADDRESS_BITS,
+                "size": range(config.line_bytes + 1),
+                "writable": range(config.line_bytes + 1),
+                "dense": 1,
+            }
+        )
+
+
+class ExpansionReport(data.StructLayout):
+    """What became of a line.
+
+    Members
+    -------
+    finding
+        The first thing wrong with it.
+    offset
+        Bytes of the stream before that, the mask's included; all of the line's if there is none.
+    size
+        Bytes before the first thing wrong and before the first burst with an error.
+    crc32
+        Of the line's bytes and the zeros that fill it, from a state of zero and without inversion:
+        so that CRCs of lines can be combined in order.
+    error, address
+        The first error that the bus answered with, and the address of its burst.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {
+                "finding": Finding,
+                "offset": range(config.mask_bytes + config.line_bytes + 1),
+                "size": range(config.line_bytes + 1),
+                "crc32": 32,
+                "error": BusError,
+                "address": DEVICE_ADDRESS_BITS,
+            }
+        )
+
+
+class GatherJob(data.StructLayout):
+    """What there is to know of a job's lines before they are written.
+
+    Members
+    -------
+    first_unit
+        Where the first line's report comes from.
+    fill
+        Bytes that the last line lacks to be whole.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(
+            {"first_unit": range(config.units), "fill": range(config.codec.line_bytes)}
+        )
+
+
+class GatherOutcome(data.StructLayout):
+    """What became of a job's lines.
+
+    Members
+    -------
+    finding
+        The first thing wrong with them.
+    offset
+        Where it is in the stream; the size of all lines if there is none.
+    size
+        Bytes before the first thing wrong and before the first burst with an error.
+    crc32
+        Of the job's bytes, if all came and nothing was wrong.
+    error, address
+        The first error that the bus answered with, and the address of its burst.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "finding": Finding,
+                "offset": OFFSET_BITS,
+                "size": LENGTH_BITS,
+                "crc32": 32,
+                "error": BusError,
+                "address": DEVICE_ADDRESS_BITS,
+            }
+        )
+
+
+class InOutcome(data.StructLayout):
+    """How a transfer from the host ended.
+
+    Members
+    -------
+    receive
+        What came from host memory.
+    tail
+        How the stream ended behind its lines.
+    gather
+        What became of the lines.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {"receive": ReceiveOutcome(), "tail": StreamTail(), "gather": GatherOutcome()}
+        )
