@@ -41,7 +41,7 @@ def generate(
     ] = False,
 ) -> None:
     """Write a block as Verilog, with a JSON file that describes its ports."""
-    chosen = preset(config)
+    chosen = preset(config).codec
     verilog = generate_verilog(
         component,
         element_bytes=chosen.element_bytes if element_bytes is None else element_bytes,

@@ -153,22 +153,50 @@ class EngineConfig:
         """Beats of streams on their way in that the engine holds."""
         return self.read_buffer_bytes // self.host_bytes
 
+    @property
+    def read_bursts(self) -> int:
+        """Read bursts on the link that may be under way: of those that are cut at a burst's
+        boundary, as many as fit the room."""
+        return max(2, self.read_beats // 8)
 
-PRESETS: dict[str, CodecConfig] = {
-    # Maxwell Titan X: 32 B is the controller's internal data path and one DRAM burst (§V-B).
-    "titanx_gen3": CodecConfig(),
+    @property
+    def unit_lines(self) -> int:
+        """Lines that may be under way between a unit and its memory, each way."""
+        return self.unit_beats // self.codec.sectors
+
+
+PRESETS: dict[str, EngineConfig] = {
+    # Maxwell Titan X: six memory controllers, whose internal data path is 32 B, one DRAM burst
+    # (cDMA, §V-B); 70 KB are 200 GB/s of reads for 350 ns (§V-C).
+    "titanx_gen3": EngineConfig(),
     # Pascal Titan Xp: more bandwidth from a faster memory clock, the same 32 B path (§VI).
-    "titanxp_gen3": CodecConfig(),
-    # Volta V100: HBM2 pseudo-channels keep the 32 B sector of the GPU's caches.
-    "v100_nvlink2": CodecConfig(),
+    "titanxp_gen3": EngineConfig(),
+    # Volta V100: eight ports of a line each, four HBM2 channels behind each of them. The engine
+    # drains two lines a cycle, 333 GB/s at the SMs' 1.3 GHz (Buddy Compression, Tab. 2), which for
+    # 350 ns are 116 KB; the link's 150 GB/s for a round trip of 500 ns are 75 KB.
+    "v100_nvlink2": EngineConfig(
+        codec=CodecConfig(sector_bytes=128),
+        units=8,
+        host_bytes=128,
+        buffer_bytes=128 * 1024,
+        write_bursts=32,
+        read_buffer_bytes=96 * 1024,
+    ),
     # A whole line per cycle, for codecs at the link instead of at a memory controller.
-    "wide": CodecConfig(sector_bytes=128),
+    "wide": EngineConfig(codec=CodecConfig(sector_bytes=128), units=1, host_bytes=128),
     # The smallest line with several sectors and a one-element mask; for proofs.
-    "tiny": CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8),
+    "tiny": EngineConfig(
+        codec=CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8),
+        units=2,
+        host_bytes=4,
+        buffer_bytes=64,
+        write_bursts=2,
+        read_buffer_bytes=128,
+    ),
 }
 
 
-def preset(name: str) -> CodecConfig:
+def preset(name: str) -> EngineConfig:
     """Find a named configuration.
 
     Raises

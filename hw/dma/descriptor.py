@@ -63,18 +63,19 @@ class Status(IntEnum):
     OK_EXPANDED = 2
     """The data is valid, and takes more room than before."""
     DESTINATION_OVERFLOW = 3
-    """`dst_capacity` bytes were written and more were to come."""
+    """`dst_capacity` bytes were written and more were to come. `src_done` and `fault_address` tell
+    where to go on: so many uncompressed bytes, whose stream has so many bytes, are whole."""
     STREAM_TRUNCATED = 4
     """The compressed stream ends too early. Detail: the `golden.StreamStatus`."""
     STREAM_CORRUPT = 5
     """The compressed stream is not canonical. Detail: the `golden.StreamStatus`."""
     CRC_MISMATCH = 6
     READ_ERROR = 7
-    """A read was answered with an error. Detail: RRESP."""
+    """A read was answered with an error. Detail: RRESP, or 1 for RLAST on another beat."""
     WRITE_ERROR = 8
     """A write was answered with an error. Detail: BRESP."""
     TIMEOUT = 9
-    """The bus was silent for TIMEOUT_CYCLES."""
+    """The bus was silent for TIMEOUT_CYCLES. Detail: a `TimeoutDetail`."""
     BAD_OPCODE = 10
     BAD_FLAG = 11
     """A reserved bit or byte is not zero, or codec or element size are not what the engine has."""
@@ -86,6 +87,13 @@ class Status(IntEnum):
     """The record lies in the range that the descriptor reads or writes in host memory."""
     ABORTED = 15
     VERIFY_MISMATCH = 16
+
+
+class TimeoutDetail(IntEnum):
+    """What was not answered in time."""
+
+    READ = 1
+    WRITE = 2
 
 
 DESCRIPTOR_FIELDS = (
@@ -124,10 +132,13 @@ RECORD_FIELDS = (
 )
 """Names and bytes, in order.
 
-`phase` is 1 in the ring's first lap and turns over with each lap. `src_done` and `out_size` count
-bytes read and written. `fault_address` is the address of the beat, for a stream error the offset in
-the stream. `crc32` is that of the uncompressed bytes. `cycles` is from the descriptor's arrival to
-its record.
+`phase` is 1 in the ring's first lap and turns over with each lap. `out_size` counts the bytes that
+are right at the destination; on a write error those before the burst at fault. Beyond them, within
+`dst_capacity`, a descriptor that failed may have written anything. `src_done` counts, on the way
+out, uncompressed bytes: those of the lines whose stream is whole in `out_size`; on the way in,
+bytes of the stream that were read. `fault_address` is the address of the beat or write burst, for
+a stream error the offset in the stream. `crc32` is that of the uncompressed bytes, zero where not
+all of them were seen. `cycles` is from the descriptor's arrival to its record.
 """
 
 

@@ -1,6 +1,6 @@
 """Which line is read when: never before there is room for it."""
 
-from amaranth.hdl import Array, Assert, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, C, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -43,6 +43,8 @@ class LineIssuer(wiring.Component):
         Lines issued in this cycle.
     abort : `In(1)`
         Issue no more: end this job and all that come.
+    reserved : `Out(...)`
+        Beats of the buffer that are reserved, of all units.
     no_credit : `Out(1)`
         In this cycle, only the buffer's lack of room keeps a line back.
     throttled : `Out(1)`
@@ -61,6 +63,7 @@ class LineIssuer(wiring.Component):
                 "throttle_class": Out(1),
                 "issued": Out(2),
                 "abort": In(1),
+                "reserved": Out(range(config.units * config.unit_beats + 1)),
                 "no_credit": Out(1),
                 "throttled": Out(1),
             }
@@ -150,6 +153,8 @@ class LineIssuer(wiring.Component):
                 credits[k].eq(credits[k] - Mux(slot.i.valid, sectors, 0) + self.freed[k]),
                 Assert(credits[k] <= config.unit_beats),
             ]
+
+        m.d.sync += self.reserved.eq(self.reserved + self.issued * sectors - sum(self.freed, C(0)))
 
         left_behind = Signal(LENGTH_BITS)
         lines_then = Signal.like(lines)

@@ -6,6 +6,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.codec.lanes import count_ones
 from hw.codec.pack import OFFSET_BITS, ElementPacker
 from hw.config import EngineConfig
 from hw.dma.buffer import UnitBuffer
@@ -123,6 +124,10 @@ class OutPath(wiring.Component):
         Read no more; all jobs end with what they have.
     issued : `Out(2)`
         Lines issued in this cycle.
+    reserved : `Out(...)`
+        Beats of the buffer that are reserved.
+    under_way : `Out(...)`
+        Lines that have been issued and have not come yet.
     no_credit, throttled, starved, blocked : `Out(1)`
         What keeps the stream back in this cycle: no room in the buffer, the throttle, no line from
         memory, the host.
@@ -147,6 +152,8 @@ class OutPath(wiring.Component):
                 "throttle_burst": In(BURST_BITS).array(THROTTLE_CLASSES),
                 "abort": In(1),
                 "issued": Out(2),
+                "reserved": Out(range(units * config.unit_beats + 1)),
+                "under_way": Out(range(units * config.unit_beats + 1)),
                 "no_credit": Out(1),
                 "throttled": Out(1),
                 "starved": Out(1),
@@ -188,10 +195,9 @@ class OutPath(wiring.Component):
             with m.If(mine):
                 m.d.comb += issuer.permits.eq(bucket.permits)
 
-        # A unit cannot have more lines under way than room is reserved for.
-        lines_under_way = config.unit_beats // config.codec.sectors
+        arrived = Signal(config.units)
         for k in range(config.units):
-            m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, lines_under_way)
+            m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, config.unit_lines)
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
             m.submodules[f"reports_{k}"] = reports = Fifo(LineReport(), config.unit_beats)
             connect(issuer.o[k], unit.i)
@@ -201,7 +207,11 @@ class OutPath(wiring.Component):
             connect(unit.report, reports.i)
             connect(buffer.o, drain.lines[k])
             connect(reports.o, drain.reports[k])
-            m.d.comb += issuer.freed[k].eq(buffer.freed)
+            m.d.comb += [
+                issuer.freed[k].eq(buffer.freed),
+                arrived[k].eq(reports.i.valid & reports.i.ready),
+            ]
+        m.d.sync += self.under_way.eq(self.under_way + issuer.issued - count_ones(arrived))
 
         connect(drain.o, packer.i)
         connect(packer.o, writer.i)
@@ -221,6 +231,7 @@ class OutPath(wiring.Component):
             writer.outcome.ready.eq(done),
             issuer.abort.eq(self.abort),
             self.issued.eq(issuer.issued),
+            self.reserved.eq(issuer.reserved),
             self.no_credit.eq(issuer.no_credit),
             self.throttled.eq(issuer.throttled),
             self.starved.eq(drain.starved),

@@ -149,8 +149,9 @@ MACHINES: dict[str, MachineConfig] = {
     "titanxp_gen3": MachineConfig(dram_bytes_per_s=548e9),
     # Volta V100: 900 GB/s of HBM2 and six NVLink2 bricks of 25 GB/s each way (Buddy Compression,
     # §II and Tab. 2). Its 32 HBM2 channels stand four behind each of eight ports of 128 B. Latency
-    # as above.
+    # as above. The engine has the SMs' clock (Tab. 2): 128 B at 1 GHz would not fill the link.
     "v100_nvlink2": MachineConfig(
+        clock_hz=1.3e9,
         channels=8,
         dram_bytes_per_s=900e9,
         dram_outstanding=512,

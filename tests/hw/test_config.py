@@ -52,7 +52,7 @@ def test_derived_sizes(element_bytes, sector_bytes):
 
 
 def test_presets_are_found_by_name():
-    assert preset("titanx_gen3") == CodecConfig(element_bytes=4, sector_bytes=32)
+    assert preset("titanx_gen3").codec == CodecConfig(element_bytes=4, sector_bytes=32)
     for name, config in PRESETS.items():
         assert preset(name) is config
 

@@ -60,7 +60,7 @@ def test_blocks_are_clean_in_every_shape(component, element_bytes, sector_bytes,
 @pytest.mark.parametrize("component", sorted(set(COMPONENTS) - set(BLOCKS)))
 @pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
 def test_parts_are_clean(component, config, tmp_path):
-    chosen = PRESETS[config]
+    chosen = PRESETS[config].codec
     verilog = generate(
         component,
         element_bytes=chosen.element_bytes,

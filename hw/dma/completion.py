@@ -1,0 +1,301 @@
+"""How descriptors end: their outcomes, in the ring's order, become completion records."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden import StreamStatus
+from hw.codec.judge import Finding
+from hw.codec.pack import OFFSET_BITS
+from hw.config import EngineConfig
+from hw.dma.bus import BusError
+from hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
+from hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
+from hw.dma.jobs import InJob, InOutcome, OutOutcome
+from hw.stream import Fifo, Register
+
+STARTED = 8
+"""Descriptors that may be under way at once."""
+
+
+class Completion(data.StructLayout):
+    """A record, and where to write it.
+
+    Members
+    -------
+    record
+    address
+    interrupt
+        The descriptor asked for an interrupt.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"record": Record(), "address": HOST_ADDRESS_BITS, "interrupt": 1})
+
+
+class End(data.StructLayout):
+    """What a record tells of how its descriptor ended, beside what the descriptor has."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "status": 8,
+                "detail": 16,
+                "src_done": OFFSET_BITS,
+                "out_size": OFFSET_BITS,
+                "fault_address": HOST_ADDRESS_BITS,
+                "crc32": 32,
+            }
+        )
+
+
+class Completer(wiring.Component):
+    """Waits for the outcomes of descriptors, in the order of the ring, and makes their records.
+
+    What is to be verified is read back and decompressed once it has been written.
+
+    Of several things that went wrong the status names one: the host's or the memory's answers to
+    reads first, then an abort, the stream, the answers to writes, the checksum, the capacity.
+
+    Latency: 2 cycles from the last outcome to the completion. Throughput: a descriptor per 2
+    cycles.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    started : `In(stream.Signature(StartedDescriptor()))`
+    outcome_out : `In(stream.Signature(OutOutcome()))`
+    outcome_in : `In(stream.Signature(InOutcome()))`
+    verify : `Out(stream.Signature(InJob()))`
+    verified : `Out(1)`
+        A descriptor that was to be verified has ended.
+    o : `Out(stream.Signature(Completion()))`
+    log2_entries : `In(4)`
+        Of the ring: the record's phase is 1 in its first lap.
+    now : `In(48)`
+        The engine's clock.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "started": In(stream.Signature(StartedDescriptor())),
+                "outcome_out": In(stream.Signature(OutOutcome())),
+                "outcome_in": In(stream.Signature(InOutcome())),
+                "verify": Out(stream.Signature(InJob())),
+                "verified": Out(1),
+                "o": Out(stream.Signature(Completion())),
+                "log2_entries": In(4),
+                "now": In(CYCLE_BITS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.waiting = waiting = Fifo(StartedDescriptor(), STARTED)
+        m.submodules.completions = completions = Register(Completion())
+        wiring.connect(m, wiring.flipped(self.started), waiting.i)
+        wiring.connect(m, completions.o, wiring.flipped(self.o))
+        d = waiting.o.payload
+
+        ended_out = Signal(End())
+        ended_in = Signal(End())
+        self._end_out(m, d, ended_out)
+        self._end_in(m, d, ended_in)
+
+        end = Signal(End(), reset_less=True)
+        written = Signal(OFFSET_BITS, reset_less=True)
+        verifies = Signal()
+        m.d.comb += [
+            verifies.eq(
+                (d.flags & Flag.VERIFY).any()
+                & ((ended_out.status == Status.OK) | (ended_out.status == Status.OK_EXPANDED))
+            ),
+            self.verify.payload.src.eq(d.dst),
+            self.verify.payload.src_length.eq(written),
+            self.verify.payload.length.eq(d.length),
+        ]
+        with m.FSM():
+            with m.State("WAIT"):
+                with m.If(waiting.o.valid):
+                    with m.If(d.way == Way.OUT):
+                        m.d.comb += self.outcome_out.ready.eq(1)
+                        with m.If(self.outcome_out.valid):
+                            m.d.sync += [
+                                end.eq(ended_out),
+                                written.eq(self.outcome_out.payload.write.size),
+                            ]
+                            with m.If(verifies):
+                                m.next = "VERIFY"
+                            with m.Else():
+                                m.next = "END"
+                    with m.Elif(d.way == Way.IN):
+                        m.d.comb += self.outcome_in.ready.eq(1)
+                        with m.If(self.outcome_in.valid):
+                            m.d.sync += end.eq(ended_in)
+                            m.next = "END"
+                    with m.Else():
+                        m.d.sync += [end.eq(0), end.status.eq(d.status)]
+                        m.next = "END"
+            with m.State("VERIFY"):
+                m.d.comb += self.verify.valid.eq(1)
+                with m.If(self.verify.ready):
+                    m.next = "COMPARE"
+            with m.State("COMPARE"):
+                m.d.comb += self.outcome_in.ready.eq(1)
+                with m.If(self.outcome_in.valid):
+                    self._compare(m, ended_in, self.outcome_in.payload.gather.crc32, end)
+                    m.next = "END"
+            with m.State("END"):
+                m.d.comb += completions.i.valid.eq(1)
+                with m.If(completions.i.ready):
+                    m.d.comb += [
+                        waiting.o.ready.eq(1),
+                        self.verified.eq((d.way == Way.OUT) & (d.flags & Flag.VERIFY).any()),
+                    ]
+                    m.next = "WAIT"
+
+        record = completions.i.payload.record
+        lap = Signal(16)
+        m.d.comb += [
+            lap.eq(d.index >> self.log2_entries),
+            record.status.eq(end.status),
+            record.phase.eq(~lap[0]),
+            record.detail.eq(end.detail),
+            record.tag.eq(d.tag),
+            record.src_done.eq(end.src_done),
+            record.out_size.eq(end.out_size),
+            record.fault_address.eq(end.fault_address),
+            record.crc32.eq(end.crc32),
+            record.index.eq(d.index),
+            record.cycles.eq((self.now - d.started)[:CYCLE_BITS]),
+            completions.i.payload.address.eq(d.record),
+            completions.i.payload.interrupt.eq((d.flags & Flag.INTERRUPT).any()),
+        ]
+        return m
+
+    def _end_out(self, m: Module, d: data.View, end: data.View) -> None:
+        read = self.outcome_out.payload.read
+        write = self.outcome_out.payload.write
+        line_bits = (self.config.codec.line_bytes - 1).bit_length()
+        whole = Signal(OFFSET_BITS, name="whole_bytes")
+        reached = Signal(OFFSET_BITS, name="reached_bytes")
+        m.d.comb += [
+            whole.eq(read.whole_lines << line_bits),
+            # Bytes before the burst at fault; the first burst begins before `dst`, or there.
+            reached.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
+            end.out_size.eq(Mux(write.error == BusError.NONE, write.size, reached)),
+            end.src_done.eq(Mux(d.dense, end.out_size, Mux(whole > d.length, d.length, whole))),
+            end.crc32.eq(read.crc32),
+        ]
+        with m.If(read.error != BusError.NONE):
+            m.d.comb += [
+                end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
+                end.detail.eq(_bus_detail(read.error, Status.READ_ERROR)),
+                end.fault_address.eq(read.address),
+                end.crc32.eq(0),
+            ]
+        with m.Elif(write.error != BusError.NONE):
+            m.d.comb += [
+                end.status.eq(_bus_status(write.error, Status.WRITE_ERROR)),
+                end.detail.eq(_bus_detail(write.error, Status.WRITE_ERROR)),
+                end.fault_address.eq(write.address),
+                end.crc32.eq(Mux(read.cut, 0, read.crc32)),
+            ]
+        with m.Elif(read.cut):
+            m.d.comb += [end.status.eq(Status.ABORTED), end.crc32.eq(0)]
+        with m.Elif(write.overflow):
+            m.d.comb += [
+                end.status.eq(Status.DESTINATION_OVERFLOW),
+                end.fault_address.eq(Mux(d.dense, write.size, read.whole_size)),
+            ]
+        with m.Else():
+            m.d.comb += end.status.eq(Mux(write.size > d.length, Status.OK_EXPANDED, Status.OK))
+
+    def _end_in(self, m: Module, d: data.View, end: data.View) -> None:
+        receive = self.outcome_in.payload.receive
+        tail = self.outcome_in.payload.tail
+        gather = self.outcome_in.payload.gather
+        truncated = (gather.finding == Finding.MASK_MISSING) | (
+            gather.finding == Finding.ELEMENT_MISSING
+        )
+        stream_status = Signal(StreamStatus, name="stream_status")
+        with m.Switch(gather.finding):
+            for finding, status in (
+                (Finding.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
+                (Finding.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
+                (Finding.ELEMENT_ZERO, StreamStatus.ZERO_ELEMENT),
+                (Finding.FILL_NONZERO, StreamStatus.NONZERO_FILL),
+            ):
+                with m.Case(finding):
+                    m.d.comb += stream_status.eq(status)
+            with m.Default():
+                m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
+        m.d.comb += [
+            end.src_done.eq(receive.size),
+            end.out_size.eq(Mux(gather.size > d.capacity, d.capacity, gather.size)),
+        ]
+        with m.If(receive.error != BusError.NONE):
+            m.d.comb += [
+                end.status.eq(_bus_status(receive.error, Status.READ_ERROR)),
+                end.detail.eq(_bus_detail(receive.error, Status.READ_ERROR)),
+                end.fault_address.eq(receive.address),
+            ]
+        with m.Elif(receive.cut):
+            m.d.comb += end.status.eq(Status.ABORTED)
+        with m.Elif(stream_status != StreamStatus.OK):
+            m.d.comb += [
+                end.status.eq(Mux(truncated, Status.STREAM_TRUNCATED, Status.STREAM_CORRUPT)),
+                end.detail.eq(stream_status),
+                end.fault_address.eq(gather.offset),
+            ]
+        with m.Else():
+            m.d.comb += end.crc32.eq(gather.crc32)
+            with m.If(gather.error != BusError.NONE):
+                m.d.comb += [
+                    end.status.eq(_bus_status(gather.error, Status.WRITE_ERROR)),
+                    end.detail.eq(_bus_detail(gather.error, Status.WRITE_ERROR)),
+                    end.fault_address.eq(gather.address),
+                ]
+            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != gather.crc32)):
+                m.d.comb += end.status.eq(Status.CRC_MISMATCH)
+            with m.Elif(d.length > d.capacity):
+                m.d.comb += [
+                    end.status.eq(Status.DESTINATION_OVERFLOW),
+                    end.fault_address.eq(d.capacity),
+                ]
+            with m.Else():
+                m.d.comb += end.status.eq(Status.OK)
+
+    def _compare(self, m: Module, back: data.View, crc32: Value, end: data.View) -> None:
+        """What verification found; without a finding the former end stays."""
+        with m.Switch(back.status):
+            with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED):
+                m.d.sync += [
+                    end.status.eq(back.status),
+                    end.detail.eq(back.detail),
+                    end.fault_address.eq(back.fault_address),
+                ]
+            with m.Case(Status.STREAM_TRUNCATED, Status.STREAM_CORRUPT):
+                m.d.sync += [
+                    end.status.eq(Status.VERIFY_MISMATCH),
+                    end.detail.eq(back.detail),
+                    end.fault_address.eq(back.fault_address),
+                ]
+            with m.Default():
+                with m.If(crc32 != end.crc32):
+                    m.d.sync += end.status.eq(Status.VERIFY_MISMATCH)
+
+
+def _bus_status(error: Value, refused: Status) -> Value:
+    return Mux(error == BusError.TIMEOUT, Status.TIMEOUT, refused)
+
+
+def _bus_detail(error: Value, refused: Status) -> Value:
+    """The response; of a time-out, what it was that was not answered."""
+    kind = TimeoutDetail.READ if refused is Status.READ_ERROR else TimeoutDetail.WRITE
+    return Mux(error == BusError.TIMEOUT, kind, error)

@@ -1,0 +1,207 @@
+"""Descriptors to the two ways, and what is to be remembered until they end."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
+from hw.config import EngineConfig
+from hw.dma.descriptor import (
+    DEVICE_ADDRESS_BITS,
+    HOST_ADDRESS_BITS,
+    CheckedDescriptor,
+    Flag,
+    Opcode,
+    Status,
+)
+from hw.dma.jobs import InJob, OutJob
+from hw.stream import Register
+
+CYCLE_BITS = 48
+"""Of the engine's clock, in cycles."""
+
+
+class Way(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """Which way a descriptor's data goes."""
+
+    NONE = 0
+    """It moves nothing, or was refused."""
+    OUT = 1
+    IN = 2
+
+
+class StartedDescriptor(data.StructLayout):
+    """What is remembered of a descriptor until it ends.
+
+    Members
+    -------
+    way
+    status
+        How it ends, if it moves nothing.
+    dense
+        A copy.
+    flags, tag, record, index
+        The descriptor's, and its free-running number.
+    length, capacity, crc32
+        The descriptor's.
+    dst
+        The descriptor's, in host memory, to find out how much of it was written.
+    started
+        The cycle in which it arrived.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "way": Way,
+                "status": 8,
+                "dense": 1,
+                "flags": 8,
+                "tag": 32,
+                "record": HOST_ADDRESS_BITS,
+                "index": 16,
+                "length": LENGTH_BITS,
+                "capacity": OFFSET_BITS,
+                "crc32": 32,
+                "dst": HOST_ADDRESS_BITS,
+                "started": CYCLE_BITS,
+            }
+        )
+
+
+class Dispatcher(wiring.Component):
+    """Starts descriptors in their order, without waiting for those before.
+
+    Descriptors of both ways are under way at once. A fence is held until everything before it has
+    its record. Behind a descriptor that is verified, none that goes in starts until it has ended,
+    since verification takes that way too. While the engine aborts, descriptors end unstarted.
+
+    Latency: 1 cycle. Throughput: a descriptor per 2 cycles.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(CheckedDescriptor()))`
+    started : `Out(stream.Signature(StartedDescriptor()))`
+        Each of them, in order.
+    job_out : `Out(stream.Signature(OutJob()))`
+    job_in : `Out(stream.Signature(InJob()))`
+    settled : `In(1)`
+        All descriptors that were started have their records.
+    verified : `In(1)`
+        A descriptor that was to be verified has ended.
+    abort : `In(1)`
+    now : `In(48)`
+        The engine's clock.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(CheckedDescriptor())),
+                "started": Out(stream.Signature(StartedDescriptor())),
+                "job_out": Out(stream.Signature(OutJob())),
+                "job_in": Out(stream.Signature(InJob())),
+                "settled": In(1),
+                "verified": In(1),
+                "abort": In(1),
+                "now": In(CYCLE_BITS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        codec = self.config.codec
+        line_bits = (codec.line_bytes - 1).bit_length()
+        m.submodules.starts = starts = Register(StartedDescriptor())
+        m.submodules.outs = outs = Register(OutJob())
+        m.submodules.ins = ins = Register(InJob())
+        wiring.connect(m, starts.o, wiring.flipped(self.started))
+        wiring.connect(m, outs.o, wiring.flipped(self.job_out))
+        wiring.connect(m, ins.o, wiring.flipped(self.job_in))
+
+        d = self.i.payload.descriptor
+        sound = Signal()
+        fence = Signal()
+        outward = Signal()
+        inward = Signal()
+        dense = Signal()
+        m.d.comb += [
+            sound.eq((self.i.payload.status == Status.OK) & ~self.abort),
+            fence.eq(d.opcode == Opcode.FENCE),
+            outward.eq(sound & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))),
+            inward.eq(sound & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))),
+            dense.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
+        ]
+
+        verifying = Signal(range(16))
+        held = Signal()
+        m.d.comb += held.eq((sound & fence & ~self.settled) | (inward & (verifying != 0)))
+
+        # The registers must all have room, so that nothing is given twice.
+        goes = Signal()
+        m.d.comb += [
+            goes.eq(
+                self.i.valid
+                & ~held
+                & starts.i.ready
+                & (~outward | outs.i.ready)
+                & (~inward | ins.i.ready)
+                & (verifying != 15)
+            ),
+            self.i.ready.eq(goes),
+            starts.i.valid.eq(goes),
+            outs.i.valid.eq(goes & outward),
+            ins.i.valid.eq(goes & inward),
+        ]
+        m.d.sync += verifying.eq(
+            verifying + (goes & outward & (d.flags & Flag.VERIFY).any()) - self.verified
+        )
+
+        # More than a stream's worst case is too much in any case, and need not be read to its end.
+        lines = Signal(LENGTH_BITS + 1 - line_bits)
+        most = Signal(OFFSET_BITS)
+        capacity = Signal(OFFSET_BITS)
+        largest = (1 << OFFSET_BITS) - 1
+        m.d.comb += [
+            lines.eq((d.length + codec.line_bytes - 1) >> line_bits),
+            most.eq(lines * (codec.line_bytes + codec.mask_bytes) + codec.element_bytes),
+            capacity.eq(Mux(d.dst_capacity > largest, largest, d.dst_capacity)),
+            starts.i.payload.way.eq(Mux(outward, Way.OUT, Mux(inward, Way.IN, Way.NONE))),
+            starts.i.payload.status.eq(
+                Mux(
+                    (self.i.payload.status == Status.OK) & self.abort,
+                    Status.ABORTED,
+                    self.i.payload.status,
+                )
+            ),
+            starts.i.payload.dense.eq(dense),
+            starts.i.payload.flags.eq(d.flags),
+            starts.i.payload.tag.eq(d.tag),
+            starts.i.payload.record.eq(d.record),
+            starts.i.payload.index.eq(self.i.payload.index),
+            starts.i.payload.length.eq(d.length),
+            starts.i.payload.capacity.eq(capacity),
+            starts.i.payload.crc32.eq(d.crc32),
+            starts.i.payload.dst.eq(d.dst),
+            starts.i.payload.started.eq(self.now),
+            outs.i.payload.src.eq(d.src[:DEVICE_ADDRESS_BITS]),
+            outs.i.payload.length.eq(d.length),
+            outs.i.payload.dst.eq(d.dst),
+            outs.i.payload.capacity.eq(capacity),
+            outs.i.payload.dense.eq(dense),
+            outs.i.payload.throttle_class.eq((d.flags & Flag.THROTTLE_CLASS).any()),
+            ins.i.payload.src.eq(d.src),
+            ins.i.payload.src_length.eq(
+                Mux(dense, d.length, Mux(d.src_length > most, most, d.src_length))
+            ),
+            ins.i.payload.dst.eq(d.dst[:DEVICE_ADDRESS_BITS]),
+            ins.i.payload.length.eq(d.length),
+            ins.i.payload.capacity.eq(capacity),
+            ins.i.payload.dense.eq(dense),
+        ]
+        return m

@@ -1,0 +1,223 @@
+"""Completion records to host memory, and the interrupts that tell of them."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import EngineConfig
+from hw.dma.bus import BusError, WriteBeat, WriteRequest
+from hw.dma.completion import Completion
+from hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
+from hw.dma.ring import INDEX_BITS
+from hw.stream import Fifo
+
+RECORDS = 4
+"""Records that may be on their way."""
+
+
+class Told(data.StructLayout):
+    """What is done once a record has arrived.
+
+    Members
+    -------
+    address
+        Of the record.
+    interrupt
+        The descriptor asked for one.
+    failed
+        The descriptor ended with an error, about which the rest tells.
+    status, detail, tag, fault_address
+        The record's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "address": HOST_ADDRESS_BITS,
+                "interrupt": 1,
+                "failed": 1,
+                "status": 8,
+                "detail": 16,
+                "tag": 32,
+                "fault_address": HOST_ADDRESS_BITS,
+            }
+        )
+
+
+class RecordWriter(wiring.Component):
+    """Writes records, whole and in order, each by a burst of its own.
+
+    A record whose address is no multiple of 64 goes where the lower bits are zero. After a record
+    that could not be written `done` stays where it is.
+
+    Latency: 2 cycles from a completion to its request. Throughput: a record in as many cycles as it
+    has beats.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(Completion()))`
+    request : `Out(stream.Signature(WriteRequest(64)))`
+    beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
+    response : `In(stream.Signature(BusError))`
+        Always taken.
+    told : `Out(1)`
+        A record has been answered, and `about` it.
+    about : `Out(Told())`
+    done : `Out(16)`
+        Records in host memory, modulo 65536.
+    error : `Out(BusError)`
+        The first answer that was no success; it stays until `clear`.
+    clear : `In(1)`
+        Begin again at index 0. Only while no record is on its way.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(Completion())),
+                "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
+                "response": In(stream.Signature(BusError)),
+                "told": Out(1),
+                "about": Out(Told()),
+                "done": Out(INDEX_BITS),
+                "error": Out(BusError),
+                "clear": In(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        width = self.config.host_bytes
+        width_bits = (width - 1).bit_length()
+        entry_bits = (ENTRY_BYTES - 1).bit_length()
+        beats = max(1, ENTRY_BYTES // width)
+        m.submodules.pending = pending = Fifo(Told(), RECORDS)
+
+        # The record that is sent: announced once, then beat by beat.
+        held = Signal(Completion(), reset_less=True)
+        sending = Signal()
+        announced = Signal()
+        beat = Signal(range(beats))
+        last = Signal()
+        address = Signal(HOST_ADDRESS_BITS)
+        over = Signal()
+        m.d.comb += [
+            address.eq(Cat(C(0, entry_bits), held.address[entry_bits:])),
+            self.request.valid.eq(sending & ~announced),
+            self.request.payload.address.eq(Cat(C(0, width_bits), address[width_bits:])),
+            self.request.payload.beats.eq(beats - 1),
+            last.eq(beat == beats - 1),
+            self.beats.valid.eq(sending & announced),
+            self.beats.payload.last.eq(last),
+            over.eq(self.beats.valid & self.beats.ready & last),
+            self.i.ready.eq((~sending | over) & pending.i.ready),
+        ]
+        content = held.record.as_value()
+        if width > ENTRY_BYTES:
+            place = address[entry_bits:width_bits]
+            for k in range(width // ENTRY_BYTES):
+                m.d.comb += [
+                    self.beats.payload.data.word_select(k, 8 * ENTRY_BYTES).eq(content),
+                    self.beats.payload.strobe.word_select(k, ENTRY_BYTES).eq(
+                        Mux(place == k, (1 << ENTRY_BYTES) - 1, 0)
+                    ),
+                ]
+        else:
+            m.d.comb += [
+                self.beats.payload.data.eq(content.word_select(beat, 8 * width)),
+                self.beats.payload.strobe.eq((1 << width) - 1),
+            ]
+        with m.If(self.request.valid & self.request.ready):
+            m.d.sync += announced.eq(1)
+        with m.If(self.beats.valid & self.beats.ready):
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
+        with m.If(~sending | over):
+            m.d.sync += sending.eq(self.i.valid & pending.i.ready)
+        taken = Signal()
+        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        record = self.i.payload.record
+        with m.If(taken):
+            m.d.sync += [held.eq(self.i.payload), announced.eq(0)]
+        m.d.comb += [
+            pending.i.valid.eq(taken),
+            pending.i.payload.address.eq(
+                Cat(C(0, entry_bits), self.i.payload.address[entry_bits:])
+            ),
+            pending.i.payload.interrupt.eq(self.i.payload.interrupt),
+            pending.i.payload.failed.eq(
+                (record.status != Status.OK) & (record.status != Status.OK_EXPANDED)
+            ),
+            pending.i.payload.status.eq(record.status),
+            pending.i.payload.detail.eq(record.detail),
+            pending.i.payload.tag.eq(record.tag),
+            pending.i.payload.fault_address.eq(record.fault_address),
+        ]
+
+        # Its answer.
+        m.d.comb += [
+            self.response.ready.eq(pending.o.valid),
+            self.told.eq(pending.o.valid & self.response.valid),
+            pending.o.ready.eq(self.told),
+            self.about.eq(pending.o.payload),
+        ]
+        with m.If(self.told):
+            with m.If(self.response.payload != BusError.NONE):
+                with m.If(self.error == BusError.NONE):
+                    m.d.sync += self.error.eq(self.response.payload)
+            with m.Elif(self.error == BusError.NONE):
+                m.d.sync += self.done.eq(self.done + 1)
+        with m.If(self.clear):
+            m.d.sync += [self.done.eq(0), self.error.eq(BusError.NONE)]
+        return m
+
+
+class InterruptCoalescer(wiring.Component):
+    """Lets several records share an interrupt.
+
+    Latency: 1 cycle.
+
+    Members
+    -------
+    event : `In(1)`
+        A record asks for an interrupt.
+    count : `In(16)`
+        Records that share one; 0 counts as 1.
+    cycles : `In(32)`
+        How long the first of them waits; 0: for ever.
+    raises : `Out(1)`
+    clear : `In(1)`
+        Forget those that wait.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {"event": In(1), "count": In(16), "cycles": In(32), "raises": Out(1), "clear": In(1)}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        waiting = Signal(17)
+        waited = Signal(32)
+        many = Signal()
+        late = Signal()
+        m.d.comb += [
+            many.eq((waiting != 0) & (waiting >= self.count)),
+            late.eq((waiting != 0) & (self.cycles != 0) & (waited >= self.cycles - 1)),
+            self.raises.eq(many | late),
+        ]
+        with m.If(self.raises):
+            m.d.sync += [waiting.eq(self.event), waited.eq(0)]
+        with m.Else():
+            m.d.sync += [
+                waiting.eq(waiting + self.event),
+                waited.eq(Mux(waiting == 0, 0, waited + 1)),
+            ]
+        with m.If(self.clear):
+            m.d.sync += waiting.eq(0)
+        return m

@@ -1,0 +1,160 @@
+"""Starting, aborting and resetting the engine, and what it tells of itself."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma.bus import BusError
+from hw.dma.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
+from hw.dma.record import Told
+from hw.dma.ring import RingFault
+
+OPEN_BITS = 8
+"""Of the number of descriptors under way."""
+
+
+class CapturedError(data.StructLayout):
+    """What the error registers take over.
+
+    Members
+    -------
+    status, detail, tag, address
+        As in a record; a fault of the ring has no tag.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"status": 8, "detail": 16, "tag": 32, "address": HOST_ADDRESS_BITS})
+
+
+class Supervisor(wiring.Component):
+    """Carries out CONTROL's bits, and finds out whether the engine is idle and what went wrong.
+
+    An abort goes on until every descriptor that was fetched has its record; nothing is fetched
+    meanwhile. A reset is an abort after which the ring begins again.
+
+    Latency: 1 cycle from CONTROL's bits to `abort`.
+
+    Members
+    -------
+    abort_asked, reset_asked : `In(1)`
+        CONTROL's bits; high for a cycle.
+    enabled : `In(1)`
+    fetch : `Out(1)`
+        Descriptors may be fetched.
+    abort : `Out(1)`
+        Everything under way is to end.
+    resetting : `Out(1)`
+    clear : `Out(1)`
+        The ring begins again; high for a cycle.
+    fetched : `In(1)`
+        No descriptor is being fetched, or waits to be started.
+    starts : `In(1)`
+        A descriptor is started in this cycle.
+    told : `In(1)`
+        A record has been answered, and `about` it.
+    about : `In(Told())`
+    settled : `Out(1)`
+        Every descriptor that was started has its record.
+    buses_idle : `In(1)`
+    idle : `Out(1)`
+    ring_faulty : `In(1)`
+    ring_fault : `In(RingFault())`
+    record_error : `In(BusError)`
+    ring_error : `Out(1)`
+        The ring has stopped.
+    ring_stops : `Out(1)`
+        It does so in this cycle.
+    fails : `Out(1)`
+        There is an error in this cycle, which `error` tells.
+    error : `Out(CapturedError())`
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "abort_asked": In(1),
+                "reset_asked": In(1),
+                "enabled": In(1),
+                "fetch": Out(1),
+                "abort": Out(1),
+                "resetting": Out(1),
+                "clear": Out(1),
+                "fetched": In(1),
+                "starts": In(1),
+                "told": In(1),
+                "about": In(Told()),
+                "settled": Out(1),
+                "buses_idle": In(1),
+                "idle": Out(1),
+                "ring_faulty": In(1),
+                "ring_fault": In(RingFault()),
+                "record_error": In(BusError),
+                "ring_error": Out(1),
+                "ring_stops": Out(1),
+                "fails": Out(1),
+                "error": Out(CapturedError()),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        under_way = Signal(OPEN_BITS)
+        m.d.sync += under_way.eq(under_way + self.starts - self.told)
+        over = Signal()
+        m.d.comb += [
+            self.settled.eq(under_way == 0),
+            over.eq(self.fetched & self.settled),
+            self.idle.eq(over & self.buses_idle & ~self.abort),
+            self.fetch.eq(self.enabled & ~self.abort & ~self.ring_error),
+            self.clear.eq(self.resetting & over),
+        ]
+        # What was asked for in the cycle in which an abort ends begins another one.
+        with m.If(self.abort_asked | self.reset_asked):
+            m.d.sync += self.abort.eq(1)
+        with m.Elif(over):
+            m.d.sync += self.abort.eq(0)
+        with m.If(self.reset_asked):
+            m.d.sync += self.resetting.eq(1)
+        with m.Elif(over):
+            m.d.sync += self.resetting.eq(0)
+
+        faulty = Signal()
+        m.d.comb += [
+            faulty.eq(self.ring_faulty | (self.record_error != BusError.NONE)),
+            self.ring_stops.eq(faulty & ~self.ring_error),
+        ]
+        m.d.sync += self.ring_error.eq(faulty & ~self.clear)
+
+        error = self.error
+        bus_error = Signal(BusError)
+        reads = Signal()
+        address = Signal(HOST_ADDRESS_BITS, reset_less=True)
+        m.d.comb += [
+            reads.eq(self.ring_faulty),
+            bus_error.eq(Mux(reads, self.ring_fault.error, self.record_error)),
+            self.fails.eq((self.told & self.about.failed) | self.ring_stops),
+        ]
+        # A record's fault is known a cycle after the answer.
+        m.d.sync += address.eq(self.about.address)
+        with m.If(self.ring_stops):
+            m.d.comb += error.address.eq(Mux(reads, self.ring_fault.address, address))
+            with m.If(bus_error == BusError.NONE):
+                m.d.comb += error.status.eq(Status.BAD_LENGTH)
+            with m.Elif(bus_error == BusError.TIMEOUT):
+                m.d.comb += [
+                    error.status.eq(Status.TIMEOUT),
+                    error.detail.eq(Mux(reads, TimeoutDetail.READ, TimeoutDetail.WRITE)),
+                ]
+            with m.Else():
+                m.d.comb += [
+                    error.status.eq(Mux(reads, Status.READ_ERROR, Status.WRITE_ERROR)),
+                    error.detail.eq(bus_error),
+                ]
+        with m.Else():
+            m.d.comb += [
+                error.status.eq(self.about.status),
+                error.detail.eq(self.about.detail),
+                error.tag.eq(self.about.tag),
+                error.address.eq(self.about.fault_address),
+            ]
+        return m
