@@ -23,6 +23,11 @@ class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
 class Verdict(data.StructLayout):
     """What the lines of a transfer were like.
 
+    Parameters
+    ----------
+    length_bits, offset_bits
+        Widths of a transfer's length and of a position in its stream.
+
     Members
     -------
     finding
@@ -33,8 +38,8 @@ class Verdict(data.StructLayout):
         Bytes given out: the transfer's length, or those before the first thing wrong.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"finding": Finding, "offset": OFFSET_BITS, "size": LENGTH_BITS})
+    def __init__(self, length_bits: int = LENGTH_BITS, offset_bits: int = OFFSET_BITS) -> None:
+        super().__init__({"finding": Finding, "offset": offset_bits, "size": length_bits})
 
 
 class SectorJudge(wiring.Component):
@@ -49,26 +54,36 @@ class SectorJudge(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    length_bits, offset_bits
+        Widths of a transfer's length and of a position in its stream.
 
     Members
     -------
-    length : `In(stream.Signature(32))`
+    length : `In(stream.Signature(length_bits))`
         Announced length of each transfer in bytes.
     i : `In(stream.Signature(ExpandedSector(config)))`
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
         A packet per transfer, of at least one beat. Bytes beyond `size` are zero.
-    verdict : `Out(stream.Signature(Verdict()))`
+    verdict : `Out(stream.Signature(Verdict(length_bits, offset_bits)))`
         After each transfer.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(
+        self,
+        config: CodecConfig,
+        *,
+        length_bits: int = LENGTH_BITS,
+        offset_bits: int = OFFSET_BITS,
+    ) -> None:
         self.config = config
+        self.length_bits = length_bits
+        self.offset_bits = offset_bits
         super().__init__(
             {
-                "length": In(stream.Signature(LENGTH_BITS)),
+                "length": In(stream.Signature(length_bits)),
                 "i": In(stream.Signature(ExpandedSector(config))),
                 "o": Out(stream.Signature(Beat(config.sector_bytes))),
-                "verdict": Out(stream.Signature(Verdict())),
+                "verdict": Out(stream.Signature(Verdict(length_bits, offset_bits))),
             }
         )
 
@@ -81,7 +96,7 @@ class SectorJudge(wiring.Component):
 
         # Stage 1: what is wrong with each lane?
         active = Signal()
-        left = Signal(LENGTH_BITS, reset_less=True)
+        left = Signal(self.length_bits, reset_less=True)
         room = Signal(range(config.sector_bytes + 1))
         beyond = Signal(config.sector_bytes)
         m.d.comb += [
@@ -187,20 +202,20 @@ class SectorJudge(wiring.Component):
             ]
 
         # Where in the stream the sector's first element is.
-        position = Signal(OFFSET_BITS)
-        start = Signal(OFFSET_BITS)
-        given = Signal(LENGTH_BITS)
+        position = Signal(self.offset_bits)
+        start = Signal(self.offset_bits)
+        given = Signal(self.length_bits)
         m.d.comb += start.eq(
             position + Mux(seen.sol & ~seen.empty & ~seen.mask_missing, config.mask_bytes, 0)
         )
 
         # The verdict gathers here: the finding and its place at the first error, the rest last.
         finding = Signal(Finding)
-        found_start = Signal(OFFSET_BITS, reset_less=True)
+        found_start = Signal(self.offset_bits, reset_less=True)
         found_before = Signal(lanes, reset_less=True)
-        verdict_size = Signal(LENGTH_BITS, reset_less=True)
-        end = Signal(OFFSET_BITS)
-        total = Signal(LENGTH_BITS)
+        verdict_size = Signal(self.length_bits, reset_less=True)
+        end = Signal(self.offset_bits)
+        total = Signal(self.length_bits)
         m.d.comb += [
             end.eq(start + seen_count * element_bytes),
             total.eq(given + Mux(gives, size, 0)),

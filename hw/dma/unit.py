@@ -36,6 +36,8 @@ class LineReport(data.StructLayout):
 class LineCrc(wiring.Component):
     """The CRC of each line of sectors, from a state of zero and without inversion.
 
+    A line ends early with a sector that is `last`.
+
     Latency: 2 cycles from a line's last sector. Throughput: a sector per cycle.
 
     Members
@@ -66,7 +68,7 @@ class LineCrc(wiring.Component):
         last = Signal()
         after = Signal(32)
         m.d.comb += [
-            last.eq(index == config.sectors - 1),
+            last.eq((index == config.sectors - 1) | self.i.payload.last),
             # A line's CRC goes to where it waits only when the former one has left.
             steps.eq(~(share_valid & share_last & told & ~self.o.ready)),
             self.i.ready.eq(steps),
