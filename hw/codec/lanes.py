@@ -15,13 +15,18 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 
+def total(values: Sequence[Value]) -> Value:
+    """Sum, as a tree of adders."""
+    sums = list(values)
+    while len(sums) > 1:
+        pairs = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)]
+        sums = pairs + sums[2 * len(pairs) :]
+    return sums[0]
+
+
 def count_ones(bits: Sequence[Value] | Value) -> Value:
     """Population count, as a tree of adders."""
-    counts: list[Value] = [bits[i] for i in range(len(bits))]
-    while len(counts) > 1:
-        pairs = [a + b for a, b in zip(counts[::2], counts[1::2], strict=False)]
-        counts = pairs + counts[2 * len(pairs) :]
-    return counts[0]
+    return total([bits[i] for i in range(len(bits))])
 
 
 def zeros_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], Signal]:

@@ -4,11 +4,11 @@ Lines follow one another in the stream without padding, so that a line may begin
 A mask always fills whole elements (`CodecConfig.mask_elements`): everything moves in elements.
 """
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones
+from hw.codec.lanes import count_ones, total
 from hw.config import CodecConfig
 from hw.stream import Beat, Damage, LineBeat, ReceivedBeat
 
@@ -236,21 +236,43 @@ class StreamTail(data.StructLayout):
         super().__init__({"trailing": 1, "torn": 1, "size": OFFSET_BITS})
 
 
+class LinePair(data.StructLayout):
+    """A line beat, and the line behind it if both are short.
+
+    Members
+    -------
+    first
+    paired
+        `first` is a whole line, and `second` too: the next one. Else `second` is zero.
+    second
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"first": LineBeat(config), "paired": 1, "second": LineBeat(config)})
+
+
 class Unpacker(wiring.Component):
     """Finds the lines in a dense stream.
 
     Beats wait in a few slots. A line's mask tells where the next one begins, so the mask of the
     next line is found while the decompressor still expands the present one.
 
+    Two lines can leave in one cycle, if that is asked for: those that together, with their masks,
+    take no more than a beat and a mask.
+
     Latency: 1 cycle from the beat that completes a line beat. Throughput: as fast as beats come in;
-    a dense line of n beats and a mask comes in no faster than that.
+    a dense line of n beats and a mask comes in no faster than that. Short lines leave
+    `lines_per_cycle` at a time.
 
     Resources: three beats of registers (four if a mask has more than one element), a picking
-    network of two beats and a mask, a population count of a mask.
+    network of two beats and a mask, a population count of a mask. For two lines per cycle a second
+    count, and a network that picks the second line from a beat and a mask.
 
     Parameters
     ----------
     config : CodecConfig
+    lines_per_cycle
+        1 or 2.
 
     Members
     -------
@@ -259,19 +281,23 @@ class Unpacker(wiring.Component):
     i : `In(stream.Signature(ReceivedBeat(config.sector_bytes)))`
         A packet per command. All of it is taken, whatever is in it.
     o : `Out(stream.Signature(LineBeat(config)))`
-        The lines, as far as they are there. `last` ends each packet.
+        The lines, as far as they are there. `last` ends each packet. With two lines per cycle, a
+        `LinePair`.
     tail : `Out(stream.Signature(StreamTail()))`
         After each packet.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, lines_per_cycle: int = 1) -> None:
         self.config = config
+        self.lines_per_cycle = lines_per_cycle
         line_bits = (config.line_bytes - 1).bit_length()
         super().__init__(
             {
                 "command": In(stream.Signature(LENGTH_BITS + 1 - line_bits)),
                 "i": In(stream.Signature(ReceivedBeat(config.sector_bytes))),
-                "o": Out(stream.Signature(LineBeat(config))),
+                "o": Out(
+                    stream.Signature(LineBeat(config) if lines_per_cycle == 1 else LinePair(config))
+                ),
                 "tail": Out(stream.Signature(StreamTail())),
             }
         )
@@ -297,26 +323,42 @@ class Unpacker(wiring.Component):
         trailing = Signal()
         size = Signal(OFFSET_BITS)
 
-        # The slots: elements from `start` in the first one on, `level` of them.
-        held = [
-            Signal(8 * config.sector_bytes, name=f"slot_{s}", reset_less=True) for s in range(slots)
-        ]
+        # The slots: elements from `start` in the first one on, `level` of them. For two lines per
+        # cycle an element is kept with the count of its ones: counting what is picked, and again
+        # what is picked by that count, would take two population counts in one cycle.
+        word_bits = element_bits
+        arriving_words: Value = self.i.payload.data
+        if self.lines_per_cycle == 2:
+            word_bits += element_bits.bit_length()
+            arriving_words = Cat(
+                Cat(element, count_ones(element))
+                for element in (
+                    self.i.payload.data.word_select(i, element_bits) for i in range(lanes)
+                )
+            )
+        held = [Signal(lanes * word_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)]
         held_count = Signal(range(slots + 1))
         start = Signal(lane_bits)
         level = Signal(range(slots * lanes + 1))
 
         # The next mask, or the next elements: what stands from `start` on.
-        view = [slot.word_select(i, element_bits) for slot in held for i in range(lanes)][
+        view = [slot.word_select(i, word_bits) for slot in held for i in range(lanes)][
             : 2 * lanes + mask_elements - 1
         ]
         for k in reversed(range(lane_bits)):
             distance = 1 << k
             width = lanes + mask_elements + distance - 1
-            picked = [Signal(element_bits, name=f"view_{distance}_{i}") for i in range(width)]
+            picked = [Signal(word_bits, name=f"view_{distance}_{i}") for i in range(width)]
             for i in range(width):
                 far = view[i + distance] if i + distance < len(view) else 0
                 m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
             view = list(picked)
+        words = view
+        if self.lines_per_cycle == 2:
+            view = [word[:element_bits] for word in words]
+
+        def ones_in(counted: list[Value]) -> Value:
+            return total([word[element_bits:] for word in counted])
 
         # The line: how many of its elements are still to come.
         busy = Signal()
@@ -326,7 +368,15 @@ class Unpacker(wiring.Component):
         overhead = Signal(range(mask_elements + 1))
         m.d.comb += [
             mask.eq(Cat(view[:mask_elements])),
-            announced.eq(Mux(busy, payload_left, count_ones(mask))),
+            announced.eq(
+                Mux(
+                    busy,
+                    payload_left,
+                    count_ones(mask)
+                    if self.lines_per_cycle == 1
+                    else ones_in(words[:mask_elements]),
+                )
+            ),
             overhead.eq(Mux(busy, 0, mask_elements)),
         ]
         wanted = Signal(range(lanes + 1))
@@ -353,7 +403,7 @@ class Unpacker(wiring.Component):
             ends_line.eq(short | (announced <= lanes)),
             last.eq(empty | short | (ends_line & (lines_left == 1))),
         ]
-        out = self.o.payload
+        out = self.o.payload if self.lines_per_cycle == 1 else self.o.payload.first
         m.d.comb += [
             self.o.valid.eq(active & ~lines_done & (empty | ~short | closed)),
             out.mask.eq(Mux(busy | empty | no_mask, 0, mask)),
@@ -370,20 +420,69 @@ class Unpacker(wiring.Component):
             element = Mux(busy, view[i], view[i + mask_elements])
             m.d.comb += out.elements[i].eq(Mux(i < out.count, element, 0))
 
+        lines_given: Value = C(1)
+        read_given: Value = overhead + there
+        ends_packet: Value = last
+        if self.lines_per_cycle == 2:
+            # The line behind the first one, if that is so short that anything of it is here.
+            behind = words[mask_elements:]
+            for k in range(lane_bits):
+                distance = 1 << k
+                nearer = [Signal(word_bits, name=f"behind_{distance}_{i}") for i in range(lanes)]
+                for i in range(lanes):
+                    far = behind[i + distance] if i + distance < lanes else 0
+                    m.d.comb += nearer[i].eq(Mux(announced[k], far, behind[i]))
+                behind = list(nearer)
+            second_count = Signal(range(config.elements + 1))
+            both = Signal(range(2 * (config.elements + mask_elements) + 1))
+            fits = Signal()
+            m.d.comb += [
+                second_count.eq(ones_in(behind[:mask_elements])),
+                both.eq(announced + second_count + 2 * mask_elements),
+                fits.eq(
+                    ~busy
+                    & (lines_left > 1)
+                    & (announced <= lanes - mask_elements)
+                    & (both <= lanes + mask_elements)
+                    & (both <= level)
+                ),
+            ]
+            # A line that was offered alone leaves alone: what is offered must not change.
+            paired = self.o.payload.paired
+            waits_alone = Signal()
+            m.d.comb += paired.eq(fits & ~waits_alone)
+            m.d.sync += waits_alone.eq(self.o.valid & ~self.o.ready & ~paired)
+
+            second = self.o.payload.second
+            with m.If(paired):
+                m.d.comb += [
+                    second.mask.eq(Cat(word[:element_bits] for word in behind[:mask_elements])),
+                    second.count.eq(second_count),
+                    second.sol.eq(1),
+                    second.eol.eq(1),
+                    second.last.eq(lines_left == 2),
+                ]
+            for i in range(lanes - mask_elements):
+                element = behind[mask_elements + i][:element_bits]
+                m.d.comb += second.elements[i].eq(Mux(i < second.count, element, 0))
+            lines_given = Mux(paired, 2, 1)
+            read_given = Mux(paired, both, overhead + there)
+            ends_packet = last | second.last
+
         step = Signal()
         m.d.comb += step.eq(self.o.valid & self.o.ready)
         with m.If(step):
             m.d.sync += [
                 busy.eq(~ends_line & ~empty),
                 payload_left.eq(announced - wanted),
-                lines_done.eq(last),
+                lines_done.eq(ends_packet),
             ]
             with m.If(ends_line & ~empty):
-                m.d.sync += lines_left.eq(lines_left - 1)
+                m.d.sync += lines_left.eq(lines_left - lines_given)
 
         # Let go of what was read, and of the slots that it filled.
         read = Signal(range(lanes + mask_elements + 1))
-        m.d.comb += read.eq(Mux(step & ~empty & ~no_mask, overhead + there, 0))
+        m.d.comb += read.eq(Mux(step & ~empty & ~no_mask, read_given, 0))
         end = Signal(range(2 * lanes + mask_elements))
         freed = Signal(range(3))
         m.d.comb += [
@@ -415,7 +514,10 @@ class Unpacker(wiring.Component):
         arriving = Signal(range(lanes + 1))
         m.d.comb += arriving.eq(beat.size // config.element_bytes)
         m.d.sync += [
-            *(held[s].eq(Mux(kept & (kept_count == s), beat.data, moved[s])) for s in range(slots)),
+            *(
+                held[s].eq(Mux(kept & (kept_count == s), arriving_words, moved[s]))
+                for s in range(slots)
+            ),
             start.eq(end[:lane_bits]),
             held_count.eq(kept_count + kept),
             level.eq(level - read + Mux(kept, arriving, 0)),
