@@ -88,7 +88,8 @@ class ReadGuard(wiring.Component):
     """Gives as many beats for each read burst as were asked for, whatever the bus answers.
 
     If RLAST comes early, the missing beats are made up; if it comes late, what is too much is
-    dropped. Either way the beats at fault carry `BusError.FRAMING`.
+    dropped. Either way the beats at fault carry `BusError.FRAMING`. Once the bus is given up, all
+    missing beats are made up and carry `BusError.TIMEOUT`.
 
     Latency: 0 cycles. Throughput: a beat per cycle.
 
@@ -108,6 +109,11 @@ class ReadGuard(wiring.Component):
         The same requests.
     bus_response : `In(stream.Signature(ReadResponse(data_bytes)))`
     o : `Out(stream.Signature(ReadBeat(data_bytes)))`
+    dead : `In(1)`
+        The bus is given up: what it answers is dropped. Must not rise while an answer of the bus
+        waits at `o`, nor fall before `idle`.
+    idle : `Out(1)`
+        Everything that was asked for has been given.
     """
 
     def __init__(self, data_bytes: int, address_bits: int, bursts: int) -> None:
@@ -118,6 +124,8 @@ class ReadGuard(wiring.Component):
                 "bus_request": Out(stream.Signature(ReadRequest(address_bits))),
                 "bus_response": In(stream.Signature(ReadResponse(data_bytes))),
                 "o": Out(stream.Signature(ReadBeat(data_bytes))),
+                "dead": In(1),
+                "idle": Out(1),
             }
         )
 
@@ -132,36 +140,51 @@ class ReadGuard(wiring.Component):
             expected.i.payload.eq(self.request.payload.beats),
         ]
 
+        # One more than the queue's depth may be expected: one waits at its output.
+        under_way = Signal(range(self.bursts + 2))
+        asks = Signal()
+        ends = Signal()
+        m.d.comb += [
+            asks.eq(expected.i.valid & expected.i.ready),
+            ends.eq(expected.o.valid & expected.o.ready),
+            self.idle.eq(under_way == 0),
+        ]
+        m.d.sync += under_way.eq(under_way + asks - ends)
+
         response = self.bus_response.payload
         beat = Signal(8)
         final = Signal()
         short = Signal()
         dropping = Signal()
-        m.d.comb += final.eq(beat == expected.o.payload)
-        with m.If(dropping):
+        made_up = Signal()
+        m.d.comb += [final.eq(beat == expected.o.payload), made_up.eq(short | self.dead)]
+        with m.If(self.dead):
+            m.d.comb += [self.o.valid.eq(expected.o.valid), self.bus_response.ready.eq(1)]
+        with m.Elif(dropping):
             m.d.comb += self.bus_response.ready.eq(1)
         with m.Else():
             m.d.comb += [
                 self.o.valid.eq(expected.o.valid & (short | self.bus_response.valid)),
                 self.bus_response.ready.eq(expected.o.valid & ~short & self.o.ready),
             ]
-        m.d.comb += [
-            self.o.payload.data.eq(response.data),
-            self.o.payload.error.eq(
-                Mux(
-                    short | (response.last != final),
-                    BusError.FRAMING,
-                    Mux(response.resp[1], response.resp, BusError.NONE),
-                )
-            ),
-            expected.o.ready.eq(self.o.valid & self.o.ready & final),
-        ]
+        # What is made up does not change with what happens to stand on the bus meanwhile.
+        m.d.comb += self.o.payload.data.eq(Mux(made_up, 0, response.data))
+        with m.If(short):
+            m.d.comb += self.o.payload.error.eq(BusError.FRAMING)
+        with m.Elif(self.dead):
+            m.d.comb += self.o.payload.error.eq(BusError.TIMEOUT)
+        with m.Elif(response.last != final):
+            m.d.comb += self.o.payload.error.eq(BusError.FRAMING)
+        with m.Elif(response.resp[1]):
+            m.d.comb += self.o.payload.error.eq(response.resp)
+        m.d.comb += expected.o.ready.eq(self.o.valid & self.o.ready & final)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [
                 beat.eq(Mux(final, 0, beat + 1)),
-                short.eq(~final & (short | response.last)),
-                dropping.eq(final & ~short & ~response.last),
+                short.eq(~final & (short | (response.last & ~self.dead))),
+                dropping.eq(final & ~made_up & ~response.last),
             ]
-        with m.If(dropping & self.bus_response.valid & response.last):
+        # Once dead, the beats behind a late RLAST are dropped like all others.
+        with m.If(self.dead | (dropping & self.bus_response.valid & response.last)):
             m.d.sync += dropping.eq(0)
         return m
