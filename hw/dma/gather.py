@@ -1,0 +1,178 @@
+"""What became of lines on their way in, from the units' reports to one of each job."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.gf2 import BACKWARD, FORWARD, ONES, parities, power
+from hw.codec.judge import Finding
+from hw.config import EngineConfig
+from hw.dma.bus import BusError
+from hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
+
+
+class LineGather(wiring.Component):
+    """Takes the reports of the units in turn, and combines what they tell.
+
+    Latency: an outcome comes 2 + log2(line_bytes) cycles after a job's end is known and its last
+    report was taken. Throughput: two reports per cycle; a job per 1 + log2(line_bytes) cycles.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    job : `In(stream.Signature(GatherJob(config)))`
+    ends : `In(stream.Signature(IssuedLines()))`
+        The end of each job; before any report of the next one.
+    reports : `In(stream.Signature(ExpansionReport(config.codec))).array(config.units)`
+    outcome : `Out(stream.Signature(GatherOutcome()))`
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "job": In(stream.Signature(GatherJob(config))),
+                "ends": In(stream.Signature(IssuedLines())),
+                "reports": In(stream.Signature(ExpansionReport(config.codec))).array(config.units),
+                "outcome": Out(stream.Signature(GatherOutcome())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        codec = config.codec
+        units = config.units
+
+        active = Signal()
+        fill = Signal(range(codec.line_bytes))
+        unit = Signal(range(units))
+        lines = Signal.like(self.ends.payload.lines)
+        state = Signal(32, init=ONES)
+
+        # The heads of this unit's queue and of the next one's.
+        next_unit = Signal.like(unit)
+        m.d.comb += next_unit.eq(Mux(unit == units - 1, 0, unit + 1))
+
+        def head(which: Value, name: str) -> tuple[Signal, Signal]:
+            valid = Signal(name=f"{name}_valid")
+            payload = Signal(ExpansionReport(codec), name=name)
+            m.d.comb += [
+                valid.eq(Array(s.valid for s in self.reports)[which]),
+                payload.as_value().eq(Array(s.payload.as_value() for s in self.reports)[which]),
+            ]
+            return valid, payload
+
+        report_valid, report = head(unit, "report")
+        mate_valid, mate = head(next_unit, "mate")
+
+        takes = Signal()
+        takes_two = Signal()
+        all_in = Signal()
+        this_ends = Signal()
+        m.d.comb += [
+            all_in.eq(self.ends.valid & (lines == self.ends.payload.lines)),
+            this_ends.eq(self.ends.valid & (lines + 1 == self.ends.payload.lines)),
+            takes.eq(active & ~all_in & report_valid),
+            takes_two.eq(takes & ~this_ends & mate_valid if units > 1 else 0),
+        ]
+        for k, reports in enumerate(self.reports):
+            m.d.comb += reports.ready.eq((takes & (unit == k)) | (takes_two & (next_unit == k)))
+        with m.If(takes):
+            m.d.sync += [
+                lines.eq(lines + 1 + takes_two),
+                unit.eq(Mux(takes_two, Mux(next_unit == units - 1, 0, next_unit + 1), next_unit)),
+            ]
+
+        # The CRC: shifted past each line, whose own is added.
+        line_shift = power(FORWARD, codec.line_bytes)
+        after_one = Signal(32)
+        after_two = Signal(32)
+        m.d.comb += [
+            after_one.eq(Cat(parities(line_shift, state)) ^ report.crc32),
+            after_two.eq(Cat(parities(line_shift, after_one)) ^ mate.crc32),
+        ]
+        with m.If(takes):
+            m.d.sync += state.eq(Mux(takes_two, after_two, after_one))
+
+        # The first finding, the first error, and the bytes before each.
+        sums = Signal(GatherOutcome())
+        found = Signal()
+        stopped = Signal()
+        found_one = Signal()
+        stopped_one = Signal()
+        m.d.comb += [
+            found.eq(sums.finding != Finding.NONE),
+            found_one.eq(found | (report.finding != Finding.NONE)),
+            stopped.eq(found | (sums.error != BusError.NONE)),
+            stopped_one.eq(stopped | found_one | (report.error != BusError.NONE)),
+        ]
+        with m.If(takes):
+            m.d.sync += [
+                sums.offset.eq(
+                    sums.offset
+                    + Mux(found, 0, report.offset)
+                    + Mux(found_one | ~takes_two, 0, mate.offset)
+                ),
+                sums.size.eq(
+                    sums.size
+                    + Mux(stopped, 0, report.size)
+                    + Mux(stopped_one | ~takes_two, 0, mate.size)
+                ),
+            ]
+            with m.If(~found):
+                m.d.sync += sums.finding.eq(
+                    Mux(takes_two & ~found_one, mate.finding, report.finding)
+                )
+            with m.If(sums.error == BusError.NONE):
+                with m.If(takes_two & (report.error == BusError.NONE)):
+                    m.d.sync += [sums.error.eq(mate.error), sums.address.eq(mate.address)]
+                with m.Else():
+                    m.d.sync += [sums.error.eq(report.error), sums.address.eq(report.address)]
+
+        # The outcome, less the zeros that filled the last line.
+        steps = (codec.line_bytes - 1).bit_length()
+        told = Signal()
+        outcome = Signal(GatherOutcome(), reset_less=True)
+        undo = Signal(steps, reset_less=True)
+        steps_left = Signal(range(steps + 1))
+        over = Signal()
+        m.d.comb += [
+            over.eq(active & all_in & ~told),
+            self.ends.ready.eq(over),
+            self.outcome.valid.eq(told & (steps_left == 0)),
+            self.outcome.payload.eq(outcome),
+            self.outcome.payload.crc32.eq(~outcome.crc32),
+            self.job.ready.eq(~active | over),
+        ]
+        with m.If(over):
+            m.d.sync += [
+                told.eq(1),
+                outcome.eq(sums),
+                outcome.crc32.eq(state),
+                undo.eq(fill),
+                steps_left.eq(steps),
+            ]
+        with m.Elif(steps_left != 0):
+            m.d.sync += steps_left.eq(steps_left - 1)
+            for step in range(steps):
+                with m.If((steps_left == steps - step) & undo[step]):
+                    m.d.sync += outcome.crc32.eq(
+                        Cat(parities(power(BACKWARD, 1 << step), outcome.crc32))
+                    )
+        with m.Elif(told & self.outcome.ready):
+            m.d.sync += told.eq(0)
+
+        with m.If(self.job.ready):
+            m.d.sync += [
+                active.eq(self.job.valid),
+                fill.eq(self.job.payload.fill),
+                unit.eq(self.job.payload.first_unit),
+                lines.eq(0),
+                state.eq(ONES),
+                sums.eq(0),
+            ]
+        return m
