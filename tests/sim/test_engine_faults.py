@@ -252,6 +252,36 @@ class TestBrokenEngines:
         # The first beat comes with its address.
         assert cycle == twin.counters().first_write_cycle[0] + beat
 
+    @pytest.mark.parametrize("channel", ["aw", "w", "b"])
+    @pytest.mark.parametrize("port", [1, HOST])
+    def test_strobes_may_lack_where_writes_have_hung(self, machine, port, channel):
+        made = machine()
+        movers = Copier(made)
+        memory = made.host if port == HOST else made.device
+        before = memory.copy()
+        shape = {"bursts": 2, "beats": 4, "breaks": "NO_STROBES"}
+        made.set_faults([BusFault(port, channel, "hang", 1)])
+        movers.start(port, WRITE, 0x1000, **shape)
+        made.run(500)
+        assert movers.get(port, BUSY) == 1
+        # Lifted, what is owed comes. It names no byte, and changes none.
+        made.set_faults([])
+        movers.finish(port)
+        np.testing.assert_array_equal(memory, before)
+        # Until the next reset, and on that port alone.
+        other = 1 if port == HOST else HOST
+        with pytest.raises(ProtocolError, match="WSTRB names no byte"):
+            movers.provoke(other, WRITE, 0x1000, **shape)
+        made.reset()
+        with pytest.raises(ProtocolError, match="WSTRB names no byte"):
+            movers.provoke(port, WRITE, 0x1000, **shape)
+
+    def test_hang_of_reads_excuses_no_write(self, machine):
+        made = machine()
+        made.set_faults([BusFault(1, "r", "hang", 0), BusFault(0, "w", "hang", 5)])
+        with pytest.raises(ProtocolError, match="m_axi_mem1: WSTRB names no byte"):
+            Copier(made).provoke(1, WRITE, 0x1000, beats=4, breaks="NO_STROBES")
+
     def test_valid_during_reset(self, machine):
         made = machine()
         Copier(made).set(0, BROKEN, broken("VALID_IN_RESET"))

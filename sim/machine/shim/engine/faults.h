@@ -1,6 +1,7 @@
 // The faults of one port, and how far its channels have come.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -18,7 +19,14 @@ class Faults {
     for (CdmaFault* fault = faults; fault != faults + count; ++fault)
       if (fault->port == port) faults_.push_back(fault);
     next_ = {};
+    hung_ |= writes_may_hang();
   }
+  // Faults stay over a reset; those that have hit do not hit again.
+  void reset() { hung_ = writes_may_hang(); }
+
+  // Whether a write channel may have hung since the last reset: an engine that has given such a
+  // port up sends the data that it still owes without strobes.
+  bool excuses_lack_of_strobes() const { return hung_; }
 
   // The fault that hits the next transfer of a channel, which touches [low, high); or null. One
   // that names a transfer hits once.
@@ -59,7 +67,16 @@ class Faults {
  private:
   static constexpr uint64_t kByAddress = ~uint64_t{0};
 
+  bool writes_may_hang() const {
+    return std::any_of(faults_.begin(), faults_.end(), [](const CdmaFault* fault) {
+      const auto channel = fault->channel;
+      const bool writes = channel == kAw || channel == kW || channel == kB;
+      return writes && fault->kind == kHangs && fault->delivered == 0;
+    });
+  }
+
   std::vector<CdmaFault*> faults_;
+  bool hung_ = false;
   std::array<uint64_t, 5> next_{};  // transfers since the faults were set, per channel
 };
 

@@ -75,6 +75,7 @@ class Slave {
   }
   void reset(uint64_t cycle) {
     timing_.reset(cycle);
+    faults_.reset();
     reads_.reset();
     writes_.reset();
   }
