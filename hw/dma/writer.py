@@ -109,8 +109,9 @@ class StreamWriter(wiring.Component):
         m.submodules.stored = stored = Fifo(
             data.StructLayout({"data": 8 * width, "strobe": width}), 2 * self.burst_beats
         )
-        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), 2)
-        m.submodules.sizes = sizes = Fifo(unsigned(8), 2)
+        # Short bursts, such as those of single lines, are more than two.
+        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), 4)
+        m.submodules.sizes = sizes = Fifo(unsigned(8), 4)
         m.submodules.pending = pending = Fifo(
             Pending(self.address_bits, self.size_bits), self.bursts
         )
