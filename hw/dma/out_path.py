@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,7 @@ from hw.dma.buffer import UnitBuffer
 from hw.dma.bus import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from hw.dma.drain import LineDrain
+from hw.dma.interleave import unit_of
 from hw.dma.issuer import JOBS, LineIssuer
 from hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
@@ -55,18 +56,7 @@ class OutJobSplitter(wiring.Component):
         element_bits = (codec.element_bytes - 1).bit_length()
         width_bits = (codec.sector_bytes - 1).bit_length()
         job = self.i.payload
-
-        # The line's number modulo the units, by the remainders of the powers of two.
-        number = job.src[line_bits:]
-        weights = [(1 << bit) % config.units for bit in range(len(number))]
-        total = Signal(range(sum(weights) + 1))
-        first_unit = Signal(range(config.units))
-        m.d.comb += [
-            total.eq(
-                sum((Mux(number[bit], weight, 0) for bit, weight in enumerate(weights)), Const(0))
-            ),
-            first_unit.eq(Array(n % config.units for n in range(sum(weights) + 1))[total]),
-        ]
+        first_unit = unit_of(m, config, job.src)
 
         outputs = (self.read, self.drain, self.write)
         holds = Signal(len(outputs))

@@ -1,0 +1,195 @@
+"""The way in: host memory, receiver, splitter, units, device memory."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.pack import StreamTail
+from hw.config import EngineConfig
+from hw.dma.bus import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from hw.dma.expansion import ExpansionUnit
+from hw.dma.gather import LineGather
+from hw.dma.interleave import unit_of
+from hw.dma.issuer import JOBS
+from hw.dma.jobs import (
+    GatherJob,
+    InJob,
+    InOutcome,
+    IssuedLines,
+    ReceiveJob,
+    ReceiveOutcome,
+    SplitJob,
+)
+from hw.dma.receiver import StreamReceiver
+from hw.dma.splitter import LineSplitter
+from hw.stream import Fifo, Register
+
+
+class InJobSplitter(wiring.Component):
+    """Tells receiver, splitter and gather what of a job concerns them.
+
+    Latency: 1 cycle. Throughput: a job per 2 cycles.
+
+    Members
+    -------
+    i : `In(stream.Signature(InJob()))`
+    receive : `Out(stream.Signature(ReceiveJob()))`
+    split : `Out(stream.Signature(SplitJob(config)))`
+    gather : `Out(stream.Signature(GatherJob(config)))`
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(InJob())),
+                "receive": Out(stream.Signature(ReceiveJob())),
+                "split": Out(stream.Signature(SplitJob(config))),
+                "gather": Out(stream.Signature(GatherJob(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        line_bits = (config.codec.line_bytes - 1).bit_length()
+        job = self.i.payload
+        first_unit = unit_of(m, config, job.dst)
+
+        outputs = (self.receive, self.split, self.gather)
+        holds = Signal(len(outputs))
+        m.d.comb += self.i.ready.eq(holds == 0)
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += holds.eq(-1)
+        with m.Else():
+            m.d.sync += holds.eq(holds & ~Cat(output.ready for output in outputs))
+        for k, output in enumerate(outputs):
+            m.d.comb += output.valid.eq(holds[k])
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self.receive.payload.src.eq(job.src),
+                self.receive.payload.size.eq(job.src_length),
+                self.split.payload.dst.eq(job.dst),
+                self.split.payload.length.eq(job.length),
+                self.split.payload.capacity.eq(job.capacity),
+                self.split.payload.dense.eq(job.dense),
+                self.split.payload.first_unit.eq(first_unit),
+                self.gather.payload.first_unit.eq(first_unit),
+                self.gather.payload.fill.eq(-job.length[:line_bits]),
+            ]
+        return m
+
+
+class InPath(wiring.Component):
+    """Carries transfers in, several at once, in order.
+
+    Each stage takes the next transfer when it is done with its part of the former one, so a
+    transfer's stream is read while the former one is still being written.
+
+    Parameters
+    ----------
+    config : EngineConfig
+
+    Members
+    -------
+    job : `In(stream.Signature(InJob()))`
+    outcome : `Out(stream.Signature(InOutcome()))`
+        For each job, in order, after everything has been written.
+    read_request : `Out(stream.Signature(ReadRequest(64)))`
+    read_beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
+        Host memory.
+    write_request : `Out(stream.Signature(WriteRequest(40))).array(config.units)`
+    write_beats : `Out(stream.Signature(WriteBeat(...))).array(config.units)`
+    write_response : `In(stream.Signature(BusError)).array(config.units)`
+        Device memory, at each unit.
+    abort : `In(1)`
+        Read no more; all jobs end with what they have.
+    split : `Out(2)`
+        Lines split off the stream in this cycle.
+    starved : `Out(1)`
+        In this cycle, the splitter waits for the host's data.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        units = config.units
+        sector_bytes = config.codec.sector_bytes
+        super().__init__(
+            {
+                "job": In(stream.Signature(InJob())),
+                "outcome": Out(stream.Signature(InOutcome())),
+                "read_request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
+                "read_beats": In(stream.Signature(ReadBeat(config.host_bytes))),
+                "write_request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))).array(
+                    units
+                ),
+                "write_beats": Out(stream.Signature(WriteBeat(sector_bytes))).array(units),
+                "write_response": In(stream.Signature(BusError)).array(units),
+                "abort": In(1),
+                "split": Out(2),
+                "starved": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.job_splitter = job_splitter = InJobSplitter(config)
+        m.submodules.receiver = receiver = StreamReceiver(config)
+        m.submodules.splitter = splitter = LineSplitter(config)
+        m.submodules.gather = gather = LineGather(config)
+        # Jobs wait here for the stages that get to them last.
+        m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS)
+        m.submodules.gather_jobs = gather_jobs = Fifo(GatherJob(config), JOBS)
+        # What the first stages tell waits here for the last one.
+        m.submodules.received = received = Fifo(ReceiveOutcome(), JOBS)
+        m.submodules.tails = tails = Fifo(StreamTail(), JOBS)
+        m.submodules.ends = ends = Fifo(IssuedLines(), JOBS)
+
+        def connect(source: Any, sink: Any) -> None:
+            wiring.connect(m, source, sink)
+
+        connect(wiring.flipped(self.job), job_splitter.i)
+        connect(job_splitter.receive, receiver.job)
+        connect(job_splitter.split, split_jobs.i)
+        connect(job_splitter.gather, gather_jobs.i)
+        connect(split_jobs.o, splitter.job)
+        connect(gather_jobs.o, gather.job)
+
+        connect(receiver.request, wiring.flipped(self.read_request))
+        connect(wiring.flipped(self.read_beats), receiver.beats)
+        connect(receiver.o, splitter.i)
+        for k in range(config.units):
+            # As many lines as are read at once: what memory takes to answer is the same.
+            m.submodules[f"unit_{k}"] = unit = ExpansionUnit(config.codec, config.unit_lines)
+            connect(splitter.commands[k], unit.commands)
+            connect(splitter.lines[k], unit.i)
+            connect(unit.request, wiring.flipped(self.write_request[k]))
+            connect(unit.beats, wiring.flipped(self.write_beats[k]))
+            connect(wiring.flipped(self.write_response[k]), unit.response)
+            connect(unit.report, gather.reports[k])
+
+        connect(receiver.outcome, received.i)
+        connect(splitter.tail, tails.i)
+        connect(splitter.ends, ends.i)
+        connect(ends.o, gather.ends)
+        m.submodules.outcomes = outcomes = Register(InOutcome())
+        connect(outcomes.o, wiring.flipped(self.outcome))
+        done = Signal()
+        m.d.comb += [
+            outcomes.i.valid.eq(received.o.valid & tails.o.valid & gather.outcome.valid),
+            outcomes.i.payload.receive.eq(received.o.payload),
+            outcomes.i.payload.tail.eq(tails.o.payload),
+            outcomes.i.payload.gather.eq(gather.outcome.payload),
+            done.eq(outcomes.i.valid & outcomes.i.ready),
+            received.o.ready.eq(done),
+            tails.o.ready.eq(done),
+            gather.outcome.ready.eq(done),
+            receiver.abort.eq(self.abort),
+            self.split.eq(splitter.split),
+            self.starved.eq(splitter.starved),
+        ]
+        return m
