@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +57,8 @@ class Behavior:
 
 
 class Axi4Bus:
-    """The subordinate at `axi`, cycle by cycle: `drive` before the clock's edge, `observe` after it
-    with what the wires held.
+    """The subordinate at `axi`, cycle by cycle: `drive` tells what to put on its wires before the
+    clock's edge, `observe` takes what the manager's held there.
 
     Attributes
     ----------
@@ -80,6 +81,7 @@ class Axi4Bus:
         self.strobed: list[int] = []
         self.written: dict[int, int] = {}
         self.most_open: dict[tuple[str, int], int] = {}
+        self.ready = {"ar": False, "aw": False, "w": False}
         self.standing: dict[str, tuple[int, ...]] = {}
         self.hung_since: dict[str, int] = {}
         # Beats of reads by ID; bursts that wait for data in order; those that wait for B by ID.
@@ -94,9 +96,16 @@ class Axi4Bus:
         self.offered_read: tuple[int, int, int, bool] | None = None
         self.offered_response: int | None = None
 
-    def wires(self) -> list[Any]:
+    def outputs(self) -> list[Any]:
+        """The manager's wires, as `observe` takes them."""
         names = [f"{c}{name}" for c, fields in OUTPUTS.items() for name in ("valid", *fields)]
         return [getattr(self.axi, name) for name in [*names, "rready", "bready"]]
+
+    def inputs(self) -> list[Any]:
+        """Its own, as `drive` gives them."""
+        names = ["arready", "awready", "wready"]
+        names += ["rvalid", "rid", "rdata", "rresp", "rlast", "bvalid", "bid", "bresp"]
+        return [getattr(self.axi, name) for name in names]
 
     def _willing(self, channel: str, cycle: int, waits: bool) -> bool:
         """Whether the channel moves in this cycle; a hang begins when something waits there."""
@@ -108,15 +117,13 @@ class Axi4Bus:
         since = self.hung_since.setdefault(channel, cycle)
         return self.does.lift is not None and cycle - since >= self.does.lift and not stalls
 
-    def drive(self, ctx: Any, cycle: int) -> None:
-        axi = self.axi
+    def drive(self, ctx: Any, cycle: int) -> list[int]:
         # Outputs depend on no input of the same cycle, so they can be looked at.
-        for channel in ("ar", "aw", "w"):
-            waits = bool(ctx.get(getattr(axi, f"{channel}valid")))
-            willing = self._willing(channel, cycle, waits)
-            if channel == "aw" and self.does.data_first:
-                willing = willing and bool(ctx.get(axi.wvalid))
-            ctx.set(getattr(axi, f"{channel}ready"), willing)
+        for channel in self.ready:
+            waits = bool(ctx.get(getattr(self.axi, f"{channel}valid")))
+            self.ready[channel] = self._willing(channel, cycle, waits)
+        if self.does.data_first and not ctx.get(self.axi.wvalid):
+            self.ready["aw"] = False
         if self.offered_read is None:
             ready = [i for i, beats in self.reads.items() if beats and beats[0][0] <= cycle]
             if self._willing("r", cycle, bool(ready)) and ready:
@@ -126,39 +133,24 @@ class Axi4Bus:
             if self._willing("b", cycle, bool(ready)) and ready:
                 self.offered_response = self.random.choice(ready)
                 self.responses[self.offered_response].popleft()
-        self._drive_read(ctx)
-        self._drive_response(ctx)
+        return [*self.ready.values(), *self._read_wires(), *self._response_wires()]
 
-    def _drive_read(self, ctx: Any) -> None:
-        axi = self.axi
-        ctx.set(axi.rvalid, self.offered_read is not None)
+    def _read_wires(self) -> list[int]:
         if self.offered_read is None:
-            for wire in (axi.rid, axi.rdata, axi.rresp, axi.rlast):
-                ctx.set(wire, self.random.getrandbits(len(wire)))
-            return
+            return [0, *(self.random.getrandbits(n) for n in (1, 8 * self.width, 2, 1))]
         _, id, address, last = self.offered_read
-        ctx.set(axi.rid, id)
-        ctx.set(axi.rdata, content(address, self.width))
         error = self.does.read_errors.get(len(self.transfers["r"]), BusError.NONE)
-        ctx.set(axi.rresp, RESPONSES[error])
-        ctx.set(axi.rlast, last)
+        return [1, id, content(address, self.width), RESPONSES[error], last]
 
-    def _drive_response(self, ctx: Any) -> None:
-        axi = self.axi
-        ctx.set(axi.bvalid, self.offered_response is not None)
+    def _response_wires(self) -> list[int]:
         if self.offered_response is None:
-            for wire in (axi.bid, axi.bresp):
-                ctx.set(wire, self.random.getrandbits(len(wire)))
-            return
+            return [0, *(self.random.getrandbits(n) for n in (1, 2))]
         error = self.does.write_errors.get(len(self.transfers["b"]), BusError.NONE)
-        ctx.set(axi.bid, self.offered_response)
-        ctx.set(axi.bresp, RESPONSES[error])
+        return [1, self.offered_response, RESPONSES[error]]
 
-    def observe(self, ctx: Any, cycle: int, values: tuple[int, ...]) -> None:
-        """`values` are those of `wires` at the edge."""
+    def observe(self, cycle: int, values: Sequence[int]) -> None:
+        """`values` are those of `outputs` at the edge."""
         taken = iter(values)
-        ready = {"ar": ctx.get(self.axi.arready), "aw": ctx.get(self.axi.awready)}
-        ready["w"] = ctx.get(self.axi.wready)
         moved: dict[str, tuple[int, ...]] = {}
         for channel, fields in OUTPUTS.items():
             valid = next(taken)
@@ -171,7 +163,7 @@ class Axi4Bus:
                 self.addresses_offered += 1
             if valid and channel == "w":
                 assert self.data_bursts < self.addresses_offered, f"cycle {cycle}: W before AW"
-            if valid and ready[channel]:
+            if valid and self.ready[channel]:
                 self.transfers[channel].append(cycle)
                 moved[channel] = payload
             elif valid:
