@@ -1,0 +1,62 @@
+"""Which bytes of a memory are in use: first fit over a sorted list of what is free."""
+
+from bisect import bisect_right, insort
+
+
+class Allocator:
+    """Ranges of addresses, handed out and taken back.
+
+    Parameters
+    ----------
+    base, nbytes : int
+        The range that all of them come from.
+    """
+
+    def __init__(self, base: int, nbytes: int) -> None:
+        self._free = [(base, base + nbytes)] if nbytes else []
+
+    @property
+    def free_bytes(self) -> int:
+        """What is free, in all pieces together."""
+        return sum(end - start for start, end in self._free)
+
+    @property
+    def largest_free_bytes(self) -> int:
+        """The largest piece."""
+        return max((end - start for start, end in self._free), default=0)
+
+    def take(self, nbytes: int, alignment: int) -> int | None:
+        """The lowest address, a multiple of `alignment`, at which `nbytes` are free.
+
+        They are in use from then on. None if there is no such address.
+        """
+        for start, end in self._free:
+            address = -(-start // alignment) * alignment
+            if address + nbytes <= end:
+                self._cut(start, end, address, nbytes)
+                return address
+        return None
+
+    def take_at(self, address: int, nbytes: int) -> bool:
+        """Take these bytes and no others; whether they were free."""
+        for start, end in self._free:
+            if start <= address and address + nbytes <= end:
+                self._cut(start, end, address, nbytes)
+                return True
+        return False
+
+    def give(self, address: int, nbytes: int) -> None:
+        """Take back what was handed out, to be handed out again."""
+        start, end = address, address + nbytes
+        place = bisect_right(self._free, (start, end))
+        if place < len(self._free) and self._free[place][0] == end:
+            end = self._free.pop(place)[1]
+        if place and self._free[place - 1][1] == start:
+            start = self._free.pop(place - 1)[0]
+        insort(self._free, (start, end))
+
+    def _cut(self, start: int, end: int, address: int, nbytes: int) -> None:
+        place = self._free.index((start, end))
+        left = [(start, address)] if start < address else []
+        right = [(address + nbytes, end)] if address + nbytes < end else []
+        self._free[place : place + 1] = left + right

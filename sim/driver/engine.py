@@ -1,0 +1,369 @@
+"""The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
+
+from hw.dma.descriptor import Codec, Flag, Opcode
+from sim.driver.copy import CopyKind, copy_fields, whole
+from sim.driver.descriptor import Fields, check
+from sim.driver.errors import DriverError, RingFullError
+from sim.driver.memory import Buffer, Memory, Span
+from sim.driver.queue import Queue, Transfer
+from sim.driver.record import CompletionRecord, FirstError
+from sim.driver.registers import RegisterPort
+from sim.driver.ring import Ring
+from sim.driver.shape import EngineShape, read_shape
+from sim.driver.throttle import THROTTLES, Throttle
+from sim.driver.waiter import Waiter
+from sim.machine import Machine
+
+TIMEOUT_CYCLES = 100_000
+
+PATIENCE_TIMEOUTS = 4
+"""After so many time-outs without any movement, the engine counts as stuck."""
+
+
+class Engine:
+    """Copies between device and host memory, compressed or not.
+
+    Sets up the engine and its ring in host memory. Then a copy is a descriptor in the ring, and its
+    end a record that is written beside it. One driver for a machine.
+
+    Parameters
+    ----------
+    machine : Machine
+    ring_entries : int
+        Descriptors that may be under way: a power of two, 2 to 32768.
+    throttles : (Throttle, Throttle)
+        What limits the reads of device memory of copies with throttle class 0, and of those with 1.
+    timeout_cycles : int
+        After so much silence on a bus that owes an answer, a copy ends with TIMEOUT. 0: never.
+    interrupts : bool
+        Sleep until an interrupt, instead of looking at the records in host memory.
+    coalesce_count, coalesce_cycles : int
+        So many records share an interrupt; none waits for others longer than that.
+
+    Attributes
+    ----------
+    shape : EngineShape
+        The engine's configuration, from its registers.
+    device, host : Memory
+        Where buffers come from.
+    registers : RegisterPort
+
+    Raises
+    ------
+    EngineError
+        There is no engine that this driver knows.
+    DriverError
+        An argument is out of range.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        ring_entries: int = 64,
+        throttles: tuple[Throttle, Throttle] = (THROTTLES["none"], THROTTLES["none"]),
+        timeout_cycles: int = TIMEOUT_CYCLES,
+        interrupts: bool = False,
+        coalesce_count: int = 1,
+        coalesce_cycles: int = 0,
+    ) -> None:
+        if coalesce_count > 1 and not coalesce_cycles:
+            raise DriverError(
+                "coalesce_cycles must be at least 1 with a coalesce_count of "
+                f"{coalesce_count}, not 0: the last records would wait for ever"
+            )
+        for name, value, bits in (
+            ("timeout_cycles", timeout_cycles, 32),
+            ("coalesce_count", coalesce_count, 16),
+            ("coalesce_cycles", coalesce_cycles, 32),
+        ):
+            if not 0 <= value < 2**bits:
+                raise DriverError(f"{name} must be 0 to {2**bits - 1}, not {value!r}")
+        self.machine = machine
+        self.interrupts = interrupts
+        self.timeout_cycles = timeout_cycles
+        self.coalesce_count = coalesce_count
+        self.coalesce_cycles = coalesce_cycles
+        self.registers = RegisterPort(machine)
+        self.shape: EngineShape = read_shape(self.registers, machine)
+        self.device = Memory("device", machine.device, machine.device_base)
+        self.host = Memory("host", machine.host, machine.host_base)
+        self._ring = Ring(self.host, ring_entries)
+        self._queue = Queue(self._ring)
+        self._waiter = Waiter(
+            machine,
+            self.registers,
+            self._queue,
+            interrupts=interrupts,
+            patience_cycles=PATIENCE_TIMEOUTS * max(timeout_cycles, TIMEOUT_CYCLES),
+        )
+        self._throttles = list(throttles)
+        self.reset()
+
+    # Copies
+
+    def memcpy_compressed(
+        self,
+        dst: Buffer | Span,
+        src: Buffer | Span,
+        nbytes: int,
+        kind: CopyKind,
+        codec: Codec | None = Codec.ZVC,
+        *,
+        element_bytes: int | None = None,
+        stream_bytes: int | None = None,
+        verify: bool = False,
+        crc: int | None = None,
+        tag: int | None = None,
+        throttle_class: int = 0,
+    ) -> CompletionRecord:
+        """Copy and wait: `cudaMemcpyCompressed` of cDMA, §V-E. Arguments as of `submit`."""
+        transfer = self.submit(
+            dst,
+            src,
+            nbytes,
+            kind,
+            codec,
+            element_bytes=element_bytes,
+            stream_bytes=stream_bytes,
+            verify=verify,
+            crc=crc,
+            tag=tag,
+            throttle_class=throttle_class,
+        )
+        return self.wait(transfer)
+
+    def submit(
+        self,
+        dst: Buffer | Span,
+        src: Buffer | Span,
+        nbytes: int,
+        kind: CopyKind,
+        codec: Codec | None = Codec.ZVC,
+        *,
+        element_bytes: int | None = None,
+        stream_bytes: int | None = None,
+        verify: bool = False,
+        crc: int | None = None,
+        tag: int | None = None,
+        throttle_class: int = 0,
+        doorbell: bool = True,
+        wait_for_room: bool = True,
+    ) -> Transfer:
+        """Begin a copy. Copies without a fence between them may run at the same time.
+
+        Parameters
+        ----------
+        dst, src
+            Buffers, or parts of them.
+        nbytes
+            Uncompressed bytes.
+        kind
+            Which memory is which.
+        codec
+            How host memory has it; None: as device memory has it.
+        element_bytes
+            The engine's if not given; there is no other choice.
+        stream_bytes
+            To the device: size of the compressed stream; all of `src` if not given.
+        verify
+            To the host: read back and decompress what was written, before the record.
+        crc
+            To the device: CRC-32 that the uncompressed bytes must have.
+        tag
+            The record has it, too; the descriptor's number if not given.
+        throttle_class
+            Which of the two throttles is for this copy to the host.
+        doorbell
+            Tell the engine now. If not, the next doorbell or wait does.
+        wait_for_room
+            If the ring is full, wait until it is not.
+
+        Raises
+        ------
+        DescriptorError
+            The engine would refuse it; the message and `field` tell what is wrong.
+        OverlapError
+            It could meet a copy that is under way.
+        UseAfterFreeError
+            A buffer has been freed.
+        RingFullError
+            There is no room, and `wait_for_room` is false.
+        EngineError
+            There is no room, and the engine does not go on.
+        """
+        target, source = whole(dst), whole(src)
+        fields = copy_fields(
+            target,
+            source,
+            nbytes,
+            kind,
+            codec,
+            engine_element_bytes=self.shape.element_bytes,
+            element_bytes=element_bytes,
+            stream_bytes=stream_bytes,
+            verify=verify,
+            crc=crc,
+            tag=self._ring.tail % 2**32 if tag is None else tag,
+            throttle_class=throttle_class,
+            interrupt=self.interrupts,
+            record=self._ring.next_record,
+        )
+        self._queue.collect()
+        self._queue.require_apart((source,), (target,))
+        self._make_room(wait_for_room)
+        fields["record"] = self._ring.next_record
+        transfer = self._queue.add(fields, (source,), (target,))
+        if doorbell:
+            self.doorbell()
+        return transfer
+
+    def fence(self, *, doorbell: bool = True) -> Transfer:
+        """Whatever comes later begins after everything before has its record."""
+        return self.submit_raw(
+            {"opcode": Opcode.FENCE, "tag": self._ring.tail % 2**32}, doorbell=doorbell, checks=True
+        )
+
+    def submit_raw(
+        self,
+        fields: Fields,
+        *,
+        doorbell: bool = True,
+        wait_for_room: bool = True,
+        checks: bool = False,
+    ) -> Transfer:
+        """Begin whatever these fields say, right or wrong. Buffers are not known, nor protected.
+
+        Parameters
+        ----------
+        fields
+            Of the descriptor, by name. What is missing is 0, but for `record`, which is the slot's,
+            and the interrupt flag, if interrupts are used.
+        doorbell, wait_for_room
+            As of `submit`.
+        checks
+            Raise `DescriptorError` for what the engine would refuse.
+        """
+        self._make_room(wait_for_room)
+        complete = {
+            "record": self._ring.next_record,
+            "flags": int(Flag.INTERRUPT) if self.interrupts else 0,
+            **fields,
+        }
+        if checks:
+            check(complete, self.shape.element_bytes)
+        transfer = self._queue.add(complete)
+        if doorbell:
+            self.doorbell()
+        return transfer
+
+    def doorbell(self) -> int:
+        """Let the engine fetch all that was submitted, and return the cycle of the write."""
+        return self._waiter.doorbell()
+
+    def poll(self) -> int:
+        """Take the records that have come, without waiting, and tell how many there were."""
+        return self._queue.collect()
+
+    def wait(self, transfer: Transfer) -> CompletionRecord:
+        """Let time pass until there is a record.
+
+        Raises
+        ------
+        RingError, StuckError
+            There will not be one.
+        DroppedError
+            A reset came first.
+        """
+        self._waiter.wait(lambda: transfer.done)
+        return transfer.result()
+
+    def wait_all(self) -> list[CompletionRecord]:
+        """The records of all transfers that are under way, in order. Raises as `wait` does."""
+        transfers = list(self._queue)
+        self._waiter.wait(lambda: not self._ring.pending)
+        return [transfer.result() for transfer in transfers]
+
+    @property
+    def pending(self) -> int:
+        """Transfers whose record the driver has not seen."""
+        return self._ring.pending
+
+    # Control
+
+    def abort(self) -> None:
+        """End everything that the engine has fetched, with ABORTED unless it has ended before.
+
+        Descriptors that it has not fetched come afterwards as if nothing had been.
+        """
+        self.registers.write("CONTROL", abort=1, enable=1)
+        self._waiter.poll(lambda: not self._is_aborting(), "an abort does not end")
+        self._queue.collect()
+
+    def reset(self) -> None:
+        """Abort, drop what has not been fetched, and set up the engine anew.
+
+        What was fetched has its record. Buffers and counters stay.
+        """
+        self.registers.write("CONTROL", reset=1)
+        self._waiter.poll(self._is_at_rest, "a reset does not end")
+        self._queue.drop_all()
+        self._ring.clear()
+        self._waiter.restart()
+        self._set_up()
+
+    def set_throttle(self, throttle_class: int, throttle: Throttle) -> None:
+        """Limit the reads of a throttle class from now on."""
+        name = f"THROTTLE{throttle_class}"
+        rate = throttle.rate(self.machine.config.clock_hz)
+        self.registers.write(f"{name}_BURST", value=throttle.burst_bytes)
+        self.registers.write(f"{name}_RATE", value=rate)
+        self._throttles[throttle_class] = throttle
+
+    def counters(self) -> dict[str, int]:
+        """The performance registers by their names, as `raw_bytes_out`."""
+        return self.registers.counters()
+
+    def clear_counters(self) -> None:
+        """Start counting from zero."""
+        self.registers.write("PERF_CONTROL", clear=1)
+
+    def first_error(self) -> FirstError | None:
+        """What went wrong first since `clear_error`."""
+        return self._waiter.first_error()
+
+    def clear_error(self) -> None:
+        """Let the next error be the first."""
+        self.registers.write("IRQ_STATUS", error=1)
+
+    def _set_up(self) -> None:
+        write = self.registers.write
+        self.registers.write_long("RING_BASE", self._ring.base)
+        write("RING_SIZE", log2_entries=self._ring.entries.bit_length() - 1)
+        write("TIMEOUT_CYCLES", value=self.timeout_cycles)
+        write("IRQ_COALESCE_COUNT", value=self.coalesce_count)
+        write("IRQ_COALESCE_CYCLES", value=self.coalesce_cycles)
+        write("IRQ_STATUS", done=1, error=1, ring_error=1)
+        # Errors of descriptors are in their records.
+        write("IRQ_ENABLE", done=self.interrupts, ring_error=self.interrupts)
+        for throttle_class, throttle in enumerate(self._throttles):
+            self.set_throttle(throttle_class, throttle)
+        write("CONTROL", enable=1)
+
+    def _make_room(self, wait: bool) -> None:
+        if not self._ring.full:
+            return
+        self._queue.collect()
+        if self._ring.full and not wait:
+            raise RingFullError(
+                f"the ring's {self._ring.entries} slots are all in use; wait for "
+                f"{self._queue.oldest}"
+            )
+        self._waiter.wait(lambda: not self._ring.full)
+
+    def _is_aborting(self) -> bool:
+        return bool(self.registers.read("STATUS")["aborting"])
+
+    def _is_at_rest(self) -> bool:
+        status = self.registers.read("STATUS")
+        return bool(status["idle"] and not status["resetting"])

@@ -1,0 +1,69 @@
+"""What the driver refuses, and what it finds wrong with the engine."""
+
+from hw.dma.descriptor import Status
+from sim.machine.errors import MachineError
+
+
+class DriverError(RuntimeError):
+    """The driver was asked for something that cannot be, or the engine does not do its part."""
+
+
+class OutOfMemoryError(DriverError):
+    """No free piece of a memory is large enough."""
+
+
+class UseAfterFreeError(DriverError):
+    """A buffer was used after it had been freed."""
+
+
+class DoubleFreeError(DriverError):
+    """A buffer was freed twice, or is not of this memory."""
+
+
+class OverlapError(DriverError):
+    """Two live buffers, or two transfers without a fence between them, would share bytes."""
+
+
+class BusyError(DriverError):
+    """A buffer was to be freed that a transfer still uses."""
+
+
+class RingFullError(DriverError):
+    """There is no room for another descriptor, and the caller would not wait."""
+
+
+class DescriptorError(DriverError):
+    """The engine would refuse the descriptor, or it could not do any good.
+
+    Attributes
+    ----------
+    field : str
+        The field of the descriptor that is at fault.
+    status : Status or None
+        What the engine would say; None if only the driver can know.
+    """
+
+    def __init__(self, field: str, message: str, status: Status | None = None) -> None:
+        self.field = field
+        self.status = status
+        super().__init__(f"{field} {message}")
+
+
+class DroppedError(DriverError):
+    """A reset came before the engine had fetched the descriptor; nothing was done for it."""
+
+
+class EngineError(DriverError, MachineError):
+    """The engine is not the one that this driver is for, or does not do its part."""
+
+
+class IdentityError(EngineError):
+    """The registers are not those of an engine that this driver knows."""
+
+
+class RingError(EngineError):
+    """The engine cannot read descriptors or write records; `Engine.reset` makes it go on."""
+
+
+class StuckError(EngineError):
+    """Nothing has moved for a long time, and yet there is no record."""

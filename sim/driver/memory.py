@@ -1,0 +1,201 @@
+"""A memory's buffers: where they are, what is in them, and whether they may still be used."""
+
+from dataclasses import dataclass
+
+from golden import LINE_BYTES
+from golden.stream import ByteArray
+from sim.driver.allocator import Allocator
+from sim.driver.errors import (
+    BusyError,
+    DoubleFreeError,
+    DriverError,
+    OutOfMemoryError,
+    OverlapError,
+    UseAfterFreeError,
+)
+
+
+class Memory:
+    """Device or host memory, handed out in buffers.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    array : uint8 array
+        Its content.
+    base : int
+        The address of its first byte.
+    """
+
+    def __init__(self, name: str, array: ByteArray, base: int) -> None:
+        self.name = name
+        self.array = array
+        self.base = base
+        self._allocator = Allocator(base, array.size)
+
+    @property
+    def end(self) -> int:
+        """One past the last address."""
+        return self.base + self.array.size
+
+    @property
+    def free_bytes(self) -> int:
+        """What no buffer has."""
+        return self._allocator.free_bytes
+
+    def alloc(
+        self, nbytes: int, *, alignment: int = LINE_BYTES, address: int | None = None
+    ) -> "Buffer":
+        """A buffer that shares no byte with any other. Its content is whatever was there.
+
+        Parameters
+        ----------
+        nbytes
+            At least 1.
+        alignment
+            The address is a multiple of it; a power of two.
+        address
+            There and nowhere else, whatever `alignment` is.
+
+        Raises
+        ------
+        OutOfMemoryError
+            There is no such piece.
+        OverlapError
+            At `address` is another buffer, or the end of the memory.
+        """
+        if nbytes < 1:
+            raise DriverError(f"nbytes must be at least 1, not {nbytes}")
+        if alignment < 1 or alignment & (alignment - 1):
+            raise DriverError(f"alignment must be a power of two, not {alignment}")
+        if address is not None:
+            if not self._allocator.take_at(address, nbytes):
+                raise OverlapError(
+                    f"{nbytes} bytes at {address:#x} are not all free in {self.name} memory, "
+                    f"{self.base:#x} to {self.end:#x}"
+                )
+            return Buffer(self, address, nbytes)
+        found = self._allocator.take(nbytes, alignment)
+        if found is None:
+            raise OutOfMemoryError(
+                f"{self.name} memory has no {nbytes} bytes at a multiple of {alignment}: "
+                f"{self._allocator.free_bytes} are free, {self._allocator.largest_free_bytes} "
+                "of them in one piece"
+            )
+        return Buffer(self, found, nbytes)
+
+    def free(self, buffer: "Buffer") -> None:
+        """Give a buffer back.
+
+        Raises
+        ------
+        DoubleFreeError
+            It has been freed, or is of another memory.
+        BusyError
+            A transfer uses it. It does until the driver has seen its record: wait for it.
+        """
+        if buffer.memory is not self:
+            raise DoubleFreeError(f"{buffer} is not of this {self.name} memory")
+        if not buffer.live:
+            raise DoubleFreeError(f"{buffer} has been freed before")
+        if buffer.users:
+            raise BusyError(f"{buffer} is used by {buffer.users} transfers; wait for them")
+        buffer.live = False
+        self._allocator.give(buffer.address, buffer.nbytes)
+
+    def holds(self, address: int, nbytes: int) -> bool:
+        """Whether these addresses are of this memory."""
+        return self.base <= address and address + nbytes <= self.end
+
+    def at(self, address: int, nbytes: int) -> ByteArray:
+        """The bytes at an address, whoever has them."""
+        assert self.holds(address, nbytes)
+        return self.array[address - self.base :][:nbytes]
+
+
+class Buffer:
+    """A piece of a memory, from `Memory.alloc` to `Memory.free`.
+
+    Attributes
+    ----------
+    memory : Memory
+    address, nbytes : int
+    live : bool
+        It has not been freed.
+    users : int
+        Transfers that are under way with it.
+    """
+
+    def __init__(self, memory: Memory, address: int, nbytes: int) -> None:
+        self.memory = memory
+        self.address = address
+        self.nbytes = nbytes
+        self.live = True
+        self.users = 0
+
+    @property
+    def array(self) -> ByteArray:
+        """Its bytes, not a copy.
+
+        Raises
+        ------
+        UseAfterFreeError
+            It has been freed.
+        """
+        return self.span().array
+
+    def span(self, offset: int = 0, nbytes: int | None = None) -> "Span":
+        """A part of it: from `offset` on, `nbytes` long or up to its end.
+
+        Raises
+        ------
+        DriverError
+            It is not all in the buffer.
+        """
+        size = self.nbytes - offset if nbytes is None else nbytes
+        if offset < 0 or size < 0 or offset + size > self.nbytes:
+            raise DriverError(f"{self} has no {size} bytes at offset {offset}")
+        return Span(self, offset, size)
+
+    def require_live(self) -> None:
+        """Raise `UseAfterFreeError` if it has been freed."""
+        if not self.live:
+            raise UseAfterFreeError(f"{self} has been freed")
+
+    def __repr__(self) -> str:
+        return f"{self.memory.name} buffer of {self.nbytes} bytes at {self.address:#x}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a buffer.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    offset, nbytes : int
+    """
+
+    buffer: Buffer
+    offset: int
+    nbytes: int
+
+    @property
+    def memory(self) -> Memory:
+        return self.buffer.memory
+
+    @property
+    def address(self) -> int:
+        return self.buffer.address + self.offset
+
+    @property
+    def end(self) -> int:
+        """One past its last address."""
+        return self.address + self.nbytes
+
+    @property
+    def array(self) -> ByteArray:
+        """Its bytes, not a copy; `UseAfterFreeError` if its buffer has been freed."""
+        self.buffer.require_live()
+        return self.memory.at(self.address, self.nbytes)

@@ -1,0 +1,146 @@
+"""Transfers between software's hands and the ring's."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hw.dma.descriptor import Opcode
+from sim.driver.descriptor import Fields
+from sim.driver.errors import DroppedError, EngineError, OverlapError
+from sim.driver.memory import Span
+from sim.driver.record import CompletionRecord
+from sim.driver.ring import INDEXES, Ring
+
+
+@dataclass(eq=False)
+class Transfer:
+    """A descriptor that was given to the engine.
+
+    Attributes
+    ----------
+    index : int
+        Its number since the engine was set up.
+    fields : dict
+        The descriptor's.
+    reads, writes : tuple of Span
+        What it uses of buffers.
+    record : CompletionRecord or None
+        None until the driver has seen it.
+    dropped : bool
+        A reset came first: there will be no record.
+    """
+
+    index: int
+    fields: Fields
+    reads: tuple[Span, ...] = ()
+    writes: tuple[Span, ...] = ()
+    record: CompletionRecord | None = field(default=None, init=False)
+    dropped: bool = field(default=False, init=False)
+
+    @property
+    def done(self) -> bool:
+        """There is a record, or will never be."""
+        return self.record is not None or self.dropped
+
+    def result(self) -> CompletionRecord:
+        """The record of a transfer that is done; `DroppedError` if there is none."""
+        assert self.done
+        if self.record is None:
+            raise DroppedError(f"{self}: the engine was reset before it had fetched it")
+        return self.record
+
+    def __str__(self) -> str:
+        code = self.fields.get("opcode", 0)
+        name = Opcode(code).name if code in list(Opcode) else f"opcode {code}"
+        return f"descriptor {self.index} ({name}, tag {self.fields.get('tag', 0):#x})"
+
+
+class Queue:
+    """Transfers in the order of the ring, and which of them may touch the same bytes.
+
+    Parameters
+    ----------
+    ring : Ring
+    """
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+        self._pending: deque[Transfer] = deque()
+        # Those that nothing keeps from running at the same time as the next one.
+        self._concurrent: list[Transfer] = []
+
+    @property
+    def oldest(self) -> Transfer | None:
+        return self._pending[0] if self._pending else None
+
+    def __iter__(self) -> Iterator[Transfer]:
+        return iter(self._pending)
+
+    def require_apart(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
+        """Raise `OverlapError` if a transfer under way could meet these bytes.
+
+        Both may read the same.
+        """
+        for transfer in self._concurrent:
+            for spans, others in (
+                (writes, transfer.writes),
+                (writes, transfer.reads),
+                (reads, transfer.writes),
+            ):
+                for span in spans:
+                    for other in others:
+                        if _meet(span, other):
+                            raise OverlapError(
+                                f"{other.buffer} is still used by {transfer}; wait for it, or put "
+                                "a fence between"
+                            )
+
+    def add(
+        self, fields: Fields, reads: tuple[Span, ...] = (), writes: tuple[Span, ...] = ()
+    ) -> Transfer:
+        """Put a descriptor into the ring, which must have room."""
+        transfer = Transfer(self.ring.put(fields), fields, reads, writes)
+        self._pending.append(transfer)
+        if fields.get("opcode") == Opcode.FENCE:
+            self._concurrent = []
+        else:
+            self._concurrent.append(transfer)
+        for span in (*reads, *writes):
+            span.buffer.users += 1
+        return transfer
+
+    def collect(self) -> int:
+        """Give all records that have come to their transfers, and tell how many there were."""
+        count = 0
+        while (record := self.ring.take()) is not None:
+            transfer = self._pending.popleft()
+            tag = transfer.fields.get("tag", 0)
+            if (record.index, record.tag) != (transfer.index % INDEXES, tag):
+                raise EngineError(
+                    f"the record of {transfer} is that of descriptor {record.index} with tag "
+                    f"{record.tag:#x}"
+                )
+            transfer.record = record
+            self._release(transfer)
+            count += 1
+        return count
+
+    def drop_all(self) -> None:
+        """After a reset: whatever has no record by now never gets one."""
+        while self._pending:
+            if not self.collect():
+                transfer = self._pending.popleft()
+                self.ring.drop()
+                transfer.dropped = True
+                self._release(transfer)
+        self._concurrent = []
+
+    def _release(self, transfer: Transfer) -> None:
+        for span in (*transfer.reads, *transfer.writes):
+            span.buffer.users -= 1
+        if transfer in self._concurrent:
+            self._concurrent.remove(transfer)
+
+
+def _meet(a: Span, b: Span) -> bool:
+    return a.memory is b.memory and a.address < b.end and b.address < a.end

@@ -1,0 +1,51 @@
+"""The engine's registers by their names in `hw/dma/registers.rdl`."""
+
+from hw.dma.register_map import Kind, Register, register_map
+from sim.machine import Machine
+
+HALF = 32
+
+
+class RegisterPort:
+    """Reads and writes registers and their fields. Each access takes the cycles that it takes.
+
+    Parameters
+    ----------
+    machine : Machine
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        # Offsets and fields are the same in all configurations, constants' values are not used.
+        self.map: dict[str, Register] = register_map()
+
+    def read(self, name: str) -> dict[str, int]:
+        """All fields of a register, at one moment."""
+        register = self.map[name]
+        return register.values(self.machine.read_register(register.offset))
+
+    def write(self, name: str, **fields: int) -> int:
+        """Write these fields and zeros to the others, and return the cycle of the write."""
+        register = self.map[name]
+        word = sum(register.fields[field].put(value) for field, value in fields.items())
+        return self.machine.write_register(register.offset, word)
+
+    def read_long(self, name: str) -> int:
+        """A value of 64 bits, from its two halves."""
+        low = self.machine.read_register(self.map[f"{name}_LO"].offset)
+        high = self.machine.read_register(self.map[f"{name}_HI"].offset)
+        return high << HALF | low
+
+    def write_long(self, name: str, value: int) -> None:
+        """A value of 64 bits, into its two halves."""
+        self.machine.write_register(self.map[f"{name}_LO"].offset, value % 2**HALF)
+        self.machine.write_register(self.map[f"{name}_HI"].offset, value >> HALF)
+
+    def counters(self) -> dict[str, int]:
+        """The performance registers, as `raw_bytes_out`, each of the moment in which it is read."""
+        return {
+            register.group: self.read_long(register.group.upper())
+            for name, register in self.map.items()
+            if name.endswith("_LO")
+            and any(f.kind in (Kind.COUNTER, Kind.MAXIMUM) for f in register.fields.values())
+        }

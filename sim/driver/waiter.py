@@ -1,0 +1,143 @@
+"""Ringing the doorbell, and letting time pass until records come."""
+
+from collections.abc import Callable
+
+from hw.dma.descriptor import Status
+from sim.driver.errors import RingError
+from sim.driver.queue import Queue
+from sim.driver.record import FirstError
+from sim.driver.registers import RegisterPort
+from sim.driver.ring import INDEXES, PHASE_MASK
+from sim.driver.watch import Watch
+from sim.machine import HangError, Machine
+
+SLICE_CYCLES = 10_000
+"""So often the driver looks whether the engine is still well, if no record comes."""
+
+POLL_CYCLES = 16
+"""Between two looks at a register."""
+
+
+class Waiter:
+    """The part of the driver in which time passes.
+
+    Parameters
+    ----------
+    machine : Machine
+    registers : RegisterPort
+    queue : Queue
+    interrupts : bool
+        Sleep until an interrupt; otherwise look at the oldest transfer's record.
+    patience_cycles : int
+        After so long without any movement, the engine counts as stuck.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        registers: RegisterPort,
+        queue: Queue,
+        *,
+        interrupts: bool,
+        patience_cycles: int,
+    ) -> None:
+        self.machine = machine
+        self.registers = registers
+        self.queue = queue
+        self.interrupts = interrupts
+        self.patience_cycles = patience_cycles
+        self.restart()
+
+    def restart(self) -> None:
+        """The engine begins again with the ring's slot 0."""
+        # How far the engine was told that there are descriptors, and was seen to be done.
+        self._told = 0
+        self._done = 0
+
+    def doorbell(self) -> int:
+        """Let the engine fetch all that is in the ring, and return the cycle of the write."""
+        # A record is in memory before RING_DONE counts it, and the tail must stay close to that.
+        self.poll(self._ring_done_is_near, "RING_DONE lags behind the records")
+        self._told = self.queue.ring.tail
+        return self.registers.write("RING_TAIL", index=self._told % INDEXES)
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Let time pass, and take records, until it is done.
+
+        Raises
+        ------
+        RingError, StuckError
+            It will never be.
+        """
+        self.queue.collect()
+        if not done() and self._told != self.queue.ring.tail:
+            self.doorbell()
+        watch = self._watch()
+        while not done():
+            came = self._sleep()
+            if not self.queue.collect() and not came:
+                self._require_ring()
+                watch.look(f"{self.queue.oldest} has no record")
+
+    def poll(self, condition: Callable[[], bool], what: str) -> None:
+        """Let time pass until registers say so; `StuckError`, about `what`, if they never do."""
+        if condition():
+            return
+        watch = self._watch()
+        while not condition():
+            self.machine.run(POLL_CYCLES)
+            watch.look(what)
+
+    def first_error(self) -> FirstError | None:
+        """What the error registers hold."""
+        if not self.registers.read("IRQ_STATUS")["error"]:
+            return None
+        what = self.registers.read("ERROR_STATUS")
+        return FirstError(
+            status=Status(what["status"]),
+            detail=what["detail"],
+            tag=self.registers.read("ERROR_TAG")["value"],
+            fault_address=self.registers.read_long("ERROR_ADDR"),
+        )
+
+    def _sleep(self) -> bool:
+        """Let time pass until something happens; false if nothing does for a while."""
+        try:
+            if self.interrupts:
+                self.machine.run_until_irq(SLICE_CYCLES)
+                events = self.registers.read("IRQ_STATUS")
+                seen = {name: events[name] for name in ("done", "ring_error")}
+                self.registers.write("IRQ_STATUS", **seen)
+                return not events["ring_error"]
+            awaited = self.queue.ring.waits_for()
+            if awaited is None:
+                self.machine.run(SLICE_CYCLES)
+                return False
+            address, before = awaited
+            self.machine.run_until_word(address, SLICE_CYCLES, mask=PHASE_MASK, unlike=before)
+        except HangError:
+            return False
+        return True
+
+    def _watch(self) -> Watch:
+        return Watch(self.machine, self.registers, self.patience_cycles)
+
+    def _ring_done_is_near(self) -> bool:
+        ring = self.queue.ring
+        if ring.tail - self._done > ring.entries:
+            self._done += (self.registers.read("RING_DONE")["index"] - self._done) % INDEXES
+            self._require_ring()
+        return ring.tail - self._done <= ring.entries
+
+    def _require_ring(self) -> None:
+        """Raise `RingError` if no record will come any more."""
+        status = self.registers.read("STATUS")
+        if not (status["ring_error"] and status["idle"]):
+            return
+        # The last record may have come since.
+        if self.queue.collect() and self.queue.oldest is None:
+            return
+        raise RingError(
+            f"the ring has stopped, and {self.queue.oldest} has no record; first error: "
+            f"{self.first_error()}; reset the engine"
+        )
