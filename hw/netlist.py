@@ -2,7 +2,8 @@
 
 Amaranth's own conversion names a module's ports after whatever net reaches them, and passes structs
 as unnamed bits. Here each component is converted for itself, its subcomponents being instances, and
-each field of a struct is a port.
+each field of a struct is a port. Components that are numbered, as `unit_0` and `unit_1`, share a
+module if they are alike.
 """
 
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from amaranth.back import rtlil
@@ -96,7 +98,8 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
     NetlistError
         If Yosys fails.
     """
-    modules = _convert(Fragment.get(top, None), top, name)
+    modules: dict[str, _Converted] = {}
+    _convert(Fragment.get(top, None), top, name, modules)
     script = [
         *([] if assertions else ["delete t:$check"]),
         # Nothing reads what it has not written; zeros would fill pages.
@@ -114,12 +117,12 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
         "opt_clean -purge",
         "write_verilog -noattr",
     ]
-    design = "\n".join(module.rtlil for module in modules)
+    design = "\n".join(module.rtlil for module in modules.values())
     text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *script, ""]))
     bodies = dict(_split_modules(text))
     return [
         ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
-        for module in modules
+        for module in _in_order(modules, name)
     ]
 
 
@@ -130,22 +133,36 @@ class _Converted:
     ports: list[Port]
     clocked: bool
     rtlil: str
+    below: list[str]
 
 
-def _convert(fragment: Fragment, component: wiring.Component, name: str) -> list[_Converted]:
-    """A component and those below it, each for itself."""
-    below: list[_Converted] = []
+def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:
+    """Each module once, those below one behind it."""
+    names = [top]
+    for name in modules[top].below:
+        names += [m.name for m in _in_order(modules, name)]
+    return [modules[name] for name in dict.fromkeys(names)]
+
+
+def _convert(
+    fragment: Fragment, component: wiring.Component, place: str, modules: dict[str, _Converted]
+) -> _Converted:
+    """Convert a component and those below it, each for itself, and enter them in `modules`."""
+    name = re.sub(r"_\d+$", "", place)
+    below: list[str] = []
     for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
         subcomponent = (subfragment.origins or [None])[0]
         if isinstance(subcomponent, memory.Memory):
             # A memory is an array of its module, not a module.
             continue
         assert isinstance(subcomponent, wiring.Component), f"{name}.{subname} is no component"
-        converted = _convert(subfragment, subcomponent, f"{name}_{subname}")
+        converted = _convert(subfragment, subcomponent, f"{name}_{subname}", modules)
+        ports = ports_of(subcomponent)
         _rename_members(subcomponent, f"{subname}_")
-        instance = Instance(converted[0].name, *_connections(converted[0], subname, fragment))
+        connections = _connections(ports, converted.clocked, subname, fragment)
+        instance = Instance(converted.name, *connections)
         fragment.subfragments[index] = (instance, subname, src_loc)
-        below += converted
+        below.append(converted.name)
 
     _rename_members(component, "")
     ports = ports_of(component)
@@ -160,8 +177,23 @@ def _convert(fragment: Fragment, component: wiring.Component, name: str) -> list
             )
         signals[port.name] = (signal, None)
     text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
-    clocked = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
-    return [_Converted(name, component, ports, clocked, text), *below]
+    # What is alike but in nothing else than its number has one module; other numbers tell others of
+    # the same name apart.
+    unlike = (f"{name}_{number}" for number in count(1))
+    own_name = name
+    while name in modules and modules[name].rtlil != _renamed(text, own_name, name):
+        name = next(unlike)
+    known = modules.get(name)
+    if known is None:
+        clocked = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
+        known = modules[name] = _Converted(
+            name, component, ports, clocked, _renamed(text, own_name, name), below
+        )
+    return known
+
+
+def _renamed(text: str, name: str, new_name: str) -> str:
+    return text.replace(f"\nmodule \\{name}\n", f"\nmodule \\{new_name}\n")
 
 
 def _rename_members(component: wiring.Component, prefix: str) -> None:
@@ -173,12 +205,12 @@ def _rename_members(component: wiring.Component, prefix: str) -> None:
 
 
 def _connections(
-    module: _Converted, instance_name: str, parent: Fragment
+    ports: list[Port], clocked: bool, instance_name: str, parent: Fragment
 ) -> Iterator[tuple[str, str, Any]]:
     """An instance's connections. What it drives gets wires that are named after it."""
-    if module.clocked:
+    if clocked:
         yield from (("i", "clk", ClockSignal()), ("i", "rst", ResetSignal()))
-    for port in module.ports:
+    for port in ports:
         if port.direction == "input":
             yield ("i", port.name, port.value)
         elif isinstance(port.value, Signal):
