@@ -92,6 +92,24 @@ def line_beats_of(config: CodecConfig, packet: bytes) -> list[Payload]:
     return beats
 
 
+def cut_line_beats(config: CodecConfig, packet: bytes, size: int) -> list[Payload]:
+    """`LineBeat`s of the first `size` bytes of the compressed packet, if it is longer."""
+    beats: list[Payload] = []
+    position = 0
+    for beat in line_beats_of(config, packet):
+        if beat["sol"]:
+            if size < position + config.mask_bytes:
+                return [*beats, {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK}]
+            position += config.mask_bytes
+        there = min(beat["count"], (size - position) // config.element_bytes)
+        if there < beat["count"]:
+            cut = {"count": there, "elements": beat["elements"][:there], "eol": 1, "last": 1}
+            return [*beats, {**beat, **cut, "damage": Damage.PAYLOAD}]
+        position += there * config.element_bytes
+        beats.append(beat)
+    return beats
+
+
 def expanded_of(config: CodecConfig, packet: bytes) -> list[Payload]:
     """`ExpandedSector`s of the undamaged packet."""
     sectors: list[Payload] = []

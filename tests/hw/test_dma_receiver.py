@@ -267,3 +267,102 @@ def test_packet_ends_at_the_first_error(bench, stall):
     for packet, (src, _), outcome in zip(seen.packets, jobs, expected, strict=True):
         assert packet == MEMORY[src : src + outcome[0]]
     assert seen.outcomes == expected
+
+
+def test_asks_for_no_more_after_an_error(small):
+    width = small.config.host_bytes
+    # The buffer holds two bursts; the error is in the first beat.
+    seen = small.run([(0, 200 * width), (4096, width)], latency=3, faults={0: BusError.DECERR})
+    assert len(seen.requests) <= 3
+    assert seen.requests[-1] == (4096, 1)
+    assert seen.outcomes[0] == (0, 0, BusError.DECERR, 0)
+    assert seen.outcomes[1][:3] == (width, 0, BusError.NONE)
+
+
+def assert_cut_right(seen, jobs, width):
+    """Whatever was cut: each packet is the beginning of its stream, as far as it was asked for."""
+    requests = deque(seen.requests)
+    for packet, (src, size), outcome in zip(seen.packets, jobs, seen.outcomes, strict=True):
+        asked = 0
+        for burst in bursts(src, size, width):
+            if not requests or requests[0] != burst:
+                break
+            requests.popleft()
+            asked = burst[0] + burst[1] * width - src
+        expected = min(asked, size)
+        assert packet == MEMORY[src : src + expected]
+        assert outcome[:3] == (expected, expected < size, BusError.NONE)
+    assert not requests
+
+
+def aborted_jobs(config):
+    width, element = config.host_bytes, config.codec.element_bytes
+    # Each in its own part of memory, so that its bursts are known from all others.
+    offsets = (0, element, width - element, 0, 3 * element, 0)
+    return [
+        (index * 80 * width + offset, size)
+        for index, (offset, size) in enumerate(
+            zip(
+                offsets,
+                (40 * width, 20 * width + 1, 33 * width, 1, 2 * width, 9 * width),
+                strict=True,
+            )
+        )
+    ]
+
+
+@pytest.mark.parametrize("stall", [STALLS[0], STALLS[3]])
+def test_abort_ends_all_jobs_with_what_was_asked_for(bench, stall):
+    jobs = aborted_jobs(bench.config)
+    generator = random.Random(3)
+    cut = 0
+    for first in (0, 1, 2, 3, *(generator.randrange(100) for _ in range(4))):
+        seen = bench.run(jobs, stall=stall, aborts=range(first, 100_000), seed=first)
+        assert_cut_right(seen, jobs, bench.config.host_bytes)
+        assert all(at <= first + 20 for at in seen.asked_at)
+        cut += sum(outcome[1] for outcome in seen.outcomes)
+    assert cut > 10
+
+
+def test_jobs_after_an_abort_are_whole(small):
+    jobs = aborted_jobs(small.config)
+    generator = random.Random(5)
+    whole = cut = 0
+    for seed in range(12):
+        # Abort for some cycles, also for one only.
+        first = generator.randrange(120)
+        aborts = range(first, first + generator.choice((1, 1, 2, 30)))
+        seen = small.run(jobs, stall=generator.choice(STALLS), aborts=aborts, seed=seed)
+        assert_cut_right(seen, jobs, small.config.host_bytes)
+        cut += sum(outcome[1] for outcome in seen.outcomes)
+        whole += sum(not outcome[1] for outcome in seen.outcomes)
+    assert cut > 10
+    assert whole > 20
+
+
+def test_errors_and_aborts_together(small):
+    """The first error ends the packet, whether the job is then cut or not."""
+    width = small.config.host_bytes
+    generator = random.Random(6)
+    for seed in range(12):
+        jobs = aborted_jobs(small.config)
+        faults = {
+            src // width * width + generator.randrange(-(-size // width)) * width: BusError.SLVERR
+            for src, size in jobs
+            if generator.random() < 0.5
+        }
+        first = generator.randrange(200)
+        aborts = range(first, first + generator.choice((1, 30, 1000)))
+        stall = generator.choice(STALLS)
+        seen = small.run(jobs, stall=stall, faults=faults, aborts=aborts, seed=seed)
+        for packet, (src, size), outcome in zip(seen.packets, jobs, seen.outcomes, strict=True):
+            good, was_cut, error, address = outcome
+            assert packet == MEMORY[src : src + good]
+            mine = [at for at in faults if src - width < at < src + size]
+            if error is BusError.NONE:
+                assert was_cut == (good < size)
+                # Beats at fault were not asked for.
+                assert all(was_cut and at >= (src + good) // width * width for at in mine)
+            else:
+                assert [address] == mine
+                assert good == max(0, address - src)

@@ -7,12 +7,23 @@ import pytest
 
 from golden.zvc import Zvc
 from hw.codec.pack import Unpacker
-from hw.stream import Damage
-from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
+from hw.config import CodecConfig
+from tests.hw.bench import (
+    STALLS,
+    Bench,
+    Sink,
+    always,
+    assert_no_bubble,
+    bits,
+    fields,
+    from_cycle,
+    stalls,
+)
 from tests.hw.payloads import (
     CONFIGS,
     beats_of,
     config_id,
+    cut_line_beats,
     line_beats_of,
     line_with,
     lines_of,
@@ -23,9 +34,53 @@ from tests.hw.payloads import (
 GARBAGE = bytes(range(1, 256)) * 2
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=config_id)
+class PairSink(Sink):
+    """Takes `LinePair`s apart: `received` and `cycles` are those of line beats."""
+
+    def observe(self, cycle, valid, ready, payload):
+        moved = super().observe(cycle, valid, ready, payload)
+        if moved:
+            pair = self.port.payload.shape().from_bits(self.received.pop())
+            self.received.append(pair.first.as_bits())
+            if pair.paired:
+                self.received.append(pair.second.as_bits())
+                self.cycles.append(cycle)
+                assert pair.first.sol
+                assert pair.first.eol
+            else:
+                assert pair.second.as_bits() == 0
+        return moved
+
+    def assert_received(self, expected):
+        shape = self.port.payload.shape()["first"].shape
+        assert len(self.received) == len(expected)
+        for index, (got, want) in enumerate(zip(self.received, expected, strict=True)):
+            if got != bits(shape, want):
+                assert fields(shape, got) == fields(shape, bits(shape, want)), f"beat {index}"
+
+
+SHAPES = [
+    *((config, 1) for config in CONFIGS),
+    *((CodecConfig(element_bytes=e, sector_bytes=32), 2) for e in (4, 2, 1)),
+    (CodecConfig(element_bytes=4, sector_bytes=128), 2),
+]
+
+
+@pytest.fixture(
+    scope="module", params=SHAPES, ids=lambda shape: f"{config_id(shape[0])}-{shape[1]}-per-cycle"
+)
 def bench(request):
-    return Bench(Unpacker(request.param))
+    config, lines_per_cycle = request.param
+    return Bench(Unpacker(config, lines_per_cycle=lines_per_cycle))
+
+
+def line_sink(bench, count, *, willing=always):
+    """A sink for so many line beats, alone or in pairs."""
+    if bench.component.lines_per_cycle == 1:
+        return bench.sink(bench.component.o, count, willing=willing)
+    sink = PairSink(bench.component.o, count, willing)
+    bench.ends.append(sink)
+    return sink
 
 
 @pytest.fixture
@@ -44,7 +99,7 @@ def unpack(bench, packets, *, source=always, sink=always):
     line_beats = [beat for packet in packets for beat in line_beats_of(config, packet)]
     bench.source(bench.component.command, [len(lines_of(config, p)) for p in packets])
     given = bench.source(bench.component.i, beats, willing=source)
-    taken = bench.sink(bench.component.o, len(line_beats), willing=sink)
+    taken = line_sink(bench, len(line_beats), willing=sink)
     tails = bench.sink(bench.component.tail, len(packets))
     bench.run()
     taken.assert_received(line_beats)
@@ -61,7 +116,7 @@ def transfers(bench, cases):
     bench.source(bench.component.command, [lines for lines, _, _, _ in cases])
     bench.source(bench.component.i, [beat for _, beats, _, _ in cases for beat in beats])
     expected = [beat for _, _, line_beats, _ in cases for beat in line_beats]
-    taken = bench.sink(bench.component.o, len(expected))
+    taken = line_sink(bench, len(expected))
     tails = bench.sink(bench.component.tail, len(cases))
     bench.run()
     taken.assert_received(expected)
@@ -69,21 +124,22 @@ def transfers(bench, cases):
         assert {name: got[name] for name in tail} == tail, f"tail of packet {index}"
 
 
-def cut_line_beats(config, packet, size):
-    """What should come out of the first `size` bytes of the packet's stream."""
-    beats, position = [], 0
-    for beat in line_beats_of(config, packet):
-        if beat["sol"]:
-            if size < position + config.mask_bytes:
-                return [*beats, {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK}]
-            position += config.mask_bytes
-        there = min(beat["count"], (size - position) // config.element_bytes)
-        if there < beat["count"]:
-            cut = {"count": there, "elements": beat["elements"][:there], "eol": 1, "last": 1}
-            return [*beats, {**beat, **cut, "damage": Damage.PAYLOAD}]
-        position += there * config.element_bytes
-        beats.append(beat)
-    return beats
+def cuts(bench, packet, sizes):
+    """Run the packet's stream, cut off after so many bytes."""
+    config = bench.component.config
+    stream = compressed(config, packet)
+    transfers(
+        bench,
+        [
+            (
+                len(lines_of(config, packet)),
+                beats_of(stream[:size], config.sector_bytes),
+                cut_line_beats(config, packet, size),
+                {"torn": 0, "size": size},
+            )
+            for size in sizes
+        ],
+    )
 
 
 def test_line_beat_leaves_one_cycle_after_the_beat_that_completes_it(bench, config):
@@ -93,16 +149,26 @@ def test_line_beat_leaves_one_cycle_after_the_beat_that_completes_it(bench, conf
     assert taken.cycles == [cycle + 1 for cycle in given.cycles[1:]]
 
 
-def soonest(config, packet, arrivals):
+def soonest(bench, packet, arrivals):
     """Cycles at which the packet's line beats can leave, if only beats and each other hold them up.
 
     `arrivals` are the cycles of the stream's beats if they are never held up.
     """
+    config = bench.component.config
     cycles, position, cycle = [], 0, 0
+    # The line that left last, if another may leave with it: its size.
+    alone = None
     for beat in line_beats_of(config, packet):
-        position += beat["count"] * config.element_bytes + config.mask_bytes * beat["sol"]
-        completing = (position - 1) // config.sector_bytes
-        cycle = max(cycle + 1, arrivals[completing] + 1)
+        size = beat["count"] * config.element_bytes + config.mask_bytes * beat["sol"]
+        position += size
+        complete = arrivals[(position - 1) // config.sector_bytes] + 1
+        short = beat["sol"] and beat["eol"] and bench.component.lines_per_cycle == 2
+        fits = short and alone and alone + size <= config.sector_bytes + config.mask_bytes
+        if fits and complete <= cycle:
+            alone = None
+        else:
+            cycle = max(cycle + 1, complete)
+            alone = size if short else None
         cycles.append(cycle)
     return cycles
 
@@ -113,7 +179,7 @@ def test_every_line_beat_leaves_as_soon_as_it_can(bench, config, density):
     given, taken = unpack(bench, [packet])
     start = given.cycles[0]
     arrivals = range(start, start + len(given.cycles))
-    assert taken.cycles == soonest(config, packet, arrivals)
+    assert taken.cycles == soonest(bench, packet, arrivals)
 
 
 def test_dense_lines_are_taken_a_beat_per_cycle(bench, config):
@@ -121,16 +187,33 @@ def test_dense_lines_are_taken_a_beat_per_cycle(bench, config):
     assert_no_bubble(given.cycles)
 
 
-def test_finds_a_line_per_cycle(bench, config):
-    # Empty and short lines: several begin in one beat, and each takes one cycle.
+def test_finds_lines_as_fast_as_it_should(bench, config):
+    # Empty and short lines: several begin in one beat.
+    lines = bench.component.lines_per_cycle
     for count in (0, 1):
+        if lines * (config.mask_bytes + count * config.element_bytes) > config.sector_bytes:
+            continue  # They do not come in so fast.
         _, taken = unpack(bench, [line_with(config, range(count)) * 24])
-        assert_no_bubble(taken.cycles)
+        start = taken.cycles[0]
+        assert taken.cycles == [start + k // lines for k in range(24)]
 
 
 def test_has_no_bubble_after_the_output_was_blocked(bench, config):
     _, taken = unpack(bench, [line_with(config, [0, 1]) * 20], sink=from_cycle(20))
-    assert taken.cycles == list(range(20, 40))
+    if bench.component.lines_per_cycle == 1:
+        assert taken.cycles == list(range(20, 40))
+    else:
+        assert sorted(set(taken.cycles))[:4] == [20, 21, 22, 23]
+
+
+def test_line_that_was_offered_alone_leaves_alone(bench, config):
+    # The first beat holds one whole line; the second line comes while that waits.
+    whole = config.sector_bytes - config.mask_bytes
+    first = line_with(config, range(whole // config.element_bytes))
+    packet = first + line_with(config, []) * 3
+    _, taken = unpack(bench, [packet], sink=from_cycle(20))
+    lines = bench.component.lines_per_cycle
+    assert taken.cycles == [20, *(21 + k // lines for k in range(3))]
 
 
 def test_lines_of_every_length_back_to_back(bench, config):
@@ -153,19 +236,12 @@ def test_packet_cut_anywhere_ends_in_damage(bench, config):
     # At every byte of the first elements; then at some elements, and one byte short of them.
     step = config.element_bytes * 7
     sizes = {*range(24), *range(24, len(stream), step), *range(23, len(stream), step)}
-    width = config.sector_bytes
-    transfers(
-        bench,
-        [
-            (
-                2,
-                beats_of(stream[:size], width),
-                cut_line_beats(config, packet, size),
-                {"torn": 0, "size": size},
-            )
-            for size in sorted(sizes)
-        ],
-    )
+    cuts(bench, packet, sorted(sizes))
+
+
+def test_short_lines_cut_anywhere_end_in_damage(bench, config):
+    packet = b"".join(line_with(config, range(count)) for count in (1, 0, 2, 3, 0, 1))
+    cuts(bench, packet, range(0, len(compressed(config, packet)), 1 + config.mask_elements // 4))
 
 
 def test_bytes_behind_the_lines_are_trailing_and_drained(bench, config):
