@@ -117,16 +117,20 @@ class ExpansionUnit(wiring.Component):
 
     Bytes from the first thing that is wrong with a line on are not written.
 
-    Latency: from the beat that completes a line to the first request for it, no stage waiting,
-    `request_latency` cycles and one more for each of its sectors. Throughput: a sector per cycle;
-    one more cycle for a line that does not begin with a beat of memory. A line takes 2 cycles at
-    least.
+    Latency: the request for a line of one beat comes `request_latency` = 8 cycles after it, and one
+    more for each sector. Throughput: a sector per cycle; one more cycle for a line that does not
+    begin with a beat of memory. A line takes 2 cycles at least.
 
     Parameters
     ----------
     config : CodecConfig
     bursts
         How many may be under way to memory.
+
+    Attributes
+    ----------
+    request_latency : int
+        Cycles from a line of one beat to its request, beside its sectors.
 
     Members
     -------
@@ -140,6 +144,8 @@ class ExpansionUnit(wiring.Component):
     report : `Out(stream.Signature(ExpansionReport(config)))`
         For each line, after the response to its last burst.
     """
+
+    request_latency = 8
 
     def __init__(self, config: CodecConfig, bursts: int) -> None:
         self.config = config
