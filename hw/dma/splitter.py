@@ -143,7 +143,8 @@ class LineSplitter(wiring.Component):
     that stand together in a beat and a mask leave in one cycle, if the configuration says so.
 
     Latency: 2 cycles from the beat that completes a line beat to that; 1 if dense. Throughput: a
-    beat per cycle, and as many lines as the `Unpacker` gives; 2 cycles between jobs.
+    beat per cycle, and as many lines as the `Unpacker` gives. Between jobs no beat is taken for
+    2 cycles; for 1 behind dense ones.
 
     Parameters
     ----------

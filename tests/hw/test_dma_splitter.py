@@ -345,12 +345,13 @@ def test_ratio_7_at_16_bytes_per_cycle_needs_no_pairs():
     assert given == list(range(2, 2 + LINK_CYCLES * len(given), LINK_CYCLES))
 
 
-def test_short_jobs_follow_in_four_cycles(bench, config):
+@pytest.mark.parametrize(("dense", "latency"), [(False, 2), (True, 1)])
+def test_line_comes_soon_after_its_beat_and_so_does_the_next_job(bench, config, dense, latency):
     jobs = 10
-    for dense in (False, True):
-        run = split(bench, [Case(content=bytes(4), dense=dense)] * jobs)
-        cycles = ends_of_lines(run)
-        assert cycles[-1] - cycles[0] <= 4 * (jobs - 1)
+    run = split(bench, [Case(content=bytes(4), dense=dense)] * jobs)
+    given = run.packets.cycles
+    assert ends_of_lines(run) == [cycle + latency for cycle in given]
+    assert given == list(range(given[0], given[0] + (latency + 1) * jobs, latency + 1))
 
 
 # What is told beside the lines
