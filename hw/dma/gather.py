@@ -14,8 +14,9 @@ from hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
 class LineGather(wiring.Component):
     """Takes the reports of the units in turn, and combines what they tell.
 
-    Latency: an outcome comes 2 + log2(line_bytes) cycles after a job's end is known and its last
-    report was taken. Throughput: two reports per cycle; a job per 1 + log2(line_bytes) cycles.
+    Latency: an outcome comes 2 + log2(line_bytes) cycles after a job's last report, or 1 less after
+    its end if that comes later. Throughput: two reports per cycle; a job per 2 + log2(line_bytes)
+    cycles.
 
     Parameters
     ----------
