@@ -184,8 +184,8 @@ class InterruptCoalescer(wiring.Component):
 
     Members
     -------
-    event : `In(1)`
-        A record asks for an interrupt.
+    arrives : `In(1)`
+        A record that asks for an interrupt has arrived.
     count : `In(16)`
         Records that share one; 0 counts as 1.
     cycles : `In(32)`
@@ -197,7 +197,7 @@ class InterruptCoalescer(wiring.Component):
 
     def __init__(self) -> None:
         super().__init__(
-            {"event": In(1), "count": In(16), "cycles": In(32), "raises": Out(1), "clear": In(1)}
+            {"arrives": In(1), "count": In(16), "cycles": In(32), "raises": Out(1), "clear": In(1)}
         )
 
     def elaborate(self, platform) -> Module:
@@ -212,10 +212,10 @@ class InterruptCoalescer(wiring.Component):
             self.raises.eq(many | late),
         ]
         with m.If(self.raises):
-            m.d.sync += [waiting.eq(self.event), waited.eq(0)]
+            m.d.sync += [waiting.eq(self.arrives), waited.eq(0)]
         with m.Else():
             m.d.sync += [
-                waiting.eq(waiting + self.event),
+                waiting.eq(waiting + self.arrives),
                 waited.eq(Mux(waiting == 0, 0, waited + 1)),
             ]
         with m.If(self.clear):

@@ -123,7 +123,7 @@ def raises(events, *, count, cycles, last=60):
         ctx.set(coalescer.count, count)
         ctx.set(coalescer.cycles, cycles)
         for cycle in range(last):
-            ctx.set(coalescer.event, cycle in events)
+            ctx.set(coalescer.arrives, cycle in events)
             await ctx.delay(1e-10)
             if ctx.get(coalescer.raises):
                 raised.append(cycle)

@@ -1,0 +1,56 @@
+"""Descriptors and records for C and C++, from the fields in `hw.dma.descriptor`."""
+
+from enum import IntEnum, IntFlag
+
+from hw.dma.descriptor import (
+    DESCRIPTOR_FIELDS,
+    ENTRY_BYTES,
+    RECORD_FIELDS,
+    Codec,
+    Flag,
+    Opcode,
+    Status,
+    TimeoutDetail,
+)
+
+DESCRIPTOR_HEADER_NAME = "cdma_engine_descriptors.h"
+
+_ENUMERATIONS: tuple[type[IntEnum] | type[IntFlag], ...] = (
+    Opcode,
+    Codec,
+    Flag,
+    Status,
+    TimeoutDetail,
+)
+
+
+def descriptor_header() -> str:
+    """Structs of 64 B with the fields' names, and the numbers of the enumerations."""
+    lines = [
+        "// Descriptors and completion records of the compressing DMA engine. Little-endian.",
+        "#ifndef CDMA_ENGINE_DESCRIPTORS_H",
+        "#define CDMA_ENGINE_DESCRIPTORS_H",
+        "",
+        "#include <stdint.h>",
+    ]
+    for kind in _ENUMERATIONS:
+        name = f"cdma_{_snake(kind.__name__)}"
+        lines += ["", f"enum {name} {{"]
+        members = [f"    {name.upper()}_{member.name} = {member.value}" for member in kind]
+        lines += [*(f"{member}," for member in members[:-1]), members[-1], "};"]
+    for name, fields in (
+        ("cdma_descriptor", DESCRIPTOR_FIELDS),
+        ("cdma_record", RECORD_FIELDS),
+    ):
+        lines += ["", f"struct {name} {{", *(_member(*field) for field in fields), "};"]
+        # An array of negative size where the compiler lays it out in another way.
+        lines.append(f"typedef char {name}_size[sizeof(struct {name}) == {ENTRY_BYTES} ? 1 : -1];")
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def _member(name: str, size: int) -> str:
+    return f"    uint{8 * size}_t {name};" if size <= 8 else f"    uint8_t {name}[{size}];"
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
