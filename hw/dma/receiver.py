@@ -99,14 +99,15 @@ class StreamReceiver(wiring.Component):
             final.eq(beats_left <= to_boundary),
             burst.eq(Mux(final, beats_left, to_boundary)),
         ]
-        # Whether an error was found in the job that is being asked for: no job is behind it.
-        failed = Signal()
+        # `closed`: the packet that is being given has ended early. If no job has been asked for to
+        # its end, it is of the job that is being asked for, and an error is the reason.
+        closed = Signal()
         jobs_asked = Signal(range(JOBS + 2))
         stops = Signal()
         asks = Signal()
         asked_all = Signal()
         m.d.comb += [
-            stops.eq(self.abort | (failed & (jobs_asked == 0))),
+            stops.eq(self.abort | (closed & (jobs_asked == 0))),
             asks.eq(asking & ~stops & (room >= burst) & requests.i.ready & asked.i.ready),
             asked_all.eq(asking & asked.i.ready & (stops | (asks & final))),
             requests.i.valid.eq(asks),
@@ -114,7 +115,7 @@ class StreamReceiver(wiring.Component):
             requests.i.payload.beats.eq(burst - 1),
             asked.i.valid.eq(asked_all),
             asked.i.payload.end.eq(next_beat + Mux(asks, burst, 0)),
-            asked.i.payload.cut.eq(~asks & self.abort),
+            asked.i.payload.cut.eq(self.abort),
             self.job.ready.eq((~asking | asked_all) & jobs.i.ready),
             jobs.i.valid.eq(self.job.valid & (~asking | asked_all)),
             jobs.i.payload.eq(job),
@@ -139,7 +140,6 @@ class StreamReceiver(wiring.Component):
         left = Signal(OFFSET_BITS)
         given = Signal(OFFSET_BITS)
         primed = Signal()
-        closed = Signal()
         told = Signal()
         held = Signal(8 * width, reset_less=True)
         result = Signal(ReceiveOutcome(), reset_less=True)
@@ -214,7 +214,6 @@ class StreamReceiver(wiring.Component):
             m.d.sync += [
                 primed.eq(offset != 0),
                 closed.eq(cut_off),
-                failed.eq(cut_off & ~all_in),
             ]
             with m.If(~primes):
                 m.d.sync += [left.eq(left - width), given.eq(given + width)]
@@ -239,7 +238,6 @@ class StreamReceiver(wiring.Component):
                 given.eq(0),
                 primed.eq(0),
                 closed.eq(0),
-                failed.eq(0),
             ]
         m.d.sync += [
             jobs_asked.eq(jobs_asked + asked_all - done),

@@ -113,7 +113,7 @@ class DenseUnpacker(wiring.Component):
                     size.eq(size + beat.size),
                     closed.eq(beat.last | beat.torn),
                     torn.eq(beat.torn),
-                    trailing.eq(trailing | (beat.size > Mux(lines_done, 0, wanted))),
+                    trailing.eq(trailing | (beat.size > wanted)),
                 ]
 
         tail = self.tail.payload

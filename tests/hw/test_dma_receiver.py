@@ -207,14 +207,16 @@ def test_aligned_streams_have_a_beat_per_cycle_and_no_bubble_between_packets(ben
 
 def test_unaligned_streams_lose_a_cycle_per_packet(bench):
     width, element = bench.config.host_bytes, bench.config.codec.element_bytes
-    jobs = [(element, 40 * width), (width - element, 7 * width), (element, 3)]
-    seen = bench.run(jobs)
+    # The last but one ends with a beat of memory.
+    sizes = (40 * width, 7 * width, 1, 8 * width - element, width)
+    offsets = (element, width - element, element, element, element)
+    seen = bench.run(list(zip(offsets, sizes, strict=True)))
     start = seen.given_at[0]
-    assert seen.given_at == [
-        *range(start, start + 40),
-        *range(start + 41, start + 48),
-        start + 49,
-    ]
+    expected = []
+    for beats in (40, 7, 1, 8, 1):
+        expected += range(start, start + beats)
+        start += beats + 1
+    assert seen.given_at == expected
 
 
 def test_packets_of_one_beat_take_two_cycles(small):
@@ -269,6 +271,12 @@ def test_packet_ends_at_the_first_error(bench, stall):
     assert seen.outcomes == expected
 
 
+def test_nothing_is_missed_while_the_rest_of_a_job_is_dropped(small):
+    seen = small.run([(64, 30 * 32)], latency=4, faults={64: BusError.SLVERR})
+    assert seen.given_at == [9]
+    assert seen.starved == 8
+
+
 def test_asks_for_no_more_after_an_error(small):
     width = small.config.host_bytes
     # The buffer holds two bursts; the error is in the first beat.
@@ -277,6 +285,19 @@ def test_asks_for_no_more_after_an_error(small):
     assert seen.requests[-1] == (4096, 1)
     assert seen.outcomes[0] == (0, 0, BusError.DECERR, 0)
     assert seen.outcomes[1][:3] == (width, 0, BusError.NONE)
+
+
+def test_next_jobs_error_is_not_that_of_a_job_that_was_cut(small):
+    width = small.config.host_bytes
+    jobs = [(0, 40 * width), (100 * width, width), (200 * width, width)]
+    faults = {100 * width: BusError.SLVERR}
+    # The fault waits at the head of the queue when the first packet is cut.
+    seen = small.run(jobs, faults=faults, aborts=(2,), takes=lambda cycle: cycle > 50)
+    assert [outcome[:3] for outcome in seen.outcomes] == [
+        (16 * width, 1, BusError.NONE),
+        (0, 0, BusError.SLVERR),
+        (width, 0, BusError.NONE),
+    ]
 
 
 def assert_cut_right(seen, jobs, width):
