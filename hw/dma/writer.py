@@ -106,7 +106,7 @@ class StreamWriter(wiring.Component):
         beat = self.i.payload
 
         # Two bursts of data, so that one can be filled while the other is sent.
-        m.submodules.stored = stored = Fifo(
+        m.submodules.queue = queue = Fifo(
             data.StructLayout({"data": 8 * width, "strobe": width}), 2 * self.burst_beats
         )
         # Short bursts, such as those of single lines, are more than two.
@@ -159,11 +159,11 @@ class StreamWriter(wiring.Component):
         may_close = requests.i.ready & sizes.i.ready & pending.i.ready
         takes = Signal()
         m.d.comb += [
-            self.i.ready.eq(active & stored.i.ready & may_close),
+            self.i.ready.eq(active & queue.i.ready & may_close),
             takes.eq(self.i.valid & self.i.ready),
-            stored.i.valid.eq(takes & writes),
-            stored.i.payload.data.eq(beat.data),
-            stored.i.payload.strobe.eq(strobe),
+            queue.i.valid.eq(takes & writes),
+            queue.i.payload.data.eq(beat.data),
+            queue.i.payload.strobe.eq(strobe),
             requests.i.valid.eq(takes & closes),
             requests.i.payload.address.eq(Mux(count == 0, address, burst_address)),
             requests.i.payload.beats.eq(Mux(writes, count, count - 1)),
@@ -212,16 +212,16 @@ class StreamWriter(wiring.Component):
             self.request.payload.eq(requests.o.payload),
             requests.o.ready.eq(self.request.ready),
             announces.eq(self.request.valid & self.request.ready),
-            self.beats.valid.eq(stored.o.valid & sizes.o.valid & (announced != 0)),
-            self.beats.payload.data.eq(stored.o.payload.data),
-            self.beats.payload.strobe.eq(stored.o.payload.strobe),
+            self.beats.valid.eq(queue.o.valid & sizes.o.valid & (announced != 0)),
+            self.beats.payload.data.eq(queue.o.payload.data),
+            self.beats.payload.strobe.eq(queue.o.payload.strobe),
             self.beats.payload.last.eq(sent_beats == sizes.o.payload),
-            stored.o.ready.eq(self.beats.valid & self.beats.ready),
-            sent.eq(stored.o.ready & self.beats.payload.last),
+            queue.o.ready.eq(self.beats.valid & self.beats.ready),
+            sent.eq(queue.o.ready & self.beats.payload.last),
             sizes.o.ready.eq(sent),
         ]
         m.d.sync += announced.eq(announced + announces - sent)
-        with m.If(stored.o.ready):
+        with m.If(queue.o.ready):
             m.d.sync += sent_beats.eq(Mux(sent, 0, sent_beats + 1))
 
         # Its response.
