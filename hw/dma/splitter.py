@@ -265,7 +265,8 @@ class LineSplitter(wiring.Component):
         ]
         m.d.sync += halfway.eq((halfway | (first_goes & paired)) & ~second_goes)
 
-        # The line that comes next, and the one behind it.
+        # The line that comes next, and the one behind it. Behind the job's last one, `left` is
+        # worthless.
         size = Signal(range(codec.line_bytes + 1))
         writable = Signal.like(size)
         left_behind = Signal.like(left)
@@ -275,7 +276,7 @@ class LineSplitter(wiring.Component):
         m.d.comb += [
             size.eq(Mux(left > codec.line_bytes, codec.line_bytes, left)),
             writable.eq(Mux(capacity > size, size, capacity)),
-            left_behind.eq(left - size),
+            left_behind.eq(left - codec.line_bytes),
             capacity_behind.eq(capacity - writable),
             next_size.eq(Mux(left_behind > codec.line_bytes, codec.line_bytes, left_behind)),
             next_writable.eq(Mux(capacity_behind > next_size, next_size, capacity_behind)),
@@ -323,7 +324,7 @@ class LineSplitter(wiring.Component):
             m.d.sync += [
                 unit.eq(Mux(next_unit == units - 1, 0, next_unit + 1)),
                 address.eq(address + 2 * codec.line_bytes),
-                left.eq(left_behind - next_size),
+                left.eq(left - 2 * codec.line_bytes),
                 capacity.eq(capacity_behind - next_writable),
             ]
         m.d.sync += lines.eq(lines + self.split)

@@ -11,7 +11,7 @@ from golden.zvc import Zvc
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.splitter import LineSplitter
 from hw.stream import Damage
-from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, stalls
+from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.payloads import (
     beats_of,
     cut_line_beats,
@@ -221,6 +221,12 @@ def test_every_line_goes_to_its_unit_with_its_command(bench, config, source, sin
         )
 
 
+def test_line_that_has_begun_does_not_wait_for_its_command_to_be_taken(bench, config):
+    content = line_with(config.codec, range(config.codec.elements))
+    run = split(bench, [Case(content=content)], commands=lambda k: from_cycle(30))
+    assert max(run.lines[0].cycles) < 30
+
+
 @pytest.mark.parametrize("sink", [0.0, 0.5])
 def test_short_lines_leave_in_any_order_that_units_take_them(bench, config, sink):
     # All that makes pairs of lines go together, one after the other, or not at all.
@@ -362,8 +368,9 @@ def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(
     config = config_of(4, 32, 3, 2)
     splitter = LineSplitter(config)
     content = sparse(config.codec, 90 * LINE, 0.06, 8)
-    case = Case(content=content)
-    beats = case.beats(config)
+    # What is behind the lines does not come in time.
+    case = Case(content=content, extra=bytes(2 * config.host_bytes))
+    beats = case.beats(config)[:-1]
     generator = random.Random(seed)
 
     async def body(ctx):
