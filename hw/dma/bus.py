@@ -182,9 +182,9 @@ class ReadGuard(wiring.Component):
             m.d.sync += [
                 beat.eq(Mux(final, 0, beat + 1)),
                 short.eq(~final & (short | (response.last & ~self.dead))),
-                dropping.eq(final & ~made_up & ~response.last),
             ]
-        # Once dead, the beats behind a late RLAST are dropped like all others.
-        with m.If(self.dead | (dropping & self.bus_response.valid & response.last)):
+            with m.If(~made_up):
+                m.d.sync += dropping.eq(final & ~response.last)
+        with m.If(dropping & self.bus_response.valid & response.last):
             m.d.sync += dropping.eq(0)
         return m

@@ -87,12 +87,14 @@ class Inside(Elaboratable):
     def __getitem__(self, name: str) -> Signal:
         return self.signals[name]
 
-    def component(self, name: str) -> Any:
-        """A subcomponent, for its streams."""
-        for subfragment, subname, _src_loc in self.fragment.subfragments:
-            if subname == name:
-                return subfragment.origins[0]
-        raise KeyError(name)
+    def component(self, path: str) -> Any:
+        """A component inside, for its streams; by the names of submodules, as for signals."""
+        fragment = self.fragment
+        for part in path.split("."):
+            fragment = next(
+                subfragment for subfragment, name, _ in fragment.subfragments if name == part
+            )
+        return fragment.origins[0]
 
     def elaborate(self, platform) -> Fragment:
         return self.fragment

@@ -13,6 +13,7 @@ from hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one
+from tests.formal.queues import OpenFifo, Queue
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
 
@@ -46,6 +47,19 @@ def test_register_is_a_queue(shape, tmp_path):
     order.comes(one(i.moves, i.payload))
     order.leaves(one(o.moves, o.payload))
     order.on_the_way(one(inside["held_valid"], inside["held"]))
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, quick=[1, 3]))
+def test_fifo_is_a_queue(depth, tmp_path):
+    bench = Bench()
+    fifo = OpenFifo(8, depth)
+    inside = bench.add(fifo)
+    i, o = bench.drive(fifo.i), bench.watch(fifo.o)
+    order = Order(bench, 8, count_bits=3)
+    order.comes(one(i.moves, i.payload))
+    order.leaves(one(o.moves, o.payload))
+    order.on_the_way(*Queue(bench, fifo, inside).runs)
     prove(bench, tmp_path, depth=2)
 
 

@@ -43,6 +43,8 @@ class Behavior:
         By number of a read beat or of a write burst, in the order of their answers.
     data_first
         AWREADY waits for WVALID.
+    unasked
+        IDs for which answers come though nobody has asked.
     """
 
     stall: float = 0.0
@@ -54,6 +56,7 @@ class Behavior:
     read_errors: dict[int, BusError] = field(default_factory=dict)
     write_errors: dict[int, BusError] = field(default_factory=dict)
     data_first: bool = False
+    unasked: tuple[int, ...] = ()
 
 
 class Axi4Bus:
@@ -128,12 +131,20 @@ class Axi4Bus:
             ready = [i for i, beats in self.reads.items() if beats and beats[0][0] <= cycle]
             if self._willing("r", cycle, bool(ready)) and ready:
                 self.offered_read = self.reads[self.random.choice(ready)].popleft()
+            elif self._intrudes():
+                id, last = self.random.choice(self.does.unasked), self.random.random() < 0.5
+                self.offered_read = (cycle, id, 0, last)
         if self.offered_response is None:
             ready = [i for i, times in self.responses.items() if times and times[0] <= cycle]
             if self._willing("b", cycle, bool(ready)) and ready:
                 self.offered_response = self.random.choice(ready)
                 self.responses[self.offered_response].popleft()
+            elif self._intrudes():
+                self.offered_response = self.random.choice(self.does.unasked)
         return [*self.ready.values(), *self._read_wires(), *self._response_wires()]
+
+    def _intrudes(self) -> bool:
+        return bool(self.does.unasked) and self.random.random() < 0.3
 
     def _read_wires(self) -> list[int]:
         if self.offered_read is None:
@@ -171,11 +182,13 @@ class Axi4Bus:
         if next(taken) and self.offered_read is not None:
             self.transfers["r"].append(cycle)
             _, id, _, last = self.offered_read
-            self.open["r", id] -= last
+            if id not in self.does.unasked:
+                self.open["r", id] -= last
             self.offered_read = None
         if next(taken) and self.offered_response is not None:
             self.transfers["b"].append(cycle)
-            self.open["b", self.offered_response] -= 1
+            if self.offered_response not in self.does.unasked:
+                self.open["b", self.offered_response] -= 1
             self.offered_response = None
         for channel, payload in moved.items():
             getattr(self, f"_take_{channel}")(cycle, *payload)

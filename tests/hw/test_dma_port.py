@@ -1,5 +1,6 @@
 """A shared AXI4 port: who gets what, how fast, and what happens when the bus does not answer."""
 
+import gc
 import random
 from collections import deque
 
@@ -15,6 +16,7 @@ from tests.hw.bench import assert_no_bubble
 WIDTH = 4
 READS, WRITES = (3, 2), (2, 3)
 STALLS = [0.0, 0.3, 0.7]
+TIMEOUT = 40
 
 
 def offered_request(source):
@@ -248,6 +250,11 @@ def fast_bench():
     return Bench((16, 16), (16, 16))
 
 
+@pytest.fixture(scope="module")
+def narrow_bench():
+    return Bench((2,), (2,))
+
+
 def some_bursts(seed, count, *, most=6, base=0):
     generator = random.Random(seed)
     return [
@@ -371,9 +378,19 @@ def test_rlast_too_early_or_too_late_concerns_its_burst_alone(bench):
     assert len(bus.transfers["r"]) == 16 * 4 - (2 + 3 + 1) + (1 + 3 + 1)
 
 
+def test_answers_that_nobody_asked_for_are_dropped(bench, narrow_bench):
+    # From an ID without a source, and from one whose source asks nothing.
+    for silent in (narrow_bench, bench):
+        silent.prepare(Behavior(stall=0.2, unasked=(1,)), timeout=TIMEOUT, stall=0.3)
+        for source in (silent.readers[0], silent.writers[0]):
+            source.ask(*some_bursts(3, 20))
+        silent.run()
+        assert_clean(silent)
+        assert_memory(silent)
+
+
 # The bus does not answer.
 
-TIMEOUT = 40
 ANSWER_CYCLES = 30
 """Within which the made-up answers to what these tests ask for are taken."""
 
@@ -393,7 +410,7 @@ def concerned(bench, channel):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-@pytest.mark.parametrize("index", [0, 1, 6, 13])
+@pytest.mark.parametrize("index", [0, 1, 13])
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_hang_is_answered_with_a_timeout_and_recovers(bench, channel, index, stall):
     lift = 250
@@ -557,6 +574,9 @@ def test_beats_without_end_do_not_keep_a_half_alive(bench):
         ((2, 0), (1,), r"reads must be at least 1 for each source, not \(2, 0\)"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_ports_that_cannot_be(reads, writes, message):
     with pytest.raises(ValueError, match=message):
         Axi4Port(WIDTH, 32, 1, reads, writes)
+    # The half-made port must go while its warning is still ignored.
+    gc.collect()
