@@ -189,9 +189,13 @@ class Completer(wiring.Component):
             # Bytes before the burst at fault; the first burst begins before `dst`, or there.
             reached.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
             end.out_size.eq(Mux(write.error == BusError.NONE, write.size, reached)),
-            end.src_done.eq(Mux(d.dense, end.out_size, Mux(whole > d.length, d.length, whole))),
             end.crc32.eq(read.crc32),
         ]
+        with m.If(d.dense):
+            m.d.comb += end.src_done.eq(end.out_size)
+        with m.Elif(write.error == BusError.NONE):
+            m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
+        # Otherwise nobody knows which lines end before the burst at fault.
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),

@@ -135,10 +135,11 @@ RECORD_FIELDS = (
 `phase` is 1 in the ring's first lap and turns over with each lap. `out_size` counts the bytes that
 are right at the destination; on a write error those before the burst at fault. Beyond them, within
 `dst_capacity`, a descriptor that failed may have written anything. `src_done` counts, on the way
-out, uncompressed bytes: those of the lines whose stream is whole in `out_size`; on the way in,
-bytes of the stream that were read. `fault_address` is the address of the beat or write burst, for
-a stream error the offset in the stream. `crc32` is that of the uncompressed bytes, zero where not
-all of them were seen. `cycles` is from the descriptor's arrival to its record.
+out, uncompressed bytes: those of the lines whose stream is whole in `out_size`, 0 if the write of a
+compressed stream failed; on the way in, bytes of the stream that were read. `fault_address` is the
+address of the beat or write burst, for a stream error the offset in the stream. `crc32` is that of
+the uncompressed bytes, zero where not all of them were seen. `cycles` is from the descriptor's
+arrival to its record.
 """
 
 

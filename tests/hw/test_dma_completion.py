@@ -102,7 +102,6 @@ CASES_OUT = {
         {
             "status": Status.READ_ERROR,
             "detail": FRAMING.value,
-            "src_done": 256,
             "fault_address": 0x1234,
         },
     ),
@@ -117,7 +116,7 @@ CASES_OUT = {
         {
             "status": Status.WRITE_ERROR,
             "detail": DECERR.value,
-            **DONE,
+            "crc32": 0xC0FFEE,
             "out_size": 200,
             "fault_address": DST + 200,
         },
@@ -128,9 +127,21 @@ CASES_OUT = {
         {
             "status": Status.WRITE_ERROR,
             "detail": SLVERR.value,
-            **DONE,
+            "crc32": 0xC0FFEE,
             "out_size": 0,
             "fault_address": DST - 32,
+        },
+    ),
+    "write error of a copy": (
+        {**OUT, "dense": 1},
+        out(write=bus(DECERR, DST + 200)),
+        {
+            "status": Status.WRITE_ERROR,
+            "detail": DECERR.value,
+            "src_done": 200,
+            "out_size": 200,
+            "fault_address": DST + 200,
+            "crc32": 0xC0FFEE,
         },
     ),
     "write time-out": (
@@ -139,7 +150,7 @@ CASES_OUT = {
         {
             "status": Status.TIMEOUT,
             "detail": TimeoutDetail.WRITE,
-            **DONE,
+            "crc32": 0xC0FFEE,
             "out_size": 512,
             "fault_address": DST + 512,
         },
