@@ -16,6 +16,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Fragment, Instance, ResetSignal, Signal, Value
+from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
 
@@ -170,7 +171,8 @@ def _convert(
 
     _rename_members(component, "")
     ports = ports_of(component)
-    signals: dict[str, tuple[Signal, None]] = {}
+    # With their directions: an output that nothing drives is its initial value.
+    signals: dict[str, tuple[Signal, PortDirection]] = {}
     for port in ports:
         signal = port.value
         if not isinstance(signal, Signal):
@@ -179,7 +181,7 @@ def _convert(
                 "comb",
                 port.value.eq(signal) if port.direction == "input" else signal.eq(port.value),
             )
-        signals[port.name] = (signal, None)
+        signals[port.name] = (signal, PortDirection(port.direction))
     text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.

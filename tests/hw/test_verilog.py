@@ -163,6 +163,20 @@ def test_members_without_bits_are_no_ports(count, ports):
         assert declared == ports
 
 
+class Constant(wiring.Component):
+    o: Out(4, init=9)
+    p: Out(3)
+
+    def elaborate(self, platform):
+        return Module()
+
+
+def test_output_that_nothing_drives_has_its_initial_value():
+    (module,) = to_verilog(Constant(), "constant", assertions=False)
+    assert "assign o = 4'h9;" in module.text
+    assert "assign p = 3'h0;" in module.text
+
+
 def test_same_parameters_give_the_same_text():
     assert generate("unpacker") == generate("unpacker")
 
