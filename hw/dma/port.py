@@ -26,7 +26,7 @@ from hw.stream import Fifo, Register, SkidBuffer
 
 TIMEOUT_BITS = 32
 
-ADDRESS_PINS = ("id", "addr", "len", "size", "burst", "cache", "valid", "ready")
+ADDRESS_PINS = ("id", "addr", "len", "size", "burst", "lock", "cache", "prot", "qos", "valid")
 INCR = 0b01
 NON_BUFFERABLE = 0b0010
 """AxCACHE, normal memory: responses come from where the data is in the end, so that a completion
@@ -245,15 +245,14 @@ class ReadHalf(wiring.Component):
                 & owing.any()
                 & ~(self.bus_request.valid & self.bus_request.ready)
                 & ~stands.any()
-                & ~(ends & wanted.any())
             ),
             timer.timeout_cycles.eq(self.timeout_cycles),
             clean.eq(~owing.any() & ~requests.o.valid & ~answers.o.valid),
-            self.idle.eq(clean & quiet.all() & ~dead),
+            self.idle.eq(clean & quiet.all()),
         ]
         with m.If(timer.expired):
             m.d.sync += dead.eq(1)
-        with m.Elif(clean & quiet.all()):
+        with m.Elif(self.idle):
             m.d.sync += dead.eq(0)
         return m
 
@@ -313,7 +312,7 @@ class WriteHalf(wiring.Component):
         m.submodules.order = order = Fifo(
             data.StructLayout({"id": self.id_bits, "beats": 8}), sum(self.bursts)
         )
-        m.submodules.spare = spare = SkidBuffer(WriteBeat(self.data_bytes))
+        m.submodules.beat_buffer = beat_buffer = SkidBuffer(WriteBeat(self.data_bytes))
         m.submodules.offered = offered = Register(WriteBeat(self.data_bytes))
         m.submodules.answers = answers = SkidBuffer(BusWriteResponse(self.id_bits))
         m.submodules.timer = timer = SilenceTimer()
@@ -343,23 +342,23 @@ class WriteHalf(wiring.Component):
         m.d.comb += [
             announces.eq(self.bus_request.valid & ~waits),
             open_burst.eq(order.o.valid & (announced != 0)),
-            spare.i.payload.last.eq(sent == burst.beats),
-            ends.eq(spare.i.valid & spare.i.ready & spare.i.payload.last),
+            beat_buffer.i.payload.last.eq(sent == burst.beats),
+            ends.eq(beat_buffer.i.valid & beat_buffer.i.ready & beat_buffer.i.payload.last),
             order.o.ready.eq(ends),
         ]
         m.d.sync += [
             waits.eq(self.bus_request.valid & ~self.bus_request.ready),
             announced.eq(announced + announces - ends),
         ]
-        with m.If(spare.i.valid & spare.i.ready):
-            m.d.sync += sent.eq(Mux(spare.i.payload.last, 0, sent + 1))
+        with m.If(beat_buffer.i.valid & beat_buffer.i.ready):
+            m.d.sync += sent.eq(Mux(beat_buffer.i.payload.last, 0, sent + 1))
         with m.If(dead):
-            m.d.comb += spare.i.valid.eq(open_burst)
+            m.d.comb += beat_buffer.i.valid.eq(open_burst)
         # Only the beat that already stands on the bus must stay as it is.
         m.d.comb += [
-            offered.i.valid.eq(spare.o.valid),
-            offered.i.payload.eq(spare.o.payload),
-            spare.o.ready.eq(offered.i.ready),
+            offered.i.valid.eq(beat_buffer.o.valid),
+            offered.i.payload.eq(beat_buffer.o.payload),
+            beat_buffer.o.ready.eq(offered.i.ready),
         ]
         with m.If(dead):
             m.d.comb += offered.i.payload.strobe.eq(0)
@@ -394,16 +393,18 @@ class WriteHalf(wiring.Component):
                 request.ready.eq(may_ask & Mux(dead, ~clean, offer.ready)),
                 asks.eq(request.valid & request.ready),
                 sends.eq(open_burst & (burst.id == k) & ~dead),
-                beats.ready.eq(Mux(dead, unsent != 0, sends & spare.i.ready)),
+                beats.ready.eq(Mux(dead, unsent != 0, sends & beat_buffer.i.ready)),
                 gives.eq(beats.valid & beats.ready & beats.payload.last),
             ]
             with m.If(sends):
                 m.d.comb += [
-                    spare.i.valid.eq(beats.valid),
-                    spare.i.payload.data.eq(beats.payload.data),
-                    spare.i.payload.strobe.eq(beats.payload.strobe),
+                    beat_buffer.i.valid.eq(beats.valid),
+                    beat_buffer.i.payload.data.eq(beats.payload.data),
+                    beat_buffer.i.payload.strobe.eq(beats.payload.strobe),
                 ]
-                m.d.sync += Assert(~beats.valid | (beats.payload.last == spare.i.payload.last))
+                m.d.sync += Assert(
+                    ~beats.valid | (beats.payload.last == beat_buffer.i.payload.last)
+                )
             m.d.comb += [
                 owing[k].eq(owed != 0),
                 answerable[k].eq(unanswered != unsent),
@@ -440,15 +441,15 @@ class WriteHalf(wiring.Component):
                 ~owing.any()
                 & ~self.bus_request.valid
                 & (announced == 0)
-                & ~spare.o.valid
+                & ~beat_buffer.o.valid
                 & ~self.bus_beats.valid
                 & ~answers.o.valid
             ),
-            self.idle.eq(clean & ~waiting.any() & ~dead),
+            self.idle.eq(clean & ~waiting.any()),
         ]
         with m.If(timer.expired):
             m.d.sync += dead.eq(1)
-        with m.Elif(clean & ~waiting.any()):
+        with m.Elif(self.idle):
             m.d.sync += dead.eq(0)
         return m
 
@@ -557,9 +558,12 @@ class Axi4Port(wiring.Component):
                 pins["len"].eq(half.bus_request.payload.beats),
                 pins["size"].eq((self.data_bytes - 1).bit_length()),
                 pins["burst"].eq(INCR),
+                pins["lock"].eq(0),
                 pins["cache"].eq(NON_BUFFERABLE),
+                pins["prot"].eq(0),
+                pins["qos"].eq(0),
                 pins["valid"].eq(half.bus_request.valid & ~ResetSignal()),
-                half.bus_request.ready.eq(pins["ready"]),
+                half.bus_request.ready.eq(getattr(axi, prefix + "ready")),
                 half.timeout_cycles.eq(self.timeout_cycles),
             ]
         m.d.comb += [

@@ -160,10 +160,9 @@ def read_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = N
     if timeout is not None:
         willing = Cat(port.ready for port in beats).all()
         given = Cat(port.moves for port in beats).any()
-        wanted_end = inside["ends"] & inside["wanted"].any()
         bench.progress(
             willing & Cat(lives).any(),
-            given | bus_request.moves | wanted_end,
+            given | bus_request.moves,
             cycles=timeout + ANSWER_CYCLES,
         )
         bench.progress(dead & clean & willing, given, cycles=LIVES_CYCLES)
@@ -190,9 +189,9 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     beat_layout = half.bus_beats.payload.shape()
     asked = skid(inside, "requests", request_layout)
     answered = skid(inside, "answers", half.bus_response.payload.shape())
-    for path in ("requests", "answers", "spare"):
+    for path in ("requests", "answers", "beat_buffer"):
         bench.implies(inside[f"{path}.spare_valid"], inside[f"{path}.front_valid"])
-    arbiter, spare = inside.component("arbiter"), inside.component("spare")
+    arbiter, beat_buffer = inside.component("arbiter"), inside.component("beat_buffer")
     queue = Queue.inside(bench, inside, "order")
     order_layout = inside.component("order").o.payload.shape()
     queued = [(there, order_layout(item)) for there, item in queue.items]
@@ -205,10 +204,10 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     order = Order(bench, 9, count_bits=NUMBER_BITS)
     enters = Signal()
     counted = Signal(8)
-    m.d.comb += enters.eq(spare.i.valid & spare.i.ready)
+    m.d.comb += enters.eq(beat_buffer.i.valid & beat_buffer.i.ready)
     with m.If(enters):
-        m.d.sync += counted.eq(Mux(spare.i.payload.last, 0, counted + 1))
-    bench.require(sent == counted, ends == (enters & spare.i.payload.last))
+        m.d.sync += counted.eq(Mux(beat_buffer.i.payload.last, 0, counted + 1))
+    bench.require(sent == counted, ends == (enters & beat_buffer.i.payload.last))
     order.comes(
         one(
             arbiter.o.valid & arbiter.o.ready,
@@ -228,7 +227,7 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     front, behind = asked
     bench.require(queue.count == announced + (front[0] & ~waits) + behind[0])
     held = (inside["offered.held_valid"], beat_layout(inside["offered.held"]))
-    line = [held, *skid(inside, "spare", beat_layout)]
+    line = [held, *skid(inside, "beat_buffer", beat_layout)]
     lasts = Signal(NUMBER_BITS)
     open_bursts = Signal(NUMBER_BITS)
     m.d.comb += [
@@ -284,8 +283,8 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
         bench.require(enters_own == (beats[k].moves & ~dead))
         bench.implies(
             enters_own,
-            spare.i.payload.data == beats[k].payload.data,
-            spare.i.payload.strobe == beats[k].payload.strobe,
+            beat_buffer.i.payload.data == beats[k].payload.data,
+            beat_buffer.i.payload.strobe == beats[k].payload.strobe,
         )
         bench.cover(dead & requests[k].moves, dead & beats[k].moves, dead & responses[k].moves)
         bench.cover(responses[k].moves & (responses[k].payload == BusError.SLVERR))
@@ -401,7 +400,7 @@ def port_proof() -> Bench:
     bench.watch_record(*channel(axi, "w", "data", "strb", "last"))
     bench.drive_record(*channel(axi, "r", "id", "data", "resp", "last"))
     bench.drive_record(*channel(axi, "b", "id", "resp"))
-    for buffer in ("reads.requests", "writes.requests", "writes.spare"):
+    for buffer in ("reads.requests", "writes.requests", "writes.beat_buffer"):
         bench.implies(inside[f"{buffer}.spare_valid"], inside[f"{buffer}.front_valid"])
     return bench
 
@@ -461,7 +460,12 @@ FAULTS = {
         {"lawful": False},
     ),
     "writes when it has told of a time-out": (
-        *(writes, WriteHalf, "payload.strobe.eq(0)", "payload.strobe.eq(spare.o.payload.strobe)"),
+        *(
+            writes,
+            WriteHalf,
+            "payload.strobe.eq(0)",
+            "payload.strobe.eq(beat_buffer.o.payload.strobe)",
+        ),
         {"lawful": False},
     ),
     "leaves data of a dead burst": (
