@@ -24,6 +24,7 @@ from cdma.inspect import inspect
 from cdma.swap import swap
 from hw.config import ConfigError
 from hw.netlist import NetlistError
+from sim.driver import DriverError
 from sim.link import LinkError
 from sim.machine import MachineError
 from sim.workload import CaptureError
@@ -34,6 +35,7 @@ REPORTED_ERRORS: tuple[type[Exception], ...] = (
     golden.StreamError,
     CaptureError,
     ConfigError,
+    DriverError,
     LinkError,
     MachineError,
     NetlistError,

@@ -1,35 +1,40 @@
-"""`cdma swap`: arrays out through the RTL compressor and back, with cycles and link time."""
+"""`cdma swap`: arrays out through the RTL and back, with cycles, link time and what stalled."""
 
-import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+import golden
 from cdma.errors import UserError
-from cdma.files import Array, load_npy, make_folder, open_atomically
+from cdma.files import Array, load_npy, make_folder
+from cdma.swap_report import Settings, as_dict, print_report, save_report, terminal
+from hw.config import preset
+from sim.driver import THROTTLES, throttle
 from sim.link import LINKS, Link
 from sim.link import link as link_of
-from sim.swap import BASELINES, Swapper, Trip, work_bytes
+from sim.machine import MACHINES, machine_config
+from sim.swap import EngineRoad, PipelineRoad, Road, Swapper, Trip, work_bytes
 from sim.workload import LAYOUTS, capture_names, load_capture, relayout
 
 RTL_CODECS = ("zvc",)
 """The codecs that there is RTL of."""
 
-WIDE_CHARACTERS = 140
-"""A console this wide gets all columns."""
+ENGINES = ("dma", "codec")
 
-WIDE_ONLY = ("RLE", "CSR", "LZ4", "cycles out", "cycles in", "µs raw")
+MACHINE = "titanx_gen3"
+THROTTLE = "none"
+SECTOR_BYTES = 32
+LINK = "pcie3x16"
+"""What is taken if no option says otherwise; the link is the codec's."""
 
 CLOCK_HZ = 1e9
-"""The pipelines' clock in the estimate of seconds; that of the paper's synthesis (cDMA, §V-C)."""
+"""The codec's clock where there is no machine; that of the paper's synthesis (cDMA, §V-C)."""
 
 
 def swap(
@@ -44,6 +49,28 @@ def swap(
             help=f"The arrays of a capture: {', '.join(capture_names())}, or the path of one.",
         ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="dma|codec",
+            help="The whole engine in a machine, or the codec alone, and the link by arithmetic.",
+        ),
+    ] = "dma",
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Engine, memory and link: {', '.join(MACHINES)}; {MACHINE} if not given.",
+        ),
+    ] = None,
+    throttle_name: Annotated[
+        str | None,
+        typer.Option(
+            "--throttle",
+            metavar="NAME",
+            help=f"Limit of device memory reads: {', '.join(THROTTLES)}; {THROTTLE} if not given.",
+        ),
+    ] = None,
     codec: Annotated[
         str, typer.Option(metavar="NAME", help=f"One of {', '.join(RTL_CODECS)}.")
     ] = "zvc",
@@ -52,8 +79,12 @@ def swap(
         typer.Option(metavar="4|2|1", help="From each array's type when not given."),
     ] = None,
     sector_bytes: Annotated[
-        int, typer.Option(metavar="32|64|128", help="Bytes per cycle of the RTL.")
-    ] = 32,
+        int | None,
+        typer.Option(
+            metavar="32|64|128",
+            help=f"With --engine codec: bytes per cycle of the RTL, {SECTOR_BYTES} if not given.",
+        ),
+    ] = None,
     stalls: Annotated[
         float,
         typer.Option(metavar="P", help="Probability, per cycle, of a stall on each handshake."),
@@ -67,13 +98,14 @@ def swap(
         ),
     ] = None,
     link: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}.")
-    ] = "pcie3x16",
+        str | None,
+        typer.Option(metavar="NAME", help=f"Instead of the machine's link: {', '.join(LINKS)}."),
+    ] = None,
     waves: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.fst|.vcd",
-            help="Write the waves, to FILE-compressor and FILE-decompressor.",
+            help="Write the waves there; of codecs, to FILE-compressor and FILE-decompressor.",
         ),
     ] = None,
     save: Annotated[
@@ -90,23 +122,37 @@ def swap(
     """
     if codec not in RTL_CODECS:
         raise UserError(f"there is no RTL of codec {codec!r}; choose {', '.join(RTL_CODECS)}")
+    if engine not in ENGINES:
+        raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     if not 0 <= stalls < 1:
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
-    chosen_link = link_of(link)
+    given = {"codec": codec, "stalls": stalls, "seed": seed, "layout": layout}
+    chosen_link = None if link is None else link_of(link)
+    if engine == "dma":
+        _refuse(engine, sector_bytes=sector_bytes)
+        road, settings = _engine_road(
+            machine or MACHINE, throttle_name or THROTTLE, chosen_link, waves, given
+        )
+    else:
+        _refuse(engine, machine=machine, throttle=throttle_name)
+        road, settings = _codec_road(
+            sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
+        )
     arrays = _arrays(files or [], capture, layout)
+    if waves is not None:
+        _require_one_size(arrays, element_bytes)
     if save is not None:
         # Before the work, which may take long.
         make_folder(save)
-    with Swapper(sector_bytes=sector_bytes, stalls=stalls, seed=seed, waves=waves) as swapper:
+    with Swapper(road) as swapper:
         trips = _swap_all(swapper, arrays, element_bytes)
-    settings = Settings(codec, sector_bytes, stalls, seed, layout, chosen_link)
     report = as_dict(trips, settings)
     if save is not None:
-        _save(save, trips, settings, report)
+        save_report(save, trips, settings, report)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
-        _print(_console(), trips, settings)
+        print_report(terminal(), trips, settings)
     for trip in trips:
         for fault in trip.faults:
             typer.echo(f"{trip.name}: {fault}", err=True)
@@ -114,16 +160,74 @@ def swap(
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a run was told, as far as the results depend on it."""
+def _engine_road(
+    machine: str, throttle_name: str, link: Link | None, waves: Path | None, given: dict[str, Any]
+) -> tuple[Road, Settings]:
+    surroundings = machine_config(machine)
+    if link is None:
+        link = Link(machine, surroundings.link_out_bytes_per_s, "its link")
+    else:
+        surroundings = replace(
+            surroundings,
+            link_out_bytes_per_s=link.bytes_per_s,
+            link_in_bytes_per_s=link.bytes_per_s,
+        )
+    config = preset(machine)
+    limit = throttle(throttle_name)
+    road = EngineRoad(
+        config,
+        surroundings,
+        throttle=limit,
+        stalls=given["stalls"],
+        seed=given["seed"],
+        waves=waves,
+    )
+    settings = Settings(
+        engine="dma",
+        machine=machine,
+        throttle=limit.name,
+        sector_bytes=config.codec.sector_bytes,
+        link=link,
+        clock_hz=surroundings.clock_hz,
+        **given,
+    )
+    return road, settings
 
-    codec: str
-    sector_bytes: int
-    stalls: float
-    seed: int
-    layout: str | None
-    link: Link
+
+def _codec_road(
+    sector_bytes: int, link: Link, waves: Path | None, given: dict[str, Any]
+) -> tuple[Road, Settings]:
+    road = PipelineRoad(
+        sector_bytes=sector_bytes, stalls=given["stalls"], seed=given["seed"], waves=waves
+    )
+    settings = Settings(
+        engine="codec",
+        machine=None,
+        throttle=None,
+        sector_bytes=sector_bytes,
+        link=link,
+        clock_hz=CLOCK_HZ,
+        **given,
+    )
+    return road, settings
+
+
+def _refuse(engine: str, **options: object) -> None:
+    """Options that the other engine has."""
+    for name, value in options.items():
+        if value is not None:
+            other = next(other for other in ENGINES if other != engine)
+            raise UserError(f"--{name.replace('_', '-')} is for --engine {other}; leave it out")
+
+
+def _require_one_size(arrays: Sequence[tuple[str, Array]], element_bytes: int | None) -> None:
+    """Each element size has RTL, and so waves, of its own."""
+    sizes = {element_bytes or golden.element_bytes_of(array.dtype) for _, array in arrays}
+    if len(sizes) > 1:
+        found = " and ".join(map(str, sorted(sizes)))
+        raise UserError(
+            f"--waves is for one element size, not {found}; give --element-bytes or fewer arrays"
+        )
 
 
 def _arrays(
@@ -168,139 +272,3 @@ def _swap_all(
                 )
             )
     return trips
-
-
-def as_dict(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
-    """The JSON form of a run; docs/swap.md describes the keys."""
-    return {
-        "codec": settings.codec,
-        "sector_bytes": settings.sector_bytes,
-        "stalls": settings.stalls,
-        "seed": settings.seed,
-        "layout": settings.layout,
-        "link": {"name": settings.link.name, "bytes_per_s": settings.link.bytes_per_s},
-        "clock_hz": CLOCK_HZ,
-        "arrays": [
-            {
-                "name": trip.name,
-                "dtype": trip.dtype,
-                "shape": list(trip.shape),
-                "element_bytes": trip.element_bytes,
-                **_figures([trip], settings.link),
-                "crc32": trip.crc32,
-                "faults": list(trip.faults),
-            }
-            for trip in trips
-        ],
-        "total": _figures(trips, settings.link),
-    }
-
-
-def _figures(trips: Sequence[Trip], link: Link) -> dict[str, Any]:
-    nbytes = sum(trip.nbytes for trip in trips)
-    compressed = sum(trip.compressed_bytes for trip in trips)
-    cycles_out = sum(trip.cycles_out for trip in trips)
-    cycles_in = sum(trip.cycles_in for trip in trips)
-    elements = sum(-(-trip.nbytes // trip.element_bytes) for trip in trips)
-    nonzero = sum(trip.nonzero for trip in trips)
-    compressed_s = link.seconds(compressed)
-    return {
-        "bytes": nbytes,
-        "density": nonzero / elements if elements else None,
-        "compressed_bytes": compressed,
-        "ratio": nbytes / compressed if compressed else None,
-        "cycles_out": cycles_out,
-        "cycles_in": cycles_in,
-        "bytes_per_cycle_out": nbytes / cycles_out,
-        "bytes_per_cycle_in": nbytes / cycles_in,
-        "bit_exact": all(trip.bit_exact for trip in trips),
-        "baseline_ratios": {
-            name: nbytes / sum(t.baseline_bytes[name] for t in trips) if nbytes else None
-            for name in BASELINES
-        },
-        "link_seconds_raw": link.seconds(nbytes),
-        "link_seconds_compressed": compressed_s,
-        "swap_out_seconds": max(compressed_s, cycles_out / CLOCK_HZ),
-        "swap_in_seconds": max(compressed_s, cycles_in / CLOCK_HZ),
-    }
-
-
-def _table(trips: Sequence[Trip], settings: Settings, *, wide: bool) -> Table:
-    """All columns, or those that fit into 80 characters."""
-    link = settings.link
-    table = Table(
-        title=f"ZVC through the RTL, {settings.sector_bytes} B per cycle, and over {link.name} "
-        f"({link.bytes_per_s / 1e9:g} GB/s)",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
-    rows = [(trip.name, _cells(_figures([trip], link))) for trip in trips]
-    if len(trips) > 1:
-        rows.append(("total", _cells(_figures(trips, link))))
-    headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
-    table.add_column("array", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, cells in rows:
-        if name == "total":
-            table.add_section()
-        table.add_row(name, *(cells[heading] for heading in headings))
-    return table
-
-
-def _cells(figures: dict[str, Any]) -> dict[str, str]:
-    def ratio(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2f}x"
-
-    density = figures["density"]
-    return {
-        "bytes": f"{figures['bytes']:,}",
-        "density": "–" if density is None else f"{density:.3f}",
-        "ZVC": ratio(figures["ratio"]),
-        **{name.upper(): ratio(figures["baseline_ratios"][name]) for name in BASELINES},
-        "cycles out": f"{figures['cycles_out']:,}",
-        "cycles in": f"{figures['cycles_in']:,}",
-        "B/cycle": f"{figures['bytes_per_cycle_out']:.1f} {figures['bytes_per_cycle_in']:.1f}",
-        "µs raw": f"{figures['link_seconds_raw'] * 1e6:.1f}",
-        "µs out": f"{figures['swap_out_seconds'] * 1e6:.1f}",
-        "bits": "exact" if figures["bit_exact"] else "[bold red]WRONG[/]",
-    }
-
-
-def _console() -> Console:
-    console = Console()
-    # Rich takes 80 characters where there is no terminal, as in a pipe.
-    return console if console.is_terminal else Console(width=WIDE_CHARACTERS)
-
-
-def _print(console: Console, trips: Sequence[Trip], settings: Settings) -> None:
-    console.print(_table(trips, settings, wide=console.width >= WIDE_CHARACTERS))
-    console.print(
-        "B/cycle: uncompressed bytes per cycle of the RTL, out and in. µs: raw over the link, and "
-        f"out through RTL and link, whichever takes longer, the RTL at {CLOCK_HZ / 1e9:g} GHz.\n"
-    )
-    exact = sum(trip.bit_exact for trip in trips)
-    text = (
-        f"{exact} of {len(trips)} arrays came back bit for bit, their streams the golden model's."
-    )
-    total = _figures(trips, settings.link)
-    if total["ratio"] is not None:
-        text += (
-            f" {total['bytes']:,} bytes left as {total['compressed_bytes']:,}: "
-            f"{total['ratio']:.2f}x smaller, "
-            f"{total['link_seconds_raw'] / total['swap_out_seconds']:.2f}x faster."
-        )
-    console.print(text)
-
-
-def _save(
-    directory: Path, trips: Sequence[Trip], settings: Settings, report: dict[str, Any]
-) -> None:
-    text = io.StringIO()
-    _print(Console(file=text, width=WIDE_CHARACTERS), trips, settings)
-    with open_atomically(directory / "swap.txt", "w") as file:
-        file.write(text.getvalue())
-    with open_atomically(directory / "swap.json", "w") as file:
-        file.write(json.dumps(report, indent=2) + "\n")

@@ -9,7 +9,11 @@ import pytest
 
 import golden
 from cdma.cli import main
-from sim.machine import Pipeline
+from cdma.errors import UserError
+from hw.config import preset
+from hw.dma.descriptor import Opcode
+from sim.driver import Engine
+from sim.machine import Pipeline, machine_config
 
 ARRAY_KEYS = [
     "name",
@@ -30,9 +34,24 @@ ARRAY_KEYS = [
     "link_seconds_compressed",
     "swap_out_seconds",
     "swap_in_seconds",
+    *(
+        ENGINE_KEYS := [
+            "link_utilization_out",
+            "link_utilization_in",
+            "dram_read_bytes_per_s",
+            "buffer_high_water_bytes",
+            "stall_cycles",
+            "status",
+        ]
+    ),
     "crc32",
     "faults",
 ]
+
+
+CODEC = ("--engine", "codec")
+DMA = ("--engine", "dma")
+ENGINES = pytest.mark.parametrize("engine", [CODEC, DMA], ids=["codec", "dma"])
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +70,17 @@ def swap_json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("dtype", ["<f4", "<f2", "|u1", "<f8", ">f4", "|b1"])
-def test_arrays_come_back_and_sizes_are_the_golden_models(capsys, dtype):
+@pytest.mark.parametrize(
+    ("engine", "dtype"),
+    [
+        *((CODEC, dtype) for dtype in ("<f4", "<f2", "|u1", "<f8", ">f4", "|b1")),
+        *((DMA, dtype) for dtype in ("<f4", "<f2", "<f8", ">f4")),
+    ],
+)
+def test_arrays_come_back_and_sizes_are_the_golden_models(capsys, engine, dtype):
     array = activations(dtype)
     np.save("a.npy", array)
-    report = swap_json(capsys, "a.npy")
+    report = swap_json(capsys, "a.npy", *engine)
     (row,) = report["arrays"]
     assert list(row) == ARRAY_KEYS
     element_bytes = min(array.itemsize, 4)
@@ -77,13 +102,18 @@ def test_total_is_the_sum_of_the_arrays(capsys):
     total = report["total"]
     for key in ("bytes", "compressed_bytes", "cycles_out", "cycles_in", "link_seconds_raw"):
         assert math.isclose(total[key], sum(row[key] for row in report["arrays"]))
+    for cause, cycles in total["stall_cycles"].items():
+        assert cycles == sum(row["stall_cycles"][cause] for row in report["arrays"])
+    busy = sum(row["link_utilization_out"] * row["cycles_out"] for row in report["arrays"])
+    assert math.isclose(total["link_utilization_out"], busy / total["cycles_out"])
     assert total["ratio"] == total["bytes"] / total["compressed_bytes"]
     assert total["density"] == np.mean([row["density"] for row in report["arrays"]])
 
 
-def test_link_time_is_the_slower_of_link_and_rtl(capsys):
+def test_link_time_is_the_slower_of_link_and_codec(capsys):
     np.save("sparse.npy", np.zeros(1 << 18, np.float32))
-    (row,) = swap_json(capsys, "sparse.npy", "--link", "pcie3x16")["arrays"]
+    (row,) = swap_json(capsys, "sparse.npy", *CODEC, "--link", "pcie3x16")["arrays"]
+    assert {row[key] for key in ENGINE_KEYS} == {None}
     assert row["link_seconds_raw"] == (1 << 20) / 16e9
     # 32 times smaller on the link, but the RTL takes 32 B per cycle.
     assert row["link_seconds_compressed"] == row["link_seconds_raw"] / 32
@@ -93,33 +123,86 @@ def test_link_time_is_the_slower_of_link_and_rtl(capsys):
 @pytest.mark.parametrize("sector_bytes", [32, 64, 128])
 def test_sparse_data_moves_at_the_width_of_the_sector(capsys, sector_bytes):
     np.save("a.npy", activations(shape=(64, 1024)))
-    (row,) = swap_json(capsys, "a.npy", "--sector-bytes", sector_bytes)["arrays"]
+    (row,) = swap_json(capsys, "a.npy", *CODEC, "--sector-bytes", sector_bytes)["arrays"]
     assert 0.9 * sector_bytes < row["bytes_per_cycle_out"] <= sector_bytes
     assert 0.9 * sector_bytes < row["bytes_per_cycle_in"] <= sector_bytes
 
 
-def test_stalls_cost_cycles_and_no_bits(capsys):
-    np.save("a.npy", activations())
-    (free,) = swap_json(capsys, "a.npy")["arrays"]
-    (stalled,) = swap_json(capsys, "a.npy", "--stalls", "0.5", "--seed", "7")["arrays"]
+def test_engine_time_is_its_cycles_with_the_link_in_them(capsys):
+    np.save("dense.npy", activations(shape=(1 << 17,), density=1.0))
+    report = swap_json(capsys, "dense.npy")
+    assert (report["engine"], report["machine"]) == ("dma", "titanx_gen3")
+    assert report["link"] == {"name": "titanx_gen3", "bytes_per_s": 16e9}
+    (row,) = report["arrays"]
+    assert row["swap_out_seconds"] == row["cycles_out"] / report["clock_hz"]
+    assert row["swap_out_seconds"] > row["link_seconds_compressed"] > row["link_seconds_raw"]
+    # Nothing but latency is lost, and the record is a few bytes more.
+    for way in ("out", "in"):
+        used = row["link_seconds_compressed"] / row[f"swap_{way}_seconds"]
+        assert 0.95 < used <= row[f"link_utilization_{way}"] < 1
+    assert row["status"] == "OK_EXPANDED"
+    assert row["stall_cycles"]["host_write"] > 0
+    assert 60_000 < row["buffer_high_water_bytes"] <= 70 * 1024
+
+
+def test_another_link_changes_the_machine(capsys):
+    np.save("dense.npy", activations(shape=(1 << 17,), density=1.0))
+    times = [
+        swap_json(capsys, "dense.npy", "--link", link)["total"]["cycles_out"]
+        for link in ("pcie3x16-shared", "pcie3x16", "pcie4x16")
+    ]
+    assert 1.9 < times[0] / times[1] < 2
+    assert 1.7 < times[1] / times[2] < 2
+
+
+def test_throttle_holds_reads_of_device_memory_down(capsys):
+    np.save("sparse.npy", np.zeros(1 << 18, np.float32))
+    free, held = (
+        swap_json(capsys, "sparse.npy", *options)["total"]
+        for options in ((), ("--throttle", "bandwidth-aware"))
+    )
+    assert free["dram_read_bytes_per_s"] > 100e9
+    assert 44e9 < held["dram_read_bytes_per_s"] <= 48e9
+    assert held["stall_cycles"]["throttle"] > 0.5 * held["cycles_out"]
+    assert free["stall_cycles"]["throttle"] == 0
+
+
+@ENGINES
+def test_stalls_cost_cycles_and_no_bits(capsys, engine):
+    np.save("a.npy", activations(shape=(1 << 14,)))
+    (free,) = swap_json(capsys, "a.npy", *engine)["arrays"]
+    (stalled,) = swap_json(capsys, "a.npy", *engine, "--stalls", "0.8", "--seed", "7")["arrays"]
     assert stalled["bit_exact"]
     assert stalled["cycles_out"] > 1.5 * free["cycles_out"]
     assert stalled["cycles_in"] > 1.5 * free["cycles_in"]
 
 
+@ENGINES
 @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (33,)])
-def test_odd_sizes(capsys, shape):
+def test_odd_sizes(capsys, engine, shape):
     np.save("a.npy", np.ones(shape, np.float32))
-    (row,) = swap_json(capsys, "a.npy")["arrays"]
+    (row,) = swap_json(capsys, "a.npy", *engine)["arrays"]
     assert row["bit_exact"]
     assert (row["ratio"] is None) == (row["bytes"] == 0)
 
 
-def test_array_of_several_transfers(capsys, monkeypatch):
-    monkeypatch.setattr("sim.swap.TRANSFER_BYTES", 1024)
-    array = activations(shape=(1000,))
-    np.save("a.npy", array)
+def test_an_empty_array_is_no_transfer(capsys):
+    np.save("a.npy", np.ones((0,), np.float32))
     (row,) = swap_json(capsys, "a.npy")["arrays"]
+    assert (row["cycles_out"], row["cycles_in"], row["compressed_bytes"]) == (0, 0, 0)
+    for key in ("bytes_per_cycle_out", "link_utilization_in", "dram_read_bytes_per_s", "status"):
+        assert row[key] is None
+    assert main(["swap", "a.npy"]) == 0
+    assert "1 of 1 arrays came back bit for bit" in capsys.readouterr().out
+
+
+@ENGINES
+def test_array_of_several_transfers(capsys, monkeypatch, engine):
+    monkeypatch.setattr("sim.swap.swapper.TRANSFER_BYTES", 1024)
+    # More than the engine has under way at once.
+    array = activations(shape=(5000,))
+    np.save("a.npy", array)
+    (row,) = swap_json(capsys, "a.npy", *engine)["arrays"]
     assert row["bit_exact"]
     assert row["compressed_bytes"] == golden.codec("zvc", 4).compress(array).size
 
@@ -129,49 +212,81 @@ def test_layout_rearranges_without_changing_zvcs_size(capsys):
     channels = rng.random((1, 16, 1, 1)) < 0.5
     np.save("a.npy", (channels * rng.random((4, 16, 8, 8))).astype(np.float32))
     reports = {
-        layout: swap_json(capsys, "a.npy", "--layout", layout)["arrays"][0]
+        layout: swap_json(capsys, "a.npy", *CODEC, "--layout", layout)["arrays"][0]
         for layout in ("NCHW", "NHWC", "CHWN")
     }
     assert len({row["compressed_bytes"] for row in reports.values()}) == 1
     assert reports["NHWC"]["baseline_ratios"]["rle"] < reports["NCHW"]["baseline_ratios"]["rle"]
 
 
-def test_shipped_capture_prints_a_table_and_saves_it(capsys):
-    assert main(["swap", "--capture", "digits-cnn", "--save", "saved"]) == 0
+@ENGINES
+def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
+    assert main(["swap", "--capture", "digits-cnn", *engine, "--save", "saved"]) == 0
     out = capsys.readouterr().out
     assert "21 of 21 arrays came back bit for bit" in out
+    assert "…" not in out
     assert Path("saved/swap.txt").read_text() == out
     total = json.loads(Path("saved/swap.json").read_text())["total"]
     assert total["bit_exact"] is True
-    # Real activations: no line is so dense that the output could not keep up for long.
-    assert total["bytes_per_cycle_out"] > 31.5
+    if engine is CODEC:
+        # Real activations: no line is so dense that the output could not keep up for long.
+        assert total["bytes_per_cycle_out"] > 31.5
+    else:
+        assert total["status"] == "OK"
+        # Small arrays have their latency in it.
+        assert total["link_utilization_out"] > 0.8
+        assert total["link_utilization_in"] > 0.8
 
 
 def test_waves_of_both_directions(capsys):
     np.save("a.npy", activations(shape=(64,)))
-    swap_json(capsys, "a.npy", "--waves", "w.vcd")
+    swap_json(capsys, "a.npy", *CODEC, "--waves", "w.vcd")
     for block in ("compressor", "decompressor"):
         text = Path(f"w-{block}.vcd").read_text()
         assert "s_axis_tdata" in text
         assert "$enddefinitions" in text
 
 
-def test_difference_is_told_and_is_exit_status_1(capsys, monkeypatch):
+@ENGINES
+def test_difference_is_told_and_is_exit_status_1(capsys, monkeypatch, engine):
     np.save("a.npy", activations())
-    run = Pipeline.run
+    run, wait = Pipeline.run, Engine.wait
 
     def flip_a_bit(self, *arguments, **options):
         batch = run(self, *arguments, **options)
         batch.output[5] ^= 1
         return batch
 
+    def flip_a_bit_of_the_stream(self, transfer):
+        record = wait(self, transfer)
+        if transfer.fields["opcode"] == Opcode.COMPRESS_OUT:
+            transfer.writes[0].array[5] ^= 1
+        return record
+
     monkeypatch.setattr(Pipeline, "run", flip_a_bit)
-    assert main(["swap", "a.npy", "--json"]) == 1
+    monkeypatch.setattr(Engine, "wait", flip_a_bit_of_the_stream)
+    assert main(["swap", "a.npy", *engine, "--json"]) == 1
     out, err = capsys.readouterr()
     (row,) = json.loads(out)["arrays"]
     assert row["bit_exact"] is False
     assert "the stream is not the golden model's" in row["faults"]
     assert "a.npy: " in err
+    if engine is DMA:
+        assert row["status"] == "CRC_MISMATCH"
+        assert "the way in's status is CRC_MISMATCH" in row["faults"]
+
+
+def test_a_machine_is_an_engine_with_its_surroundings(monkeypatch):
+    np.save("a.npy", activations(shape=(8,)))
+    made = []
+
+    def road(config, surroundings, **options):
+        made.append((config, surroundings, options["throttle"].name))
+        raise UserError("seen enough")
+
+    monkeypatch.setattr("cdma.swap.EngineRoad", road)
+    assert main(["swap", "a.npy", "--machine", "v100_nvlink2"]) == 2
+    assert made == [(preset("v100_nvlink2"), machine_config("v100_nvlink2"), "none")]
 
 
 @pytest.mark.parametrize(
@@ -184,18 +299,26 @@ def test_difference_is_told_and_is_exit_status_1(capsys, monkeypatch):
         (["text.npy"], "text.npy is not an .npy file"),
         (["a.npy", "--codec", "lz4"], "there is no RTL of codec 'lz4'"),
         (["a.npy", "--element-bytes", "3"], "element"),
-        (["a.npy", "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
+        (["a.npy", *CODEC, "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
+        (["a.npy", "--sector-bytes", "64"], "--sector-bytes is for --engine codec; leave it out"),
+        (["a.npy", *CODEC, "--machine", "titanx_gen3"], "--machine is for --engine dma"),
+        (["a.npy", *CODEC, "--throttle", "none"], "--throttle is for --engine dma"),
+        (["a.npy", "--engine", "gpu"], "unknown engine 'gpu'; choose dma or codec"),
+        (["a.npy", "--machine", "a100"], "machine must be one of titanx_gen3"),
+        (["a.npy", "--throttle", "slow"], "throttle must be one of none"),
+        (["a.npy", "half.npy", "--waves", "w.vcd"], "--waves is for one element size, not 2 and 4"),
         (["a.npy", "--stalls", "1"], "--stalls must be"),
         (["a.npy", "--link", "isdn"], "unknown link 'isdn'; choose from pcie3x16"),
         (["a.npy", "--layout", "WHCN"], "unknown layout 'WHCN'"),
         (["--capture", "imagenet"], "unknown capture 'imagenet'"),
-        (["a.npy", "--waves", "w.gif"], "waves cannot be written to"),
-        (["a.npy", "--waves", "missing/w.vcd"], "waves cannot be written to"),
+        (["a.npy", *CODEC, "--waves", "w.gif"], "waves cannot be written to"),
+        (["a.npy", *CODEC, "--waves", "missing/w.vcd"], "waves cannot be written to"),
         (["a.npy", "--save", "a.npy/x"], "cannot write a.npy/x"),
     ],
 )
 def test_bad_input_is_one_line_and_no_file(capsys, arguments, message):
     np.save("a.npy", activations(shape=(8,)))
+    np.save("half.npy", activations("<f2", shape=(8,)))
     np.save("complex.npy", np.ones(3, np.complex64))
     Path("text.npy").write_text("hello")
     before = sorted(Path().iterdir())

@@ -201,7 +201,7 @@ class ModelMachine:
         start = d["dst"] - target_base
         target[start : start + size] = made[:size]
         if size < made.size:
-            return Status.DESTINATION_OVERFLOW, size, 0
+            return Status.DESTINATION_OVERFLOW, size, crc32
         return Status.OK if made.size <= raw.size else Status.OK_EXPANDED, size, crc32
 
     def _end(self, d, status: Status, out_size: int, crc32: int) -> None:

@@ -234,6 +234,13 @@ class TestUnderWay:
         assert fence.record is not None
         np.testing.assert_array_equal(back.array, src.array)
 
+    def test_copies_that_have_ended_are_in_nobodys_way(self, engine):
+        (dst, src), *_ = pairs(engine, 1)
+        first = engine.submit(dst, src, 1024, OUT)
+        engine.machine.run(3 * COPY_CYCLES)
+        engine.submit(dst, src, 1024, OUT)
+        assert first.done
+
     def test_a_buffer_is_not_freed_under_a_copy(self, engine):
         (dst, src), *_ = pairs(engine, 1)
         transfer = engine.submit(dst, src, 1024, OUT)
@@ -404,7 +411,7 @@ class TestTrouble:
         assert all(transfer.dropped for transfer in transfers[PREFETCH:])
         assert {buffer.users for place in places for buffer in place} == {0}
         # The ring begins again, with the phase of its first lap.
-        again = [engine.submit(dst, src, 1024, OUT) for dst, src in places]
+        again = [engine.submit(dst, src, 1024, OUT, doorbell=False) for dst, src in places]
         assert [engine.wait(transfer).index for transfer in again] == list(range(8))
 
     def test_the_first_error_is_kept(self, engine):

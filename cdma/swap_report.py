@@ -1,0 +1,272 @@
+"""What `cdma swap` tells of its trips: a JSON object and a table."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from cdma.files import open_atomically
+from sim.link import Link
+from sim.swap import BASELINES, EngineFigures, Trip
+
+WIDE_CHARACTERS = 140
+"""A console this wide gets all columns."""
+
+WIDE_ONLY = (
+    *("RLE", "CSR", "LZ4", "DEFLATE", "cycles out", "cycles in"),
+    *("DRAM", "buffer", "µs raw", "status"),
+)
+"""Columns that a narrow console does not get."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run was told, as far as the results depend on it.
+
+    Attributes
+    ----------
+    engine : str
+        "dma" or "codec".
+    machine, throttle : str or None
+        None without an engine.
+    """
+
+    engine: str
+    machine: str | None
+    throttle: str | None
+    codec: str
+    sector_bytes: int
+    stalls: float
+    seed: int
+    layout: str | None
+    link: Link
+    clock_hz: float
+
+    @property
+    def rtl(self) -> str:
+        """What the arrays went through, for people."""
+        if self.engine == "codec":
+            return f"the RTL, {self.sector_bytes} B per cycle, and over {self.link.name}"
+        limit = "" if self.throttle == "none" else f", reads {self.throttle}"
+        where = "" if self.link.name == self.machine else f" and over {self.link.name}"
+        return f"the engine of {self.machine}{where}{limit}"
+
+
+def as_dict(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
+    """The JSON form of a run; docs/swap.md describes the keys."""
+    return {
+        "engine": settings.engine,
+        "machine": settings.machine,
+        "throttle": settings.throttle,
+        "codec": settings.codec,
+        "sector_bytes": settings.sector_bytes,
+        "stalls": settings.stalls,
+        "seed": settings.seed,
+        "layout": settings.layout,
+        "link": {"name": settings.link.name, "bytes_per_s": settings.link.bytes_per_s},
+        "clock_hz": settings.clock_hz,
+        "arrays": [
+            {
+                "name": trip.name,
+                "dtype": trip.dtype,
+                "shape": list(trip.shape),
+                "element_bytes": trip.element_bytes,
+                **_figures([trip], settings),
+                "crc32": trip.crc32,
+                "faults": list(trip.faults),
+            }
+            for trip in trips
+        ],
+        "total": _figures(trips, settings),
+    }
+
+
+def _figures(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
+    link = settings.link
+    nbytes = sum(trip.nbytes for trip in trips)
+    compressed = sum(trip.compressed_bytes for trip in trips)
+    cycles_out = sum(trip.cycles_out for trip in trips)
+    cycles_in = sum(trip.cycles_in for trip in trips)
+    elements = sum(-(-trip.nbytes // trip.element_bytes) for trip in trips)
+    nonzero = sum(trip.nonzero for trip in trips)
+    compressed_s = link.seconds(compressed)
+    # The engine's cycles have the link in them; beside the codec's, it works at the same time.
+    link_s = compressed_s if settings.engine == "codec" else 0.0
+    return {
+        "bytes": nbytes,
+        "density": _per(nonzero, elements),
+        "compressed_bytes": compressed,
+        "ratio": _per(nbytes, compressed),
+        "cycles_out": cycles_out,
+        "cycles_in": cycles_in,
+        "bytes_per_cycle_out": _per(nbytes, cycles_out),
+        "bytes_per_cycle_in": _per(nbytes, cycles_in),
+        "bit_exact": all(trip.bit_exact for trip in trips),
+        "baseline_ratios": {
+            name: nbytes / sum(t.baseline_bytes[name] for t in trips) if nbytes else None
+            for name in BASELINES
+        },
+        "link_seconds_raw": link.seconds(nbytes),
+        "link_seconds_compressed": compressed_s,
+        "swap_out_seconds": max(link_s, cycles_out / settings.clock_hz),
+        "swap_in_seconds": max(link_s, cycles_in / settings.clock_hz),
+        **_engine_figures(trips, cycles_out, cycles_in, settings.clock_hz),
+    }
+
+
+def _engine_figures(
+    trips: Sequence[Trip], cycles_out: int, cycles_in: int, clock_hz: float
+) -> dict[str, Any]:
+    """What only an engine has; null without one."""
+    parts = [trip.engine for trip in trips if trip.engine is not None]
+    if not parts:
+        keys = (
+            "link_utilization_out",
+            "link_utilization_in",
+            "dram_read_bytes_per_s",
+            "buffer_high_water_bytes",
+            "stall_cycles",
+            "status",
+        )
+        return dict.fromkeys(keys)
+    figures = EngineFigures.joined(parts)
+    return {
+        "link_utilization_out": _per(figures.link_out_busy_cycles, cycles_out),
+        "link_utilization_in": _per(figures.link_in_busy_cycles, cycles_in),
+        "dram_read_bytes_per_s": _per(figures.dram_read_bytes * clock_hz, cycles_out),
+        "buffer_high_water_bytes": figures.buffer_high_water_bytes,
+        "stall_cycles": figures.stall_cycles,
+        "status": None if figures.status is None else figures.status.name,
+    }
+
+
+def _per(value: float, of: float) -> float | None:
+    """None for nothing of nothing, as of an empty array."""
+    return value / of if of else None
+
+
+def _table(trips: Sequence[Trip], settings: Settings, *, wide: bool) -> Table:
+    """All columns, or those that fit into 80 characters."""
+    table = Table(
+        title=f"ZVC through {settings.rtl} ({settings.link.bytes_per_s / 1e9:g} GB/s)",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+    )
+    rows = [(trip.name, _cells(_figures([trip], settings), settings)) for trip in trips]
+    if len(trips) > 1:
+        rows.append(("total", _cells(_figures(trips, settings), settings)))
+    headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
+    table.add_column("array", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, cells in rows:
+        if name == "total":
+            table.add_section()
+        table.add_row(name, *(cells[heading] for heading in headings))
+    return table
+
+
+def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
+    def number(value: float | None, form: str, unit: float = 1.0) -> str:
+        return "–" if value is None else format(value / unit, form)
+
+    def pair(name: str, unit: float = 1.0) -> str:
+        return " ".join(number(figures[f"{name}_{way}"], ".1f", unit) for way in ("out", "in"))
+
+    def ratio(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}x"
+
+    cells = {
+        "bytes": f"{figures['bytes']:,}",
+        "density": number(figures["density"], ".3f"),
+        "ZVC": ratio(figures["ratio"]),
+    }
+    if settings.engine == "codec":
+        # Beside the engine's columns there is no room for them.
+        cells |= {name.upper(): ratio(figures["baseline_ratios"][name]) for name in BASELINES}
+    cells |= {
+        "cycles out": f"{figures['cycles_out']:,}",
+        "cycles in": f"{figures['cycles_in']:,}",
+        "B/cycle": pair("bytes_per_cycle"),
+    }
+    if settings.engine == "dma":
+        cells |= {
+            "link %": pair("link_utilization", 0.01),
+            "DRAM": number(figures["dram_read_bytes_per_s"], ".1f", 1e9),
+            "buffer": number(figures["buffer_high_water_bytes"], ".1f", 1024),
+        }
+    else:
+        cells["µs raw"] = f"{figures['link_seconds_raw'] * 1e6:.1f}"
+    cells |= {
+        "µs out": f"{figures['swap_out_seconds'] * 1e6:.1f}",
+        "bits": "exact" if figures["bit_exact"] else "[bold red]WRONG[/]",
+    }
+    if settings.engine == "dma":
+        cells["status"] = figures["status"] or "–"
+    return cells
+
+
+def terminal() -> Console:
+    """Where the table goes."""
+    console = Console()
+    # Rich takes 80 characters where there is no terminal, as in a pipe.
+    return console if console.is_terminal else Console(width=WIDE_CHARACTERS)
+
+
+def print_report(console: Console, trips: Sequence[Trip], settings: Settings) -> None:
+    """The table, what its columns mean, and the result in a sentence."""
+    total = _figures(trips, settings)
+    console.print(_table(trips, settings, wide=console.width >= WIDE_CHARACTERS))
+    console.print(f"{_legend(settings)}\n")
+    if total["stall_cycles"]:
+        stalls = ", ".join(
+            f"{cause.replace('_', ' ')} {cycles:,}"
+            for cause, cycles in total["stall_cycles"].items()
+        )
+        console.print(f"Cycles in which something waited, by what it waited for: {stalls}.\n")
+    exact = sum(trip.bit_exact for trip in trips)
+    text = (
+        f"{exact} of {len(trips)} arrays came back bit for bit, their streams the golden model's."
+    )
+    if total["ratio"] is not None:
+        text += (
+            f" {total['bytes']:,} bytes left as {total['compressed_bytes']:,}: "
+            f"{total['ratio']:.2f}x smaller, "
+            f"{total['link_seconds_raw'] / total['swap_out_seconds']:.2f}x faster."
+        )
+    console.print(text)
+
+
+def _legend(settings: Settings) -> str:
+    clock = f"{settings.clock_hz / 1e9:g} GHz"
+    if settings.engine == "codec":
+        return (
+            "B/cycle: uncompressed bytes per cycle of the RTL, out and in. µs: raw over the link, "
+            f"and out through RTL and link, whichever takes longer, the RTL at {clock}."
+        )
+    return (
+        "B/cycle: uncompressed bytes per cycle, out and in. link %: how busy the link was, out and "
+        "in. DRAM: GB/s read on the way out. buffer: most KiB of the DMA buffer that were reserved "
+        "at once. µs out: from doorbell to record, the engine at "
+        f"{clock}."
+    )
+
+
+def save_report(
+    directory: Path, trips: Sequence[Trip], settings: Settings, report: dict[str, Any]
+) -> None:
+    """Write swap.txt and swap.json there."""
+    text = io.StringIO()
+    print_report(Console(file=text, width=WIDE_CHARACTERS), trips, settings)
+    with open_atomically(directory / "swap.txt", "w") as file:
+        file.write(text.getvalue())
+    with open_atomically(directory / "swap.json", "w") as file:
+        file.write(json.dumps(report, indent=2) + "\n")
