@@ -48,7 +48,7 @@ class PairSink(Sink):
                 assert pair.first.sol
                 assert pair.first.eol
             else:
-                assert pair.second.as_bits() == 0
+                assert (pair.second.count, pair.second.mask) == (0, 0)
         return moved
 
     def assert_received(self, expected):
