@@ -414,6 +414,14 @@ class TestTrouble:
         again = [engine.submit(dst, src, 1024, OUT, doorbell=False) for dst, src in places]
         assert [engine.wait(transfer).index for transfer in again] == list(range(8))
 
+    def test_the_doorbell_rings_after_a_reset_as_before(self, engine):
+        places = pairs(engine, 3)
+        for _ in range(2):
+            for dst, src in places:
+                engine.submit(dst, src, 1024, OUT, doorbell=False)
+            assert [record.index for record in engine.wait_all()] == [0, 1, 2]
+            engine.reset()
+
     def test_the_first_error_is_kept(self, engine):
         assert engine.first_error() is None
         for tag in (5, 6):

@@ -1,6 +1,7 @@
 """The driver and the engine's RTL: what one writes, the other understands."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -362,3 +363,10 @@ class TestFigures:
             rates.append(machine.counters().window_dram_read_bytes / 10e-6)
         assert rates[0] > 150e9
         assert 46e9 < rates[1] <= 48e9
+
+
+def test_the_documents_example(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "driver.md").read_text()
+    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(code, {})
+    assert capsys.readouterr().out == printed
