@@ -243,7 +243,7 @@ class LinePair(data.StructLayout):
     -------
     first
     paired
-        `first` is a whole line, and `second` too: the next one. Else `second` is zero.
+        `first` is a whole line, and `second` too: the next one. Else `second` holds nothing.
     second
     """
 
@@ -404,10 +404,12 @@ class Unpacker(wiring.Component):
             last.eq(empty | short | (ends_line & (lines_left == 1))),
         ]
         out = self.o.payload if self.lines_per_cycle == 1 else self.o.payload.first
+        given = Signal.like(there)
         m.d.comb += [
+            given.eq(Mux(empty, 0, there)),
             self.o.valid.eq(active & ~lines_done & (empty | ~short | closed)),
             out.mask.eq(Mux(busy | empty | no_mask, 0, mask)),
-            out.count.eq(Mux(empty, 0, there)),
+            out.count.eq(given),
             out.sol.eq(~busy),
             out.eol.eq(ends_line | empty),
             out.last.eq(last),
@@ -418,7 +420,7 @@ class Unpacker(wiring.Component):
         ]
         for i in range(lanes):
             element = Mux(busy, view[i], view[i + mask_elements])
-            m.d.comb += out.elements[i].eq(Mux(i < out.count, element, 0))
+            m.d.comb += out.elements[i].eq(Mux(i < given, element, 0))
 
         lines_given: Value = C(1)
         read_given: Value = overhead + there
@@ -440,34 +442,38 @@ class Unpacker(wiring.Component):
                 second_count.eq(ones_in(behind[:mask_elements])),
                 both.eq(announced + second_count + 2 * mask_elements),
                 fits.eq(
-                    ~busy
-                    & (lines_left > 1)
-                    & (announced <= lanes - mask_elements)
-                    & (both <= lanes + mask_elements)
-                    & (both <= level)
+                    ~busy & (lines_left > 1) & (both <= lanes + mask_elements) & (both <= level)
                 ),
             ]
             # A line that was offered alone leaves alone: what is offered must not change.
-            paired = self.o.payload.paired
+            paired = Signal()
             waits_alone = Signal()
-            m.d.comb += paired.eq(fits & ~waits_alone)
+            m.d.comb += [
+                paired.eq(fits & ~waits_alone),
+                self.o.payload.paired.eq(paired),
+            ]
             m.d.sync += waits_alone.eq(self.o.valid & ~self.o.ready & ~paired)
 
             second = self.o.payload.second
+            second_last = Signal()
+            m.d.comb += [
+                second_last.eq(paired & (lines_left == 2)),
+                second.sol.eq(1),
+                second.eol.eq(1),
+            ]
             with m.If(paired):
                 m.d.comb += [
                     second.mask.eq(Cat(word[:element_bits] for word in behind[:mask_elements])),
                     second.count.eq(second_count),
-                    second.sol.eq(1),
-                    second.eol.eq(1),
-                    second.last.eq(lines_left == 2),
+                    second.last.eq(second_last),
                 ]
             for i in range(lanes - mask_elements):
                 element = behind[mask_elements + i][:element_bits]
-                m.d.comb += second.elements[i].eq(Mux(i < second.count, element, 0))
+                there_too = paired & (i < second_count)
+                m.d.comb += second.elements[i].eq(Mux(there_too, element, 0))
             lines_given = Mux(paired, 2, 1)
             read_given = Mux(paired, both, overhead + there)
-            ends_packet = last | second.last
+            ends_packet = last | second_last
 
         step = Signal()
         m.d.comb += step.eq(self.o.valid & self.o.ready)

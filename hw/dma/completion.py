@@ -184,11 +184,13 @@ class Completer(wiring.Component):
         line_bits = (self.config.codec.line_bytes - 1).bit_length()
         whole = Signal(OFFSET_BITS, name="whole_bytes")
         reached = Signal(OFFSET_BITS, name="reached_bytes")
+        right = Signal(OFFSET_BITS, name="right_bytes")
         m.d.comb += [
             whole.eq(read.whole_lines << line_bits),
             # Bytes before the burst at fault; the first burst begins before `dst`, or there.
             reached.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
-            end.out_size.eq(Mux(write.error == BusError.NONE, write.size, reached)),
+            right.eq(Mux(write.error == BusError.NONE, write.size, reached)),
+            end.out_size.eq(right),
             end.crc32.eq(read.crc32),
         ]
         with m.If(d.dense):

@@ -100,7 +100,7 @@ class PacketShifter(wiring.Component):
             out.last.eq(flushes | (beat.last & ~spills)),
         ]
         for i in range(lanes):
-            stays = flushes | (i < lead)
+            stays = flushes | (i < lead) if i < lanes - 1 else flushes
             m.d.comb += out.data.word_select(i, element_bits).eq(Mux(stays, held[i], turned[i]))
         with m.If(goes):
             m.d.sync += flushes.eq(~flushes & beat.last & spills)

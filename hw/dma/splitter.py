@@ -292,7 +292,7 @@ class LineSplitter(wiring.Component):
                 goes.eq(Mux(is_second, second_goes & (second_unit == k), first_goes)),
                 line_slots[k].i.valid.eq(goes),
                 line.eq(Mux(is_second, second, first)),
-                line.last.eq(line.eol),
+                line.last.eq(Mux(is_second, second.eol, first.eol)),
                 command_slots[k].i.valid.eq(goes & begins),
                 command.dense.eq(dense),
             ]

@@ -134,7 +134,13 @@ class StreamWriter(wiring.Component):
             m.d.comb += room.eq(Mux(writable - before > width, width, writable - before))
         strobe = Signal(width)
         m.d.comb += strobe.eq(
-            Cat((j < beat.size) & (j < room) & ((before != 0) | (j >= lead)) for j in range(width))
+            Cat(
+                (j < beat.size)
+                & (j < room)
+                # The last byte is behind any padding.
+                & (1 if j == width - 1 else (before != 0) | (j >= lead))
+                for j in range(width)
+            )
         )
         writes = Signal()
         overflows = Signal()
