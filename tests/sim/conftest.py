@@ -9,6 +9,7 @@ import pytest
 
 from sim.machine import Machine
 from tests.sim.copier import MEMORY, QUIET, copier_rtl, fill
+from tests.sim.engine_bench import EngineBench
 
 ECHO = Path(__file__).parent / "machine" / "echo.sv"
 
@@ -53,3 +54,11 @@ def machine() -> Iterator[Callable[..., Machine]]:
     yield make
     for made in machines:
         made.close()
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest) -> Iterator[EngineBench]:
+    """The engine in a machine; an indirect parameter is the probability of stalls."""
+    made = EngineBench(stalls=getattr(request, "param", 0.0), seed=1)
+    yield made
+    made.close()
