@@ -382,18 +382,16 @@ class Unpacker(wiring.Component):
         wanted = Signal(range(lanes + 1))
         m.d.comb += wanted.eq(Mux(announced > lanes, lanes, announced))
 
-        # What is there of it; less only if the packet ends here.
+        # What is there of it; less only if the packet ends here. Where there is no mask, what is
+        # announced is unknown; simulators that know X need to be told that it does not matter.
         no_mask = Signal()
         there = Signal(range(lanes + 1))
         short = Signal()
-        with m.If(level < overhead + wanted):
-            m.d.comb += [
-                no_mask.eq(level < overhead),
-                there.eq(Mux(no_mask, 0, level - overhead)),
-                short.eq(1),
-            ]
-        with m.Else():
-            m.d.comb += there.eq(wanted)
+        m.d.comb += [
+            no_mask.eq(level < overhead),
+            short.eq(no_mask | (level < overhead + wanted)),
+            there.eq(Mux(no_mask, 0, Mux(short, level - overhead, wanted))),
+        ]
 
         empty = Signal()
         ends_line = Signal()
@@ -437,12 +435,18 @@ class Unpacker(wiring.Component):
                 behind = list(nearer)
             second_count = Signal(range(config.elements + 1))
             both = Signal(range(2 * (config.elements + mask_elements) + 1))
+            two_masks = Signal()
             fits = Signal()
             m.d.comb += [
                 second_count.eq(ones_in(behind[:mask_elements])),
                 both.eq(announced + second_count + 2 * mask_elements),
+                two_masks.eq(~no_mask & (announced + 2 * mask_elements <= level)),
                 fits.eq(
-                    ~busy & (lines_left > 1) & (both <= lanes + mask_elements) & (both <= level)
+                    ~busy
+                    & (lines_left > 1)
+                    & two_masks
+                    & (both <= lanes + mask_elements)
+                    & (both <= level)
                 ),
             ]
             # A line that was offered alone leaves alone: what is offered must not change.
