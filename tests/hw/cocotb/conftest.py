@@ -14,7 +14,8 @@ from hw.config import CodecConfig, EngineConfig
 from hw.dma.registers import Registers
 from hw.netlist import to_verilog
 from hw.verilog import Verilog, generate
-from sim.machine.rtl import Rtl, generated
+from sim.machine.cache import digest
+from sim.machine.rtl import Rtl, generated, generated_engine
 from tests.hw.cocotb.simulate import RUNTIME, Build, build_icarus, build_verilator
 
 Builds = Callable[..., Build]
@@ -29,9 +30,19 @@ def locked(path: Path) -> Iterator[None]:
 
 def without_initial_values(verilog: Verilog) -> Verilog:
     """Registers as in an ASIC: unknown until reset or written."""
-    text, count = re.subn(r"(?m)^(\s*reg [^=;]*) = [^;]*;", r"\1;", verilog.text)
+    text, count = re.subn(
+        r"(?m)^( *(?:output )?reg [^=;,\n]*) = [^;,\n]*(?=[;,]?$)", r"\1", verilog.text
+    )
     assert count > 20, "the registers' declarations look other than expected"
     return replace(verilog, text=text)
+
+
+def as_verilog_2005(rtl: Rtl) -> Verilog:
+    """The text with assertions for Icarus, which a failing one ends."""
+    failure = r'if (!(\1)) begin $display("%m: an assertion has failed"); $finish; end'
+    text, count = re.subn(r"\bassert \((\w+)\);", failure, rtl.text)
+    assert count > 10, "assertions look other than expected"
+    return Verilog(rtl.name, text, {})
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +85,31 @@ def register_builds(shared: Path) -> Builds:
                 built = build_icarus(verilog, folder)
             else:
                 built = build_verilator(verilog, folder, runtime=runtime(shared, verilog))
+            (folder / "done").touch()
+            return built
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def engine_builds(shared: Path) -> Builds:
+    """Gives an engine for a simulator, built by whichever test needs it first."""
+
+    def build(simulator: str, config: EngineConfig, *, initial_values: bool = True) -> Build:
+        key = digest(repr(config))
+        folder = shared / f"{simulator}-engine-{key}{'' if initial_values else '-unknown'}"
+        with locked(shared / f"{folder.name}.lock"):
+            if (folder / "done").exists():
+                return Build(simulator, "cdma_engine", folder)
+            # One text for all simulators, that of the library: making it takes long.
+            rtl = generated_engine(config)
+            if simulator == "verilator":
+                built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
+            else:
+                verilog = as_verilog_2005(rtl)
+                built = build_icarus(
+                    verilog if initial_values else without_initial_values(verilog), folder
+                )
             (folder / "done").touch()
             return built
 
