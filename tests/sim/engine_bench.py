@@ -229,7 +229,7 @@ class EngineBench:
 
         `others` have no target, and of `record_places` there may be a record or not.
         """
-        device, host = self._before
+        device, host = (memory.copy() for memory in self._before)
         places = []
         for job, transfer in zip_longest(jobs, transfers):
             record = transfer.record if transfer else None
