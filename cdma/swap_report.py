@@ -224,8 +224,9 @@ def terminal() -> Console:
 def print_report(console: Console, trips: Sequence[Trip], settings: Settings) -> None:
     """The table, what its columns mean, and the result in a sentence."""
     total = _figures(trips, settings)
-    console.print(_table(trips, settings, wide=console.width >= WIDE_CHARACTERS))
-    console.print(f"{_legend(settings)}\n")
+    wide = console.width >= WIDE_CHARACTERS
+    console.print(_table(trips, settings, wide=wide))
+    console.print(f"{_legend(settings, wide=wide)}\n")
     if total["stall_cycles"]:
         stalls = ", ".join(
             f"{cause.replace('_', ' ')} {cycles:,}"
@@ -245,19 +246,24 @@ def print_report(console: Console, trips: Sequence[Trip], settings: Settings) ->
     console.print(text)
 
 
-def _legend(settings: Settings) -> str:
+def _legend(settings: Settings, *, wide: bool) -> str:
     clock = f"{settings.clock_hz / 1e9:g} GHz"
     if settings.engine == "codec":
         return (
             "B/cycle: uncompressed bytes per cycle of the RTL, out and in. µs: raw over the link, "
             f"and out through RTL and link, whichever takes longer, the RTL at {clock}."
         )
-    return (
-        "B/cycle: uncompressed bytes per cycle, out and in. link %: how busy the link was, out and "
-        "in. DRAM: GB/s read on the way out. buffer: most KiB of the DMA buffer that were reserved "
-        "at once. µs out: from doorbell to record, the engine at "
-        f"{clock}."
-    )
+    sentences = [
+        "B/cycle: uncompressed bytes per cycle, out and in.",
+        "link %: how busy the link was, out and in.",
+        f"µs out: from doorbell to record, the engine at {clock}.",
+    ]
+    if wide:
+        sentences += [
+            "DRAM: GB/s read on the way out.",
+            "buffer: most KiB of the DMA buffer that were reserved at once.",
+        ]
+    return " ".join(sentences)
 
 
 def save_report(
