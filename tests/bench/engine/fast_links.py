@@ -1,0 +1,50 @@
+"""Links that are nearly as fast as the engine's port to them: where the port's own limits show."""
+
+from typing import Any
+
+from rich.console import Console
+
+from hw.config import PRESETS
+from sim.machine import MACHINES, MachineConfig
+from tests.bench.engine.data import DENSE, with_stream
+from tests.bench.engine.rig import NEAR, Rig
+from tests.bench.engine.tables import percent, table
+
+STREAM_BYTES = 768 << 10
+RATIOS = (DENSE, 1, 1.25, 1.5, 2, 2.6, 3, 4)
+
+
+def run(console: Console) -> dict[str, Any]:
+    """Print a table per engine and return their figures."""
+    return {
+        name: _busy(console, name, surroundings)
+        for name, surroundings in (
+            ("titanx_gen3", NEAR),
+            ("v100_nvlink2", MACHINES["v100_nvlink2"]),
+        )
+    }
+
+
+def _busy(console: Console, name: str, surroundings: MachineConfig) -> dict[str, Any]:
+    printed = table(
+        f"{name}, link of {surroundings.link_out_bytes_per_cycle:.0f} B/cycle at a port of "
+        f"{PRESETS[name].host_bytes} B: link busy",
+        "",
+        *(f"{ratio:.3g}x" for ratio in RATIOS),
+    )
+    with Rig(PRESETS[name], surroundings) as rig:
+        trips = {}
+        for ratio in RATIOS:
+            out = rig.out(with_stream(STREAM_BYTES, ratio, "random"))
+            trips[ratio] = {"out": out, "in": rig.into(out)}
+    for way in ("out", "in"):
+        printed.add_row(way, *(percent(trip[way].utilization) for trip in trips.values()))
+    console.print(printed)
+    console.print(
+        f"Streams of {STREAM_BYTES >> 10} KiB, lines of random size. On the way in, what the read "
+        "buffer holds at the end counts as gone."
+    )
+    return {
+        way: {f"{ratio:.3g}": trip[way].utilization for ratio, trip in trips.items()}
+        for way in ("out", "in")
+    }

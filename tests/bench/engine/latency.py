@@ -1,0 +1,112 @@
+"""How long a transfer takes, from the doorbell on, beside what other engines publish."""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from golden.stream import ByteArray
+from hw.config import PRESETS
+from hw.dma.descriptor import ENTRY_BYTES, Codec
+from tests.bench.engine.data import with_ratio
+from tests.bench.engine.rig import NEAR, Rig
+from tests.bench.engine.tables import percent, table
+
+SIZES = (64, 256, 1 << 10, 4 << 10, 10_000, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
+RATIO = 2.6
+QUEUED_BYTES = 1 << 20
+QUEUED = 32
+
+# In cycles of theirs. AXI DMA of AMD, PG021; iDMA's back end, which has no descriptors.
+AXI_DMA_FETCH = 10
+AXI_DMA_READ = 28
+AXI_DMA_BYTES, AXI_DMA_BUSY = 10_000, 0.9976
+IDMA_READ = 2
+IDMA_FULL_BYTES = 16
+
+
+def run(console: Console) -> dict[str, Any]:
+    """Print the tables and return their figures."""
+    with Rig(PRESETS["titanx_gen3"], NEAR) as near, Rig.of_preset("titanx_gen3") as far:
+        return {"launch": _launch(console, near, far), "sizes": _sizes(console, near, far)}
+
+
+def _launch(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
+    figures = {name: _launch_of(rig) for name, rig in {"near": near, "far": far}.items()}
+    published = {
+        "doorbell_to_descriptor_read": f"AXI DMA {AXI_DMA_FETCH}",
+        "descriptor_to_data_read": f"AXI DMA {AXI_DMA_READ}; iDMA {IDMA_READ}, no descriptor",
+    }
+    printed = table("Launch, in cycles", "", "near memories", "titanx_gen3", "published")
+    for name, cycles in figures["near"].items():
+        printed.add_row(
+            name.replace("_", " "), str(cycles), str(figures["far"][name]), published.get(name, "")
+        )
+    console.print(printed)
+    return figures
+
+
+def _launch_of(rig: Rig) -> dict[str, int]:
+    trip = rig.out(_plain(64), codec=None)
+    surroundings = rig.machine.config
+    # When the last beat of the descriptor is offered.
+    arrival = trip.fetch_cycles + 2 * surroundings.link_latency_cycles
+    arrival += round(ENTRY_BYTES / surroundings.link_in_bytes_per_cycle)
+    return {
+        "doorbell_to_descriptor_read": trip.fetch_cycles,
+        "descriptor_to_data_read": trip.read_cycles - arrival,
+        "doorbell_to_data_read": trip.read_cycles,
+        "doorbell_to_record_of_64_bytes": trip.cycles,
+    }
+
+
+def _sizes(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
+    figures = {}
+    for name, rig, codec in (
+        ("copy, near memories", near, None),
+        ("copy, titanx_gen3", far, None),
+        (f"compressed, {RATIO}x, titanx_gen3", far, Codec.ZVC),
+    ):
+        figures[name] = {str(nbytes): _size(rig, nbytes, codec) for nbytes in SIZES}
+        printed = table(
+            f"{name}: to the host by size",
+            "bytes",
+            "cycles",
+            "link busy, whole",
+            "first to last byte",
+            "queued",
+            "queued, with records",
+        )
+        for nbytes, row in figures[name].items():
+            printed.add_row(
+                f"{int(nbytes):,}",
+                f"{row['cycles']:,}",
+                *(percent(part) for key, part in row.items() if key != "cycles"),
+            )
+        console.print(printed)
+    console.print(
+        "Cycles, whole: from the doorbell to the record. Near memories: DRAM and link answer in "
+        f"the next cycle, at the ports' width. Queued: {QUEUED} transfers at once, or as many as "
+        f"{QUEUED_BYTES >> 20} MiB has, from the first to the last byte; their records are on the "
+        f"same link. Published: AXI DMA {AXI_DMA_BUSY:.2%} for {AXI_DMA_BYTES:,} bytes; iDMA "
+        f"nearly full from {IDMA_FULL_BYTES} bytes on, without descriptors and records."
+    )
+    return figures
+
+
+def _size(rig: Rig, nbytes: int, codec: Codec | None) -> dict[str, float]:
+    array = _plain(nbytes) if codec is None else with_ratio(nbytes, RATIO, "random")
+    count = max(2, min(QUEUED, QUEUED_BYTES // nbytes))
+    trip = rig.out(array, codec=codec)
+    queued = rig.queued(array, count, codec=codec)
+    return {
+        "cycles": trip.cycles,
+        "overall_utilization": trip.overall_utilization,
+        "utilization": trip.utilization,
+        "queued_utilization": queued.data_utilization,
+        "queued_utilization_with_records": queued.utilization,
+    }
+
+
+def _plain(nbytes: int) -> ByteArray:
+    return np.random.default_rng(nbytes).integers(1, 256, nbytes, np.uint8)

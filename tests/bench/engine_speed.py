@@ -1,0 +1,17 @@
+"""What the engine's RTL does in its machine, in cycles: link, buffer, policies, latency, costs."""
+
+from typing import Any
+
+from rich.console import Console
+
+from tests.bench.engine import buffer, costs, fast_links, latency, limits, link, policy
+
+PARTS = (link, limits, fast_links, buffer, policy, latency, costs)
+
+
+def run(console: Console) -> dict[str, Any]:
+    """Print the tables and return their figures.
+
+    The first run builds about a dozen engines, a minute and a half each.
+    """
+    return {part.__name__.rpartition(".")[2]: part.run(console) for part in PARTS}
