@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.errors import UserError
 from cdma.files import make_folder, open_atomically, os_user_error
 from hw.config import PRESETS, EngineConfig, preset
 from hw.dma.descriptor_header import DESCRIPTOR_HEADER_NAME, descriptor_header
@@ -81,7 +82,7 @@ def generate(
     else:
         if shape:
             option = f"--{next(iter(shape)).replace('_', '-')}"
-            raise typer.BadParameter(f"{option} is the engine's, not that of {component}")
+            raise UserError(f"{option} is the engine's, not that of {component}; leave it away")
         verilog = generate_verilog(
             component,
             element_bytes=codec.element_bytes,

@@ -155,13 +155,19 @@ def _convert(
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     name = re.sub(r"_\d+$", "", place)
     below: list[str] = []
+    numbered: list[tuple[str, wiring.Component, _Converted]] = []
     for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
         subcomponent = (subfragment.origins or [None])[0]
         if isinstance(subcomponent, memory.Memory):
             # A memory is an array of its module, not a module.
             continue
         assert isinstance(subcomponent, wiring.Component), f"{name}.{subname} is no component"
-        converted = _convert(subfragment, subcomponent, f"{name}_{subname}", modules)
+        stem = re.sub(r"_\d+$", "", subname)
+        converted = next(
+            (c for other, twin, c in numbered if other == stem and _alike(subcomponent, twin)), None
+        ) or _convert(subfragment, subcomponent, f"{name}_{subname}", modules)
+        if stem != subname:
+            numbered.append((stem, subcomponent, converted))
         ports = ports_of(subcomponent)
         _rename_members(subcomponent, f"{subname}_")
         connections = _connections(ports, converted.clocked, subname, fragment)
@@ -196,6 +202,32 @@ def _convert(
             name, component, ports, clocked, _renamed(text, own_name, name), below
         )
     return known
+
+
+def _alike(one: wiring.Component, other: wiring.Component) -> bool:
+    """Whether they have the same class, ports and parameters, which make a component.
+
+    A parameter is an attribute. Converting takes most of the time, and an engine has many units.
+    """
+    return (
+        type(one) is type(other)
+        and _parameters(one) == _parameters(other)
+        and _port_shapes(one) == _port_shapes(other)
+    )
+
+
+def _port_shapes(component: wiring.Component) -> list[tuple[str, str, int]]:
+    return [(port.name, port.direction, port.width) for port in ports_of(component)]
+
+
+def _parameters(component: wiring.Component) -> dict[str, Any]:
+    # Amaranth's own attributes tell where it was made, and the signature.
+    own = ("_MustUse__", "_Component__")
+    return {
+        name: value
+        for name, value in vars(component).items()
+        if name not in component.signature.members and not name.startswith(own)
+    }
 
 
 def _renamed(text: str, name: str, new_name: str) -> str:

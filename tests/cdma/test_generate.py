@@ -32,9 +32,31 @@ def test_options_override_the_preset():
     assert Path("packer.sv").exists()
 
 
+def test_engine_comes_with_what_software_needs():
+    arguments = ["generate", "engine", "--config", "tiny", "--buffer-bytes", "128", "--out", "rtl"]
+    assert main(arguments) == 0
+    assert sorted(path.name for path in Path("rtl").iterdir()) == [
+        "cdma_engine.json",
+        "cdma_engine.v",
+        "cdma_engine_descriptors.h",
+        "cdma_engine_registers",
+        "cdma_engine_registers.h",
+    ]
+    assert Path("rtl/cdma_engine_registers/index.html").exists()
+    parameters = json.loads(Path("rtl/cdma_engine.json").read_text())["parameters"]
+    assert (parameters["units"], parameters["buffer_bytes"]) == (2, 128)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["packer", "--units", "2"], "--units is the engine's, not that of packer"),
+        (["engine", "--units", "17"], "units must be 1 to 16, not 17"),
+        (
+            ["engine", "--buffer-bytes", "1000"],
+            "buffer_bytes must hold two lines for each unit, 1536, not 1000",
+        ),
+        (["engine", "--split-lines", "3"], "split_lines must be 1 or 2, not 3"),
         (["zip"], "component must be one of zvc-compressor"),
         (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
         (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),

