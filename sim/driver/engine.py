@@ -305,6 +305,11 @@ class Engine:
 
         What was fetched has its record. Buffers and counters stay.
         """
+        if self._waiter.look_at_ring():
+            # Some may still end, and after the reset RING_DONE tells nothing of them.
+            self.registers.write("CONTROL", abort=1)
+            self._waiter.poll(lambda: not self._is_aborting(), "an abort does not end")
+            self._waiter.look_at_ring()
         self.registers.write("CONTROL", reset=1)
         self._waiter.poll(self._is_at_rest, "a reset does not end")
         self._queue.drop_all()

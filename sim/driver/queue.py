@@ -68,6 +68,7 @@ class Queue:
         self._pending: deque[Transfer] = deque()
         # Those that nothing keeps from running at the same time as the next one.
         self._concurrent: list[Transfer] = []
+        self._end: int | None = None
 
     @property
     def oldest(self) -> Transfer | None:
@@ -109,10 +110,18 @@ class Queue:
             span.buffer.users += 1
         return transfer
 
+    def stop(self, done: int) -> None:
+        """The ring has stopped with RING_DONE at `done`: no record behind that may be believed.
+
+        Of a record whose write was given up there may be a part.
+        """
+        ahead = (done - self.ring.taken) % INDEXES
+        self._end = self.ring.taken + (ahead if ahead <= self.ring.entries else 0)
+
     def collect(self) -> int:
         """Give all records that have come to their transfers, and tell how many there were."""
         count = 0
-        while (record := self.ring.take()) is not None:
+        while self.ring.taken != self._end and (record := self.ring.take()) is not None:
             transfer = self._pending.popleft()
             tag = transfer.fields.get("tag", 0)
             if (record.index, record.tag) != (transfer.index % INDEXES, tag):
@@ -134,6 +143,7 @@ class Queue:
                 transfer.dropped = True
                 self._release(transfer)
         self._concurrent = []
+        self._end = None
 
     def _release(self, transfer: Transfer) -> None:
         for span in (*transfer.reads, *transfer.writes):

@@ -100,6 +100,13 @@ class Waiter:
             fault_address=self.registers.read_long("ERROR_ADDR"),
         )
 
+    def look_at_ring(self) -> bool:
+        """Whether the ring has stopped; then only what RING_DONE counts has its record."""
+        stopped = bool(self.registers.read("STATUS")["ring_error"])
+        if stopped:
+            self.queue.stop(self.registers.read("RING_DONE")["index"])
+        return stopped
+
     def _sleep(self) -> bool:
         """Let time pass until something happens; false if nothing does for a while."""
         try:
@@ -131,8 +138,7 @@ class Waiter:
 
     def _require_ring(self) -> None:
         """Raise `RingError` if no record will come any more."""
-        status = self.registers.read("STATUS")
-        if not (status["ring_error"] and status["idle"]):
+        if not (self.look_at_ring() and self.registers.read("STATUS")["idle"]):
             return
         # The last record may have come since.
         if self.queue.collect() and self.queue.oldest is None:

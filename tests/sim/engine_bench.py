@@ -194,13 +194,6 @@ class EngineBench:
         jobs = self._recovery
         self.carry_out(jobs, [job.good() for job in jobs])
 
-    def forget(self, transfers: Sequence[Transfer]) -> None:
-        """Take away what has come of records that RING_DONE does not count."""
-        for transfer in transfers:
-            start = transfer.fields["record"] - HOST_BASE
-            record = slice(start, start + ENTRY_BYTES)
-            self.machine.host[record] = self._before[1][record]
-
     # Checks
 
     def check_record(self, record: CompletionRecord, ending: Ending) -> None:

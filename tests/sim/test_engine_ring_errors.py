@@ -131,9 +131,6 @@ def carry_out(bench: EngineBench, cell: Cell) -> None:
         if cell.what == "data":
             right = max(0, first.fault_address - jobs[0].dst)
             np.testing.assert_array_equal(bench.target(jobs[0])[:right], jobs[0].wanted[:right])
-        if alone:
-            # It may even have arrived in part.
-            bench.forget(transfers)
         restart(bench)
 
 

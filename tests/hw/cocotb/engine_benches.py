@@ -336,13 +336,16 @@ async def transfers(dut: Any) -> None:
     lines: list[str] = []
     if scenario.log:
         cocotb.start_soon(log_transfers(dut, bench.ports, lines))
-    for number, run in enumerate(scenario.runs):
-        await bench.prepare(run)
-        await bench.run()
-        if scenario.save:
-            np.savez(Path(scenario.save) / f"{number}.npz", device=bench.device, host=bench.host)
-    if scenario.log:
-        Path(scenario.log).write_text("\n".join(lines) + "\n")
+    try:
+        for number, run in enumerate(scenario.runs):
+            await bench.prepare(run)
+            await bench.run()
+            if scenario.save:
+                memories = Path(scenario.save) / f"{number}.npz"
+                np.savez(memories, device=bench.device, host=bench.host)
+    finally:
+        if scenario.log:
+            Path(scenario.log).write_text("\n".join(lines) + "\n")
 
 
 @cocotb.test()

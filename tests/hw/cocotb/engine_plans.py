@@ -29,9 +29,6 @@ HOST_BASE = 0x12_3456_7000
 MEMORY_BYTES = 8 << 20
 Fields = dict[str, int]
 
-SMALL = EngineConfig(units=2, buffer_bytes=2048, read_buffer_bytes=2048, write_bursts=4)
-"""Two units with lines of 128 B, and little room, so that everything fills."""
-
 
 class Space:
     """A memory before and after, and where it may then have anything.

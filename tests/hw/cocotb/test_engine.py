@@ -12,7 +12,8 @@ from sim.machine import Machine, MachineConfig
 from sim.machine.rtl import generated_engine
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.engine_benches import EngineScenario, Run
-from tests.hw.cocotb.engine_plans import PAGE, SMALL
+from tests.hw.cocotb.engine_plans import PAGE
+from tests.sim.engine_cases import SMALL
 
 PARTS = 40
 """Of the sweep, each of some 430 cells: all of them are for `make verify`."""
