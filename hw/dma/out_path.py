@@ -107,7 +107,7 @@ class OutPath(wiring.Component):
     write_request : `Out(stream.Signature(WriteRequest(64)))`
     write_beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     write_response : `In(stream.Signature(BusError))`
-        Host memory.
+        Host memory. A response is taken whatever the outcomes wait for.
     throttle_rate, throttle_burst : `In(20).array(2)`
         The token buckets.
     abort : `In(1)`
@@ -207,7 +207,11 @@ class OutPath(wiring.Component):
         connect(packer.o, writer.i)
         connect(writer.request, wiring.flipped(self.write_request))
         connect(writer.beats, wiring.flipped(self.write_beats))
-        connect(wiring.flipped(self.write_response), writer.response)
+        # Room for all that are owed: the writer takes none while an outcome waits, and that may
+        # wait for a record whose own response comes behind these.
+        m.submodules.responses = responses = Fifo(BusError, config.write_bursts)
+        connect(wiring.flipped(self.write_response), responses.i)
+        connect(responses.o, writer.response)
 
         m.submodules.outcomes = outcomes = Register(OutOutcome())
         connect(outcomes.o, wiring.flipped(self.outcome))

@@ -51,8 +51,13 @@ def run(
     throttle=(0, 0),
     abort_at=None,
     host_bytes=1 << 16,
+    response_cycles=5,
+    responses_first=False,
 ):
-    """Returns host memory, outcomes, and in which cycles lines were issued."""
+    """Returns host memory, outcomes, and in which cycles lines were issued.
+
+    With `responses_first`, outcomes are taken only while the host has no response to give.
+    """
     path = OutPath(config)
     rng = random.Random(seed)
     host = np.full(host_bytes, GUARD, np.uint8)
@@ -76,7 +81,7 @@ def run(
             if queue:
                 ctx.set(path.job.payload, queue[0])
             ctx.set(path.abort, int(abort_at is not None and cycle >= abort_at))
-            ctx.set(path.outcome.ready, willing())
+            ctx.set(path.outcome.ready, willing() and not (responses_first and responses))
             ctx.set(path.write_request.ready, willing())
             ctx.set(path.write_beats.ready, willing())
             ctx.set(path.write_response.valid, bool(responses and responses[0] <= cycle))
@@ -110,7 +115,7 @@ def run(
                 writes[0] = [address + WIDTH, left - 1]
                 if left == 1:
                     writes.popleft()
-                    responses.append(cycle + 5)
+                    responses.append(cycle + response_cycles)
             if moves(path.write_response):
                 responses.popleft()
             for k, unit in enumerate(units):
@@ -184,6 +189,13 @@ JOBS = [
 def test_jobs_arrive_bit_for_bit_between_guard_bytes(device, stall):
     host, outcomes, _ = run(SMALL, JOBS, device, stall=stall)
     check(device, JOBS, host, outcomes)
+
+
+def test_responses_are_taken_whatever_the_outcomes_wait_for(device):
+    # On the bus, those to records wait behind them; and for these records, the outcomes.
+    jobs = [job(0x8000, (520, 120, 16)[k % 3], 0x1000 * k) for k in range(9)]
+    host, outcomes, _ = run(SMALL, jobs, device, response_cycles=100, responses_first=True)
+    check(device, jobs, host, outcomes)
 
 
 def test_three_units_and_lines_that_cross_pages(device):
