@@ -235,7 +235,8 @@ class Plan:
                 "status": Status.STREAM_TRUNCATED if truncated else Status.STREAM_CORRUPT,
                 "detail": decoded.status,
                 "fault_address": decoded.offset,
-                "src_done": len(stream),
+                # No more is read than it takes to see that there is too much.
+                "src_done": min(len(stream), self.longest_stream(length) + self.element_bytes),
                 "out_size": decoded.valid_bytes,
             },
             src=self.host.place(stream, src_offset),
@@ -354,6 +355,11 @@ class Plan:
         mask = sum(any(element) << place for place, element in enumerate(elements))
         return mask.to_bytes(codec.mask_bytes, "little") + b"".join(filter(any, elements))
 
+    def longest_stream(self, nbytes: int) -> int:
+        """The size of a stream without zeros."""
+        codec = self.config.codec
+        return -(-nbytes // codec.line_bytes) * (codec.mask_bytes + codec.line_bytes)
+
     def whole_lines(self, data: bytes, capacity: int) -> int:
         """How many lines' streams fit."""
         lines, size = 0, self.config.codec.line_bytes
@@ -446,17 +452,30 @@ def lengths(config: EngineConfig) -> list[int]:
     return sorted({1, 2, *near, 16 * config.host_bytes + 1})
 
 
-def sweep(plan: Plan, part: int, parts: int) -> None:
-    """Length x source offset x destination offset for the four ways; a random part of them."""
-    config = plan.config
+SWEEP_CELLS = 440
+
+
+def sweep(plan: Plan, part: int, cells: int = SWEEP_CELLS) -> None:
+    """Length x source offset x destination offset for the four ways; so many of them, at random.
+
+    Each of `sweep_parts` has others.
+    """
     ways = (plan.compress_out, plan.decompress_in, plan.copy_out, plan.copy_in)
-    cells = list(
-        itertools.product(ways, lengths(config), offsets(config), offsets(config)),
-    )
+    parts = sweep_parts(plan.config, cells)
+    for way, length, src_offset, dst_offset in _cells(plan.config)[part::parts]:
+        ways[way](plan.data(length), src_offset, dst_offset)
+
+
+def sweep_parts(config: EngineConfig, cells: int = SWEEP_CELLS) -> int:
+    return -(-len(_cells(config)) // cells)
+
+
+@cache
+def _cells(config: EngineConfig) -> list[tuple[int, int, int, int]]:
+    cells = list(itertools.product(range(4), lengths(config), offsets(config), offsets(config)))
     # The same order for all parts.
     random.Random(1).shuffle(cells)
-    for way, length, src_offset, dst_offset in cells[part::parts]:
-        way(plan.data(length), src_offset, dst_offset)
+    return cells
 
 
 def mixed(plan: Plan, count: int, longest: int) -> None:

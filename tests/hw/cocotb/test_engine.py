@@ -12,11 +12,11 @@ from sim.machine import Machine, MachineConfig
 from sim.machine.rtl import generated_engine
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.engine_benches import EngineScenario, Run
-from tests.hw.cocotb.engine_plans import PAGE
+from tests.hw.cocotb.engine_plans import PAGE, sweep_parts
 from tests.sim.engine_cases import SMALL
 
-PARTS = 40
-"""Of the sweep, each of some 430 cells: all of them are for `make verify`."""
+PARTS = sweep_parts(SMALL)
+"""Of the sweep; all of them are for `make verify`."""
 
 OTHERS = {
     "tiny": preset("tiny"),
@@ -41,7 +41,7 @@ OTHERS = {
 
 
 def sweep(part, stall):
-    return Run(plan="sweep", arguments={"part": part, "parts": PARTS}, stall=stall, seed=part + 1)
+    return Run(plan="sweep", arguments={"part": part}, stall=stall, seed=part + 1)
 
 
 def mixed(count, longest, stall, seed=1):
@@ -148,7 +148,7 @@ def test_icarus_does_the_same_in_the_same_cycles(engine_builds, tmp_path):
     runs = [
         mixed(6, 600, 0.3),
         faulty(1, 0.0),
-        Run(plan="sweep", arguments={"part": 0, "parts": 400}),
+        Run(plan="sweep", arguments={"part": 0, "cells": 40}, stall=0.1),
     ]
     logs = []
     for simulator in ("verilator", "icarus"):
@@ -190,7 +190,7 @@ def test_other_engines(engine_builds, config, tmp_path):
 @pytest.mark.parametrize("config", [OTHERS["tiny"]], ids=["tiny"])
 def test_other_engines_on_icarus(engine_builds, config, tmp_path):
     runs = [
-        Run(plan="sweep", arguments={"part": 0, "parts": 60}, stall=0.3),
+        Run(plan="sweep", arguments={"part": 0, "cells": 100}, stall=0.3),
         mixed(20, 300, 0.3),
         faulty(1, 0.3),
     ]
