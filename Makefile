@@ -1,4 +1,4 @@
-# make run      real activations out through the RTL compressor and back; prints and saves a table
+# make run      the engine as Verilog; real activations out through it and back, as a table
 # make test     all tests that a change must pass (minutes)
 # make check    style and types
 # make bench    every performance figure that the documents quote
@@ -16,8 +16,7 @@ PYTEST := $(PY) -m pytest
 .PHONY: run test check bench verify capture test-torch icarus clean
 
 run: $(VENV)/.run
-	$(VENV)/bin/cdma generate zvc-compressor --out build/verilog
-	$(VENV)/bin/cdma generate zvc-decompressor --out build/verilog
+	$(VENV)/bin/cdma generate engine --out build/verilog
 	$(VENV)/bin/cdma swap --capture digits-cnn --save build/swap
 
 test: $(VENV)/.dev icarus

@@ -36,7 +36,7 @@ class Shape:
     throttle: str = "none"
 
     def __str__(self) -> str:
-        return f"{self.units} units, {self.buffer_kib} KiB, {self.clock_hz / 1e9:g} GHz"
+        return f"{self.units}, {self.buffer_kib} KiB, {self.clock_hz / 1e9:g} GHz"
 
 
 SHAPES = (
@@ -99,16 +99,17 @@ def run(console: Console) -> dict[str, Any]:
             "utilization": utilization,
         }
     headings = (
-        "throttle's cap, GB/s",
+        "cap, GB/s",
         "units give",
         "buffer gives",
         "link full up to",
         f"reads at {RATIOS[-1]}x",
         "most in 10 µs",
-        *(f"link busy at {ratio:g}x" for ratio in RATIOS),
+        *(f"busy at {ratio:g}x" for ratio in RATIOS),
     )
     printed = table(
-        f"titanx_gen3, other engines: the way out, streams of {STREAM_BYTES >> 10} KiB",
+        "titanx_gen3, other engines, by units, buffer and clock: the way out, streams of "
+        f"{STREAM_BYTES >> 10} KiB",
         "",
         *(column[0] for column in columns),
     )
