@@ -13,7 +13,7 @@ from rich.console import Console
 from sim.driver import CopyKind
 from tests.bench.engine.data import DENSE, with_ratio
 from tests.bench.engine.rig import Rig
-from tests.bench.engine.tables import percent, table
+from tests.bench.engine.tables import table
 
 NBYTES = 1 << 20
 RATIO = 2.6
@@ -53,7 +53,7 @@ def _dense(console: Console, rig: Rig) -> dict[str, Any]:
         ("in", copied_in, compressed_in),
     ):
         cost = compressed.cycles / plain.cycles - 1
-        printed.add_row(way, f"{plain.cycles:,}", f"{compressed.cycles:,}", percent(cost))
+        printed.add_row(way, f"{plain.cycles:,}", f"{compressed.cycles:,}", f"{cost:.2%}")
         figures[way] = {
             "copy_cycles": plain.cycles,
             "compressed_cycles": compressed.cycles,
