@@ -12,6 +12,6 @@ PARTS = (link, limits, fast_links, buffer, policy, latency, costs)
 def run(console: Console) -> dict[str, Any]:
     """Print the tables and return their figures.
 
-    The first run builds about a dozen engines, a minute and a half each.
+    The first run builds eleven engines, which takes half an hour or more.
     """
     return {part.__name__.rpartition(".")[2]: part.run(console) for part in PARTS}
