@@ -4,11 +4,11 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.gf2 import BACKWARD, FORWARD, ONES, parities, power
 from hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
 from hw.config import EngineConfig
 from hw.dma.bus import BusError
 from hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
+from hw.dma.line_crc import TransferCrc
 from hw.dma.reader import LineFault
 from hw.dma.unit import LineReport
 from hw.stream import LineBeat
@@ -73,7 +73,7 @@ class LineDrain(wiring.Component):
         closed = Signal()
         spoiled = Signal()
         fault = Signal(LineFault(), reset_less=True)
-        state = Signal(32, init=ONES)
+        m.submodules.crc = crc = TransferCrc(codec)
 
         # The heads of this unit's queue and of the next one's.
         next_unit = Signal.like(unit)
@@ -207,16 +207,11 @@ class LineDrain(wiring.Component):
         with m.If(goes):
             m.d.sync += [leads.eq(0), closed.eq(closed | out.last)]
 
-        # The CRC: shifted past each line, whose own is added.
-        line_shift = power(FORWARD, codec.line_bytes)
-        after_one = Signal(32)
-        after_two = Signal(32)
         m.d.comb += [
-            after_one.eq(Cat(parities(line_shift, state)) ^ report.crc32),
-            after_two.eq(Cat(parities(line_shift, after_one)) ^ mate_report.crc32),
+            crc.lines.eq(Mux(takes & ~inside, 1 + took_two, 0)),
+            crc.first.eq(report.crc32),
+            crc.second.eq(mate_report.crc32),
         ]
-        with m.If(takes & ~inside):
-            m.d.sync += state.eq(Mux(took_two, after_two, after_one))
 
         # How far the destination goes, a cycle behind: what ends in it is whole.
         size = Signal(OFFSET_BITS)
@@ -247,19 +242,19 @@ class LineDrain(wiring.Component):
         m.d.sync += whole.eq(whole_now)
 
         # The outcome, less the zeros that filled the last line.
-        steps = (codec.line_bytes - 1).bit_length()
         told = Signal()
         outcome = Signal(DrainOutcome(), reset_less=True)
-        undo = Signal(steps, reset_less=True)
-        steps_left = Signal(range(steps + 1))
         over = Signal()
         m.d.comb += [
             over.eq(active & ~leads & all_out & closed & ~told),
             self.ends.ready.eq(over),
-            self.outcome.valid.eq(told & (steps_left == 0)),
+            self.outcome.valid.eq(told & crc.settled),
             self.outcome.payload.eq(outcome),
-            self.outcome.payload.crc32.eq(~outcome.crc32),
+            self.outcome.payload.crc32.eq(crc.crc32),
             self.job.ready.eq(~active | over),
+            crc.begins.eq(self.job.ready),
+            crc.ends.eq(over),
+            crc.fill.eq(fill),
         ]
         with m.If(over):
             m.d.sync += [
@@ -268,20 +263,10 @@ class LineDrain(wiring.Component):
                 outcome.whole_lines.eq(whole_now.lines),
                 outcome.whole_size.eq(whole_now.size),
                 outcome.cut.eq(self.ends.payload.cut),
-                outcome.crc32.eq(state),
                 outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
                 outcome.address.eq(fault.address),
-                undo.eq(fill),
-                steps_left.eq(steps),
             ]
-        with m.Elif(steps_left != 0):
-            m.d.sync += steps_left.eq(steps_left - 1)
-            for step in range(steps):
-                with m.If((steps_left == steps - step) & undo[step]):
-                    m.d.sync += outcome.crc32.eq(
-                        Cat(parities(power(BACKWARD, 1 << step), outcome.crc32))
-                    )
-        with m.Elif(told & self.outcome.ready):
+        with m.Elif(crc.settled & self.outcome.ready):
             m.d.sync += told.eq(0)
 
         with m.If(self.job.ready):
@@ -298,6 +283,5 @@ class LineDrain(wiring.Component):
                 drained.eq(0),
                 closed.eq(0),
                 spoiled.eq(0),
-                state.eq(ONES),
             ]
         return m

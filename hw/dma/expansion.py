@@ -15,7 +15,7 @@ from hw.config import CodecConfig
 from hw.dma.bus import BusError, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from hw.dma.jobs import ExpansionReport, LineCommand
-from hw.dma.unit import LineCrc
+from hw.dma.line_crc import LineCrc
 from hw.dma.writer import DEVICE_BURST_BEATS, StreamWriter
 from hw.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
 

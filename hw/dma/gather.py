@@ -1,14 +1,14 @@
 """What became of lines on their way in, from the units' reports to one of each job."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.gf2 import BACKWARD, FORWARD, ONES, parities, power
 from hw.codec.judge import Finding
 from hw.config import EngineConfig
 from hw.dma.bus import BusError
 from hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
+from hw.dma.line_crc import TransferCrc
 
 
 class LineGather(wiring.Component):
@@ -52,7 +52,7 @@ class LineGather(wiring.Component):
         fill = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         lines = Signal.like(self.ends.payload.lines)
-        state = Signal(32, init=ONES)
+        m.submodules.crc = crc = TransferCrc(codec)
 
         # The heads of this unit's queue and of the next one's.
         next_unit = Signal.like(unit)
@@ -88,16 +88,11 @@ class LineGather(wiring.Component):
                 unit.eq(Mux(takes_two, Mux(next_unit == units - 1, 0, next_unit + 1), next_unit)),
             ]
 
-        # The CRC: shifted past each line, whose own is added.
-        line_shift = power(FORWARD, codec.line_bytes)
-        after_one = Signal(32)
-        after_two = Signal(32)
         m.d.comb += [
-            after_one.eq(Cat(parities(line_shift, state)) ^ report.crc32),
-            after_two.eq(Cat(parities(line_shift, after_one)) ^ mate.crc32),
+            crc.lines.eq(takes + takes_two),
+            crc.first.eq(report.crc32),
+            crc.second.eq(mate.crc32),
         ]
-        with m.If(takes):
-            m.d.sync += state.eq(Mux(takes_two, after_two, after_one))
 
         # The first finding, the first error, and the bytes before each.
         sums = Signal(GatherOutcome())
@@ -135,36 +130,26 @@ class LineGather(wiring.Component):
                     m.d.sync += [sums.error.eq(report.error), sums.address.eq(report.address)]
 
         # The outcome, less the zeros that filled the last line.
-        steps = (codec.line_bytes - 1).bit_length()
         told = Signal()
         outcome = Signal(GatherOutcome(), reset_less=True)
-        undo = Signal(steps, reset_less=True)
-        steps_left = Signal(range(steps + 1))
         over = Signal()
         m.d.comb += [
             over.eq(active & all_in & ~told),
             self.ends.ready.eq(over),
-            self.outcome.valid.eq(told & (steps_left == 0)),
+            self.outcome.valid.eq(told & crc.settled),
             self.outcome.payload.eq(outcome),
-            self.outcome.payload.crc32.eq(~outcome.crc32),
+            self.outcome.payload.crc32.eq(crc.crc32),
             self.job.ready.eq(~active | over),
+            crc.begins.eq(self.job.ready),
+            crc.ends.eq(over),
+            crc.fill.eq(fill),
         ]
         with m.If(over):
             m.d.sync += [
                 told.eq(1),
                 outcome.eq(sums),
-                outcome.crc32.eq(state),
-                undo.eq(fill),
-                steps_left.eq(steps),
             ]
-        with m.Elif(steps_left != 0):
-            m.d.sync += steps_left.eq(steps_left - 1)
-            for step in range(steps):
-                with m.If((steps_left == steps - step) & undo[step]):
-                    m.d.sync += outcome.crc32.eq(
-                        Cat(parities(power(BACKWARD, 1 << step), outcome.crc32))
-                    )
-        with m.Elif(told & self.outcome.ready):
+        with m.Elif(crc.settled & self.outcome.ready):
             m.d.sync += told.eq(0)
 
         with m.If(self.job.ready):
@@ -173,7 +158,6 @@ class LineGather(wiring.Component):
                 fill.eq(self.job.payload.fill),
                 unit.eq(self.job.payload.first_unit),
                 lines.eq(0),
-                state.eq(ONES),
                 sums.eq(0),
             ]
         return m

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.codec.pack import StreamTail
@@ -25,13 +25,13 @@ from hw.dma.jobs import (
 )
 from hw.dma.receiver import StreamReceiver
 from hw.dma.splitter import LineSplitter
-from hw.stream import Fifo, Register
+from hw.stream import Fifo, Fork, Register
 
 
 class InJobSplitter(wiring.Component):
     """Tells receiver, splitter and gather what of a job concerns them.
 
-    Latency: 1 cycle. Throughput: a job per 2 cycles.
+    Latency: 1 cycle. Throughput: a job per cycle while all take theirs.
 
     Members
     -------
@@ -56,30 +56,32 @@ class InJobSplitter(wiring.Component):
         m = Module()
         config = self.config
         line_bits = (config.codec.line_bytes - 1).bit_length()
-        job = self.i.payload
-        first_unit = unit_of(m, config, job.dst)
-
-        outputs = (self.receive, self.split, self.gather)
-        holds = Signal(len(outputs))
-        m.d.comb += self.i.ready.eq(holds == 0)
-        with m.If(self.i.ready & self.i.valid):
-            m.d.sync += holds.eq(-1)
-        with m.Else():
-            m.d.sync += holds.eq(holds & ~Cat(output.ready for output in outputs))
-        for k, output in enumerate(outputs):
-            m.d.comb += output.valid.eq(holds[k])
-        with m.If(self.i.ready):
-            m.d.sync += [
-                self.receive.payload.src.eq(job.src),
-                self.receive.payload.size.eq(job.src_length),
-                self.split.payload.dst.eq(job.dst),
-                self.split.payload.length.eq(job.length),
-                self.split.payload.capacity.eq(job.capacity),
-                self.split.payload.dense.eq(job.dense),
-                self.split.payload.first_unit.eq(first_unit),
-                self.gather.payload.first_unit.eq(first_unit),
-                self.gather.payload.fill.eq(-job.length[:line_bits]),
-            ]
+        # The first line's unit takes a while to find.
+        found = data.StructLayout({"job": InJob(), "first_unit": range(config.units)})
+        m.submodules.held = held = Register(found)
+        m.submodules.fork = fork = Fork(found, 3)
+        wiring.connect(m, held.o, fork.i)
+        m.d.comb += [
+            held.i.valid.eq(self.i.valid),
+            held.i.payload.job.eq(self.i.payload),
+            held.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.dst)),
+            self.i.ready.eq(held.i.ready),
+        ]
+        for given, output in zip(fork.o, (self.receive, self.split, self.gather), strict=True):
+            m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
+        job = held.o.payload.job
+        first_unit = held.o.payload.first_unit
+        m.d.comb += [
+            self.receive.payload.src.eq(job.src),
+            self.receive.payload.size.eq(job.src_length),
+            self.split.payload.dst.eq(job.dst),
+            self.split.payload.length.eq(job.length),
+            self.split.payload.capacity.eq(job.capacity),
+            self.split.payload.dense.eq(job.dense),
+            self.split.payload.first_unit.eq(first_unit),
+            self.gather.payload.first_unit.eq(first_unit),
+            self.gather.payload.fill.eq(-job.length[:line_bits]),
+        ]
         return m
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.codec.lanes import count_ones
@@ -19,7 +19,7 @@ from hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
 from hw.dma.unit import CompressionUnit, LineReport
 from hw.dma.writer import StreamWriter
-from hw.stream import Fifo, Register
+from hw.stream import Fifo, Fork, Register
 
 THROTTLE_CLASSES = 2
 
@@ -27,7 +27,7 @@ THROTTLE_CLASSES = 2
 class OutJobSplitter(wiring.Component):
     """Tells issuer, drain and writer what of a job concerns them.
 
-    Latency: 1 cycle. Throughput: a job per 2 cycles.
+    Latency: 1 cycle. Throughput: a job per cycle while all take theirs.
 
     Members
     -------
@@ -55,34 +55,36 @@ class OutJobSplitter(wiring.Component):
         line_bits = (codec.line_bytes - 1).bit_length()
         element_bits = (codec.element_bytes - 1).bit_length()
         width_bits = (codec.sector_bytes - 1).bit_length()
-        job = self.i.payload
-        first_unit = unit_of(m, config, job.src)
-
-        outputs = (self.read, self.drain, self.write)
-        holds = Signal(len(outputs))
-        m.d.comb += self.i.ready.eq(holds == 0)
-        with m.If(self.i.ready & self.i.valid):
-            m.d.sync += holds.eq(-1)
-        with m.Else():
-            m.d.sync += holds.eq(holds & ~Cat(output.ready for output in outputs))
-        for k, output in enumerate(outputs):
-            m.d.comb += output.valid.eq(holds[k])
-        with m.If(self.i.ready):
-            m.d.sync += [
-                self.read.payload.src.eq(job.src),
-                self.read.payload.length.eq(job.length),
-                self.read.payload.dense.eq(job.dense),
-                self.read.payload.throttle_class.eq(job.throttle_class),
-                self.read.payload.first_unit.eq(first_unit),
-                self.drain.payload.first_unit.eq(first_unit),
-                self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
-                self.drain.payload.dense.eq(job.dense),
-                self.drain.payload.fill.eq(-job.length[:line_bits]),
-                self.drain.payload.capacity.eq(job.capacity),
-                self.write.payload.dst.eq(job.dst),
-                self.write.payload.capacity.eq(job.capacity),
-                self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << OFFSET_BITS) - 1)),
-            ]
+        # The first line's unit takes a while to find.
+        found = data.StructLayout({"job": OutJob(), "first_unit": range(config.units)})
+        m.submodules.held = held = Register(found)
+        m.submodules.fork = fork = Fork(found, 3)
+        wiring.connect(m, held.o, fork.i)
+        m.d.comb += [
+            held.i.valid.eq(self.i.valid),
+            held.i.payload.job.eq(self.i.payload),
+            held.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.src)),
+            self.i.ready.eq(held.i.ready),
+        ]
+        for given, output in zip(fork.o, (self.read, self.drain, self.write), strict=True):
+            m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
+        job = held.o.payload.job
+        first_unit = held.o.payload.first_unit
+        m.d.comb += [
+            self.read.payload.src.eq(job.src),
+            self.read.payload.length.eq(job.length),
+            self.read.payload.dense.eq(job.dense),
+            self.read.payload.throttle_class.eq(job.throttle_class),
+            self.read.payload.first_unit.eq(first_unit),
+            self.drain.payload.first_unit.eq(first_unit),
+            self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
+            self.drain.payload.dense.eq(job.dense),
+            self.drain.payload.fill.eq(-job.length[:line_bits]),
+            self.drain.payload.capacity.eq(job.capacity),
+            self.write.payload.dst.eq(job.dst),
+            self.write.payload.capacity.eq(job.capacity),
+            self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << OFFSET_BITS) - 1)),
+        ]
         return m
 
 

@@ -4,15 +4,15 @@ So the crossbar to the DMA engine carries compressed lines only, which is why th
 the engine itself (cDMA, §V-B).
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.gf2 import FORWARD, contribution, parities, power
 from hw.codec.zvc import ZvcCompressor
 from hw.config import CodecConfig
 from hw.dma.bus import ReadBeat, ReadRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from hw.dma.line_crc import LineCrc
 from hw.dma.reader import LineFault, LineReader, LineRequest
 from hw.stream import Fifo, Fork, LineBeat, Sector
 
@@ -31,77 +31,6 @@ class LineReport(data.StructLayout):
 
     def __init__(self) -> None:
         super().__init__({"crc32": 32, "fault": LineFault()})
-
-
-class LineCrc(wiring.Component):
-    """The CRC of each line of sectors, from a state of zero and without inversion.
-
-    A line ends early with a sector that is `last`.
-
-    Latency: 2 cycles from a line's last sector. Throughput: a sector per cycle.
-
-    Members
-    -------
-    i : `In(stream.Signature(Sector(config)))`
-    o : `Out(stream.Signature(32))`
-    """
-
-    def __init__(self, config: CodecConfig) -> None:
-        self.config = config
-        super().__init__(
-            {"i": In(stream.Signature(Sector(config))), "o": Out(stream.Signature(32))}
-        )
-
-    def elaborate(self, platform) -> Module:
-        m = Module()
-        config = self.config
-        index = Signal(range(config.sectors))
-        share = Signal(32, reset_less=True)
-        share_valid = Signal()
-        share_first = Signal(reset_less=True)
-        share_last = Signal(reset_less=True)
-        state = Signal(32, reset_less=True)
-        result = Signal(32, reset_less=True)
-        told = Signal()
-        steps = Signal()
-        taken = Signal()
-        last = Signal()
-        after = Signal(32)
-        m.d.comb += [
-            last.eq((index == config.sectors - 1) | self.i.payload.last),
-            # A line's CRC goes to where it waits only when the former one has left.
-            steps.eq(~(share_valid & share_last & told & ~self.o.ready)),
-            self.i.ready.eq(steps),
-            taken.eq(self.i.valid & self.i.ready),
-            after.eq(
-                Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
-                ^ share
-            ),
-        ]
-        with m.If(taken):
-            m.d.sync += [
-                index.eq(Mux(last, 0, index + 1)),
-                share.eq(
-                    Cat(
-                        parities(
-                            contribution(config.sector_bytes),
-                            self.i.payload.elements.as_value(),
-                        )
-                    )
-                ),
-                share_first.eq(index == 0),
-                share_last.eq(last),
-            ]
-        with m.If(self.o.ready):
-            m.d.sync += told.eq(0)
-        with m.If(steps):
-            m.d.sync += share_valid.eq(taken)
-            with m.If(share_valid):
-                m.d.sync += state.eq(after)
-                with m.If(share_last):
-                    m.d.sync += [told.eq(1), result.eq(after)]
-        m.d.comb += [self.o.valid.eq(told), self.o.payload.eq(result)]
-        return m
 
 
 class CompressionUnit(wiring.Component):

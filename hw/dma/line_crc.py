@@ -1,0 +1,159 @@
+"""CRC-32 of a transfer, from those of its lines: units tell theirs, the engine combines them.
+
+So no raw data needs to pass one place. A line's own CRC is from a state of zero and without
+inversion; shifting a state past a line is a constant matrix over GF(2).
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.codec.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
+from hw.config import CodecConfig
+from hw.stream import Sector
+
+
+class LineCrc(wiring.Component):
+    """The CRC of each line of sectors, from a state of zero and without inversion.
+
+    A line ends early with a sector that is `last`.
+
+    Latency: 2 cycles from a line's last sector. Throughput: a sector per cycle.
+
+    Members
+    -------
+    i : `In(stream.Signature(Sector(config)))`
+    o : `Out(stream.Signature(32))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {"i": In(stream.Signature(Sector(config))), "o": Out(stream.Signature(32))}
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        index = Signal(range(config.sectors))
+        share = Signal(32, reset_less=True)
+        share_valid = Signal()
+        share_first = Signal(reset_less=True)
+        share_last = Signal(reset_less=True)
+        state = Signal(32, reset_less=True)
+        result = Signal(32, reset_less=True)
+        told = Signal()
+        steps = Signal()
+        taken = Signal()
+        last = Signal()
+        after = Signal(32)
+        m.d.comb += [
+            last.eq((index == config.sectors - 1) | self.i.payload.last),
+            # A line's CRC goes to where it waits only when the former one has left.
+            steps.eq(~(share_valid & share_last & told & ~self.o.ready)),
+            self.i.ready.eq(steps),
+            taken.eq(self.i.valid & self.i.ready),
+            after.eq(
+                Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
+                ^ share
+            ),
+        ]
+        with m.If(taken):
+            m.d.sync += [
+                index.eq(Mux(last, 0, index + 1)),
+                share.eq(
+                    Cat(
+                        parities(
+                            contribution(config.sector_bytes),
+                            self.i.payload.elements.as_value(),
+                        )
+                    )
+                ),
+                share_first.eq(index == 0),
+                share_last.eq(last),
+            ]
+        with m.If(self.o.ready):
+            m.d.sync += told.eq(0)
+        with m.If(steps):
+            m.d.sync += share_valid.eq(taken)
+            with m.If(share_valid):
+                m.d.sync += state.eq(after)
+                with m.If(share_last):
+                    m.d.sync += [told.eq(1), result.eq(after)]
+        m.d.comb += [self.o.valid.eq(told), self.o.payload.eq(result)]
+        return m
+
+
+class TransferCrc(wiring.Component):
+    """The CRC of a transfer's bytes, from those of its lines in order.
+
+    The last line's has the zeros that filled it; their effect is undone at the end, a bit of their
+    number per cycle.
+
+    Latency: `settled` is high log2(line_bytes) cycles after `ends`. Throughput: two lines per
+    cycle.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    begins : `In(1)`
+        A transfer begins with the next cycle's lines.
+    lines : `In(2)`
+        How many join in this cycle: 0, 1 or 2.
+    first, second : `In(32)`
+        Their CRCs.
+    ends : `In(1)`
+        The transfer has ended; it may begin another in the same cycle.
+    fill : `In(range(config.line_bytes))`
+        Zeros at its end that do not count.
+    settled : `Out(1)`
+        `crc32` is that of the transfer that ended last.
+    crc32 : `Out(32)`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "begins": In(1),
+                "lines": In(2),
+                "first": In(32),
+                "second": In(32),
+                "ends": In(1),
+                "fill": In(range(config.line_bytes)),
+                "settled": Out(1),
+                "crc32": Out(32),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        steps = len(self.fill)
+        line_shift = power(FORWARD, self.config.line_bytes)
+        state = Signal(32, init=ONES)
+        after_one = Signal(32)
+        after_two = Signal(32)
+        m.d.comb += [
+            after_one.eq(Cat(parities(line_shift, state)) ^ self.first),
+            after_two.eq(Cat(parities(line_shift, after_one)) ^ self.second),
+        ]
+        with m.If(self.begins):
+            m.d.sync += state.eq(ONES)
+        with m.Elif(self.lines != 0):
+            m.d.sync += state.eq(Mux(self.lines == 2, after_two, after_one))
+
+        result = Signal(32, reset_less=True)
+        undo = Signal(steps, reset_less=True)
+        steps_left = Signal(range(steps + 1))
+        m.d.comb += [self.settled.eq(steps_left == 0), self.crc32.eq(~result)]
+        with m.If(self.ends):
+            m.d.sync += [result.eq(state), undo.eq(self.fill), steps_left.eq(steps)]
+        with m.Elif(steps_left != 0):
+            m.d.sync += steps_left.eq(steps_left - 1)
+            for step in range(steps):
+                with m.If((steps_left == steps - step) & undo[step]):
+                    m.d.sync += result.eq(Cat(parities(power(BACKWARD, 1 << step), result)))
+        return m
