@@ -58,19 +58,19 @@ class InJobSplitter(wiring.Component):
         line_bits = (config.codec.line_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
         found = data.StructLayout({"job": InJob(), "first_unit": range(config.units)})
-        m.submodules.held = held = Register(found)
+        m.submodules.next_job = next_job = Register(found)
         m.submodules.fork = fork = Fork(found, 3)
-        wiring.connect(m, held.o, fork.i)
+        wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
-            held.i.valid.eq(self.i.valid),
-            held.i.payload.job.eq(self.i.payload),
-            held.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.dst)),
-            self.i.ready.eq(held.i.ready),
+            next_job.i.valid.eq(self.i.valid),
+            next_job.i.payload.job.eq(self.i.payload),
+            next_job.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.dst)),
+            self.i.ready.eq(next_job.i.ready),
         ]
         for given, output in zip(fork.o, (self.receive, self.split, self.gather), strict=True):
             m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
-        job = held.o.payload.job
-        first_unit = held.o.payload.first_unit
+        job = next_job.o.payload.job
+        first_unit = next_job.o.payload.first_unit
         m.d.comb += [
             self.receive.payload.src.eq(job.src),
             self.receive.payload.size.eq(job.src_length),

@@ -57,19 +57,19 @@ class OutJobSplitter(wiring.Component):
         width_bits = (codec.sector_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
         found = data.StructLayout({"job": OutJob(), "first_unit": range(config.units)})
-        m.submodules.held = held = Register(found)
+        m.submodules.next_job = next_job = Register(found)
         m.submodules.fork = fork = Fork(found, 3)
-        wiring.connect(m, held.o, fork.i)
+        wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
-            held.i.valid.eq(self.i.valid),
-            held.i.payload.job.eq(self.i.payload),
-            held.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.src)),
-            self.i.ready.eq(held.i.ready),
+            next_job.i.valid.eq(self.i.valid),
+            next_job.i.payload.job.eq(self.i.payload),
+            next_job.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.src)),
+            self.i.ready.eq(next_job.i.ready),
         ]
         for given, output in zip(fork.o, (self.read, self.drain, self.write), strict=True):
             m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
-        job = held.o.payload.job
-        first_unit = held.o.payload.first_unit
+        job = next_job.o.payload.job
+        first_unit = next_job.o.payload.first_unit
         m.d.comb += [
             self.read.payload.src.eq(job.src),
             self.read.payload.length.eq(job.length),

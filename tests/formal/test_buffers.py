@@ -13,7 +13,7 @@ from hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one
-from tests.formal.queues import OpenFifo, Queue
+from tests.formal.queues import OpenFifo, Queue, StraightFifo
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
 
@@ -60,6 +60,27 @@ def test_fifo_is_a_queue(depth, tmp_path):
     order.comes(one(i.moves, i.payload))
     order.leaves(one(o.moves, o.payload))
     order.on_the_way(*Queue(bench, fifo, inside).runs)
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4, 8]))
+def test_straight_fifo_does_what_a_fifo_does(depth, tmp_path):
+    bench = Bench()
+    fifos = OpenFifo(8, depth), StraightFifo(8, depth)
+    insides = [bench.add(fifo) for fifo in fifos]
+    queues = [Queue(bench, *pair) for pair in zip(fifos, insides, strict=True)]
+    i, o = bench.drive(fifos[0].i), bench.watch(fifos[0].o)
+    bench.m.d.comb += [
+        fifos[1].i.valid.eq(i.valid),
+        fifos[1].i.payload.eq(i.payload),
+        fifos[1].o.ready.eq(o.ready),
+    ]
+    bench.require(fifos[1].i.ready == i.ready, fifos[1].o.valid == o.valid)
+    bench.implies(o.valid, fifos[1].o.payload == o.payload)
+    bench.require(insides[0]["stored"] == insides[1]["stored"])
+    for (there, item), (_, same) in zip(*(queue.items for queue in queues), strict=True):
+        bench.implies(there, item == same)
+    bench.cover(insides[0]["stored"] == depth)
     prove(bench, tmp_path, depth=2)
 
 
