@@ -84,9 +84,7 @@ class StraightFifo(Fifo):
         return m
 
 
-def open_fifos(
-    monkeypatch: pytest.MonkeyPatch, *modules: str, fifo: type[Fifo] = OpenFifo
-) -> None:
+def open_fifos(monkeypatch: pytest.MonkeyPatch, *modules: str, fifo: type[Fifo] = OpenFifo) -> None:
     """Components of these modules get their queues opened."""
     for module in modules:
         monkeypatch.setattr(f"{module}.Fifo", fifo)
