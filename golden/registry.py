@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from golden.bpc import Bpc
 from golden.csr import Csr
 from golden.deflate import Deflate, DeflateFast
 from golden.interface import Codec, CodecError
@@ -16,6 +17,7 @@ _CODECS: dict[str, Callable[[int], Codec]] = {
     "lz4": Lz4,
     "deflate": Deflate,
     "deflate-fast": DeflateFast,
+    "bpc": Bpc,
 }
 
 

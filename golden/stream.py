@@ -42,8 +42,8 @@ class StreamStatus(IntEnum):
     CRC_MISMATCH = 8
     """The decompressed bytes do not have the expected CRC-32. Offset: the end of the stream."""
     BAD_TOKEN = 9
-    """A token that the format does not have (RLE, CSR, LZ4, DEFLATE). Offset: its first byte, or
-    the first byte of the block that holds it."""
+    """A token that the format does not have (RLE, CSR, LZ4, DEFLATE, BPC). Offset: its first byte,
+    or the first byte of the block that holds it."""
 
 
 class StreamError(ValueError):

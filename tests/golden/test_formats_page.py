@@ -24,7 +24,7 @@ def test_data():
     assert block("data") == ARRAY.tobytes()
 
 
-@pytest.mark.parametrize("name", ["zvc", "rle", "csr"])
+@pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc"])
 def test_stream(name):
     assert golden.codec(name).compress(ARRAY).tobytes() == block(name)
 
