@@ -145,7 +145,6 @@ class DescriptorFetcher(wiring.Component):
         last = Signal()
         gathered = Signal(8 * ENTRY_BYTES, reset_less=True)
         whole = Signal(8 * ENTRY_BYTES)
-        spoiled = Signal()
         received = self.beats.payload
         m.d.comb += [
             self.beats.ready.eq(expected.o.valid),
@@ -162,13 +161,12 @@ class DescriptorFetcher(wiring.Component):
             m.d.sync += [
                 beat.eq(Mux(last, 0, beat + 1)),
                 gathered.eq(Cat(gathered[8 * width :], received.data)),
-                spoiled.eq(~last & (spoiled | (received.error != BusError.NONE))),
             ]
         bad = Signal()
         lost = Signal()
         m.d.comb += [
             bad.eq(arrived & (received.error != BusError.NONE) & ~self.faulty),
-            lost.eq(arrived & last & (self.faulty | spoiled | bad)),
+            lost.eq(arrived & last & (self.faulty | bad)),
             queue.i.valid.eq(arrived & last & ~lost),
             queue.i.payload.descriptor.eq(whole),
             queue.i.payload.index.eq(self.head),
