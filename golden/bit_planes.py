@@ -66,7 +66,7 @@ def _transpose_bits(rows: Words) -> None:
     ):
         # Of each two rows at this distance, the upper bits of one change places with the lower
         # bits of the other.
-        pairs = rows.reshape(-1, 2, distance, count)
+        pairs = rows.reshape(16 // distance, 2, distance, count)
         first, second = pairs[:, 0], pairs[:, 1]
         swap = first >> np.uint32(distance)
         swap ^= second

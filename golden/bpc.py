@@ -261,7 +261,7 @@ def _pack(codes: npt.NDArray[np.uint64], lengths: IntArray) -> ByteArray:
         words[rows, start // 64] |= at_top >> inside
         # In two steps, as 64 places are more than a shift may have.
         words[rows, start // 64 + 1] |= at_top << (np.uint64(63) - inside) << np.uint64(1)
-    return words.astype(">u8").view(np.uint8).reshape(count, -1)[:, :LINE_BYTES]
+    return words.astype(">u8").view(np.uint8)[:, :LINE_BYTES]
 
 
 def _find_entries(source: ByteArray, count: int) -> tuple[IntArray, IntArray, int, StreamStatus]:

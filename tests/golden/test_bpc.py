@@ -162,6 +162,13 @@ def test_round_trip_of_all_kinds():
     assert Bpc().line_sizes(entries).tolist() == (1 + -(-encoded.bits // 8)).tolist()
 
 
+def test_no_entries():
+    encoded = encode_entries(np.empty(0, np.uint8))
+    assert (encoded.bits.shape, encoded.data.shape) == ((0,), (0, 128))
+    assert decode_entries(encoded.data, encoded.bits).data.shape == (0, 128)
+    assert entry_bits(np.empty(0, np.uint8)).shape == (0,)
+
+
 def test_decoder_ends_as_the_slow_one_on_damaged_entries():
     generator = np.random.default_rng(1)
     encoded = encode_entries(mixed_entries(2500, seed=1))

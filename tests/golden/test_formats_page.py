@@ -8,6 +8,7 @@ import pytest
 
 import golden
 from golden import StreamStatus, container
+from golden.entry import SECTORS, SIZES, EntryCodec
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 ARRAY = np.array([0, 0, 1.0, 0, 0, -0.0], "<f4")
@@ -38,6 +39,19 @@ def test_block_of_zeros(name):
 @pytest.mark.parametrize("name", ["lz4", "deflate", "deflate-fast"])
 def test_stored_block(name):
     assert golden.codec(name).compress(np.array([1, 2, 3], np.uint8)).tobytes() == block("stored")
+
+
+def test_entry():
+    metadata, kept = EntryCodec().encode(ARRAY)
+    assert metadata.tolist() == [2]
+    assert kept[0, :16].tobytes() == block("entry")
+
+
+def test_class_table():
+    rows = re.findall(r"^\| (\d) \| (\d+) \| (\d) \|", PAGE.read_text("utf-8"), re.M)
+    assert [tuple(map(int, row)) for row in rows] == list(
+        zip(range(8), SIZES, SECTORS, strict=True)
+    )
 
 
 def test_cz_file():
