@@ -5,17 +5,21 @@ payload elements alike. The rules of `LineBeat` say how lines are cut from it, i
 that unpacking restores the line beats that were packed.
 """
 
+from dataclasses import replace
+
 import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
+from hw.codec.lanes import count_ones
 from hw.codec.pack import Packer, Unpacker
 from hw.config import CodecConfig
 from hw.stream import Damage
-from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, SHIPPED, configs
+from tests.formal.bench import Bench, Condition, Port, Rules
+from tests.formal.broken import break_elaborate
+from tests.formal.lines import NARROW, SHIPPED, TINY, configs
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, received_rules
-from tests.formal.sby import prove
+from tests.formal.sby import ProofError, check, prove
 
 CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 
@@ -84,6 +88,28 @@ def test_packer_gives_the_elements_in_order(config, tmp_path):
     prove(packer_proof(config, Packer(config)), tmp_path, depth=1)
 
 
+def pair_rules(config: CodecConfig, line_rules: LineRules) -> Rules:
+    """`LinePair`: a line beat, and what may be paired with it is a whole line."""
+
+    def rules(bench: Bench, port: Port) -> list[Condition]:
+        first, second = port.payload.first, port.payload.second
+        paired = port.payload.paired
+        whole = [
+            second.sol & second.eol,
+            ~second.empty & (second.damage == Damage.NONE),
+            second.count == count_ones(second.mask),
+        ]
+        return [
+            *line_rules(bench, replace(port, payload=first)),
+            *((paired, condition) for condition in whole),
+            (paired, first.sol & first.eol & ~first.last & ~first.empty),
+            (~paired, (second.mask == 0) & (second.count == 0) & ~second.last),
+            *((second.count <= i, second.elements[i] == 0) for i in range(config.lanes)),
+        ]
+
+    return rules
+
+
 def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     lanes = config.lanes
     bench = Bench()
@@ -92,9 +118,32 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     line_rules = LineRules(config, damaged=True)
     command = bench.drive(unpacker.command)
     i = bench.drive(unpacker.i, received_rules(config.sector_bytes))
-    o = bench.watch(unpacker.o, line_rules)
     tail = bench.watch(unpacker.tail)
     slots = sum(name.startswith("slot_") for name in inside.signals)
+    word_bits = len(inside["slot_0"]) // lanes
+    words = [
+        inside[f"slot_{s}"].word_select(k, word_bits) for s in range(slots) for k in range(lanes)
+    ]
+    elements = [word[: 8 * config.element_bytes] for word in words]
+    if unpacker.lines_per_cycle == 1:
+        o = bench.watch(unpacker.o, line_rules)
+        first, paired = o.payload, Const(0)
+        runs = line_elements(config, o.moves, first)
+        last = first.last
+    else:
+        o = bench.watch(unpacker.o, pair_rules(config, line_rules))
+        first, second, paired = o.payload.first, o.payload.second, o.payload.paired
+        runs = [
+            *line_elements(config, o.moves, first),
+            *line_elements(config, o.moves & paired, second),
+        ]
+        last = first.last | second.last
+        for word, element in zip(words, elements, strict=True):
+            bench.require(word[len(element) :] == count_ones(element))
+        was_paired = Signal()
+        m.d.sync += was_paired.eq(paired)
+        bench.require(inside["waits_alone"] == (o.waiting & ~was_paired))
+        bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == 2))
     active, level, start = inside["active"], inside["level"], inside["start"]
     held_count, lines_left = inside["held_count"], inside["lines_left"]
     busy = inside["busy"]
@@ -117,36 +166,31 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
                 m.d.sync += [size.eq(size + i.payload.size), torn.eq(i.payload.torn)]
         with m.If(o.moves):
             m.d.sync += [
-                given.eq(given + (o.payload.eol & ~o.payload.empty)),
-                done.eq(o.payload.last),
+                given.eq(given + (first.eol & ~first.empty) + paired),
+                done.eq(last),
             ]
     with m.If(command.moves):
         m.d.sync += [open_.eq(1), announced.eq(command.payload)]
 
     # What is given out is what came in, from the packet's start up to its end or a tear.
     room = slots * lanes
-    elements = [
-        inside[f"slot_{s}"].word_select(k, 8 * config.element_bytes)
-        for s in range(slots)
-        for k in range(lanes)
-    ]
     order = Order(bench, 8 * config.element_bytes, count_bits=room.bit_length())
     order.comes(*beat_elements(config, i.moves & ~closed & ~done, i.payload))
-    order.leaves(*line_elements(config, o.moves, o.payload))
+    order.leaves(*runs)
     order.on_the_way(Run(level, elements, start))
     order.restart(tail.moves)
 
     # One packet per command, all of it taken, and no line more than announced.
     bench.implies(i.valid & i.ready, open_ & ~ended)
     bench.implies(o.valid, open_ & ~done)
-    bench.implies(o.valid & ~o.payload.empty, given < announced)
-    bench.implies(o.valid & o.payload.empty, announced == 0)
+    bench.implies(o.valid & ~first.empty, given + paired < announced)
+    bench.implies(o.valid & first.empty, announced == 0)
     bench.implies(
-        o.valid & o.payload.last & ~o.payload.empty & (o.payload.damage == Damage.NONE),
-        given + 1 == announced,
+        o.valid & last & ~first.empty & (first.damage == Damage.NONE),
+        given + 1 + paired == announced,
     )
     bench.implies(tail.valid, ended & done, tail.payload.size == size)
-    bench.implies(tail.valid & (o.payload.damage == Damage.NONE), tail.payload.torn <= torn)
+    bench.implies(tail.valid & (first.damage == Damage.NONE), tail.payload.torn <= torn)
 
     bench.require(active == open_, inside["lines_done"] == done, inside["ended"] == ended)
     bench.require(inside["closed"] == closed, inside["size"] == size, inside["torn"] == torn)
@@ -173,12 +217,12 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     willing = command.valid & i.valid & o.ready & tail.ready
     bench.implies(willing, command.ready | i.ready | o.valid | tail.valid)
     bench.cover(
-        o.moves & (o.payload.damage == Damage.MASK),
-        o.moves & (o.payload.damage == Damage.PAYLOAD),
+        o.moves & (first.damage == Damage.MASK),
+        o.moves & (first.damage == Damage.PAYLOAD),
         tail.moves & tail.payload.trailing,
         tail.moves & tail.payload.torn,
-        o.moves & o.payload.last & (o.payload.count == lanes) & (given > 1),
-        o.moves & o.payload.empty,
+        o.moves & first.last & (first.count == lanes) & (given > 1),
+        o.moves & first.empty,
     )
     return bench
 
@@ -186,3 +230,26 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
 @pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2"]))
 def test_unpacker_finds_the_lines_of_any_stream(config, tmp_path):
     prove(unpacker_proof(config, Unpacker(config)), tmp_path, depth=1, cover_depth=25)
+
+
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2"]))
+def test_unpacker_finds_two_lines_at_once_in_any_stream(config, tmp_path):
+    unpacker = Unpacker(config, lines_per_cycle=2)
+    prove(unpacker_proof(config, unpacker), tmp_path, depth=1, cover_depth=25)
+
+
+FAULTS = {
+    "gives a line too many": ("& (lines_left > 1)", ""),
+    "pairs what it has offered alone": ("paired.eq(fits & ~waits_alone)", "paired.eq(fits)"),
+    "gives a line that is not all there": ("& (both <= level)", ""),
+    "gives a line that is too long": ("& (both <= lanes + mask_elements)", ""),
+    "forgets that there were two": ("Mux(paired, 2, 1)", "1"),
+}
+
+
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=["pairs what it has offered alone"]))
+def test_unpacker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, Unpacker, *fault)
+    unpacker = Unpacker(TINY, lines_per_cycle=2)
+    with pytest.raises(ProofError, match=r"(?s)bmc to depth 10: FAIL.*Assert failed in top"):
+        check(unpacker_proof(TINY, unpacker), tmp_path, depth=10)

@@ -1,9 +1,5 @@
 """The shared AXI4 port: who gets what, on any bus; and that a bus without answers keeps nobody."""
 
-import inspect
-import textwrap
-from typing import Any
-
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
@@ -11,6 +7,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from hw.dma.bus import BusError, ReadGuard
 from hw.dma.port import Axi4Port, ReadHalf, WriteHalf
 from tests.formal.bench import Bench, Inside
+from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, open_fifos
@@ -483,10 +480,6 @@ FAULTS = {
 )
 def test_port_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong, options = fault
-    source = textwrap.dedent(inspect.getsource(component.elaborate))
-    assert source.count(right) == 1
-    scope: dict[str, Any] = {}
-    exec(source.replace(right, wrong), vars(inspect.getmodule(component)), scope)
-    monkeypatch.setattr(component, "elaborate", scope["elaborate"])
+    break_elaborate(monkeypatch, component, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
         check(proof(**options), tmp_path, depth=14)
