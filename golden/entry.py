@@ -189,14 +189,3 @@ def sizes_of(metadata: Array) -> IntArray:
 def sectors_of(metadata: Array) -> IntArray:
     """Sectors of 32 B that entries of this metadata take, 0 to 4, int64."""
     return np.array(SECTORS)[metadata & (ZVC_FLAG - 1)]
-
-
-def pack_metadata(metadata: Array) -> ByteArray:
-    """Metadata of an even number of entries, two to a byte, the first in bits 3…0."""
-    pairs = metadata.reshape(-1, 2)
-    return (pairs[:, 0] | pairs[:, 1] << METADATA_BITS).astype(np.uint8)
-
-
-def unpack_metadata(packed: Array) -> ByteArray:
-    """Metadata of two entries per byte, uint8."""
-    return np.stack([packed & 0xF, packed >> METADATA_BITS], axis=1).astype(np.uint8).reshape(-1)

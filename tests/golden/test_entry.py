@@ -11,10 +11,8 @@ from golden.entry import (
     SIZES,
     EntryCodec,
     classes_of,
-    pack_metadata,
     sectors_of,
     sizes_of,
-    unpack_metadata,
 )
 from golden.zvc import Zvc
 from tests.golden import slow_bpc
@@ -136,12 +134,6 @@ def test_no_entries():
     metadata, kept = EntryCodec().encode(np.empty(0, np.uint8))
     assert (metadata.shape, kept.shape) == ((0,), (0, 128))
     assert EntryCodec().decode(metadata, kept).data.shape == (0, 128)
-
-
-def test_metadata_is_packed_low_bits_first():
-    metadata = np.array([0x1, 0xA, 0x7, 0x0], np.uint8)
-    assert pack_metadata(metadata).tolist() == [0xA1, 0x07]
-    assert unpack_metadata(pack_metadata(metadata)).tolist() == metadata.tolist()
 
 
 @pytest.mark.parametrize(

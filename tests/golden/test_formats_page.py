@@ -8,6 +8,7 @@ import pytest
 
 import golden
 from golden import StreamStatus, container
+from golden.buddy import BUDDY_SLOT_BYTES, DEVICE_SLOT_BYTES, MapStatus, Target, split_sectors
 from golden.entry import SECTORS, SIZES, EntryCodec
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
@@ -52,6 +53,45 @@ def test_class_table():
     assert [tuple(map(int, row)) for row in rows] == list(
         zip(range(8), SIZES, SECTORS, strict=True)
     )
+
+
+def test_target_table():
+    rows = re.findall(
+        r"^\| (\d) \| ([\d.]+)x \| (\d+) B \| (\d+ B|–) \| (\d+) \| (\d) \|",
+        PAGE.read_text("utf-8"),
+        re.M,
+    )
+    assert rows == [
+        (
+            str(target.value),
+            f"{target.ratio:.3g}",
+            str(device),
+            f"{buddy} B" if buddy else "–",
+            str(device // 8),
+            str(buddy // 32),
+        )
+        for target, device, buddy in zip(Target, DEVICE_SLOT_BYTES, BUDDY_SLOT_BYTES, strict=True)
+    ]
+
+
+def test_sector_table():
+    text = PAGE.read_text("utf-8")
+    for target in Target:
+        found = re.search(rf"^\| {target.ratio:.3g}x \| (\d \+ \d.*) \|$", text, re.M)
+        assert found
+        device, buddy = split_sectors(target, np.array([0, 1, 2, 4, 5, 7]))
+        assert found[1].split(" | ") == [
+            f"{first} + {second}" for first, second in zip(device, buddy, strict=True)
+        ]
+        for same in ((2, 3), (5, 6)):
+            assert len(set(zip(*split_sectors(target, np.array(same)), strict=True))) == 1
+
+
+def test_map_status_table():
+    rows = re.findall(r"^\| (\d) ([A-Z_]+) \|", PAGE.read_text("utf-8"), re.M)
+    assert {name: int(number) for number, name in rows} == {
+        status.name: status.value for status in MapStatus
+    }
 
 
 def test_cz_file():

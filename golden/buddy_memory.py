@@ -1,0 +1,257 @@
+"""The memory behind `golden.buddy`'s map: what the hardware's memories must hold in the end.
+
+Device memory with its metadata, the carve-out, and page-table entries; entries are compressed as
+they are written, spill into their buddy slots, and grow and shrink in place. Memory that was never
+written is zeros: its metadata are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.buddy import (
+    BUDDY_SLOT_BYTES,
+    DEVICE_SLOT_BYTES,
+    ENTRY_SECTORS,
+    AddressMap,
+    BuddyError,
+    MapStatus,
+    PageFields,
+    Target,
+    Translation,
+    split_sectors,
+)
+from golden.entry import AS_IT_IS, ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES, EntryCodec
+from golden.interface import Array, IntArray, as_bytes
+from golden.stream import ByteArray, StreamError, StreamStatus
+
+Covered = npt.NDArray[np.bool_]
+"""bool (n, 128): which bytes of entries an access is about."""
+
+_CHUNK_ENTRIES = 4096
+"""Entries that are worked on at once: bounds scratch memory."""
+
+
+@dataclass(kw_only=True)
+class Traffic:
+    """Sectors of 32 B that accesses moved. Those of metadata are not among them.
+
+    Each access stands alone: nothing is cached, and sectors that several entries share count once
+    for each.
+    """
+
+    device_read: int = 0
+    device_written: int = 0
+    buddy_read: int = 0
+    buddy_written: int = 0
+
+
+class BuddyMemory:
+    """Compressed memory, byte-addressed by logical addresses.
+
+    Parameters
+    ----------
+    address_map : AddressMap
+        Sizes and places.
+    codec : EntryCodec
+        How entries are kept.
+
+    Attributes
+    ----------
+    device : uint8 array (device_bytes,)
+        Device memory, metadata included.
+    buddy : uint8 array (carve_out_bytes,)
+        The carve-out; its first byte is at GBBR.
+    traffic : Traffic
+        What accesses have moved.
+    """
+
+    def __init__(self, address_map: AddressMap, codec: EntryCodec) -> None:
+        self.map = address_map
+        self.codec = codec
+        self.device = np.zeros(address_map.device_bytes, np.uint8)
+        self.buddy = np.zeros(address_map.carve_out_bytes, np.uint8)
+        self.traffic = Traffic()
+        pages = address_map.logical_bytes // address_map.page_bytes
+        self._fields = np.zeros(pages, np.int64)
+        self._frames = np.zeros(pages, np.int64)
+        self._mapped = np.zeros(pages, np.bool_)
+        self._next_page = self._next_frame = self._next_buddy_page = 0
+
+    def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
+        """Map whole pages for `nbytes` behind the last allocation; their logical address.
+
+        Raises
+        ------
+        BuddyError
+            Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
+        """
+        size = self.map.page_bytes
+        target = Target(target) if compressed else Target.X1
+        frames = size * DEVICE_SLOT_BYTES[target] // ENTRY_BYTES // self.map.frame_bytes
+        units = size * BUDDY_SLOT_BYTES[target] // ENTRY_BYTES // self.map.buddy_unit_bytes
+        first, count = self._next_page, -(-nbytes // size)
+        address = first * size
+        if first + count > self._mapped.size:
+            raise BuddyError(MapStatus.OUT_OF_REGION, address)
+        if (self._next_frame + count * frames) * self.map.frame_bytes > self.map.metadata_base:
+            raise BuddyError(MapStatus.OUT_OF_REGION, address)
+        buddy_end = (self._next_buddy_page + count * units) * self.map.buddy_unit_bytes
+        if buddy_end > self.buddy.size:
+            raise BuddyError(MapStatus.CARVE_OUT_OVERFLOW, address)
+        for index in range(count):
+            # Without buddy slots, the buddy page means nothing and may be too large for its bits.
+            buddy_page = self._next_buddy_page + index * units if units else 0
+            fields = PageFields(compressed=compressed, target=target, buddy_page=buddy_page)
+            self.map_page(first + index, fields, self._next_frame + index * frames)
+        self._next_page += count
+        self._next_frame += count * frames
+        self._next_buddy_page += count * units
+        return address
+
+    def map_page(self, page: int, fields: PageFields, frame: int) -> None:
+        """Set a page-table entry as it is, right or wrong."""
+        self._fields[page] = fields.pack()
+        self._frames[page] = frame
+        self._mapped[page] = True
+
+    def page_entry(self, page: int) -> tuple[int, int]:
+        """The 24 bits and the device frame of a page-table entry."""
+        return int(self._fields[page]), int(self._frames[page])
+
+    def translate(self, addresses: Array) -> Translation:
+        """Where entries are, by any logical address in each; see `AddressMap.translate`."""
+        pages = np.clip(np.asarray(addresses) // self.map.page_bytes, 0, self._mapped.size - 1)
+        translation = self.map.translate(addresses, self._fields[pages], self._frames[pages])
+        translation.status[~self._mapped[pages]] = MapStatus.OUT_OF_REGION
+        return translation
+
+    def metadata(self, addresses: Array) -> ByteArray:
+        """Metadata of the entries at these addresses, uint8; class 7 where not compressed."""
+        return self._metadata_of(self._translated(np.asarray(addresses, np.int64)))
+
+    def read(self, address: int, nbytes: int) -> ByteArray:
+        """Bytes of logical memory, uint8 (nbytes,).
+
+        Raises
+        ------
+        BuddyError
+            The map refuses one of the entries.
+        StreamError
+            What is kept of an entry is damaged. Offset: in bytes from the entry's start, as in
+            `EntryCodec.decode`; valid bytes: those that were asked for before the entry.
+        """
+        starts, covered = _entries_of(address, nbytes)
+        data = self._read_entries(starts, self._translated(starts), covered, address)
+        skip = address % ENTRY_BYTES
+        return data.reshape(-1)[skip : skip + nbytes]
+
+    def write(self, address: int, data: Array) -> None:
+        """Write the bytes of an array; entries that it covers in part are read before.
+
+        Raises
+        ------
+        BuddyError, StreamError
+            As in `read`. Nothing is written then.
+        """
+        payload = as_bytes(data)
+        starts, covered = _entries_of(address, payload.size)
+        where = self._translated(starts)
+        rows = np.zeros(covered.shape, np.uint8)
+        partial = np.flatnonzero(~covered.all(axis=1) & where.compressed)
+        rows[partial] = self._read_entries(
+            starts[partial], where.some(partial), covered[partial], address
+        )
+        rows[covered] = payload
+        for first in range(0, starts.size, _CHUNK_ENTRIES):
+            chunk = np.arange(first, min(first + _CHUNK_ENTRIES, starts.size))
+            self._write_entries(rows[chunk], where.some(chunk), covered[chunk])
+
+    def _translated(self, starts: IntArray) -> Translation:
+        where = self.translate(starts)
+        bad = np.flatnonzero(where.status)
+        if bad.size:
+            raise BuddyError(MapStatus(int(where.status[bad[0]])), int(starts[bad[0]]))
+        return where
+
+    def _read_entries(
+        self, starts: IntArray, where: Translation, covered: Covered, address: int
+    ) -> ByteArray:
+        """The entries, uint8 (n, 128), for an access that starts at `address`."""
+        data = np.empty(covered.shape, np.uint8)
+        for first in range(0, starts.size, _CHUNK_ENTRIES):
+            chunk = np.arange(first, min(first + _CHUNK_ENTRIES, starts.size))
+            part = where.some(chunk)
+            metadata = self._metadata_of(part)
+            kept = np.zeros((chunk.size, ENTRY_BYTES), np.uint8)
+            device, buddy = self._places(part, metadata, covered[chunk])
+            kept[device >= 0] = self.device[device[device >= 0]]
+            kept[buddy >= 0] = self.buddy[buddy[buddy >= 0]]
+            self.traffic.device_read += _sectors(device)
+            self.traffic.buddy_read += _sectors(buddy)
+            restored = self.codec.decode(metadata, kept)
+            bad = np.flatnonzero(restored.status)
+            if bad.size:
+                worst = int(bad[0])
+                raise StreamError(
+                    StreamStatus(int(restored.status[worst])),
+                    int(restored.offset[worst]),
+                    max(int(starts[first + worst]) - address, 0),
+                )
+            data[chunk] = restored.data
+        return data
+
+    def _write_entries(self, rows: ByteArray, where: Translation, covered: Covered) -> None:
+        metadata, kept = self.codec.encode(rows)
+        plain = ~where.compressed
+        metadata[plain] = AS_IT_IS
+        kept[plain] = rows[plain]
+        device, buddy = self._places(where, metadata, covered)
+        self.device[device[device >= 0]] = kept[device >= 0]
+        self.buddy[buddy[buddy >= 0]] = kept[buddy >= 0]
+        self.traffic.device_written += _sectors(device)
+        self.traffic.buddy_written += _sectors(buddy)
+        # One half of the bytes after the other, as two entries share each.
+        for shift, others in ((0, 0xF0), (METADATA_BITS, 0x0F)):
+            half = where.compressed & (where.metadata_shift == shift)
+            place = where.metadata_address[half]
+            self.device[place] = self.device[place] & others | metadata[half] << shift
+
+    def _metadata_of(self, where: Translation) -> ByteArray:
+        packed = self.device[where.metadata_address].astype(np.int64)
+        metadata = packed >> where.metadata_shift & 0xF
+        return np.where(where.compressed, metadata, AS_IT_IS).astype(np.uint8)
+
+    def _places(
+        self, where: Translation, metadata: ByteArray, covered: Covered
+    ) -> tuple[IntArray, IntArray]:
+        """Where each byte of what is kept is in `device` and in `buddy`, int64 (n, 128); or −1."""
+        device, buddy = split_sectors(where.target, metadata)
+        column = np.arange(ENTRY_BYTES)
+        sector = column // SECTOR_BYTES
+        slot = np.array(DEVICE_SLOT_BYTES)[where.target]
+        in_device = (sector < device[:, None]) & (column < slot[:, None])
+        # A page that is not compressed is read and written by the byte.
+        in_device &= where.compressed[:, None] | covered
+        in_buddy = (sector >= device[:, None]) & (sector < (device + buddy)[:, None])
+        buddy_start = where.buddy_address - self.map.gbbr - device * SECTOR_BYTES
+        return (
+            np.where(in_device, where.device_address[:, None] + column, -1),
+            np.where(in_buddy, buddy_start[:, None] + column, -1),
+        )
+
+
+def _entries_of(address: int, nbytes: int) -> tuple[IntArray, Covered]:
+    """Logical addresses of the entries of an access, and which of their bytes it covers."""
+    first = address // ENTRY_BYTES
+    last = -(-(address + nbytes) // ENTRY_BYTES) if nbytes > 0 else first
+    starts = np.arange(first, last, dtype=np.int64) * ENTRY_BYTES
+    place = starts[:, None] + np.arange(ENTRY_BYTES)
+    return starts, (place >= address) & (place < address + nbytes)
+
+
+def _sectors(places: IntArray) -> int:
+    """How many sectors of entries these bytes are in."""
+    used = (places >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
+    return int(used.sum())
