@@ -232,6 +232,9 @@ def test_carve_out_of_three_times_the_device_memory_is_enough_for_4x():
         (PAGE - 1, packed(Target.X16, 1532), 0, "OK"),
         (PAGE - 1, packed(Target.X16, 1533), 0, "CARVE_OUT_OVERFLOW"),
         (0, packed(Target.X16, 1533), 0, "OK"),
+        # Of 4,096 bytes, entry 42 would have the last 64 of its 96.
+        (41 * 128, packed(Target.X4, 1534), 0, "OK"),
+        (42 * 128, packed(Target.X4, 1534), 0, "CARVE_OUT_OVERFLOW"),
         (PAGE - 1, packed(Target.X1, 0xFFFFF), 0, "OK"),
         (PAGE - 1, packed(Target.X2, 0xFFFFF), 2032, "OUT_OF_REGION"),
     ],

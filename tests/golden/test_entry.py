@@ -138,7 +138,7 @@ def test_no_entries():
 
 @pytest.mark.parametrize(
     ("mode", "metadata"),
-    [("best-of", 8), ("best-of", 15), ("best-of", 16), *[("bpc", bad) for bad in range(8, 17)]],
+    [("best-of", 8), ("best-of", 15), ("best-of", 17), *[("bpc", bad) for bad in range(8, 17)]],
 )
 def test_metadata_that_no_entry_has(mode, metadata):
     assert restore(metadata, b"", mode) == (StreamStatus.BAD_TOKEN, 0, bytes(128))
