@@ -143,7 +143,8 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         was_paired = Signal()
         m.d.sync += was_paired.eq(paired)
         bench.require(inside["waits_alone"] == (o.waiting & ~was_paired))
-        bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == 2))
+        most = lanes - config.mask_elements
+        bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == most))
     active, level, start = inside["active"], inside["level"], inside["start"]
     held_count, lines_left = inside["held_count"], inside["lines_left"]
     busy = inside["busy"]
