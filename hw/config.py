@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from golden import ELEMENT_BYTES, LINE_BYTES
+from golden.buddy import MIN_PAGE_BYTES
+from golden.entry import ENTRY_BYTES, METADATA_BITS, MODES
 
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""
@@ -207,3 +209,191 @@ def preset(name: str) -> EngineConfig:
     if name not in PRESETS:
         raise ConfigError(f"config must be one of {', '.join(PRESETS)}, not {name!r}")
     return PRESETS[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryConfig:
+    """The shape of a codec of 128 B entries.
+
+    Parameters
+    ----------
+    sector_bytes
+        Width of the data path: bytes of uncompressed data per cycle. 128 is an entry per cycle.
+    mode
+        "best-of": the shorter of BPC and ZVC; "bpc": always BPC, as in the paper.
+    element_bytes
+        ZVC's element size.
+
+    Raises
+    ------
+    ConfigError
+        If a field has a value that the hardware cannot have.
+    """
+
+    sector_bytes: int = 32
+    mode: str = "best-of"
+    element_bytes: int = 4
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        _ = self.zvc  # Validates the rest.
+
+    @property
+    def zvc(self) -> CodecConfig:
+        """Of the zero-value codec beside BPC."""
+        return CodecConfig(element_bytes=self.element_bytes, sector_bytes=self.sector_bytes)
+
+    @property
+    def sectors(self) -> int:
+        """Sectors of the data path per entry, and cycles per entry."""
+        return ENTRY_BYTES // self.sector_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataCacheConfig:
+    """The shape of a metadata cache.
+
+    Parameters
+    ----------
+    capacity_bytes
+        Of all slices together, metadata alone.
+    slices
+        Parts that lines go round, each with tags and data of its own.
+    ways
+        Lines that a set holds.
+    line_bytes
+        What is fetched on a miss.
+    misses
+        Lines that each slice may wait for at once.
+
+    Raises
+    ------
+    ConfigError
+        If a field has a value that the hardware cannot have.
+    """
+
+    capacity_bytes: int = 64 * 1024
+    slices: int = 8
+    ways: int = 4
+    line_bytes: int = 32
+    misses: int = 4
+
+    def __post_init__(self) -> None:
+        if self.line_bytes not in (32, 64, 128):
+            raise ConfigError(f"line_bytes must be 32, 64 or 128, not {self.line_bytes!r}")
+        for name, greatest in (("slices", 64), ("ways", 8)):
+            value = getattr(self, name)
+            if value not in (1, 2, 4, 8, 16, 32, 64) or value > greatest:
+                raise ConfigError(f"{name} must be a power of two, 1 to {greatest}, not {value!r}")
+        if self.sets < 1 or self.capacity_bytes & (self.capacity_bytes - 1):
+            raise ConfigError(
+                "capacity_bytes must be a power of two and hold a set in each slice, "
+                f"{self.slices * self.ways * self.line_bytes}, not {self.capacity_bytes!r}"
+            )
+        if not 1 <= self.misses <= 16:
+            raise ConfigError(f"misses must be 1 to 16, not {self.misses!r}")
+
+    @property
+    def sets(self) -> int:
+        """Sets in each slice."""
+        return self.capacity_bytes // (self.slices * self.ways * self.line_bytes)
+
+
+METADATA_CACHES: dict[str, MetadataCacheConfig] = {
+    # Buddy Compression, §3.2: 4-way, 64 KB in 8 slices, one per DRAM channel, lines of 32 B.
+    "paper_3_2": MetadataCacheConfig(),
+    # Tab. 2 and §3.5: 4 KB in each of 32 slices of L2, 4-way, lines of 128 B.
+    "paper_table2": MetadataCacheConfig(capacity_bytes=128 * 1024, slices=32, line_bytes=128),
+    # One of those slices, beside the one controller of an FPGA or a channel.
+    "slice": MetadataCacheConfig(capacity_bytes=4 * 1024, slices=1),
+    # For proofs, and for tests that want evictions soon.
+    "tiny": MetadataCacheConfig(capacity_bytes=128, slices=1, ways=2, misses=2),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuddyConfig:
+    """The shape of a buddy memory controller.
+
+    Parameters
+    ----------
+    entry
+        Its codec; `sector_bytes` is the width of the port to the GPU.
+    cache
+        Of metadata.
+    page_bytes
+        A power of two, at least 8 KiB.
+    pages
+        Of logical memory: entries of the page table.
+    reads
+        Entries that may be on their way from the memories.
+    writes
+        Entries that may be on their way to them.
+    id_bits
+        Width of the IDs at the port to the GPU.
+
+    Raises
+    ------
+    ConfigError
+        If a field has a value that the hardware cannot have.
+    """
+
+    entry: EntryConfig = EntryConfig()
+    cache: MetadataCacheConfig = METADATA_CACHES["slice"]
+    page_bytes: int = 65536
+    pages: int = 1024
+    reads: int = 64
+    writes: int = 16
+    id_bits: int = 4
+
+    def __post_init__(self) -> None:
+        size = self.page_bytes
+        if size < MIN_PAGE_BYTES or size & (size - 1):
+            raise ConfigError(
+                f"page_bytes must be a power of two, at least {MIN_PAGE_BYTES}, not {size!r}"
+            )
+        for name, least, greatest in (
+            ("pages", 1, 1 << 20),
+            ("reads", 4, 256),
+            ("writes", 2, 64),
+            ("id_bits", 1, 16),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= greatest:
+                raise ConfigError(f"{name} must be {least} to {greatest}, not {value!r}")
+
+    @property
+    def metadata_line_entries(self) -> int:
+        """Entries whose metadata come with one miss."""
+        return self.cache.line_bytes * 8 // METADATA_BITS
+
+
+BUDDY_PRESETS: dict[str, BuddyConfig] = {
+    # One of the paper's 32 memory channels: 32 B per cycle at 875 MHz are 28 GB/s (Tab. 2).
+    "channel": BuddyConfig(entry=EntryConfig(sector_bytes=128)),
+    # The same behind a 32 B port, as FPGA memory controllers have.
+    "narrow": BuddyConfig(),
+    "paper_3_2": BuddyConfig(
+        entry=EntryConfig(sector_bytes=128), cache=METADATA_CACHES["paper_3_2"]
+    ),
+    "paper_table2": BuddyConfig(
+        entry=EntryConfig(sector_bytes=128), cache=METADATA_CACHES["paper_table2"]
+    ),
+    "tiny": BuddyConfig(
+        cache=METADATA_CACHES["tiny"], page_bytes=8192, pages=16, reads=8, writes=4
+    ),
+}
+
+
+def buddy_preset(name: str) -> BuddyConfig:
+    """Find a named configuration of the buddy controller.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name; the message lists those that there are.
+    """
+    if name not in BUDDY_PRESETS:
+        raise ConfigError(f"config must be one of {', '.join(BUDDY_PRESETS)}, not {name!r}")
+    return BUDDY_PRESETS[name]

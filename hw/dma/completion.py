@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden import StreamStatus
+from hw.bus.burst import BusError
 from hw.codec.judge import Finding
 from hw.codec.pack import OFFSET_BITS
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
 from hw.dma.jobs import InJob, InOutcome, OutOutcome

@@ -4,9 +4,9 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError
 from hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
 from hw.dma.line_crc import TransferCrc
 from hw.dma.reader import LineFault

@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Axi4Signature, AxiLiteSignature
+from hw.bus.port import Axi4Port
 from hw.codec.lanes import count_ones
 from hw.config import EngineConfig
 from hw.dma.completion import Completer
@@ -14,7 +15,6 @@ from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, Descriptor
 from hw.dma.dispatch import CYCLE_BITS, Dispatcher
 from hw.dma.in_path import InPath
 from hw.dma.out_path import THROTTLE_CLASSES, OutPath
-from hw.dma.port import Axi4Port
 from hw.dma.record import RECORDS, InterruptCoalescer, RecordWriter
 from hw.dma.registers import ADDRESS_BITS, DATA_BITS, Registers
 from hw.dma.ring import PREFETCH, DescriptorFetcher

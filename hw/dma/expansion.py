@@ -9,10 +9,10 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, WriteBeat, WriteRequest
 from hw.codec.judge import Finding, SectorJudge
 from hw.codec.zvc import ZvcDecompressor
 from hw.config import CodecConfig
-from hw.dma.bus import BusError, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from hw.dma.jobs import ExpansionReport, LineCommand
 from hw.dma.line_crc import LineCrc

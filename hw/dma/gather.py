@@ -4,9 +4,9 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError
 from hw.codec.judge import Finding
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
 from hw.dma.line_crc import TransferCrc
 

@@ -6,9 +6,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.codec.pack import StreamTail
 from hw.config import EngineConfig
-from hw.dma.bus import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from hw.dma.expansion import ExpansionUnit
 from hw.dma.gather import LineGather

@@ -2,10 +2,10 @@
 
 from amaranth.lib import data
 
+from hw.bus.burst import BusError
 from hw.codec.judge import Finding
 from hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
 LINE_COUNT_BITS = LENGTH_BITS - 6

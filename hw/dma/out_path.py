@@ -6,11 +6,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.codec.lanes import count_ones
 from hw.codec.pack import OFFSET_BITS, ElementPacker
 from hw.config import EngineConfig
 from hw.dma.buffer import UnitBuffer
-from hw.dma.bus import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from hw.dma.drain import LineDrain
 from hw.dma.interleave import unit_of

@@ -4,8 +4,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
 from hw.config import CodecConfig
-from hw.dma.bus import PAGE_BYTES, BusError, ReadBeat, ReadRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from hw.stream import Fifo, Register, Sector
 

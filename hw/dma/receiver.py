@@ -4,9 +4,9 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, ReadBeat, ReadRequest
 from hw.codec.pack import OFFSET_BITS
 from hw.config import EngineConfig
-from hw.dma.bus import BusError, ReadBeat, ReadRequest
 from hw.dma.descriptor import HOST_ADDRESS_BITS
 from hw.dma.issuer import JOBS
 from hw.dma.jobs import ReceiveJob, ReceiveOutcome

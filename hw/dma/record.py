@@ -4,8 +4,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, WriteBeat, WriteRequest
 from hw.config import EngineConfig
-from hw.dma.bus import BusError, WriteBeat, WriteRequest
 from hw.dma.completion import Completion
 from hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
 from hw.dma.ring import INDEX_BITS

@@ -4,8 +4,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, ReadBeat, ReadRequest
 from hw.config import EngineConfig
-from hw.dma.bus import BusError, ReadBeat, ReadRequest
 from hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
 from hw.stream import Fifo
 

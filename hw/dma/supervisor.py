@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma.bus import BusError
+from hw.bus.burst import BusError
 from hw.dma.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
 from hw.dma.record import Told
 from hw.dma.ring import RingFault

@@ -8,9 +8,9 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import ReadBeat, ReadRequest
 from hw.codec.zvc import ZvcCompressor
 from hw.config import CodecConfig
-from hw.dma.bus import ReadBeat, ReadRequest
 from hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from hw.dma.line_crc import LineCrc
 from hw.dma.reader import LineFault, LineReader, LineRequest

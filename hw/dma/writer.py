@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bus.burst import BusError, WriteBeat, WriteRequest
 from hw.codec.pack import OFFSET_BITS
-from hw.dma.bus import BusError, WriteBeat, WriteRequest
 from hw.dma.descriptor import HOST_ADDRESS_BITS
 from hw.dma.jobs import WriteJob, WriteOutcome
 from hw.stream import Beat, Fifo

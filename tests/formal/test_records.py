@@ -5,8 +5,8 @@ from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 
+from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.completion import Completer, Completion
 from hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode, Record, Status
 from hw.dma.dispatch import Dispatcher, StartedDescriptor, Way

@@ -4,8 +4,8 @@ import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
+from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.descriptor import ENTRY_BYTES, FetchedDescriptor
 from hw.dma.ring import BASE_BITS, INDEX_BITS, PREFETCH, DescriptorFetcher
 from tests.formal.bench import Bench

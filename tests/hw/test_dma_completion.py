@@ -4,9 +4,9 @@ import pytest
 from amaranth.hdl import Signal
 
 from golden import StreamStatus
+from hw.bus.burst import BusError
 from hw.codec.judge import Finding
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.completion import Completer
 from hw.dma.descriptor import Flag, Status, TimeoutDetail
 from hw.dma.dispatch import Way

@@ -4,8 +4,8 @@ import pytest
 from amaranth.hdl import Signal
 from amaranth.sim import Simulator
 
+from hw.bus.burst import BusError
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.descriptor import Flag, Status
 from hw.dma.dispatch import Dispatcher, Way
 from hw.dma.supervisor import Supervisor

@@ -8,10 +8,10 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import wiring
 
 import golden
+from hw.bus.burst import BusError
 from hw.codec.gf2 import FORWARD, ONES, power, times
 from hw.codec.pack import ElementPacker
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.drain import LineDrain
 from tests.hw.bench import STALLS, Bench, stalls
 

@@ -9,10 +9,10 @@ import pytest
 import golden
 from golden import StreamStatus
 from golden.zvc import decode
+from hw.bus.burst import BusError
 from hw.codec.gf2 import FORWARD, power, times
 from hw.codec.judge import Finding
 from hw.config import CodecConfig
-from hw.dma.bus import BusError
 from hw.dma.expansion import ExpansionUnit, PacketShifter
 from hw.stream import Damage
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import golden
+from hw.bus.burst import BusError
 from hw.codec.gf2 import FORWARD, ONES, power, times
 from hw.codec.judge import Finding
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.gather import LineGather
 from tests.hw.bench import STALLS, Bench, stalls
 

@@ -11,9 +11,9 @@ from amaranth.sim import Simulator
 import golden
 from golden import StreamStatus
 from golden.zvc import decode
+from hw.bus.burst import BusError
 from hw.codec.judge import Finding
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.in_path import InPath
 from tests.golden.data import sparse_bytes
 

@@ -8,8 +8,8 @@ import pytest
 from amaranth.sim import Simulator
 
 import golden
+from hw.bus.burst import BusError
 from hw.config import EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.out_path import OutPath
 from hw.dma.throttle import TokenBucket
 

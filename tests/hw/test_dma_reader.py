@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from golden import codec, crc32
+from hw.bus.burst import BusError, ReadGuard
 from hw.codec.gf2 import FORWARD, ONES, power, times
 from hw.config import CodecConfig
-from hw.dma.bus import BusError, ReadGuard
 from hw.dma.reader import LineReader
 from hw.dma.unit import CompressionUnit
 from hw.stream import Fifo

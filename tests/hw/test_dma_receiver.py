@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from amaranth.sim import Simulator
 
+from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.receiver import StreamReceiver
 from tests.hw.bench import STALLS, stalls
 

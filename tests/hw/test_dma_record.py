@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.completion import Completion
 from hw.dma.descriptor import RECORD_DTYPE, Status
 from hw.dma.record import InterruptCoalescer, RecordWriter

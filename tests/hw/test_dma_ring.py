@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.bus import BusError
 from hw.dma.ring import PREFETCH, DescriptorFetcher
 
 BASE = 0x1_0000_1000

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hw.dma.bus import BusError
+from hw.bus.burst import BusError
 from hw.dma.writer import HOST_BURST_BEATS, StreamWriter
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 

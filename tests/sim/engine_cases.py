@@ -10,8 +10,8 @@ import numpy as np
 from golden import LINE_BYTES
 from golden.stream import ByteArray
 from golden.zvc import Zvc, decode
+from hw.bus.burst import PAGE_BYTES
 from hw.config import EngineConfig
-from hw.dma.bus import PAGE_BYTES
 from hw.dma.descriptor import Flag, Opcode, Status
 from sim.driver.descriptor import COMPRESSED, OUTWARD
 from tests.sim.zvc_cases import sparse

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hw.dma.bus import BusError
+from hw.bus.burst import BusError
 from hw.dma.descriptor import Flag, Opcode, Status
 from sim.machine import BusFault
 from sim.machine.bus import HOST

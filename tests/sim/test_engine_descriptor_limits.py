@@ -2,7 +2,7 @@
 
 import pytest
 
-from hw.dma.bus import BusError
+from hw.bus.burst import BusError
 from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
 from tests.sim.engine_bench import EngineBench
 from tests.sim.engine_cases import Ending, Shape

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hw.dma.bus import BusError
+from hw.bus.burst import BusError
 from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
 from sim.driver import FirstError
 from sim.driver.ring import INDEXES

@@ -8,8 +8,8 @@ import pytest
 from amaranth.hdl import Cat, ClockDomain, Module, Value
 from amaranth.sim import Simulator
 
-from hw.dma.bus import BusError
-from hw.dma.port import Axi4Port
+from hw.bus.burst import BusError
+from hw.bus.port import Axi4Port
 from tests.hw.axi4_bus import CHANNELS, Axi4Bus, Behavior, content
 from tests.hw.bench import assert_no_bubble
 

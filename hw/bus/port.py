@@ -13,7 +13,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Axi4Signature
-from hw.dma.bus import (
+from hw.bus.burst import (
     BusError,
     ReadBeat,
     ReadGuard,
