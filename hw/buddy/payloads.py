@@ -1,0 +1,228 @@
+"""What travels between the parts of the buddy memory controller, each payload defined once."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data, enum
+
+from golden.bpc import MAX_CODE_BITS
+from golden.buddy import FIELD_BITS, TARGET_BITS
+from golden.entry import ENTRY_BYTES, METADATA_BITS
+from hw.config import EntryConfig
+
+LOGICAL_ADDRESS_BITS = 40
+DEVICE_ADDRESS_BITS = 40
+BUDDY_ADDRESS_BITS = 64
+FRAME_BITS = 28
+"""Of device frames: sixteenths of a page."""
+STATUS_BITS = 4
+"""Of numbers of `golden.stream.StreamStatus`."""
+ENTRY_BITS = 8 * ENTRY_BYTES
+
+
+class AccessStatus(enum.Enum, shape=unsigned(4)):  # type: ignore[call-arg]
+    """How an access to an entry ended; the first three errors have `golden.buddy.MapStatus`'s
+    numbers."""
+
+    OK = 0
+    OUT_OF_REGION = 1
+    BAD_TARGET = 2
+    CARVE_OUT_OVERFLOW = 3
+    UNSUPPORTED_BURST = 4
+    """A burst that is FIXED or WRAP."""
+    METADATA_UNCORRECTABLE = 5
+    """Two bits of the cached metadata have flipped."""
+    METADATA_READ = 6
+    """Device memory refused to give metadata."""
+    DEVICE_READ = 7
+    DEVICE_WRITE = 8
+    BUDDY_READ = 9
+    BUDDY_WRITE = 10
+    CORRUPT_ENTRY = 11
+    """What is kept is no entry: damaged, or poisoned after an earlier error."""
+    TIMEOUT = 12
+    """A memory did not answer."""
+    DISABLED = 13
+    """CONTROL.enable is 0."""
+    METADATA_LOST = 14
+    """The metadata of some entry are lost, so that nothing is certain until CONTROL.clear."""
+
+
+class MetadataError(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
+    """Why the metadata of an entry are not known."""
+
+    NONE = 0
+    UNCORRECTABLE = 1
+    """Two bits of the codeword have flipped."""
+    READ = 2
+    """Device memory refused the line, or tore it."""
+    TIMEOUT = 3
+    """Device memory did not answer."""
+
+
+class EntrySector(data.StructLayout):
+    """A sector of an uncompressed entry; the sectors of an entry follow one another.
+
+    Members
+    -------
+    data
+        Bytes, the first in the low bits.
+    """
+
+    def __init__(self, config: EntryConfig) -> None:
+        super().__init__({"data": 8 * config.sector_bytes})
+
+
+class EntryCode(data.StructLayout):
+    """An entry's BPC code.
+
+    Members
+    -------
+    data
+        Its bytes, the first in the low bits, and zeros behind them; the first bit of the code is
+        bit 7 of its byte. If the code is longer than the entry: the entry as it is.
+    bits
+        Length of the code.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"data": ENTRY_BITS, "bits": range(MAX_CODE_BITS + 1)})
+
+
+class KeptEntry(data.StructLayout):
+    """What is kept of an entry: see `golden.entry`.
+
+    Members
+    -------
+    metadata
+        Its class and codec.
+    data
+        Bytes, the first in the low bits; from a compressor, zeros behind the class's size.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"metadata": METADATA_BITS, "data": ENTRY_BITS})
+
+
+class RestoredSector(data.StructLayout):
+    """A sector of an entry that was restored from what was kept.
+
+    Members
+    -------
+    data
+        Bytes, the first in the low bits; zeros if the entry is damaged.
+    status
+        `golden.stream.StreamStatus` of the whole entry, the same on each of its sectors.
+    offset
+        The byte of what was kept that the error is at; 0 if there is none.
+    """
+
+    def __init__(self, config: EntryConfig) -> None:
+        super().__init__(
+            {
+                "data": 8 * config.sector_bytes,
+                "status": STATUS_BITS,
+                "offset": range(ENTRY_BYTES + 1),
+            }
+        )
+
+
+class PageEntry(data.StructLayout):
+    """An entry of the page table.
+
+    Members
+    -------
+    fields
+        The 24 bits of `golden.buddy.PageFields`.
+    frame
+        Where the page starts in device memory, in sixteenths of a page.
+    mapped
+        Whether the page exists.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"fields": FIELD_BITS, "frame": FRAME_BITS, "mapped": 1})
+
+
+class MapRequest(data.StructLayout):
+    """A logical address, and the entry of its page.
+
+    Members
+    -------
+    address
+        Of any byte of the entry.
+    page
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"address": LOGICAL_ADDRESS_BITS, "page": PageEntry()})
+
+
+class Mapping(data.StructLayout):
+    """Where an entry is. But for `status`, nothing means anything where the status is not OK.
+
+    Members
+    -------
+    status
+        `golden.buddy.MapStatus`.
+    compressed
+        Whether the entry is of a compressed page. If not, it has no metadata and no buddy slot.
+    target
+        `golden.buddy.Target`; X1 for pages that are not compressed.
+    device_address, buddy_address
+        The first byte of its slots.
+    metadata_address
+        The byte of device memory that holds its metadata.
+    metadata_upper
+        They are in bits 7…4 of that byte.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "status": 2,
+                "compressed": 1,
+                "target": TARGET_BITS,
+                "device_address": DEVICE_ADDRESS_BITS,
+                "buddy_address": BUDDY_ADDRESS_BITS,
+                "metadata_address": DEVICE_ADDRESS_BITS,
+                "metadata_upper": 1,
+            }
+        )
+
+
+class MetadataLookup(data.StructLayout):
+    """An access to an entry's metadata.
+
+    Members
+    -------
+    address
+        The byte of device memory that holds them.
+    upper
+        They are in bits 7…4 of that byte.
+    write
+        Set them to `metadata`.
+    metadata
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "address": DEVICE_ADDRESS_BITS,
+                "upper": 1,
+                "write": 1,
+                "metadata": METADATA_BITS,
+            }
+        )
+
+
+class MetadataResult(data.StructLayout):
+    """What came of a lookup.
+
+    Members
+    -------
+    metadata
+        As they were before the lookup. Worthless after an error.
+    error
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"metadata": METADATA_BITS, "error": MetadataError})
