@@ -3,19 +3,14 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
-from golden.bpc import MAX_CODE_BITS
 from golden.buddy import FIELD_BITS, TARGET_BITS
-from golden.entry import ENTRY_BYTES, METADATA_BITS
-from hw.config import EntryConfig
+from golden.entry import METADATA_BITS
 
 LOGICAL_ADDRESS_BITS = 40
 DEVICE_ADDRESS_BITS = 40
 BUDDY_ADDRESS_BITS = 64
 FRAME_BITS = 28
 """Of device frames: sixteenths of a page."""
-STATUS_BITS = 4
-"""Of numbers of `golden.stream.StreamStatus`."""
-ENTRY_BITS = 8 * ENTRY_BYTES
 
 
 class AccessStatus(enum.Enum, shape=unsigned(4)):  # type: ignore[call-arg]
@@ -56,73 +51,6 @@ class MetadataError(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
     """Device memory refused the line, or tore it."""
     TIMEOUT = 3
     """Device memory did not answer."""
-
-
-class EntrySector(data.StructLayout):
-    """A sector of an uncompressed entry; the sectors of an entry follow one another.
-
-    Members
-    -------
-    data
-        Bytes, the first in the low bits.
-    """
-
-    def __init__(self, config: EntryConfig) -> None:
-        super().__init__({"data": 8 * config.sector_bytes})
-
-
-class EntryCode(data.StructLayout):
-    """An entry's BPC code.
-
-    Members
-    -------
-    data
-        Its bytes, the first in the low bits, and zeros behind them; the first bit of the code is
-        bit 7 of its byte. If the code is longer than the entry: the entry as it is.
-    bits
-        Length of the code.
-    """
-
-    def __init__(self) -> None:
-        super().__init__({"data": ENTRY_BITS, "bits": range(MAX_CODE_BITS + 1)})
-
-
-class KeptEntry(data.StructLayout):
-    """What is kept of an entry: see `golden.entry`.
-
-    Members
-    -------
-    metadata
-        Its class and codec.
-    data
-        Bytes, the first in the low bits; from a compressor, zeros behind the class's size.
-    """
-
-    def __init__(self) -> None:
-        super().__init__({"metadata": METADATA_BITS, "data": ENTRY_BITS})
-
-
-class RestoredSector(data.StructLayout):
-    """A sector of an entry that was restored from what was kept.
-
-    Members
-    -------
-    data
-        Bytes, the first in the low bits; zeros if the entry is damaged.
-    status
-        `golden.stream.StreamStatus` of the whole entry, the same on each of its sectors.
-    offset
-        The byte of what was kept that the error is at; 0 if there is none.
-    """
-
-    def __init__(self, config: EntryConfig) -> None:
-        super().__init__(
-            {
-                "data": 8 * config.sector_bytes,
-                "status": STATUS_BITS,
-                "offset": range(ENTRY_BYTES + 1),
-            }
-        )
 
 
 class PageEntry(data.StructLayout):
