@@ -1,0 +1,216 @@
+"""Runs of sectors to and from memory, as bursts that cross no 4 KiB boundary."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.buddy import ENTRY_SECTORS
+from golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from hw.bus.burst import PAGE_BYTES, BusError, ReadRequest, WriteBeat
+from hw.codec.payloads import ENTRY_BITS
+from hw.stream import Fifo, Register
+
+SECTOR_OFFSET_BITS = 5
+PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
+
+
+class SectorRun(data.StructLayout):
+    """Sectors that follow one another.
+
+    Members
+    -------
+    address
+        Of the first one, or of any byte in it.
+    sectors
+        How many, up to an entry's; none is no run at all.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__({"address": address_bits, "sectors": range(ENTRY_SECTORS + 1)})
+
+
+class RunCutter(wiring.Component):
+    """Makes one or two bursts of a run, or none.
+
+    Latency: 0 cycles. Throughput: a burst per cycle; a run without sectors takes a cycle too.
+
+    Parameters
+    ----------
+    address_bits
+
+    Members
+    -------
+    i : `In(stream.Signature(SectorRun(address_bits)))`
+    o : `Out(stream.Signature(ReadRequest(address_bits)))`
+        Write requests have the same shape.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        self.address_bits = address_bits
+        super().__init__(
+            {
+                "i": In(stream.Signature(SectorRun(address_bits))),
+                "o": Out(stream.Signature(ReadRequest(address_bits))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        run = self.i.payload
+        second = Signal()
+        end = Signal(range(PAGE_SECTORS + ENTRY_SECTORS + 1))
+        crosses = Signal()
+        asks_more = Signal()
+        first_sectors = Signal(range(ENTRY_SECTORS + 1))
+        page = Signal(self.address_bits - 12)
+        in_page = Signal(12 - SECTOR_OFFSET_BITS)
+        m.d.comb += [
+            Cat(in_page, page).eq(run.address[SECTOR_OFFSET_BITS:]),
+            end.eq(in_page + run.sectors),
+            crosses.eq(end > PAGE_SECTORS),
+            asks_more.eq(crosses & ~second),
+            first_sectors.eq(PAGE_SECTORS - in_page),
+            self.o.valid.eq(self.i.valid & (run.sectors != 0)),
+            self.i.ready.eq((run.sectors == 0) | (self.o.ready & ~asks_more)),
+        ]
+        with m.If(second):
+            m.d.comb += [
+                self.o.payload.address.eq(Cat(C(0, 12), page + 1)),
+                self.o.payload.beats.eq(run.sectors - first_sectors - 1),
+            ]
+        with m.Else():
+            m.d.comb += [
+                self.o.payload.address.eq(Cat(C(0, SECTOR_OFFSET_BITS), in_page, page)),
+                self.o.payload.beats.eq(Mux(crosses, first_sectors, run.sectors) - 1),
+            ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += second.eq(asks_more)
+        return m
+
+
+class WriteRun(data.StructLayout):
+    """Sectors to write.
+
+    Members
+    -------
+    run
+    data
+        The sectors, the first in the low bits.
+    strobe
+        Which of their bytes to write.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__(
+            {"run": SectorRun(address_bits), "data": ENTRY_BITS, "strobe": ENTRY_BYTES}
+        )
+
+
+class RunWriter(wiring.Component):
+    """Writes runs of sectors, and tells for each how that ended.
+
+    Latency: 1 cycle to the request and the first beat. Throughput: a sector per cycle; a run takes
+    at least a cycle.
+
+    Parameters
+    ----------
+    address_bits
+    runs
+        How many may be under way.
+
+    Members
+    -------
+    i : `In(stream.Signature(WriteRun(address_bits)))`
+    request : `Out(stream.Signature(ReadRequest(address_bits)))`
+    beats : `Out(stream.Signature(WriteBeat(32)))`
+    response : `In(stream.Signature(BusError))`
+    o : `Out(stream.Signature(BusError))`
+        For each run, also one without sectors, in order: the last error among its bursts.
+    """
+
+    def __init__(self, address_bits: int, runs: int) -> None:
+        self.address_bits = address_bits
+        self.runs = runs
+        super().__init__(
+            {
+                "i": In(stream.Signature(WriteRun(address_bits))),
+                "request": Out(stream.Signature(ReadRequest(address_bits))),
+                "beats": Out(stream.Signature(WriteBeat(SECTOR_BYTES))),
+                "response": In(stream.Signature(BusError)),
+                "o": Out(stream.Signature(BusError)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.taken = taken = Register(WriteRun(self.address_bits))
+        m.submodules.cutter = cutter = RunCutter(self.address_bits)
+        m.submodules.bursts = bursts = Fifo(2, self.runs)
+        wiring.connect(m, wiring.flipped(self.i), taken.i)
+        wiring.connect(m, cutter.o, wiring.flipped(self.request))
+        run = taken.o.payload.run
+
+        # Requests and beats each go their own pace; the run is done when both are.
+        asked = Signal()
+        sent = Signal()
+        asks = Signal()
+        count = Signal(2)
+        beat = Signal(range(ENTRY_SECTORS))
+        place = Signal(12 - SECTOR_OFFSET_BITS)
+        final = Signal()
+        sends = Signal()
+        done = Signal()
+        m.d.comb += [
+            cutter.i.payload.eq(run),
+            cutter.i.valid.eq(taken.o.valid & ~asked),
+            asks.eq(cutter.i.valid & cutter.i.ready),
+            final.eq(beat + 1 == run.sectors),
+            place.eq(run.address[SECTOR_OFFSET_BITS:12] + beat),
+            self.beats.valid.eq(taken.o.valid & ~sent & (run.sectors != 0)),
+            self.beats.payload.data.eq(taken.o.payload.data.word_select(beat, 8 * SECTOR_BYTES)),
+            self.beats.payload.strobe.eq(taken.o.payload.strobe.word_select(beat, SECTOR_BYTES)),
+            self.beats.payload.last.eq(final | (place == PAGE_SECTORS - 1)),
+            sends.eq(self.beats.valid & self.beats.ready),
+            done.eq(
+                taken.o.valid
+                & (asked | asks)
+                & (sent | (run.sectors == 0) | (sends & final))
+                & bursts.i.ready
+            ),
+            taken.o.ready.eq(done),
+            bursts.i.valid.eq(done),
+            bursts.i.payload.eq(count + (self.request.valid & self.request.ready)),
+        ]
+        m.d.sync += [
+            asked.eq((asked | asks) & ~done),
+            sent.eq((sent | (sends & final)) & ~done),
+            count.eq(Mux(done, 0, bursts.i.payload)),
+        ]
+        with m.If(sends):
+            m.d.sync += beat.eq(Mux(final, 0, beat + 1))
+
+        # What a run's last burst is answered goes on at once.
+        answered = Signal(2)
+        earlier = Signal(BusError)
+        final_answer = Signal()
+        response = self.response.payload
+        m.d.comb += [
+            final_answer.eq(answered + 1 == bursts.o.payload),
+            self.o.valid.eq(
+                bursts.o.valid & ((bursts.o.payload == 0) | (final_answer & self.response.valid))
+            ),
+            self.o.payload.eq(
+                Mux((bursts.o.payload == 0) | (response == BusError.NONE), earlier, response)
+            ),
+            self.response.ready.eq(
+                bursts.o.valid & (bursts.o.payload != 0) & (self.o.ready | ~final_answer)
+            ),
+            bursts.o.ready.eq(self.o.valid & self.o.ready),
+        ]
+        with m.If(bursts.o.ready):
+            m.d.sync += [answered.eq(0), earlier.eq(BusError.NONE)]
+        with m.Elif(self.response.valid & self.response.ready):
+            m.d.sync += answered.eq(answered + 1)
+            with m.If(response != BusError.NONE):
+                m.d.sync += earlier.eq(response)
+        return m
