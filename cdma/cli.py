@@ -14,6 +14,7 @@ from typing import Annotated, cast
 import typer
 
 import golden
+from cdma.buddy import buddy
 from cdma.capture import capture
 from cdma.compress import compress
 from cdma.decompress import decompress
@@ -24,6 +25,7 @@ from cdma.inspect import inspect
 from cdma.swap import swap
 from hw.config import ConfigError
 from hw.netlist import NetlistError
+from sim.buddy import ProfileError, SnapshotError
 from sim.driver import DriverError
 from sim.link import LinkError
 from sim.machine import MachineError
@@ -39,6 +41,8 @@ REPORTED_ERRORS: tuple[type[Exception], ...] = (
     LinkError,
     MachineError,
     NetlistError,
+    ProfileError,
+    SnapshotError,
 )
 """What `main` tells the user in one line. The rooms below raise their own exceptions, whose
 messages are fit to print; add a new one here, never a built-in such as ValueError, which would
@@ -73,6 +77,7 @@ def _common_options(
     pass
 
 
+app.add_typer(buddy, name="buddy")
 app.command()(capture)
 app.command()(compress)
 app.command()(decompress)

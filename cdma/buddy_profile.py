@@ -1,0 +1,79 @@
+"""`cdma buddy profile`: how allocations compress, and the target ratios that suit them."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.buddy_profile_report import as_dict, print_report
+from cdma.errors import UserError
+from cdma.files import open_atomically
+from golden.buddy import MIN_PAGE_BYTES
+from golden.entry import MODES
+from sim.buddy import WORKLOADS, heat_map_png, load_snapshots
+from sim.buddy import profile as profile_of
+from sim.buddy.profile import CARVE_OUT, THRESHOLD
+
+
+def profile(
+    snapshots: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SNAPSHOTS…",
+            help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}.",
+            show_default=False,
+        ),
+    ],
+    threshold: Annotated[
+        float,
+        typer.Option(metavar="0…1", help="How many of an allocation's entries may spill."),
+    ] = THRESHOLD,
+    codec: Annotated[
+        str, typer.Option(metavar="|".join(reversed(MODES)), help="What compresses entries.")
+    ] = "best-of",
+    zero_page: Annotated[
+        bool,
+        typer.Option("--zero-page/--no-zero-page", help="16x for what is mostly zero, or not."),
+    ] = True,
+    element_bytes: Annotated[
+        int | None,
+        typer.Option(metavar="4|2|1", help="From each array's type when not given."),
+    ] = None,
+    carve_out: Annotated[
+        float, typer.Option(metavar="X", help="Buddy memory, in multiples of device memory.")
+    ] = CARVE_OUT,
+    page_bytes: Annotated[
+        int, typer.Option(metavar="N", help="Allocations take whole pages of so many bytes.")
+    ] = MIN_PAGE_BYTES,
+    sweep_threshold: Annotated[
+        bool, typer.Option("--sweep-threshold", help="Also with thresholds of 10 to 40 %.")
+    ] = False,
+    heat_map: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw the size of each entry, page by page."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Measure snapshots of memory and choose a target ratio for each allocation."""
+    if heat_map is not None and heat_map.suffix.lower() != ".png":
+        raise UserError(f"--heat-map writes PNG, not {heat_map.name!r}; name a .png file")
+    made = profile_of(
+        load_snapshots(snapshots),
+        threshold=threshold,
+        codec=codec,
+        element_bytes=element_bytes,
+        carve_out=carve_out,
+        zero_page=zero_page,
+        page_bytes=page_bytes,
+    )
+    if heat_map is not None:
+        with open_atomically(heat_map) as file:
+            file.write(heat_map_png(made))
+    if as_json:
+        told = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
+        typer.echo(json.dumps(as_dict(made, told, sweep=sweep_threshold), indent=2))
+    else:
+        print_report(made, codec, sweep=sweep_threshold)

@@ -1,0 +1,71 @@
+"""A picture of where memory is compressible (Buddy Compression, Fig 6)."""
+
+import io
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.buddy import MIN_PAGE_BYTES
+from golden.entry import ENTRY_BYTES, SIZES
+from sim.buddy.profile import AllocationProfile, Profile
+
+PAGE_ENTRIES = MIN_PAGE_BYTES // ENTRY_BYTES
+"""Entries side by side: those of 8 KiB, whatever the profile's pages are."""
+
+_NAMED = 40
+"""More names of allocations than this would be illegible."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def entry_sizes(profile: Profile) -> Floats:
+    """Bytes that entries take, averaged over the snapshots, float64 (pages of 8 KiB, 64).
+
+    Allocations are below one another, each from a page of its own on; NaN where there is none.
+    """
+    return np.concatenate([_rows(allocation) for allocation in profile.allocations])
+
+
+def heat_map_png(profile: Profile) -> bytes:
+    """The heat map as a PNG file: blue where memory compresses well, red where it does not."""
+    # Here, as it takes a second and little else needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    sizes = entry_sizes(profile)
+    figure = Figure(figsize=(7, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: Any = figure.add_subplot()
+    image = axes.imshow(
+        np.ma.masked_invalid(sizes),
+        cmap="coolwarm",
+        vmin=0,
+        vmax=ENTRY_BYTES,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0, PAGE_ENTRIES, len(sizes), 0),
+    )
+    bar = figure.colorbar(image, ax=axes, ticks=SIZES)
+    bar.set_label("bytes per entry of 128 B, averaged over the snapshots")
+    axes.set_xlabel("entry in its page of 8 KiB")
+    starts = np.cumsum([0, *(len(_rows(allocation)) for allocation in profile.allocations)])
+    for start in starts[1:-1]:
+        axes.axhline(start, color="black", linewidth=0.5)
+    if len(profile.allocations) <= _NAMED:
+        middles = (starts[:-1] + starts[1:]) / 2
+        # A dollar sign would begin a formula.
+        names = [allocation.name.replace("$", r"\$") for allocation in profile.allocations]
+        axes.set_yticks(middles, names, fontsize="small")
+    else:
+        axes.set_ylabel("page")
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _rows(allocation: AllocationProfile) -> Floats:
+    sizes = np.array(SIZES)[allocation.classes].mean(axis=0)
+    rows = np.full(-(-sizes.size // PAGE_ENTRIES) * PAGE_ENTRIES, np.nan)
+    rows[: sizes.size] = sizes
+    return rows.reshape(-1, PAGE_ENTRIES)
