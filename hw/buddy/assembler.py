@@ -65,15 +65,23 @@ class EntryAssembler(wiring.Component):
         metadata = Signal.like(entry.metadata, reset_less=True)
         info = Signal(ReadInfo(self.config), reset_less=True)
         complete = Signal()
+        kept_left = Signal()
+        info_left = Signal()
         leaves = Signal()
         open_ = Signal()
         m.d.comb += [
-            leaves.eq(self.o.ready & self.info.ready),
+            leaves.eq((kept_left | self.o.ready) & (info_left | self.info.ready)),
             open_.eq(self.i.valid & (~complete | leaves)),
-            self.o.valid.eq(complete & self.info.ready),
-            self.info.valid.eq(complete & self.o.ready),
+            self.o.valid.eq(complete & ~kept_left),
+            self.info.valid.eq(complete & ~info_left),
             self.info.payload.eq(info),
         ]
+        # Either may be taken first.
+        with m.If(complete):
+            m.d.sync += [
+                kept_left.eq((kept_left | self.o.ready) & ~leaves),
+                info_left.eq((info_left | self.info.ready) & ~leaves),
+            ]
         with m.If(info.status == AccessStatus.OK):
             m.d.comb += self.o.payload.metadata.eq(metadata)
         m.d.comb += [
@@ -100,9 +108,7 @@ class EntryAssembler(wiring.Component):
             self.read_ends.eq(ends & ~entry.fetch),
             self.starved.eq(self.buddy.ready & ~self.buddy.valid & (device_left == 0)),
         ]
-        m.d.sync += [
-            complete.eq(ends | (complete & ~leaves)),
-        ]
+        m.d.sync += complete.eq(ends | (complete & ~leaves))
         with m.If(ends):
             m.d.sync += [from_device.eq(0), from_buddy.eq(0)]
         with m.Else():
