@@ -1,0 +1,409 @@
+"""What runs inside the simulator: managers and memories of cocotbext-axi at the buddy controller.
+
+`tests.hw.cocotb.simulate` starts these; the environment carries a `BuddyScenario`.
+"""
+
+import heapq
+import itertools
+import json
+import logging
+import os
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.task import Task
+from cocotb.triggers import RisingEdge, with_timeout
+from cocotbext.axi import AxiBurstType, AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp
+from cocotbext.axi import AxiSlave
+
+from golden.buddy import AddressMap, MapStatus, PageFields, Target
+from golden.buddy_memory import BuddyMemory
+from golden.entry import EntryCodec
+from golden.stream import ByteArray
+from hw.buddy.payloads import AccessStatus
+from hw.buddy.registers import register_map
+from hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
+
+PERIOD_NS = 2
+TIMEOUT_US = 400
+"""For one access."""
+
+PATIENCE = 2000
+IDS = 4
+GBBR = 0x12_3456_7800_0000
+UNDER_WAY = 12
+"""Accesses at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Random accesses from reset.
+
+    Attributes
+    ----------
+    count
+        How many.
+    stall
+        The fraction of cycles in which a channel is paused, for each of all channels.
+    write, partial
+        The fractions of accesses that write, and of writes that cover entries in part.
+    entries
+        How many neighboring entries of each page are touched: few, so that accesses meet.
+    seed
+    """
+
+    count: int
+    stall: float = 0.0
+    write: float = 0.5
+    partial: float = 0.3
+    entries: int = 64
+    seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuddyScenario:
+    """Which controller, and what it does.
+
+    Attributes
+    ----------
+    config
+        A `BuddyConfig` as a dict.
+    runs
+    unknown
+        Bits may be X where they do not matter: memories then take them for 0 or 1.
+    """
+
+    config: dict[str, Any]
+    runs: tuple[Run, ...]
+    unknown: bool = False
+    seed: int = 1
+
+    @property
+    def controller(self) -> BuddyConfig:
+        return BuddyConfig(
+            **{
+                **self.config,
+                "entry": EntryConfig(**self.config["entry"]),
+                "cache": MetadataCacheConfig(**self.config["cache"]),
+            }
+        )
+
+    def to_env(self) -> dict[str, str]:
+        unknown = {"COCOTB_RESOLVE_X": "random"} if self.unknown else {}
+        return {"SCENARIO": json.dumps(asdict(self)), **unknown}
+
+    @classmethod
+    def from_env(cls) -> "BuddyScenario":
+        fields = json.loads(os.environ["SCENARIO"])
+        return cls(**{**fields, "runs": tuple(Run(**run) for run in fields["runs"])})
+
+
+class Memory:
+    """A memory as a port sees it.
+
+    Attributes
+    ----------
+    refused
+        Addresses that are answered with SLVERR, as (first, end, "read" or "write").
+    """
+
+    def __init__(self, data: ByteArray, base: int) -> None:
+        self.data = data
+        self.base = base
+        self.refused: list[tuple[int, int, str]] = []
+
+    async def read(self, address: int, length: int) -> bytes:
+        return self._span(address, length, "read").tobytes()
+
+    async def write(self, address: int, data: bytes) -> None:
+        self._span(address, len(data), "write")[:] = np.frombuffer(data, np.uint8)
+
+    def _span(self, address: int, length: int, access: str) -> ByteArray:
+        start = address - self.base
+        if not 0 <= start <= len(self.data) - length:
+            raise IndexError(f"{address:#x} is not in the memory")
+        for first, end, kind in self.refused:
+            if kind == access and first < address + length and address < end:
+                raise ValueError(f"{address:#x} is refused")
+        return self.data[start : start + length]
+
+
+def entry_data(draw: random.Random) -> bytes:
+    """An entry, more or less compressible."""
+    kind = draw.randrange(6)
+    generator = np.random.default_rng(draw.getrandbits(32))
+    if kind == 0:
+        return bytes(128)
+    if kind == 1:
+        return generator.integers(0, 2**32, 32, np.uint32).tobytes()
+    if kind == 2:
+        start, step = draw.getrandbits(31), draw.randrange(-5, 6)
+        return (start + step * np.arange(32)).astype(np.int64).astype(np.uint32).tobytes()
+    if kind == 3:
+        values = generator.standard_normal(32).astype(np.float32)
+        return np.where(generator.random(32) < draw.random(), values, 0).astype("<f4").tobytes()
+    if kind == 4:
+        return generator.integers(0, 1 << draw.randrange(1, 20), 32).astype(np.uint32).tobytes()
+    words = np.zeros(32, np.uint32)
+    words[draw.randrange(32)] = draw.getrandbits(32)
+    return words.tobytes()
+
+
+@dataclass
+class WriteUnderWay:
+    address: int
+    data: bytes
+    ended: bool = False
+
+
+@dataclass
+class Bench:
+    """The controller between managers and memories that are not ours."""
+
+    dut: Any
+    errors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        dut = self.dut
+        self.scenario = BuddyScenario.from_env()
+        self.config = self.scenario.controller
+        self.map = register_map(self.config)
+        for name in ("s_axi", "s_axil", "m_axi_device", "m_axi_buddy"):
+            logging.getLogger(f"cocotb.{dut._name}.{name}").setLevel(logging.CRITICAL)
+        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+        dut.rst.value = 1
+        clock = (dut.clk, dut.rst)
+        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), *clock)
+        self.manager = AxiMaster(AxiBus.from_prefix(dut, "s_axi"), *clock)
+        self.device_port = AxiSlave(AxiBus.from_prefix(dut, "m_axi_device"), *clock)
+        self.buddy_port = AxiSlave(AxiBus.from_prefix(dut, "m_axi_buddy"), *clock)
+        self.channels = [
+            getattr(half, f"{channel}_channel")
+            for port in (self.registers, self.manager, self.device_port, self.buddy_port)
+            for half, names in ((port.write_if, ("aw", "w", "b")), (port.read_if, ("ar", "r")))
+            for channel in names
+        ]
+        self.stalling: Task[None] | None = None
+
+    async def prepare(self, run: Run) -> None:
+        """From reset, with memories that hold something, to a controller that is enabled."""
+        self.draw = random.Random(run.seed)
+        config = self.config
+        page = config.page_bytes
+        pages = min(config.pages, 12)
+        logical = config.pages * page
+        self.golden = golden = BuddyMemory(
+            AddressMap(
+                device_bytes=pages * page + logical // 256,
+                logical_bytes=logical,
+                carve_out_bytes=pages * page,
+                gbbr=GBBR,
+                page_bytes=page,
+            ),
+            EntryCodec(config.entry.mode, config.entry.element_bytes),
+        )
+        self.pages: list[int] = []
+        targets: list[Target | None] = [*Target, None]
+        while len(self.pages) < pages:
+            target = targets[len(self.pages) % len(targets)]
+            address = golden.allocate(page, target or Target.X1, compressed=target is not None)
+            self.pages.append(address)
+            for entry in range(0, min(run.entries, page // 128), 3):
+                data = np.frombuffer(entry_data(self.draw), np.uint8)
+                golden.write(address + 128 * entry, data)
+        self.device = Memory(golden.device.copy(), 0)
+        self.buddy = Memory(golden.buddy.copy(), GBBR)
+        for port, memory in ((self.device_port, self.device), (self.buddy_port, self.buddy)):
+            port.write_if.target = port.read_if.target = memory
+        if self.stalling is not None:
+            self.stalling.cancel()
+        for channel in self.channels:
+            channel.pause = False
+        await self.reset()
+        await self.configure()
+        if run.stall:
+            self.stalling = cocotb.start_soon(self._stall(run.stall))
+
+    async def configure(self) -> None:
+        golden = self.golden
+        for name, value in (
+            ("GBBR", golden.map.gbbr),
+            ("CARVE_OUT_BYTES", golden.map.carve_out_bytes),
+            ("LOGICAL_BYTES", golden.map.logical_bytes),
+            ("METADATA_BASE", golden.map.metadata_base),
+        ):
+            for half, word in (("LO", value % 2**32), ("HI", value >> 32)):
+                await self.write_word(f"{name}_{half}", word)
+        for page in range(self.config.pages):
+            # What a memory held before reset, it may hold still.
+            mapped = page * self.config.page_bytes in self.pages
+            fields, frame = golden.page_entry(page) if mapped else (0, 0)
+            await self.map_page(page, fields, frame, mapped=mapped)
+        await self.write("CONTROL", enable=1)
+
+    async def map_page(self, page: int, fields: int, frame: int, *, mapped: bool = True) -> None:
+        await self.write("PAGE_INDEX", index=page)
+        await self.write("PAGE_FIELDS", fields=fields, mapped=mapped)
+        await self.write("PAGE_FRAME", frame=frame)
+
+    async def _stall(self, probability: float) -> None:
+        """Pauses all channels at random; one coroutine, since each costs time in every cycle."""
+        draw = random.Random(self.draw.random())
+        channels = self.channels
+        flips = [(0, number) for number in range(len(channels))]
+        edge = RisingEdge(self.dut.clk)
+        for cycle in itertools.count():
+            await edge
+            while flips[0][0] <= cycle:
+                _, number = flips[0]
+                channel = channels[number]
+                channel.pause = not channel.pause
+                # Long pauses fill and drain the buffers.
+                length = draw.choice((1, 1, 1, 2, 7, 30))
+                if not channel.pause:
+                    length *= (1 - probability) / probability
+                heapq.heapreplace(flips, (cycle + max(1, round(length)), number))
+
+    async def reset(self) -> None:
+        self.dut.rst.value = 1
+        for _ in range(3):
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        await RisingEdge(self.dut.clk)
+
+    async def read(self, name: str) -> dict[str, int]:
+        """A register's fields."""
+        register = self.map[name]
+        answer = await with_timeout(self.registers.read(register.offset, 4), TIMEOUT_US, "us")
+        assert answer.resp == AxiResp.OKAY, name
+        return register.values(int.from_bytes(answer.data, "little"))
+
+    async def write(self, name: str, **fields: int) -> None:
+        """These fields, and zeros to the others."""
+        register = self.map[name]
+        word = sum(register.fields[field].put(int(value)) for field, value in fields.items())
+        await self.write_word(name, word)
+
+    async def write_word(self, name: str, word: int) -> None:
+        data = word.to_bytes(4, "little")
+        answer = await with_timeout(
+            self.registers.write(self.map[name].offset, data), TIMEOUT_US, "us"
+        )
+        assert answer.resp == AxiResp.OKAY, name
+
+    # Accesses.
+
+    async def load(self, address: int, length: int, number: int = 0, **more: Any) -> Any:
+        operation = self.manager.read(address, length, arid=number % IDS, **more)
+        return await with_timeout(operation, TIMEOUT_US, "us")
+
+    async def store(self, address: int, data: bytes, number: int = 0, **more: Any) -> Any:
+        operation = self.manager.write(address, data, awid=number % IDS, **more)
+        return await with_timeout(operation, TIMEOUT_US, "us")
+
+    async def accesses(self, run: Run) -> None:
+        """Many at once, each checked when it ends."""
+        draw = self.draw
+        under_way: list[Task[None]] = []
+        self.writes: list[WriteUnderWay] = []
+        for number in range(run.count):
+            page = draw.choice(self.pages)
+            span = min(run.entries * 128, self.config.page_bytes)
+            # Bursts are of whole-width beats or, now and then, of narrow ones.
+            widest = self.config.entry.sector_bytes.bit_length() - 1
+            size = draw.randrange(widest) if draw.random() < 0.2 else widest
+            longest = min(span, 256 << size if size < 4 else 700)
+            if draw.random() < run.write:
+                if draw.random() < run.partial:
+                    length = draw.randrange(1, min(longest, 300))
+                    offset = draw.randrange(span - length + 1)
+                else:
+                    count = draw.choice((1, 1, 2, 4))
+                    count = min(count, max(1, longest // 128))
+                    length = 128 * count
+                    offset = 128 * draw.randrange(span // 128 - count + 1)
+                data = b"".join(entry_data(draw) for _ in range(length // 128 + 1))[:length]
+                access = self._store(page + offset, data, number, size)
+            else:
+                length = draw.choice((1, 32, 64, 128, 128, 256, draw.randrange(1, longest)))
+                length = min(length, longest)
+                offset = draw.randrange(span - length + 1)
+                if draw.random() < 0.6:
+                    offset &= ~127
+                access = self._load(page + offset, length, number, size)
+            under_way.append(cocotb.start_soon(access))
+            await RisingEdge(self.dut.clk)
+            while len(under_way) >= UNDER_WAY:
+                await under_way.pop(draw.randrange(len(under_way)))
+        for task in under_way:
+            await task
+
+    async def _store(self, address: int, data: bytes, number: int, size: int) -> None:
+        write = WriteUnderWay(address, data)
+        # Managers start bursts in the order in which they are asked to.
+        self.writes.append(write)
+        self.golden.write(address, np.frombuffer(data, np.uint8))
+        answer = await self.store(address, data, number, size=size)
+        assert answer.resp == AxiResp.OKAY, f"write {number} at {address:#x}: {answer.resp}"
+        write.ended = True
+
+    async def _load(self, address: int, length: int, number: int, size: int) -> None:
+        before = self.golden.read(address, length)
+        first = len(self.writes)
+        while first and not self.writes[first - 1].ended:
+            first -= 1
+        earlier = [write for write in self.writes[:first] if not write.ended]
+        answer = await self.load(address, length, number, size=size)
+        assert answer.resp == AxiResp.OKAY, f"read {number} at {address:#x}: {answer.resp}"
+        got = np.frombuffer(answer.data, np.uint8)
+        wrong = got != before
+        # A byte may be that of any write that was under way meanwhile, or as it was before them.
+        for write in earlier + self.writes[first:]:
+            start = max(write.address, address)
+            end = min(write.address + len(write.data), address + length)
+            if start < end:
+                wrong[start - address : end - address] = False
+        assert not wrong.any(), (
+            f"read {number} at {address:#x}: byte {int(wrong.argmax())} of {length} is "
+            f"{int(got[wrong.argmax()]):#x}, not {int(before[wrong.argmax()]):#x}"
+        )
+
+    async def finish(self) -> None:
+        """Metadata written back, and the memories as they must be."""
+        await self.until(lambda: self._is("STATUS", "idle", 1))
+        await self.write("CONTROL", enable=1, flush=1)
+        await self.until(lambda: self._is("STATUS", "flushing", 0))
+        for name, got, expected in (
+            ("device", self.device.data, self.golden.device),
+            ("buddy", self.buddy.data, self.golden.buddy),
+        ):
+            wrong = np.flatnonzero(got != expected)
+            assert not wrong.size, (
+                f"{name} memory: {wrong.size} bytes differ, the first at {wrong[0]:#x}: "
+                f"{got[wrong[0]]:#x}, not {expected[wrong[0]]:#x}"
+            )
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        for _ in range(PATIENCE):
+            if await condition():
+                return
+        raise AssertionError("waited too long")
+
+    async def _is(self, name: str, field_name: str, value: int) -> bool:
+        return (await self.read(name))[field_name] == value
+
+
+@cocotb.test()
+async def random_accesses(dut: Any) -> None:
+    bench = Bench(dut)
+    for run in bench.scenario.runs:
+        await bench.prepare(run)
+        await bench.accesses(run)
+        await bench.finish()
+        assert (await bench.read("IRQ_STATUS"))["error"] == 0
+        assert (await bench.read("STATUS"))["lost"] == 0
