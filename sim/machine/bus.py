@@ -1,15 +1,15 @@
-"""Faults on the engine's AXI ports, and what its surroundings count."""
+"""Faults on AXI ports to memories, and what the engine's surroundings count."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from golden.interface import IntArray
-from sim.machine import engine_library as lib
+from sim.machine.bus_library import FAULT
 
-HOST: Literal["host"] = "host"
+HOST = "host"
 
 BUS_CHANNELS = ("ar", "r", "aw", "w", "b")
 FAULT_KINDS = ("slverr", "decerr", "hang", "early-last", "late-last")
@@ -25,12 +25,12 @@ _BY_ADDRESS = 2**64 - 1
 
 
 class BusFault(NamedTuple):
-    """Something that a DRAM channel or the host does wrong.
+    """Something that a memory does wrong.
 
     Attributes
     ----------
-    port : int or "host"
-        Which memory port, or the host's.
+    port : int or str
+        Of the engine: which memory port, or "host". Of the buddy controller: "device" or "buddy".
     channel : str
         "ar" and "aw" count bursts, "r" and "w" beats, "b" responses.
     kind : str
@@ -46,7 +46,7 @@ class BusFault(NamedTuple):
         up to, not including, the second.
     """
 
-    port: int | Literal["host"]
+    port: int | str
     channel: str
     kind: str
     nth: int | None = None
@@ -71,18 +71,21 @@ class DeliveredFault(NamedTuple):
     address: int
 
 
-def fault_array(faults: Sequence[BusFault], units: int) -> np.ndarray[Any, np.dtype[np.void]]:
-    """The shim's table of `faults`, for an engine of so many memory ports.
+def fault_array(
+    faults: Sequence[BusFault], ports: Sequence[int | str]
+) -> np.ndarray[Any, np.dtype[np.void]]:
+    """The shim's table of `faults`, for a design with these ports to memories.
 
     Raises
     ------
     ValueError
         A fault that cannot be; the message names what is wrong with it.
     """
-    table = np.zeros(len(faults), lib.FAULT)
+    table = np.zeros(len(faults), FAULT)
     for row, fault in zip(table, faults, strict=True):
-        if fault.port not in (HOST, *range(units)):
-            raise ValueError(f"port must be 0 to {units - 1} or 'host', not {fault.port!r}")
+        if fault.port not in ports:
+            known = f"{', '.join(map(repr, ports[:-1]))} or {ports[-1]!r}"
+            raise ValueError(f"port must be {known}, not {fault.port!r}")
         if fault.channel not in BUS_CHANNELS:
             raise ValueError(f"channel must be {', '.join(BUS_CHANNELS)}, not {fault.channel!r}")
         kinds = _KINDS_OF_CHANNEL[fault.channel]
@@ -90,7 +93,7 @@ def fault_array(faults: Sequence[BusFault], units: int) -> np.ndarray[Any, np.dt
             raise ValueError(
                 f"kind must be {', '.join(kinds)} on {fault.channel}, not {fault.kind!r}"
             )
-        row["port"] = units if fault.port == HOST else fault.port
+        row["port"] = ports.index(fault.port)
         row["channel"] = BUS_CHANNELS.index(fault.channel)
         row["kind"] = FAULT_KINDS.index(fault.kind)
         if (fault.nth is None) == (fault.addresses is None):

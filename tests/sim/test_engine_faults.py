@@ -144,7 +144,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("fault", "message"),
         [
-            (BusFault(2, "r", "slverr", 0), "port must be 0 to 1 or 'host', not 2"),
+            (BusFault(2, "r", "slverr", 0), "port must be 0, 1 or 'host', not 2"),
             (BusFault(0, "x", "slverr", 0), "channel must be ar, r, aw, w, b, not 'x'"),
             (BusFault(0, "b", "early-last", 0), "kind must be slverr, decerr, hang on b, not"),
             (BusFault(0, "ar", "slverr", 0), "kind must be hang on ar, not 'slverr'"),

@@ -19,6 +19,7 @@ struct PortRules {
   uint64_t channel;           // this port's
   uint64_t channels;          // 1: all addresses are at home
   uint64_t interleave_bytes;  // go to one channel, the next ones to the next
+  bool takes_empty_beats = false;  // write data of which WSTRB names no byte
 
   // How many bytes of [low, high) belong to another channel.
   uint64_t foreign_bytes(uint64_t low, uint64_t high) const {

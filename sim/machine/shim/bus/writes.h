@@ -168,7 +168,8 @@ class Writes {
       fail((beat.last ? "WLAST on beat " : "no WLAST on beat ") + std::to_string(filled_) +
            " of a burst of " + std::to_string(burst.beats));
     }
-    if (beat.strobes == 0 && !faults_.excuses_lack_of_strobes()) fail("WSTRB names no byte");
+    if (beat.strobes == 0 && !rules_.takes_empty_beats && !faults_.excuses_lack_of_strobes())
+      fail("WSTRB names no byte");
     const uint64_t head = filled_ == 0 ? burst.address % Pins::kBytes : 0;
     if ((beat.strobes & mask_of(head)) != 0) fail("WSTRB names bytes before AWADDR");
     burst.data[filled_] = beat.data;
