@@ -1,0 +1,354 @@
+"""From a logical address and the entry of its page to the places of an entry (§3.2, §3.4)."""
+
+from amaranth.hdl import C, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.buddy import (
+    BUDDY_PAGE_BITS,
+    BUDDY_SLOT_BYTES,
+    DEVICE_SLOT_BYTES,
+    ENTRY_SECTORS,
+    FIELD_BITS,
+    METADATA_RATIO,
+    TARGET_BITS,
+    MapStatus,
+    Target,
+)
+from golden.entry import ENTRY_BYTES
+from hw.buddy.payloads import (
+    BUDDY_ADDRESS_BITS,
+    DEVICE_ADDRESS_BITS,
+    FRAME_BITS,
+    LOGICAL_ADDRESS_BITS,
+    Mapping,
+    MapRequest,
+)
+from hw.config import BuddyConfig
+from hw.stream import Register
+
+REGION_BITS = 64
+"""Of sizes and places as software sets them."""
+
+_PAGE_FRAMES = 16
+
+
+class Offsets(data.StructLayout):
+    """Where an entry's slots are in their pages.
+
+    Members
+    -------
+    address, page_frame, buddy_page, compressed, target
+        As in `Mapping` and `PageEntry`; `target` is X1 where it has none of the five.
+    outside, bad_target
+        Errors: there is no such logical address; there is no such target.
+    spills
+        The entry has a buddy slot.
+    device_start, device_end, buddy_start, buddy_end
+        In bytes from the page's: the first one of the slot, and the one behind it.
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        within = range(config.page_bytes + 1)
+        super().__init__(
+            {
+                "address": LOGICAL_ADDRESS_BITS,
+                "page_frame": FRAME_BITS,
+                "buddy_page": BUDDY_PAGE_BITS,
+                "compressed": 1,
+                "target": TARGET_BITS,
+                "outside": 1,
+                "bad_target": 1,
+                "spills": 1,
+                "device_start": within,
+                "device_end": within,
+                "buddy_start": within,
+                "buddy_end": within,
+            }
+        )
+
+
+class Extents(data.StructLayout):
+    """Where an entry's slots are in the memories, as wide as that can get.
+
+    Members
+    -------
+    compressed, target, outside, bad_target, spills
+        As in `Offsets`.
+    device_start, device_end
+        In device memory: the first byte of the slot, and the one behind it.
+    buddy_start, buddy_end
+        The same in bytes from GBBR.
+    metadata
+        The byte of device memory that holds the metadata.
+    metadata_upper
+        As in `Mapping`.
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        # A page starts below 2^28 of its sixteenths, or 2^20 of its quarters, and is one at most.
+        device = range(((1 << FRAME_BITS) + _PAGE_FRAMES) * config.page_bytes // _PAGE_FRAMES)
+        buddy = range(((1 << BUDDY_PAGE_BITS) + ENTRY_SECTORS) * config.page_bytes // ENTRY_SECTORS)
+        super().__init__(
+            {
+                "compressed": 1,
+                "target": TARGET_BITS,
+                "outside": 1,
+                "bad_target": 1,
+                "spills": 1,
+                "device_start": device,
+                "device_end": device,
+                "buddy_start": buddy,
+                "buddy_end": buddy,
+                "metadata": REGION_BITS + 1,
+                "metadata_upper": 1,
+            }
+        )
+
+
+class SlotFinder(wiring.Component):
+    """Finds an entry's slots in their pages. Combinational.
+
+    Members
+    -------
+    request : `In(MapRequest())`
+    logical_bytes : `In(64)`
+    offsets : `Out(Offsets(config))`
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "request": In(MapRequest()),
+                "logical_bytes": In(REGION_BITS),
+                "offsets": Out(Offsets(config)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        address = self.request.address
+        page = self.request.page
+        page_bits = _bits(self.config.page_bytes)
+        target = Signal(TARGET_BITS)
+        known = Signal(TARGET_BITS)
+        bad_target = Signal()
+        compressed = Signal()
+        # Of the entry, and of the one behind it.
+        first = Signal(page_bits - _bits(ENTRY_BYTES))
+        behind = Signal(page_bits - _bits(ENTRY_BYTES) + 1)
+        m.d.comb += [
+            compressed.eq(page.fields[FIELD_BITS - 1]),
+            target.eq(page.fields[BUDDY_PAGE_BITS:][:TARGET_BITS]),
+            bad_target.eq(compressed & (target >= len(Target))),
+            known.eq(Mux(compressed & ~bad_target, target, Target.X1)),
+            first.eq(address[_bits(ENTRY_BYTES) : page_bits]),
+            behind.eq(first + 1),
+            self.offsets.address.eq(address),
+            self.offsets.page_frame.eq(page.frame),
+            self.offsets.buddy_page.eq(page.fields[:BUDDY_PAGE_BITS]),
+            self.offsets.compressed.eq(compressed),
+            self.offsets.target.eq(known),
+            self.offsets.outside.eq(~page.mapped | (address >= self.logical_bytes)),
+            self.offsets.bad_target.eq(bad_target),
+        ]
+        with m.Switch(known):
+            for number in Target:
+                device, buddy = DEVICE_SLOT_BYTES[number], BUDDY_SLOT_BYTES[number]
+                with m.Case(number):
+                    m.d.comb += [
+                        self.offsets.spills.eq(buddy > 0),
+                        self.offsets.device_start.eq(_times(first, device)),
+                        self.offsets.device_end.eq(_times(behind, device)),
+                        self.offsets.buddy_start.eq(_times(first, buddy)),
+                        self.offsets.buddy_end.eq(_times(behind, buddy)),
+                    ]
+        return m
+
+
+class SlotPlacer(wiring.Component):
+    """Finds an entry's slots in the memories. Combinational.
+
+    Members
+    -------
+    offsets : `In(Offsets(config))`
+    metadata_base : `In(64)`
+    extents : `Out(Extents(config))`
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "offsets": In(Offsets(config)),
+                "metadata_base": In(REGION_BITS),
+                "extents": Out(Extents(config)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        offsets, extents = self.offsets, self.extents
+        page_bits = _bits(self.config.page_bytes)
+        device_page = offsets.page_frame << page_bits - _bits(_PAGE_FRAMES)
+        buddy_page = offsets.buddy_page << page_bits - _bits(ENTRY_SECTORS)
+        m.d.comb += [
+            extents.compressed.eq(offsets.compressed),
+            extents.target.eq(offsets.target),
+            extents.outside.eq(offsets.outside),
+            extents.bad_target.eq(offsets.bad_target),
+            extents.spills.eq(offsets.spills),
+            extents.device_start.eq(device_page + offsets.device_start),
+            extents.device_end.eq(device_page + offsets.device_end),
+            extents.buddy_start.eq(buddy_page + offsets.buddy_start),
+            extents.buddy_end.eq(buddy_page + offsets.buddy_end),
+            extents.metadata.eq(self.metadata_base + offsets.address[_bits(METADATA_RATIO) :]),
+            extents.metadata_upper.eq(offsets.address[_bits(ENTRY_BYTES)]),
+        ]
+        return m
+
+
+class MapJudge(wiring.Component):
+    """Says whether an entry is where it may be. Combinational.
+
+    Members
+    -------
+    extents : `In(Extents(config))`
+    metadata_base, carve_out_bytes, gbbr : `In(64)`
+    mapping : `Out(Mapping())`
+    """
+
+    def __init__(self, config: BuddyConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "extents": In(Extents(config)),
+                "metadata_base": In(REGION_BITS),
+                "carve_out_bytes": In(REGION_BITS),
+                "gbbr": In(REGION_BITS),
+                "mapping": Out(Mapping()),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        extents, mapping = self.extents, self.mapping
+        beyond = Signal()
+        overflow = Signal()
+        buddy_start = Signal(BUDDY_ADDRESS_BITS)
+        buddy_end = Signal(BUDDY_ADDRESS_BITS + 1)
+        m.d.comb += [
+            # Where the metadata have an address, the slots below them have one, too.
+            beyond.eq(
+                (extents.device_end > self.metadata_base)
+                | extents.metadata[DEVICE_ADDRESS_BITS:].any()
+            ),
+            buddy_start.eq(self.gbbr + extents.buddy_start),
+            buddy_end.eq(self.gbbr + extents.buddy_end),
+            overflow.eq(
+                extents.spills
+                & (
+                    (extents.buddy_end > self.carve_out_bytes)
+                    | (buddy_end[BUDDY_ADDRESS_BITS] & buddy_end[:BUDDY_ADDRESS_BITS].any())
+                )
+            ),
+            mapping.compressed.eq(extents.compressed),
+            mapping.target.eq(extents.target),
+            mapping.device_address.eq(extents.device_start),
+            mapping.buddy_address.eq(buddy_start),
+            mapping.metadata_address.eq(extents.metadata),
+            mapping.metadata_upper.eq(extents.metadata_upper),
+        ]
+        with m.If(extents.outside):
+            m.d.comb += mapping.status.eq(MapStatus.OUT_OF_REGION)
+        with m.Elif(extents.bad_target):
+            m.d.comb += mapping.status.eq(MapStatus.BAD_TARGET)
+        with m.Elif(beyond):
+            m.d.comb += mapping.status.eq(MapStatus.OUT_OF_REGION)
+        with m.Elif(overflow):
+            m.d.comb += mapping.status.eq(MapStatus.CARVE_OUT_OVERFLOW)
+        with m.Else():
+            m.d.comb += mapping.status.eq(MapStatus.OK)
+        return m
+
+
+class SectorMapper(wiring.Component):
+    """Finds the slots and the metadata of entries, as `golden.buddy.AddressMap` does.
+
+    What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
+    carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
+
+    Latency: `latency` cycles. Throughput: a translation per cycle. Cost: the payloads of three
+    stages; a stage has an adder or a comparator of 64 bits in a row, never two.
+
+    Parameters
+    ----------
+    config : BuddyConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(MapRequest()))`
+    o : `Out(stream.Signature(Mapping()))`
+    logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
+        As in `golden.buddy.AddressMap`. Stable while anything is translated.
+    """
+
+    latency = 3
+
+    def __init__(self, config: BuddyConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(MapRequest())),
+                "o": Out(stream.Signature(Mapping())),
+                "logical_bytes": In(REGION_BITS),
+                "metadata_base": In(REGION_BITS),
+                "carve_out_bytes": In(REGION_BITS),
+                "gbbr": In(REGION_BITS),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.finder = finder = SlotFinder(self.config)
+        m.submodules.found = found = Register(Offsets(self.config))
+        m.submodules.placer = placer = SlotPlacer(self.config)
+        m.submodules.placed = placed = Register(Extents(self.config))
+        m.submodules.judge = judge = MapJudge(self.config)
+        m.submodules.judged = judged = Register(Mapping())
+        m.d.comb += [
+            finder.request.eq(self.i.payload),
+            finder.logical_bytes.eq(self.logical_bytes),
+            found.i.valid.eq(self.i.valid),
+            found.i.payload.eq(finder.offsets),
+            self.i.ready.eq(found.i.ready),
+            placer.offsets.eq(found.o.payload),
+            placer.metadata_base.eq(self.metadata_base),
+            placed.i.valid.eq(found.o.valid),
+            placed.i.payload.eq(placer.extents),
+            found.o.ready.eq(placed.i.ready),
+            judge.extents.eq(placed.o.payload),
+            judge.metadata_base.eq(self.metadata_base),
+            judge.carve_out_bytes.eq(self.carve_out_bytes),
+            judge.gbbr.eq(self.gbbr),
+            judged.i.valid.eq(placed.o.valid),
+            judged.i.payload.eq(judge.mapping),
+            placed.o.ready.eq(judged.i.ready),
+        ]
+        wiring.connect(m, judged.o, wiring.flipped(self.o))
+        return m
+
+
+def _bits(size: int) -> int:
+    """Of a place in something of this size, a power of two."""
+    return (size - 1).bit_length()
+
+
+def _times(value: Value, factor: int) -> Value:
+    """The product, of shifts and adds."""
+    product: Value = C(0)
+    for k in range(factor.bit_length()):
+        if factor >> k & 1:
+            product = product + (value << k)
+    return product
