@@ -3,7 +3,7 @@
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps
-# make capture  train the small CNN again and rebuild the shipped capture (needs PyTorch)
+# make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
 #
 # Each target sets up .venv by itself. PYTHON names the interpreter that .venv is made from.
@@ -35,6 +35,7 @@ verify: $(VENV)/.dev icarus
 
 capture: $(VENV)/.torch
 	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures
+	$(VENV)/bin/cdma capture digits-cnn-training --out sim/workload/captures
 
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch

@@ -16,7 +16,10 @@ from cdma.errors import UserError
 from sim.workload import Capture, record
 from sim.workload.capture import check_destination, check_name
 
-BUILT_IN_HOOKS = {"digits-cnn": "sim.workload.digits_cnn:subject"}
+BUILT_IN_HOOKS = {
+    "digits-cnn": "sim.workload.digits_cnn:subject",
+    "digits-cnn-training": "sim.workload.digits_cnn:training_subject",
+}
 """The networks that need no `--hook`."""
 
 

@@ -224,10 +224,11 @@ def _of_all(names: Iterable[str]) -> Callable[[], list[Snapshot]]:
 
 WORKLOADS: dict[str, Callable[[], list[Snapshot]]] = {
     "digits-cnn": _of_capture("digits-cnn"),
+    "digits-cnn-training": _of_capture("digits-cnn-training"),
     "heat": _of_fields(heat),
     "shallow-water": _of_fields(shallow_water),
     "indices": _of_fields(indices),
-    "mixed": _of_all(("digits-cnn", "heat", "shallow-water", "indices")),
+    "mixed": _of_all(("digits-cnn-training", "heat", "shallow-water", "indices")),
 }
 """What may be named in place of files: training runs (docs/capture.md), solvers and arrays of
 indices (`sim.workload.fields`), and all of these together."""

@@ -35,6 +35,9 @@ class Subject:
     modules: Sequence[str] | None = None
     """Names (as in `model.named_modules()`) of the modules whose outputs are kept; by default all
     ReLU and pooling modules."""
+    allocations: Callable[[], Mapping[str, Any]] | None = None
+    """Returns what else is kept after these epochs, tensors by name, as weights, gradients and the
+    optimizer's state. A name's part before the first dot is its kind."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """What a reader should know of network, data and optimizer, as JSON values."""
 
@@ -90,6 +93,7 @@ def record(
                 history.append({"epoch": epoch, **figures})
             if epoch in kept_epochs:
                 activations += _probe(torch, subject, modules, epoch, seed)
+                activations += _allocations(torch, subject, epoch, seed)
             progress(epoch, kept_epochs[-1])
     if not activations:
         raise CaptureError(
@@ -271,6 +275,31 @@ def _probe(
                     f"module {name} was not run by the model; remove it from Subject.modules"
                 )
     return activations
+
+
+def _allocations(torch: Any, subject: Subject, epoch: int, seed: int) -> list[Activation]:
+    """What the subject keeps beside activations, with the random state that the probe had."""
+    if subject.allocations is None:
+        return []
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        with _blame(f"Subject.allocations, called after epoch {epoch},"):
+            kept = dict(subject.allocations())
+    for name, tensor in kept.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise CaptureError(
+                f"Subject.allocations returns a {type(tensor).__name__} for {name}; give a tensor"
+            )
+    return [
+        Activation(
+            name=f"{name}@epoch{epoch}",
+            layer=name,
+            kind=name.partition(".")[0],
+            epoch=epoch,
+            array=_as_array(torch, name, tensor),
+        )
+        for name, tensor in kept.items()
+    ]
 
 
 def _as_array(torch: Any, layer: str, output: Any) -> Array:

@@ -32,7 +32,8 @@ def _module(name: str, text: str) -> None:
 
 
 def test_unknown_network(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no built-in network 'alexnet'; name digits-cnn, or give" in _fails(capsys, "alexnet")
+    error = _fails(capsys, "alexnet")
+    assert "no built-in network 'alexnet'; name digits-cnn or digits-cnn-training, or" in error
 
 
 def test_bad_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,50 @@ def test_rebuilt_capture_learns_and_grows_sparse(
         assert ours.density == pytest.approx(theirs.density, abs=0.1)
 
 
+# The shipped snapshots of a training.
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Capture:
+    return record(digits_cnn.training_subject, "x", epochs=(1, 2))
+
+
+def test_snapshots_are_deterministic_and_change_no_training(snapshot: Capture) -> None:
+    fewer = _bytes(record(digits_cnn.training_subject, "x", epochs=(2,)))
+    assert fewer == {n: b for n, b in _bytes(snapshot).items() if n.endswith("@epoch2")}
+    again = record(digits_cnn.training_subject, "x", epochs=(1, 2))
+    assert _bytes(again) == _bytes(snapshot)
+
+
+def test_shipped_snapshots_are_reproduced(snapshot: Capture) -> None:
+    shipped = [a for a in load_capture("digits-cnn-training").activations if a.epoch in (1, 2)]
+    assert [a.name for a in shipped] == [a.name for a in snapshot.activations]
+    for theirs, ours in zip(shipped, snapshot.activations, strict=True):
+        assert ours.array.shape == theirs.array.shape
+        if theirs.array.size > 4096:
+            assert ours.density == pytest.approx(theirs.density, abs=0.1)
+
+
+def test_activations_and_gradients_are_of_one_step(snapshot: Capture) -> None:
+    # Dropout is the same in the pass that kept the activations and in that of the gradients:
+    # where no image's neuron was active, no weight behind it has a gradient, and elsewhere some do.
+    arrays = {a.name: a.array for a in snapshot.activations}
+    active = arrays["fc0.relu@epoch2"].any(axis=0)
+    assert not arrays["gradients.fc1@epoch2"][:, ~active].any()
+    assert arrays["gradients.fc1@epoch2"][:, active].any()
+
+
+def test_what_the_subject_keeps_comes_after_the_activations() -> None:
+    import torch
+
+    subject = _subject(
+        torch.nn.ReLU(), allocations=lambda: {"state.step": torch.ones(3), "x": torch.rand(2)}
+    )
+    first, *others = record(lambda: subject, "x").activations
+    assert first.kind == "relu"
+    assert [(a.name, a.kind) for a in others] == [("state.step@epoch0", "state"), ("x@epoch0", "x")]
+
+
 # The user's hook.
 
 
@@ -235,6 +279,12 @@ def _bad_subjects() -> dict[str, Any]:
         ),
         "puts out a tuple; ": lambda: _subject(
             nn.MaxPool1d(2, return_indices=True), probe=torch.ones(1, 1, 4)
+        ),
+        "Subject.allocations, called after epoch 0, failed at .*: ZeroDivisionError": (
+            lambda: _subject(nn.ReLU(), allocations=_raise)
+        ),
+        "Subject.allocations returns a int for x; give a tensor": lambda: _subject(
+            nn.ReLU(), allocations=lambda: {"x": 3}
         ),
         "puts out complex64 of 1 dimensions; ": lambda: _subject(
             nn.Identity(), probe=torch.ones(2, dtype=torch.complex64), modules=("0",)
