@@ -42,14 +42,17 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Activation:
-    """What one module of a network put out for one minibatch at one moment of its training."""
+    """What one module of a network put out for one minibatch at one moment of its training.
+
+    Or what else was in memory then (`Subject.allocations`).
+    """
 
     name: str
     """Unique in its capture, as `conv0.relu@epoch2`."""
     layer: str
-    """The module's path in the model, as `conv0.relu`."""
+    """The module's path in the model, as `conv0.relu`; or what else was kept, as `weights.fc0`."""
     kind: str
-    """`relu`, `pool`, or the module's class name in lower case."""
+    """`relu`, `pool`, or the module's class name in lower case; or the first part of `layer`."""
     epoch: int
     """How many epochs of training came before; 0 is random weights."""
     array: Array

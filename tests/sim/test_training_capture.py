@@ -33,9 +33,7 @@ def test_it_is_small_and_tells_how_it_came_about(capture: Capture) -> None:
 def test_every_snapshot_has_every_allocation(capture: Capture) -> None:
     kinds = ("weights", "gradients", "momentum")
     expected = {*WATCHED, *(f"gradients.{name}" for name in WATCHED), "images"}
-    expected |= {
-        f"{kind}.{part}" for kind in ("weights", "gradients", "momentum") for part in parts
-    }
+    expected |= {f"{kind}.{part}" for kind in kinds for part in (*LAYERS, "biases")}
     for epoch in EPOCHS:
         found = {a.layer for a in capture.activations if a.epoch == epoch}
         assert found == expected
