@@ -13,8 +13,8 @@ from sim.buddy.profile import AllocationProfile, Profile
 PAGE_ENTRIES = MIN_PAGE_BYTES // ENTRY_BYTES
 """Entries side by side: those of 8 KiB, whatever the profile's pages are."""
 
-_NAMED = 40
-"""More names of allocations than this would be illegible."""
+_NAMES = 60
+"""As many names as fit below one another; allocations of fewer rows than one takes have none."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,16 +49,14 @@ def heat_map_png(profile: Profile) -> bytes:
     bar = figure.colorbar(image, ax=axes, ticks=SIZES)
     bar.set_label("bytes per entry of 128 B, averaged over the snapshots")
     axes.set_xlabel("entry in its page of 8 KiB")
-    starts = np.cumsum([0, *(len(_rows(allocation)) for allocation in profile.allocations)])
-    for start in starts[1:-1]:
-        axes.axhline(start, color="black", linewidth=0.5)
-    if len(profile.allocations) <= _NAMED:
-        middles = (starts[:-1] + starts[1:]) / 2
-        # A dollar sign would begin a formula.
-        names = [allocation.name.replace("$", r"\$") for allocation in profile.allocations]
-        axes.set_yticks(middles, names, fontsize="small")
-    else:
-        axes.set_ylabel("page")
+    rows = np.array([len(_rows(allocation)) for allocation in profile.allocations])
+    ends = np.cumsum(rows)
+    for end in ends[:-1]:
+        axes.axhline(end, color="black", linewidth=0.5)
+    named = [i for i, count in enumerate(rows) if count * _NAMES >= len(sizes)]
+    # A dollar sign would begin a formula.
+    names = [profile.allocations[i].name.replace("$", r"\$") for i in named]
+    axes.set_yticks((ends - rows / 2)[named], names, fontsize="small")
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
     return file.getvalue()
