@@ -1,0 +1,114 @@
+"""From what is kept of 128 B entries back to the entries: see `golden.entry`."""
+
+import numpy as np
+from amaranth.hdl import C, Module, Mux
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.bpc import encode_entries
+from golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
+from golden.stream import StreamStatus
+from hw.codec.bpc_decompressor import BpcDecompressor
+from hw.codec.bpc_plane_decoder import STEPS, BpcPlaneDecoder
+from hw.codec.bpc_word_builder import BpcWordBuilder
+from hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
+from hw.codec.entry_sectors import PlainSectors
+from hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
+from hw.config import EntryConfig
+from hw.stream import Fifo, Fork
+
+_ZEROS = encode_entries(np.zeros(ENTRY_BYTES, np.uint8))
+
+
+class EntryDecompressor(wiring.Component):
+    """Restores a sector per cycle, and finds the first error as `EntryCodec.decode` does.
+
+    BPC codes are decoded as in `BpcDecompressor`. Beside it go the entries of ZVC and those as
+    they are, which wait for the others, so that all take as long and none overtakes; what is wrong
+    with an entry beside its code is told between the decoder's planes and its words. In place of a
+    code that an entry does not have, the decoder is given that of zeros.
+
+    Latency: `entry_latency` = 11 cycles from an entry to its first sector, whatever is kept and
+    whatever the sector's size. Throughput: an entry per `sectors` cycles, without bubbles. A
+    damaged entry takes as long and leaves nothing behind.
+
+    Resources: a `BpcDecompressor`, a `ZvcDecompressor` if the mode has one, and a memory for the
+    sectors under way: 20, 14 or 11 of 32, 64 or 128 B.
+
+    Parameters
+    ----------
+    config : EntryConfig
+
+    Attributes
+    ----------
+    entry_latency : int
+        Cycles from an entry to its first sector.
+
+    Members
+    -------
+    i : `In(stream.Signature(KeptEntry()))`
+        With any metadata; what is behind the class's size is not looked at.
+    o : `Out(stream.Signature(RestoredSector(config)))`
+    """
+
+    entry_latency = BpcDecompressor.entry_latency
+
+    def __init__(self, config: EntryConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(KeptEntry())),
+                "o": Out(stream.Signature(RestoredSector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        # As many as the decoder holds when it is stopped, or there would be bubbles after that.
+        decoding = -(-STEPS // config.sectors)
+        building = BpcWordBuilder.entry_latency
+        m.submodules.fork = fork = Fork(KeptEntry(), 3)
+        m.submodules.plane_decoder = plane_decoder = BpcPlaneDecoder(config)
+        m.submodules.word_builder = word_builder = BpcWordBuilder(config)
+        m.submodules.appraiser = appraiser = EntryAppraiser(config)
+        m.submodules.notes = notes = Fifo(EntryNote(), decoding)
+        m.submodules.judge = judge = EntryJudge(config)
+        m.submodules.plain = plain = PlainSectors(config)
+        m.submodules.waiting = waiting = Fifo(
+            EntrySector(config), (decoding + building) * config.sectors
+        )
+
+        wiring.connect(m, wiring.flipped(self.i), fork.i)
+        coded, noted, cut = fork.o
+        kept, code = coded.payload, plane_decoder.i.payload
+        m.d.comb += [
+            plane_decoder.i.valid.eq(coded.valid),
+            coded.ready.eq(plane_decoder.i.ready),
+            code.data.eq(C(int.from_bytes(_ZEROS.data[0].tobytes(), "little"), ENTRY_BITS)),
+            code.size.eq(ENTRY_BYTES),
+        ]
+        with m.Switch(kept.metadata):
+            for number in range(1, AS_IT_IS):
+                with m.Case(number):
+                    m.d.comb += [code.data.eq(kept.data), code.size.eq(SIZES[number])]
+
+        wiring.connect(m, noted, appraiser.i)
+        wiring.connect(m, appraiser.o, notes.i)
+        wiring.connect(m, notes.o, judge.note)
+        wiring.connect(m, plane_decoder.o, judge.planes)
+        wiring.connect(m, judge.o, word_builder.i)
+        wiring.connect(m, cut, plain.i)
+        wiring.connect(m, plain.o, waiting.i)
+
+        # Of the two, at least one is zero.
+        built, stored, out = word_builder.o.payload, waiting.o.payload, self.o.payload
+        m.d.comb += [
+            self.o.valid.eq(word_builder.o.valid & waiting.o.valid),
+            word_builder.o.ready.eq(self.o.ready & waiting.o.valid),
+            waiting.o.ready.eq(self.o.ready & word_builder.o.valid),
+            out.data.eq(built.data | Mux(built.status == StreamStatus.OK, stored.data, 0)),
+            out.status.eq(built.status),
+            out.offset.eq(built.offset),
+        ]
+        return m
