@@ -1,10 +1,12 @@
 """Snapshots, target ratios and what they come to (Buddy Compression, §3.4)."""
 
+import io
 import json
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ from sim.buddy import (
 )
 from sim.buddy.heat_map import entry_sizes
 from sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
-from sim.buddy.targets import buddy_bytes, choose, device_bytes
+from sim.buddy.targets import buddy_bytes, device_bytes
 
 MODES = [NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST]
 THRESHOLDS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.8, 1.0)
@@ -177,17 +179,26 @@ def test_no_choice_within_the_threshold_is_better(seed: int) -> None:
 
 
 def test_what_took_anothers_room_is_left_out_again() -> None:
-    # Room for one of two: the small one has less overflow and comes first, at no good.
-    entries = np.array([64, 6400, 2400])
-    overflow = np.zeros((3, 5))
-    overflow[1, :] = [0, 0, 0, 0, 0.2]
-    overflow[2, 1:] = 1
-    overflow[0, :] = [0, 0, 0, 0, 0.1]
-    ratios = [
-        9 * 128 / device_bytes(entries, choose(entries, overflow, t, 3.0).with_zero_page)
-        for t in (0.0, 0.1, 0.15, 0.2, 0.3)
-    ]
-    assert ratios == sorted(ratios)
+    # With a carve-out of 1x, `greedy` would fit at 4x, and then nothing but 1x is left for `other`:
+    # 960·32 + 640·128 B, where 2x for both takes 1600·64 B.
+    greedy, other = measured("greedy", {3: 8, 4: 2}, entries=960), measured("other", {4: 10})
+    made = of(greedy, other, carve_out=1)
+    assert made.targets() == {"greedy": Target.X2, "other": Target.X2}
+    # Where the carve-out is no limit, it stays.
+    assert of(greedy, other).targets() == {"greedy": Target.X4, "other": Target.X2}
+
+
+def test_among_equals_the_larger_comes_first() -> None:
+    # There is room for 16x for either, and not for both.
+    small, large = measured("small", {0: 10}), measured("large", {0: 10}, entries=1280)
+    rest = measured("rest", {7: 10}, entries=512)
+    targets = of(small, large, rest).targets()
+    assert (targets["small"], targets["large"]) == (Target.X4, Target.X16)
+    entries = np.array([640, 1280, 512])
+    for sixteen in ([Target.X16, Target.X4], [Target.X16, Target.X16]):
+        chosen = [*sixteen, Target.X1]
+        fits = buddy_bytes(entries, chosen) <= 3 * device_bytes(entries, chosen)
+        assert fits == (sixteen[1] == Target.X4)
 
 
 # What the modes come to.
@@ -494,13 +505,9 @@ def test_heat_map_has_a_row_per_page_and_an_allocation_from_its_own_row() -> Non
 
 
 def test_heat_map_is_blue_where_memory_compresses_and_red_where_it_does_not() -> None:
-    import matplotlib.image
-
     made = of(measured("cold $1", {0: 10}, entries=6400), measured("hot", {7: 10}, entries=6400))
     png = heat_map_png(made)
     assert png.startswith(b"\x89PNG")
-    import io
-
     image = matplotlib.image.imread(io.BytesIO(png))[..., :3]
     middle = image.shape[1] // 2
     top, bottom = image[image.shape[0] // 4, middle], image[image.shape[0] * 3 // 4, middle]
