@@ -1,0 +1,137 @@
+// The buddy controller's RTL in its surroundings: a GPU that plays traces, device memory, buddy
+// memory behind its link, and registers.
+#include <string>
+
+#include "abi.h"
+#include "bus/bus.h"
+#include "manager.h"
+#include "pins.h"
+
+namespace cdma {
+
+// Lengths and IDs that the controller's ports are specified with.
+constexpr uint64_t kMostBeats = 4;
+constexpr uint64_t kDeviceMaxId = 1;
+constexpr uint64_t kBuddyMaxId = 0;
+
+inline PortRules rules(const char* name, uint64_t max_id) {
+  return {.name = name,
+          .max_beats = kMostBeats,
+          .max_id = max_id,
+          .channel = 0,
+          .channels = 1,
+          .interleave_bytes = 1,
+          // Masked writes to pages that are not compressed go on as they are.
+          .takes_empty_beats = true};
+}
+
+}  // namespace cdma
+
+using namespace cdma;
+
+struct CdmaBuddy : CdmaBus {
+  Random seeds;
+  Slave<DevicePins, DramChannel> device;
+  Slave<BuddyPins, HostLink> buddy;
+  Manager<GpuPins> gpu;
+  double out_busy_before = 0;  // link time before the counters were cleared
+  double in_busy_before = 0;
+  uint64_t cleared = 0;
+
+  CdmaBuddy(const CdmaSurroundings& s, const char* waves_path)
+      : CdmaBus(s, waves_path),
+        seeds(s.seed + 1),
+        device(device_pins(*top), rules("m_axi_device", kDeviceMaxId), s, s.dram_outstanding,
+               s.device, seeds.next()),
+        buddy(buddy_pins(*top), rules("m_axi_buddy", kBuddyMaxId), s, s.link_outstanding, s.host,
+              seeds.next()),
+        gpu(gpu_pins(*top), s.stall, seeds.next()) {}
+
+  void step() override {
+    const uint64_t cycle = time_cycle;
+    Traffic traffic;
+    device.drive(cycle, traffic);
+    buddy.drive(cycle, traffic);
+    gpu.drive(cycle);
+    willing.draw(random);
+    registers.drive(willing(0));
+    settle();
+    device.accept(cycle);
+    buddy.accept(cycle);
+    gpu.accept(cycle);
+    registers.accept(cycle);
+    edge();
+  }
+
+  void play(CdmaPlay& play) {
+    const uint64_t begin = time_cycle;
+    gpu.begin(play, begin);
+    try {
+      while (!gpu.done() && time_cycle - begin < play.cycles) step();
+    } catch (...) {
+      note(play, begin);
+      throw;
+    }
+    note(play, begin);
+    if (gpu.done()) gpu.end();
+  }
+
+  void set_faults(CdmaFault* faults, uint64_t count) override {
+    device.set_faults(0, faults, count);
+    buddy.set_faults(1, faults, count);
+  }
+
+  void clear_counters() override {
+    device.clear_counters();
+    buddy.clear_counters();
+    out_busy_before = out_busy();
+    in_busy_before = in_busy();
+    cleared = time_cycle;
+  }
+
+  double out_busy() const { return cycles_of(buddy.timing().out_busy(time_cycle)); }
+  double in_busy() const { return cycles_of(buddy.timing().in_busy(time_cycle)); }
+
+ protected:
+  void forget_traffic(uint64_t cycle) override {
+    device.reset(cycle);
+    buddy.reset(cycle);
+    gpu.reset();
+  }
+  bool any_valid() const override { return device.valid() || buddy.valid() || gpu.valid(); }
+  bool idle() const override { return device.idle() && buddy.idle() && gpu.idle(); }
+  void describe_traffic(std::string& text) override {
+    gpu.describe(text);
+    device.describe(text);
+    buddy.describe(text);
+  }
+
+ private:
+  void note(CdmaPlay& play, uint64_t begin) const {
+    play.finished = gpu.finished();
+    play.took = time_cycle - begin;
+  }
+};
+
+EXPORT CdmaBus* cdma_buddy_open(const CdmaSurroundings* surroundings, const char* waves) {
+  try {
+    return new CdmaBuddy(*surroundings, waves);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+EXPORT int32_t cdma_buddy_play(CdmaBus* bus, CdmaPlay* play) {
+  return guarded(*bus, [&] { static_cast<CdmaBuddy&>(*bus).play(*play); });
+}
+
+EXPORT void cdma_buddy_counters(const CdmaBus* bus, CdmaBuddyCounters* counters,
+                                CdmaPortCounters* ports) {
+  const auto& buddy = static_cast<const CdmaBuddy&>(*bus);
+  *counters = {buddy.out_busy() - buddy.out_busy_before, buddy.in_busy() - buddy.in_busy_before,
+               buddy.cleared};
+  ports[0] = buddy.device.counters();
+  ports[1] = buddy.buddy.counters();
+}
+
+EXPORT uint64_t cdma_buddy_sector_bytes(void) { return GpuPins::kBytes; }
