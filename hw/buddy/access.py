@@ -170,7 +170,7 @@ class BeatPlaces(wiring.Component):
         A beat moves now.
     sector : `Out(range(sectors))`
         Which of the entry's sectors the present beat is in.
-    final : `Out(1)`
+    closes : `Out(1)`
         It is the access's last one.
     leaves : `Out(1)`
         The next one is in another sector, or there is none.
@@ -183,7 +183,7 @@ class BeatPlaces(wiring.Component):
                 "access": In(EntryAccess(config)),
                 "moves": In(1),
                 "sector": Out(range(max(config.entry.sectors, 2))),
-                "final": Out(1),
+                "closes": Out(1),
                 "leaves": Out(1),
             }
         )
@@ -203,11 +203,11 @@ class BeatPlaces(wiring.Component):
             place.eq(unit << self.access.size),
             following.eq((unit + 1) << self.access.size),
             self.sector.eq(place[sector_bits:]),
-            self.final.eq(beat == self.access.beats - 1),
-            self.leaves.eq(self.final | (following[sector_bits:] != place[sector_bits:])),
+            self.closes.eq(beat == self.access.beats - 1),
+            self.leaves.eq(self.closes | (following[sector_bits:] != place[sector_bits:])),
         ]
         with m.If(self.moves):
-            m.d.sync += beat.eq(Mux(self.final, 0, beat + 1))
+            m.d.sync += beat.eq(Mux(self.closes, 0, beat + 1))
         return m
 
 
@@ -251,12 +251,12 @@ class WriteGatherer(wiring.Component):
             self.o.payload.eq(gathered),
             takes.eq(self.i.valid & self.beats.valid & (~complete | self.o.ready)),
             self.beats.ready.eq(self.i.valid & (~complete | self.o.ready)),
-            self.i.ready.eq(takes & places.final),
+            self.i.ready.eq(takes & places.closes),
             places.access.eq(self.i.payload),
             places.moves.eq(takes),
         ]
         with m.If(takes):
-            m.d.sync += [begun.eq(~places.final), complete.eq(places.final)]
+            m.d.sync += [begun.eq(~places.closes), complete.eq(places.closes)]
             m.d.sync += gathered.access.eq(self.i.payload)
         with m.Elif(self.o.ready):
             m.d.sync += complete.eq(0)

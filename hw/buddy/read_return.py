@@ -159,9 +159,9 @@ class ReadReturner(wiring.Component):
             beat.id.eq(access.id),
             beat.data.eq(waiting.o.payload.data),
             beat.resp.eq(Mux(waiting.o.payload.fails, AxiResponse.SLVERR, AxiResponse.OKAY)),
-            beat.last.eq(access.last & places.final),
+            beat.last.eq(access.last & places.closes),
             waiting.o.ready.eq(gives & places.leaves),
-            accesses.o.ready.eq(gives & places.final),
-            self.returned.eq(gives & places.final),
+            accesses.o.ready.eq(gives & places.closes),
+            self.returned.eq(gives & places.closes),
         ]
         return m

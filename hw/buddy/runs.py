@@ -116,7 +116,8 @@ class RunWriter(wiring.Component):
     ----------
     address_bits
     runs
-        How many may be under way.
+        How many may be under way. For so many there is room for the outcomes, so that answers do
+        not wait for those to be taken.
 
     Members
     -------
@@ -146,6 +147,8 @@ class RunWriter(wiring.Component):
         m.submodules.taken = taken = Register(WriteRun(self.address_bits))
         m.submodules.cutter = cutter = RunCutter(self.address_bits)
         m.submodules.bursts = bursts = Fifo(2, self.runs)
+        m.submodules.outcomes = outcomes = Fifo(BusError, self.runs)
+        wiring.connect(m, outcomes.o, wiring.flipped(self.o))
         wiring.connect(m, wiring.flipped(self.i), taken.i)
         wiring.connect(m, cutter.o, wiring.flipped(self.request))
         run = taken.o.payload.run
@@ -189,23 +192,23 @@ class RunWriter(wiring.Component):
         with m.If(sends):
             m.d.sync += beat.eq(Mux(final, 0, beat + 1))
 
-        # What a run's last burst is answered goes on at once.
+        # Answers are always taken: behind them may be the answer to a write of metadata for which
+        # whoever takes the outcomes waits.
         answered = Signal(2)
         earlier = Signal(BusError)
-        final_answer = Signal()
+        ended = Signal()
+        expects = Signal()
         response = self.response.payload
         m.d.comb += [
-            final_answer.eq(answered + 1 == bursts.o.payload),
-            self.o.valid.eq(
-                bursts.o.valid & ((bursts.o.payload == 0) | (final_answer & self.response.valid))
+            expects.eq(bursts.o.valid & (bursts.o.payload != 0)),
+            ended.eq(
+                bursts.o.valid
+                & ((bursts.o.payload == 0) | (answered + self.response.valid == bursts.o.payload))
             ),
-            self.o.payload.eq(
-                Mux((bursts.o.payload == 0) | (response == BusError.NONE), earlier, response)
-            ),
-            self.response.ready.eq(
-                bursts.o.valid & (bursts.o.payload != 0) & (self.o.ready | ~final_answer)
-            ),
-            bursts.o.ready.eq(self.o.valid & self.o.ready),
+            outcomes.i.valid.eq(ended),
+            outcomes.i.payload.eq(Mux(~expects | (response == BusError.NONE), earlier, response)),
+            self.response.ready.eq(expects & outcomes.i.ready),
+            bursts.o.ready.eq(ended & outcomes.i.ready),
         ]
         with m.If(bursts.o.ready):
             m.d.sync += [answered.eq(0), earlier.eq(BusError.NONE)]

@@ -123,3 +123,17 @@ def test_run_without_sectors_does_not_overtake():
     bench.run()
     sink.assert_received([2, 0, 0])
     assert min(sink.cycles) > 20
+
+
+def test_answers_do_not_wait_for_outcomes_to_be_taken():
+    runs = 6
+    item = {"run": {"address": 0, "sectors": 1}, "data": 0, "strobe": 0}
+    bench = Bench(RunWriter(ADDRESS_BITS, runs))
+    writer = bench.component
+    bench.source(writer.i, [item] * runs)
+    answers = bench.source(writer.response, [0] * runs)
+    bench.sink(writer.request, runs)
+    bench.sink(writer.beats, runs)
+    sink = bench.sink(writer.o, runs, willing=lambda cycle: cycle > 100)
+    bench.run()
+    assert max(answers.cycles) < 40 < 100 < min(sink.cycles)

@@ -12,6 +12,7 @@ from hw.buddy.payloads import AccessStatus, MetadataError
 from hw.buddy.storer import POISON, EntryStorer
 from hw.buddy.writes import WriteKind
 from hw.bus.burst import BusError
+from hw.config import BUDDY_PRESETS
 from tests.golden.entries import mixed_entries
 from tests.hw.answers import Answers
 from tests.hw.bench import Bench, assert_no_bubble, bits, stalls
@@ -24,14 +25,14 @@ ALL = (1 << 128) - 1
 class Scene:
     """Writes of entries through the storer, into memories of Python."""
 
-    def __init__(self, memory, writes, *, stall=0.0, seed=1):
+    def __init__(self, memory, writes, *, config=CONFIG, stall=0.0, seed=1):
         self.writes = writes
         self.device = memory.device.copy()
         self.buddy = memory.buddy.copy()
         self.gbbr = memory.map.gbbr
         self.random = random.Random(seed)
         self.metadata_written = []
-        bench = self.bench = Bench(EntryStorer(CONFIG))
+        bench = self.bench = Bench(EntryStorer(config))
         storer = bench.component
         where = self.where = memory.translate(np.array([write["address"] for write in writes]))
         payloads = []
@@ -252,5 +253,5 @@ def test_entry_of_one_sector_per_cycle():
         {"address": addresses[k % 30], "data": np.arange(k, k + 32, dtype=np.uint32).view(np.uint8)}
         for k in range(40)
     ]
-    scene = Scene(memory, writes).run()
+    scene = Scene(memory, writes, config=BUDDY_PRESETS["channel"]).run()
     assert_no_bubble(scene.source.cycles[8:])
