@@ -11,7 +11,8 @@ from cdma.errors import UserError
 from cdma.files import make_folder, open_atomically, os_user_error
 from hw.config import PRESETS, EngineConfig, preset
 from hw.dma.descriptor_header import DESCRIPTOR_HEADER_NAME, descriptor_header
-from hw.dma.register_docs import HEADER_NAME, c_header, write_html
+from hw.dma.registers import register_source
+from hw.registers.docs import c_header, header_name, write_html
 from hw.verilog import COMPONENTS, ENGINE, Verilog, generate_engine
 from hw.verilog import generate as generate_verilog
 
@@ -116,8 +117,9 @@ def _write(verilog: Verilog, folder: Path, assertions: bool) -> list[Path]:
 
 def _write_software_side(config: EngineConfig, folder: Path) -> list[Path]:
     """What software needs of the engine."""
+    registers = register_source(config)
     headers = [
-        (folder / HEADER_NAME, c_header(config)),
+        (folder / header_name(registers), c_header(registers)),
         (folder / DESCRIPTOR_HEADER_NAME, descriptor_header()),
     ]
     for path, text in headers:
@@ -125,7 +127,7 @@ def _write_software_side(config: EngineConfig, folder: Path) -> list[Path]:
             file.write(text)
     pages = folder / "cdma_engine_registers"
     try:
-        index = write_html(pages, config)
+        index = write_html(pages, registers)
     except OSError as error:
         raise os_user_error("write", pages, error) from error
     return [*(path for path, _ in headers), index]

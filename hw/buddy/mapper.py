@@ -1,6 +1,6 @@
 """From a logical address and the entry of its page to the places of an entry (§3.2, §3.4)."""
 
-from amaranth.hdl import C, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from golden.buddy import (
     MapStatus,
     Target,
 )
-from golden.entry import ENTRY_BYTES
+from golden.entry import ENTRY_BYTES, SECTOR_BYTES
 from hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -291,7 +291,8 @@ class SectorMapper(wiring.Component):
     i : `In(stream.Signature(MapRequest()))`
     o : `Out(stream.Signature(Mapping()))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `golden.buddy.AddressMap`. Stable while anything is translated.
+        As in `golden.buddy.AddressMap`. Stable while anything is translated. The lower five bits of
+        `metadata_base` and `gbbr` count as 0.
     """
 
     latency = 3
@@ -317,21 +318,25 @@ class SectorMapper(wiring.Component):
         m.submodules.placed = placed = Register(Extents(self.config))
         m.submodules.judge = judge = MapJudge(self.config)
         m.submodules.judged = judged = Register(Mapping())
+        # Whatever software writes, sectors are aligned.
+        sector_bits = _bits(SECTOR_BYTES)
+        metadata_base = Signal(REGION_BITS)
         m.d.comb += [
+            metadata_base.eq(Cat(C(0, sector_bits), self.metadata_base[sector_bits:])),
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),
             found.i.valid.eq(self.i.valid),
             found.i.payload.eq(finder.offsets),
             self.i.ready.eq(found.i.ready),
             placer.offsets.eq(found.o.payload),
-            placer.metadata_base.eq(self.metadata_base),
+            placer.metadata_base.eq(metadata_base),
             placed.i.valid.eq(found.o.valid),
             placed.i.payload.eq(placer.extents),
             found.o.ready.eq(placed.i.ready),
             judge.extents.eq(placed.o.payload),
-            judge.metadata_base.eq(self.metadata_base),
+            judge.metadata_base.eq(metadata_base),
             judge.carve_out_bytes.eq(self.carve_out_bytes),
-            judge.gbbr.eq(self.gbbr),
+            judge.gbbr.eq(Cat(C(0, sector_bits), self.gbbr[sector_bits:])),
             judged.i.valid.eq(placed.o.valid),
             judged.i.payload.eq(judge.mapping),
             placed.o.ready.eq(judged.i.ready),

@@ -16,9 +16,10 @@ from hw.dma.dispatch import CYCLE_BITS, Dispatcher
 from hw.dma.in_path import InPath
 from hw.dma.out_path import THROTTLE_CLASSES, OutPath
 from hw.dma.record import RECORDS, InterruptCoalescer, RecordWriter
-from hw.dma.registers import ADDRESS_BITS, DATA_BITS, Registers
+from hw.dma.registers import Registers
 from hw.dma.ring import PREFETCH, DescriptorFetcher
 from hw.dma.supervisor import Supervisor
+from hw.registers.file import ADDRESS_BITS, DATA_BITS
 
 MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2

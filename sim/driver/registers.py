@@ -1,7 +1,8 @@
-"""The engine's registers by their names in `hw/dma/registers.rdl`."""
+"""A block's registers by their names in its `registers.rdl`."""
 
-from hw.dma.register_map import Kind, Register, register_map
-from sim.machine import Machine
+from hw.dma.registers import register_map
+from hw.registers.map import Kind, Register
+from sim.machine.bus_machine import BusMachine
 
 HALF = 32
 
@@ -11,13 +12,15 @@ class RegisterPort:
 
     Parameters
     ----------
-    machine : Machine
+    machine : BusMachine
+    registers : dict of str to Register, optional
+        The map; the engine's if not given.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: BusMachine, registers: dict[str, Register] | None = None) -> None:
         self.machine = machine
         # Offsets and fields are the same in all configurations, constants' values are not used.
-        self.map: dict[str, Register] = register_map()
+        self.map: dict[str, Register] = registers or register_map()
 
     def read(self, name: str) -> dict[str, int]:
         """All fields of a register, at one moment."""

@@ -10,9 +10,10 @@ from amaranth.hdl._ast import AnySeq
 
 from hw.axi import AxiResponse
 from hw.config import EngineConfig
-from hw.dma.register_map import WORD_BYTES, register_map
-from hw.dma.register_port import RegisterPort
-from hw.dma.registers import ADDRESS_BITS, DATA_BITS, Registers
+from hw.dma.registers import Registers, register_map
+from hw.registers.file import ADDRESS_BITS, DATA_BITS
+from hw.registers.map import WORD_BYTES
+from hw.registers.port import RegisterPort
 from tests.formal.bench import Bench, Inside
 from tests.formal.broken import break_elaborate
 from tests.formal.sby import ProofError, check, prove

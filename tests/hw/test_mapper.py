@@ -38,7 +38,10 @@ class Placed(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i), mapper.i)
         wiring.connect(m, wiring.flipped(self.o), mapper.o)
         for name in ("logical_bytes", "metadata_base", "carve_out_bytes", "gbbr"):
-            m.d.comb += getattr(mapper, name).eq(getattr(self.layout, name))
+            value = getattr(self.layout, name)
+            # Whatever is in the lower bits of a place, sectors are aligned.
+            value |= 0x1F if name in ("metadata_base", "gbbr") else 0
+            m.d.comb += getattr(mapper, name).eq(value)
         return m
 
 

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from hw.config import EngineConfig
-from hw.dma.register_docs import HEADER_NAME, c_header, markdown, write_html
-from hw.dma.register_map import register_map
+from hw.dma.registers import register_source
+from hw.registers.__main__ import DOCUMENTS, document
+from hw.registers.docs import c_header, header_name, write_html
+from hw.registers.map import register_map
 
 ROOT = Path(__file__).parents[2]
-OTHER = EngineConfig(units=2, buffer_bytes=8192)
+ENGINE = register_source()
+OTHER = register_source(EngineConfig(units=2, buffer_bytes=8192))
+SIZES = {"engine": 0x180, "buddy": 0x188}
+
+of_every_block = pytest.mark.parametrize("block", DOCUMENTS)
 
 LANGUAGES = [
     ["gcc", "-x", "c", "-std=c11"],
@@ -21,10 +27,11 @@ LANGUAGES = [
 ]
 
 
-def compile_against_header(command, source, folder):
+def compile_against_header(command, registers, source, folder):
     assert shutil.which(command[0]), f"{command[0]} is missing: apt-get install g++"
-    (folder / HEADER_NAME).write_text(c_header())
-    (folder / "driver.c").write_text(f'#include <stddef.h>\n#include "{HEADER_NAME}"\n{source}')
+    header = folder / header_name(registers)
+    header.write_text(c_header(registers))
+    (folder / "driver.c").write_text(f'#include <stddef.h>\n#include "{header.name}"\n{source}')
     done = subprocess.run(
         [*command, "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", "driver.c"],
         cwd=folder,
@@ -35,15 +42,18 @@ def compile_against_header(command, source, folder):
     assert done.returncode == 0, done.stderr
 
 
+@of_every_block
 @pytest.mark.parametrize("command", LANGUAGES, ids=lambda command: command[-1])
-def test_header_compiles_and_has_the_map(command, tmp_path):
-    claims = ["sizeof(cdma_engine_t) == 0x180"]
-    for register in register_map().values():
+def test_header_compiles_and_has_the_map(command, block, tmp_path):
+    registers = DOCUMENTS[block].source()
+    struct, prefix = f"{registers.top}_t", registers.top.upper()
+    claims = [f"sizeof({struct}) == {SIZES[block]:#x}"]
+    for register in register_map(registers).values():
         path = re.sub(rf"^({register.group})_(LO|HI)$", r"\1.\2", register.name, flags=re.I)
-        name = "CDMA_ENGINE__" + path.replace(".", "__")
+        name = f"{prefix}__" + path.replace(".", "__")
         claims += [
-            f"offsetof(cdma_engine_t, {path}) == {register.offset}",
-            f"sizeof(((cdma_engine_t *)0)->{path}) == 4",
+            f"offsetof({struct}, {path}) == {register.offset}",
+            f"sizeof((({struct} *)0)->{path}) == 4",
             f"{name}_offset == {register.offset}",
         ]
         for field in register.fields.values():
@@ -57,19 +67,19 @@ def test_header_compiles_and_has_the_map(command, tmp_path):
             ]
     assert len(claims) > 300
     source = "".join(f'static_assert({claim}, "{claim}");\n' for claim in claims)
-    compile_against_header(command, source, tmp_path)
+    compile_against_header(command, registers, source, tmp_path)
 
 
 def test_wrong_claim_about_the_header_is_found(tmp_path):
     with pytest.raises(AssertionError, match="static assertion failed"):
         compile_against_header(
-            LANGUAGES[0], 'static_assert(CDMA_ENGINE__ID_offset == 4, "");', tmp_path
+            LANGUAGES[0], ENGINE, 'static_assert(CDMA_ENGINE__ID_offset == 4, "");', tmp_path
         )
 
 
 def test_header_has_no_bytewise_structs_and_the_configuration_s_constants():
-    assert "__packed__" not in c_header()
-    assert "#define CDMA_ENGINE__CONFIG0__UNITS_reset 0x6\n" in c_header()
+    assert "__packed__" not in c_header(ENGINE)
+    assert "#define CDMA_ENGINE__CONFIG0__UNITS_reset 0x6\n" in c_header(ENGINE)
     assert "#define CDMA_ENGINE__CONFIG0__UNITS_reset 0x2\n" in c_header(OTHER)
 
 
@@ -77,32 +87,36 @@ def contents(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_pages_name_every_register_and_need_no_network(tmp_path):
-    index = write_html(tmp_path / "new" / "html")
+@of_every_block
+def test_pages_name_every_register_and_need_no_network(block, tmp_path):
+    registers = DOCUMENTS[block].source()
+    index = write_html(tmp_path / "new" / "html", registers)
     assert index == tmp_path / "new" / "html" / "index.html"
     pages = contents(index.parent)
     text = "".join(
         page.decode() for name, page in pages.items() if name.endswith((".html", ".json"))
     )
-    for register in register_map().values():
+    for register in register_map(registers).values():
         assert f'"{register.group.upper()}"' in text
         for field in register.fields.values():
             assert field.name in text
-    assert "Destination overflow" in text
+    assert {"engine": "Destination overflow", "buddy": "Corrupt entry"}[block] in text
     assert not re.search(r'(src|href)="(https?:)?//', pages["index.html"].decode())
     assert str(tmp_path) not in text
     assert str(ROOT) not in text
 
 
 def test_output_is_the_same_every_time(tmp_path, monkeypatch):
-    write_html(tmp_path / "a")
+    write_html(tmp_path / "a", ENGINE)
     # As the next day.
     monkeypatch.setattr("time.time", lambda: 2e9)
-    write_html(tmp_path / "b")
+    write_html(tmp_path / "b", ENGINE)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    assert c_header() == c_header()
+    assert c_header(ENGINE) == c_header(ENGINE)
 
 
-def test_document_is_up_to_date():
-    text = (ROOT / "docs" / "registers.md").read_text()
-    assert text == markdown(), "write docs/registers.md again, as it says in its head"
+@of_every_block
+def test_document_is_up_to_date(block):
+    path = DOCUMENTS[block].path
+    text = (ROOT / path).read_text()
+    assert text == document(block), f"write {path} again, as it says in its head"

@@ -1,13 +1,14 @@
 """The map: the addresses that software relies on, and RDL that is refused."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from hw.config import EngineConfig
-from hw.dma import register_map as module
 from hw.dma.descriptor import Status
-from hw.dma.register_map import RegisterMapError, register_map
+from hw.dma.registers import register_map, register_source
+from hw.registers.map import RegisterMapError
+from hw.registers.map import register_map as map_of
 
 OFFSETS = {
     "ID": 0x000,
@@ -130,26 +131,20 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("message", "field"), [(message, field) for message, all_ in REFUSED.items() for field in all_]
 )
-def test_rdl_that_the_rtl_could_not_obey_is_refused(message, field, tmp_path, monkeypatch):
-    refuse(f"reg {{ {field} }} R @ 0x0;", message, tmp_path, monkeypatch)
+def test_rdl_that_the_rtl_could_not_obey_is_refused(message, field, tmp_path):
+    refuse(f"reg {{ {field} }} R @ 0x0;", message, tmp_path)
 
 
 def test_regfile_that_is_no_pair_is_refused(tmp_path, monkeypatch):
     body = "regfile { reg { field { sw = rw; hw = r; } f = 0; } A @ 0x0; } PAIR @ 0x0;"
-    refuse(body, "PAIR must be a pair of LO and HI", tmp_path, monkeypatch)
+    refuse(body, "PAIR must be a pair of LO and HI", tmp_path)
 
 
-def refuse(body, message, folder, monkeypatch):
-    text = module.SOURCE.read_text()
+def refuse(body, message, folder):
+    source = register_source()
+    text = source.path.read_text()
     head = text[: text.index("    // Identity and configuration")]
-    source = folder / "refused.rdl"
-    source.write_text(f"{head}\n{body}\n}};\n")
-    monkeypatch.setattr(module, "SOURCE", source)
-    # A configuration that nothing else has: the results are kept.
-    config = EngineConfig(units=5, write_bursts=7)
-    module.elaborated.cache_clear()
-    try:
-        with pytest.raises(RegisterMapError, match=message):
-            register_map(config)
-    finally:
-        module.elaborated.cache_clear()
+    refused = folder / "refused.rdl"
+    refused.write_text(f"{head}\n{body}\n}};\n")
+    with pytest.raises(RegisterMapError, match=message):
+        map_of(replace(source, path=refused))

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from hw.config import CodecConfig, EngineConfig
-from hw.dma.register_map import Kind, register_map
-from hw.dma.register_port import RegisterPort
-from hw.dma.registers import Registers
+from hw.dma.registers import Registers, register_map
 from hw.netlist import to_verilog
+from hw.registers.map import Kind
+from hw.registers.port import RegisterPort
 from hw.verilog import LINT_WAIVERS
 from tests.hw.axi_lite import OKAY, SLVERR, RegisterBench
 from tests.hw.test_verilog import lint

@@ -17,7 +17,7 @@ from hw.dma.descriptor import (
     Opcode,
     Status,
 )
-from hw.dma.register_map import register_map
+from hw.dma.registers import register_map
 from sim.driver.descriptor import check
 from sim.driver.errors import DescriptorError
 from sim.machine import HangError, MachineConfig

@@ -23,7 +23,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave
 from golden.stream import ByteArray
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
-from hw.dma.register_map import register_map
+from hw.dma.registers import register_map
 from tests.hw.cocotb import engine_plans
 from tests.hw.cocotb.engine_plans import Plan
 

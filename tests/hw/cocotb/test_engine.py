@@ -7,7 +7,7 @@ import pytest
 
 from hw.config import CodecConfig, EngineConfig, preset
 from hw.dma.descriptor import RECORD_DTYPE
-from hw.dma.register_map import register_map
+from hw.dma.registers import register_map
 from sim.machine import Machine, MachineConfig
 from sim.machine.rtl import generated_engine
 from tests.hw.cocotb import simulate

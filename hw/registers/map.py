@@ -1,4 +1,4 @@
-"""The register map as data, from `registers.rdl`: for the RTL, the documents and the driver."""
+"""A register map as data, from SystemRDL: for the RTL, the documents and the driver."""
 
 import re
 from dataclasses import dataclass
@@ -12,11 +12,31 @@ from systemrdl import RDLCompiler
 from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import AccessType, OnWriteType, PrecedenceType
 
-from hw.config import EngineConfig
-
-SOURCE = Path(__file__).with_name("registers.rdl")
-TOP = "cdma_engine"
 WORD_BYTES = 4
+COMMON = Path(__file__).with_name("common.rdl")
+"""What the maps of all blocks share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterSource:
+    """Where a block's registers are described.
+
+    Attributes
+    ----------
+    path : Path
+        The RDL; it may include `COMMON`.
+    top : str
+        The address map in it, named like the block's top module.
+    parameters : dict of str to int
+        What its constants tell of the block's shape, besides the version.
+    """
+
+    path: Path
+    top: str
+    parameters: dict[str, int]
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.top, frozenset(self.parameters.items())))
 
 
 class RegisterMapError(ValueError):
@@ -128,9 +148,9 @@ class Register:
     name : str
         As `RING_BASE_LO`.
     group : str
-        As `ring_base`: halves of a 64-bit value share it; it names the member of `Registers`.
+        As `ring_base`: halves of a 64-bit value share it; it names the member of `RegisterFile`.
     offset : int
-        In bytes from the engine's base address.
+        In bytes from the block's base address.
     title, description : str
     fields : dict of str to Field
         From the lowest bit on.
@@ -152,26 +172,17 @@ class Register:
         return {name: field.get(word) for name, field in self.fields.items()}
 
 
-def register_map(config: EngineConfig | None = None) -> dict[str, Register]:
-    """All registers by name, in the order of their offsets.
-
-    Parameters
-    ----------
-    config
-        What the constants tell; `titanx_gen3` if none is given.
+@cache
+def register_map(source: RegisterSource) -> dict[str, Register]:
+    """All registers by name, in the order of their offsets. Not to be changed.
 
     Raises
     ------
     RegisterMapError
         If the RDL has something that the RTL could not do.
     """
-    return _register_map(config or EngineConfig())
-
-
-@cache
-def _register_map(config: EngineConfig) -> dict[str, Register]:
     registers = {}
-    for child in elaborated(config).children():
+    for child in elaborated(source).children():
         if isinstance(child, RegNode):
             registers[child.inst_name] = _register(child, child.inst_name, child.inst_name)
         elif isinstance(child, RegfileNode):
@@ -185,24 +196,18 @@ def _register_map(config: EngineConfig) -> dict[str, Register]:
 
 
 @cache
-def elaborated(config: EngineConfig) -> AddrmapNode:
-    """The RDL with the configuration's constants, as `systemrdl-compiler` has it."""
+def elaborated(source: RegisterSource) -> AddrmapNode:
+    """The RDL with the block's constants, as `systemrdl-compiler` has it."""
     compiler = RDLCompiler()
-    compiler.compile_file(str(SOURCE))
+    compiler.compile_file(str(source.path), incl_search_paths=[str(COMMON.parent)])
     release = re.match(r"(\d+)\.(\d+)\.(\d+)", version("cdma"))
     assert release, "the package has no version of three numbers"
-    major, minor, patch = map(int, release.groups())
+    numbers = zip(("MAJOR", "MINOR", "PATCH"), map(int, release.groups()), strict=True)
     return compiler.elaborate(
-        TOP,
+        source.top,
         parameters={
-            "UNITS": config.units,
-            "SECTOR_BYTES": config.codec.sector_bytes,
-            "ELEMENT_BYTES": config.codec.element_bytes,
-            "HOST_BYTES": config.host_bytes,
-            "BUFFER_BYTES": config.buffer_bytes,
-            "VERSION_MAJOR": major,
-            "VERSION_MINOR": minor,
-            "VERSION_PATCH": patch,
+            **source.parameters,
+            **{f"VERSION_{name}": number for name, number in numbers},
         },
     ).top
 

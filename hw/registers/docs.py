@@ -9,22 +9,27 @@ from peakrdl_cheader.c_standards import CStandard
 from peakrdl_cheader.exporter import CHeaderExporter
 from peakrdl_html import HTMLExporter
 
-from hw.config import EngineConfig
-from hw.dma.register_map import SOURCE, TOP, Field, Kind, Register, elaborated, register_map
+from hw.registers.map import (
+    COMMON,
+    Field,
+    Kind,
+    Register,
+    RegisterSource,
+    elaborated,
+    register_map,
+)
 
-HEADER_NAME = f"{TOP}_registers.h"
-PREFIX = TOP.upper()
+_ROOT = Path(__file__).parents[2]
 
 
-def write_html(folder: Path, config: EngineConfig | None = None) -> Path:
+def write_html(folder: Path, source: RegisterSource) -> Path:
     """Write the registers' pages, to be read in a browser without a network.
 
     Parameters
     ----------
     folder
         Made if it does not exist.
-    config
-        `titanx_gen3` if none is given.
+    source
 
     Returns
     -------
@@ -36,14 +41,14 @@ def write_html(folder: Path, config: EngineConfig | None = None) -> Path:
     OSError
         If the folder cannot be written.
     """
-    config = config or EngineConfig()
+    told = source.path.read_bytes() + COMMON.read_bytes() + repr(source.parameters).encode()
     exporter = HTMLExporter(
         generate_source_links=False,
         # Browsers keep pages until this number changes; by default it is the time of day.
-        user_context={"build_ts": zlib.crc32(SOURCE.read_bytes() + repr(config).encode())},
+        user_context={"build_ts": zlib.crc32(told)},
     )
     folder.mkdir(parents=True, exist_ok=True)
-    exporter.export(elaborated(config), str(folder))
+    exporter.export(elaborated(source), str(folder))
     index = folder / "index.html"
     # Formulas would come from another host, and there are none.
     text, count = re.subn(
@@ -54,45 +59,50 @@ def write_html(folder: Path, config: EngineConfig | None = None) -> Path:
     return index
 
 
-def c_header(config: EngineConfig | None = None) -> str:
+def header_name(source: RegisterSource) -> str:
+    """The file in which `c_header` is expected."""
+    return f"{source.top}_registers.h"
+
+
+def c_header(source: RegisterSource) -> str:
     """The registers for C and C++: a struct, masks, offsets and enumerations.
 
     Its names are those of the map, for example `CDMA_ENGINE__CONTROL_offset`,
     `CDMA_ENGINE__CONTROL__ENABLE_bm`, `_bp` (position), `_bw` (width) and `_reset`.
     """
-    config = config or EngineConfig()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / HEADER_NAME
+        path = Path(folder) / header_name(source)
         CHeaderExporter().export(
-            elaborated(config), str(path), std=CStandard.gnu11, reuse_typedefs=False
+            elaborated(source), str(path), std=CStandard.gnu11, reuse_typedefs=False
         )
         text = path.read_text("utf-8")
     # Every member is aligned by nature. Packed, compilers may access it byte by byte.
     text, count = re.subn(r"struct __attribute__ \(\(__packed__\)\)", "struct", text)
     assert count, "peakrdl-cheader's structs look other than expected"
-    own = [*_c_offsets(register_map(config)), *_c_enumerations(register_map(config))]
+    own = [*_c_offsets(source), *_c_enumerations(source)]
     head, footer, tail = text.rpartition("#ifdef __cplusplus\n}")
     return head.rstrip() + "\n\n" + "\n".join(own) + "\n\n" + footer + tail.rstrip() + "\n"
 
 
-def _c_name(register: Register) -> str:
+def _c_name(source: RegisterSource, register: Register) -> str:
     """As peakrdl-cheader has it: a pair is a level of the hierarchy."""
     half = re.fullmatch(rf"(?:{register.group})_(LO|HI)", register.name, re.IGNORECASE)
     name = f"{register.group.upper()}__{half[1]}" if half else register.name
-    return f"{PREFIX}__{name}"
+    return f"{source.top.upper()}__{name}"
 
 
-def _c_offsets(registers: dict[str, Register]) -> list[str]:
-    defines = (f"#define {_c_name(r)}_offset {r.offset:#x}" for r in registers.values())
+def _c_offsets(source: RegisterSource) -> list[str]:
+    registers = register_map(source).values()
+    defines = (f"#define {_c_name(source, r)}_offset {r.offset:#x}" for r in registers)
     return ["// Offsets in bytes; every register is to be accessed as 32 bits", *defines]
 
 
-def _c_enumerations(registers: dict[str, Register]) -> list[str]:
+def _c_enumerations(source: RegisterSource) -> list[str]:
     lines = []
-    for register in registers.values():
+    for register in register_map(source).values():
         for field in register.fields.values():
             if field.meanings:
-                name = f"{_c_name(register)}__{field.name.upper()}"
+                name = f"{_c_name(source, register)}__{field.name.upper()}"
                 lines += ["", f"// Values of {register.name}.{field.name}", f"enum {name} {{"]
                 lines += [
                     f"    {name}__{meaning.name} = {meaning.value}," for meaning in field.meanings
@@ -103,19 +113,26 @@ def _c_enumerations(registers: dict[str, Register]) -> list[str]:
     return lines
 
 
-def markdown(config: EngineConfig | None = None) -> str:
-    """The map as a document, docs/registers.md."""
-    config = config or EngineConfig()
-    about = " ".join((elaborated(config).get_property("desc") or "").split())
-    registers = register_map(config).values()
+def markdown(source: RegisterSource, command: str) -> str:
+    """The map as a document.
+
+    Parameters
+    ----------
+    source
+        Of the block's default configuration.
+    command
+        What writes the document.
+    """
+    top = elaborated(source)
+    about = " ".join((top.get_property("desc") or "").split())
+    registers = register_map(source).values()
     lines = [
-        "# Registers",
+        f"# Registers: {top.get_property('name')}",
         "",
-        "Generated from `hw/dma/registers.rdl`; do not edit, but write it again:",
+        f"Generated from `{source.path.relative_to(_ROOT)}`; do not edit, but write it again:",
         "",
         "```",
-        "echo 'from hw.dma.register_docs import markdown; print(markdown(), end=\"\")' |",
-        "    .venv/bin/python - > docs/registers.md",
+        command,
         "```",
         "",
         about,
@@ -151,9 +168,9 @@ _KINDS = {
     Kind.CONSTANT: "the same for ever.",
     Kind.STORED: "what software wrote last.",
     Kind.PULSE: "does something once; writing 0 does nothing.",
-    Kind.EVENT: "set by the engine, which wins if both happen at once; writing 0 does nothing.",
-    Kind.LIVE: "what the engine shows at the time of the read.",
-    Kind.CAPTURED: "what the engine showed at the time of the error.",
+    Kind.EVENT: "set by hardware, which wins if both happen at once; writing 0 does nothing.",
+    Kind.LIVE: "what hardware shows at the time of the read.",
+    Kind.CAPTURED: "what hardware showed at the time of the error.",
     Kind.COUNTER: "the lower half of a 64-bit counter; reading it latches the upper half.",
     Kind.UPPER_HALF: "the upper half at the time of the last read of the lower one.",
     Kind.MAXIMUM: "the largest value since the counters were cleared.",

@@ -1,0 +1,42 @@
+"""The buddy memory controller's registers, as `registers.rdl` describes them."""
+
+from pathlib import Path
+
+from golden.entry import MODES
+from hw.config import BuddyConfig
+from hw.registers.file import RegisterFile
+from hw.registers.map import Register, RegisterSource
+from hw.registers.map import register_map as map_of
+
+
+def register_source(config: BuddyConfig | None = None) -> RegisterSource:
+    """Where the controller's registers are described; `narrow` if no configuration is given."""
+    config = config or BuddyConfig()
+    return RegisterSource(
+        path=Path(__file__).with_name("registers.rdl"),
+        top="cdma_buddy",
+        parameters={
+            "SECTOR_BYTES": config.entry.sector_bytes,
+            "MODE": MODES.index(config.entry.mode),
+            "ELEMENT_BYTES": config.entry.element_bytes,
+            "LOG2_PAGE_BYTES": (config.page_bytes - 1).bit_length(),
+            "PAGES": config.pages,
+            "CACHE_BYTES": config.cache.capacity_bytes,
+            "CACHE_SLICES": config.cache.slices,
+            "CACHE_WAYS": config.cache.ways,
+            "CACHE_LINE_BYTES": config.cache.line_bytes,
+        },
+    )
+
+
+def register_map(config: BuddyConfig | None = None) -> dict[str, Register]:
+    """All registers by name, in the order of their offsets; see `register_source`."""
+    return map_of(register_source(config))
+
+
+class BuddyRegisters(RegisterFile):
+    # Described by `RegisterFile`, for readers and in the Verilog.
+
+    def __init__(self, config: BuddyConfig) -> None:
+        self.config = config
+        super().__init__(register_source(config))

@@ -1,0 +1,1 @@
+"""Registers behind AXI4-Lite, each block's from one description: RTL, documents, C header."""

@@ -1,0 +1,35 @@
+"""`python -m hw.registers NAME`: a block's registers as a document, to standard output."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hw.buddy.registers import register_source as buddy
+from hw.dma.registers import register_source as engine
+from hw.registers.docs import markdown
+from hw.registers.map import RegisterSource
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file in the repository, and the registers that it is about."""
+
+    path: str
+    source: Callable[[], RegisterSource]
+
+
+DOCUMENTS = {
+    "engine": Document("docs/registers.md", engine),
+    "buddy": Document("docs/buddy-registers.md", buddy),
+}
+
+
+def document(name: str) -> str:
+    """What the file should hold."""
+    path = DOCUMENTS[name].path
+    return markdown(DOCUMENTS[name].source(), f".venv/bin/python -m hw.registers {name} > {path}")
+
+
+if __name__ == "__main__":
+    (chosen,) = sys.argv[1:]
+    print(document(chosen), end="")
