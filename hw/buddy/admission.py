@@ -106,6 +106,7 @@ class Admission(wiring.Component):
             read_fits.eq(self.read.valid & (reads != self.config.reads)),
             write_fits.eq(
                 self.write.valid
+                & self.data.ready
                 & (writes != self.config.writes)
                 & ~(partial & (fetches == FETCHES))
                 & ~(written.access.last & (responses == self.config.writes))
@@ -127,7 +128,7 @@ class Admission(wiring.Component):
             access.access.eq(chosen),
             access.write.eq(writes_now),
             access.partial.eq(writes_now & partial),
-            self.o.valid.eq(Mux(writes_now, write_fits & self.data.ready, read_fits)),
+            self.o.valid.eq(Mux(writes_now, write_fits, read_fits)),
             enters.eq(self.o.valid & self.o.ready),
             self.read.ready.eq(enters & ~writes_now),
             self.write.ready.eq(enters & writes_now),

@@ -42,6 +42,8 @@ DEVICE_ID_BITS = 2
 BUDDY_ID_BITS = 1
 ADMITTED = 8
 """Accesses on their way through page table and mapper."""
+GATHERED = 8
+"""Entries of data on their way to the compressor."""
 RESTORING = 16
 """Entries on their way through the decompressor."""
 
@@ -124,7 +126,7 @@ class BuddyController(wiring.Component):
         m.submodules.decompressor = decompressor = EntryDecompressor(config.entry)
         m.submodules.returner = returner = ReadReturner(config)
         m.submodules.written = written = Fifo(EntryWrite(config), config.writes)
-        m.submodules.write_data = write_data = Fifo(GatheredWrite(config), config.writes)
+        m.submodules.write_data = write_data = Fifo(GatheredWrite(config), GATHERED)
         m.submodules.encoder = encoder = WriteEncoder(config)
         m.submodules.storer = storer = EntryStorer(config)
         m.submodules.device = device = Axi4Port(
