@@ -157,13 +157,35 @@ class BuddyMemory:
         """
         payload = as_bytes(data)
         starts, covered = _entries_of(address, payload.size)
-        where = self._translated(starts)
         rows = np.zeros(covered.shape, np.uint8)
-        partial = np.flatnonzero(~covered.all(axis=1) & where.compressed)
-        rows[partial] = self._read_entries(
-            starts[partial], where.some(partial), covered[partial], address
-        )
         rows[covered] = payload
+        self._write(starts, rows, covered, address)
+
+    def read_entries(self, addresses: Array, covered: Covered | None = None) -> ByteArray:
+        """As many reads of an entry each, uint8 (n, 128).
+
+        `covered` says which bytes they are about, all if not given. Raises as `read` does.
+        """
+        starts, covered = _single_entries(addresses, covered)
+        return self._read_entries(starts, self._translated(starts), covered, int(starts[0]))
+
+    def write_entries(
+        self, addresses: Array, rows: ByteArray, covered: Covered | None = None
+    ) -> None:
+        """As many writes, of rows uint8 (n, 128), of which no two are of one entry.
+
+        `covered` says which bytes they are about, all if not given. Raises as `write` does.
+        """
+        starts, covered = _single_entries(addresses, covered)
+        assert np.unique(starts).size == starts.size, "an entry is written twice"
+        self._write(starts, rows.copy(), covered, int(starts[0]))
+
+    def _write(self, starts: IntArray, rows: ByteArray, covered: Covered, address: int) -> None:
+        """What `rows` has beyond what is covered is overwritten."""
+        where = self._translated(starts)
+        partial = np.flatnonzero(~covered.all(axis=1) & where.compressed)
+        before = self._read_entries(starts[partial], where.some(partial), covered[partial], address)
+        rows[partial] = np.where(covered[partial], rows[partial], before)
         for first in range(0, starts.size, _CHUNK_ENTRIES):
             chunk = np.arange(first, min(first + _CHUNK_ENTRIES, starts.size))
             self._write_entries(rows[chunk], where.some(chunk), covered[chunk])
@@ -249,6 +271,14 @@ def _entries_of(address: int, nbytes: int) -> tuple[IntArray, Covered]:
     starts = np.arange(first, last, dtype=np.int64) * ENTRY_BYTES
     place = starts[:, None] + np.arange(ENTRY_BYTES)
     return starts, (place >= address) & (place < address + nbytes)
+
+
+def _single_entries(addresses: Array, covered: Covered | None) -> tuple[IntArray, Covered]:
+    starts = np.asarray(addresses, np.int64) // ENTRY_BYTES * ENTRY_BYTES
+    assert starts.size, "there must be at least one entry"
+    if covered is None:
+        covered = np.ones((starts.size, ENTRY_BYTES), np.bool_)
+    return starts, covered
 
 
 def _sectors(places: IntArray) -> int:

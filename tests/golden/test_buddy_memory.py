@@ -296,3 +296,30 @@ def test_large_accesses():
     data = mixed_entries(5600).reshape(-1)[:700_000]
     ours.write(address, data)
     assert ours.read(address, data.size).tobytes() == data.tobytes()
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_many_entries_at_once_are_as_many_accesses(compressed):
+    rng = np.random.default_rng(7)
+    one, many = memory(), memory()
+    for ours in (one, many):
+        ours.allocate(4 * PAGE, Target.X2, compressed=compressed)
+    data = mixed_entries(6000)
+    for _ in range(5):
+        addresses = rng.permutation(4 * PAGE // 128)[:100] * 128
+        rows = data[rng.integers(0, len(data), 100)]
+        first, last = np.sort(rng.integers(0, 129, (2, 100)), axis=0)
+        last = np.maximum(last, first + (first < 128))
+        first = np.minimum(first, last - 1)
+        covered = (np.arange(128) >= first[:, None]) & (np.arange(128) < last[:, None])
+        for i, address in enumerate(addresses):
+            one.write(address + first[i], rows[i, covered[i]])
+        many.write_entries(addresses, rows, covered)
+        np.testing.assert_array_equal(many.device, one.device)
+        np.testing.assert_array_equal(many.buddy, one.buddy)
+        for i, row in enumerate(many.read_entries(addresses, covered)):
+            np.testing.assert_array_equal(
+                row[covered[i]], one.read(addresses[i] + first[i], int(last[i] - first[i]))
+            )
+        assert many.traffic == one.traffic
+    np.testing.assert_array_equal(many.read_entries(addresses), one.read_entries(addresses))
