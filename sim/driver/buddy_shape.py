@@ -1,0 +1,73 @@
+"""What the registers tell of a buddy controller."""
+
+from dataclasses import dataclass
+
+from golden.entry import MODES, EntryCodec
+from sim.driver.errors import IdentityError
+from sim.driver.registers import RegisterPort
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuddyShape:
+    """A controller's configuration, as far as software needs it.
+
+    Attributes
+    ----------
+    mode : str
+        "best-of" or "bpc".
+    element_bytes, sector_bytes, page_bytes, pages : int
+        As of `hw.config.EntryConfig` and `hw.config.BuddyConfig`.
+    cache_bytes, cache_slices, cache_ways, cache_line_bytes : int
+        As of `hw.config.MetadataCacheConfig`.
+    """
+
+    mode: str
+    element_bytes: int
+    sector_bytes: int
+    page_bytes: int
+    pages: int
+    cache_bytes: int
+    cache_slices: int
+    cache_ways: int
+    cache_line_bytes: int
+
+    @property
+    def codec(self) -> EntryCodec:
+        """Its codec's golden model."""
+        return EntryCodec(self.mode, self.element_bytes)
+
+
+def read_buddy_shape(registers: RegisterPort) -> BuddyShape:
+    """The controller's configuration.
+
+    Raises
+    ------
+    IdentityError
+        It is no buddy controller, or one that this driver does not know.
+    """
+    identity = registers.map["ID"].reset
+    found = registers.read("ID")["id"]
+    if found != identity:
+        raise IdentityError(
+            f"the registers are not a buddy controller's: ID must be {identity:#x}, not {found:#x}"
+        )
+    # Its reset value is the version that this driver comes with.
+    major = registers.map["VERSION"].fields["major"].reset
+    found = registers.read("VERSION")["major"]
+    if found != major:
+        raise IdentityError(
+            f"the controller's registers are of version {found}, the driver's of version {major}; "
+            "use a driver of that version"
+        )
+    codec, cache = registers.read("CONFIG0"), registers.read("CONFIG2")
+    return BuddyShape(
+        mode=MODES[codec["mode"]],
+        element_bytes=codec["element_bytes"],
+        sector_bytes=codec["sector_bytes"],
+        page_bytes=1 << codec["log2_page_bytes"],
+        pages=registers.read("CONFIG1")["pages"],
+        cache_bytes=registers.read("CONFIG3")["cache_bytes"],
+        cache_slices=cache["cache_slices"],
+        cache_ways=cache["cache_ways"],
+        cache_line_bytes=cache["cache_line_bytes"],
+    )
