@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -86,7 +86,7 @@ class PartlyRead(data.StructLayout):
     rest
         Bits that were not read yet, the first the highest; no more than may matter.
     left
-        How many there are up to the end of what there is.
+        How many there are up to the end of what there is; unspecified after an error.
     position
         How many were read, before the first error.
     failed, truncated
@@ -277,7 +277,12 @@ class PlaneSteps(wiring.Component):
                 planes.append(above)
 
             so_far = Signal(range(STEP_CODES * PLANE_CODE_BITS + 2), name=f"total_{j}")
-            m.d.comb += [so_far.eq(total + length), exceeds[j].eq(so_far > left)]
+            left_behind = Signal(signed(len(left) + 1), name=f"left_behind_{j}")
+            m.d.comb += [
+                so_far.eq(total + length),
+                left_behind.eq(left - so_far),
+                exceeds[j].eq(left_behind < 0),
+            ]
             totals.append(total)
             total = so_far
             if j + 1 < codes:
@@ -294,20 +299,20 @@ class PlaneSteps(wiring.Component):
                 window = behind
 
         # The first error ends it; what is moved and read behind that does not matter.
-        used = Signal(range(STEP_CODES * PLANE_CODE_BITS + 2))
+        next_position = Signal.like(position, name="next_position")
         next_failed = Signal()
         next_truncated = Signal()
         fails = Signal(codes)
         m.d.comb += [
             fails.eq(exceeds | wrong),
             next_failed.eq(failed | fails.any()),
-            used.eq(total),
+            next_position.eq(position + total),
         ]
         with m.If(failed):
-            m.d.comb += [used.eq(0), next_truncated.eq(truncated)]
+            m.d.comb += [next_position.eq(position), next_truncated.eq(truncated)]
         for j, before in enumerate(totals):
             with m.Elif(fails[j]):
-                m.d.comb += [used.eq(before), next_truncated.eq(exceeds[j])]
+                m.d.comb += [next_position.eq(position + before), next_truncated.eq(exceeds[j])]
 
         moved = Signal(rest_bits)
         m.d.comb += moved.eq(rest << total)
@@ -317,8 +322,8 @@ class PlaneSteps(wiring.Component):
             m.d.sync += [
                 done.eq(step + 1),
                 held_rest.eq(moved[rest_bits - held_bits :]),
-                held_left.eq(left - used),
-                held_position.eq(position + used),
+                held_left.eq(left_behind),
+                held_position.eq(next_position),
                 held_failed.eq(next_failed),
                 held_truncated.eq(next_truncated),
                 held_base.eq(base),

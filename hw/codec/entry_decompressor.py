@@ -33,7 +33,7 @@ class EntryDecompressor(wiring.Component):
     damaged entry takes as long and leaves nothing behind.
 
     Resources: a `BpcDecompressor`, a `ZvcDecompressor` if the mode has one, and a memory for the
-    sectors under way: 20, 14 or 11 of 32, 64 or 128 B.
+    sectors under way: 12, 10 or 9 of 32, 64 or 128 B.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class EntryDecompressor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        # As many as the decoder holds when it is stopped, or there would be bubbles after that.
+        # Beside the decoder as many entries as are in it when it is stopped, or there would be
+        # bubbles after that. Those that are behind it find room in front of the sectors' memory.
         decoding = -(-STEPS // config.sectors)
-        building = BpcWordBuilder.entry_latency
         m.submodules.fork = fork = Fork(KeptEntry(), 3)
         m.submodules.plane_decoder = plane_decoder = BpcPlaneDecoder(config)
         m.submodules.word_builder = word_builder = BpcWordBuilder(config)
@@ -75,9 +75,7 @@ class EntryDecompressor(wiring.Component):
         m.submodules.notes = notes = Fifo(EntryNote(), decoding)
         m.submodules.judge = judge = EntryJudge(config)
         m.submodules.plain = plain = PlainSectors(config)
-        m.submodules.waiting = waiting = Fifo(
-            EntrySector(config), (decoding + building) * config.sectors
-        )
+        m.submodules.waiting = waiting = Fifo(EntrySector(config), decoding * config.sectors)
 
         wiring.connect(m, wiring.flipped(self.i), fork.i)
         coded, noted, cut = fork.o
