@@ -1,0 +1,204 @@
+"""The slices' reads and writes of lines, as those of one source."""
+
+from amaranth.hdl import Assert, Cat, Const, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.buddy.metadata_line import ROW_BYTES, LineShape
+from hw.buddy.payloads import DEVICE_ADDRESS_BITS
+from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from hw.bus.port import RequestArbiter
+from hw.config import MetadataCacheConfig
+from hw.stream import Fifo, SkidBuffer
+
+
+class LineRequests(wiring.Component):
+    """Requests of all slices in one row: their lines get their slices' numbers.
+
+    Latency: 1 cycle. Throughput: a request per cycle, a fair share for each slice.
+
+    Parameters
+    ----------
+    config : MetadataCacheConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(line_bits)).array(slices)`
+    o : `Out(stream.Signature(ReadRequest(40)))`
+        Write requests have the same shape.
+    order : `Out(stream.Signature(range(slices)))`
+        Whose requests they are, each at once. Always ready.
+    """
+
+    def __init__(self, config: MetadataCacheConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineShape(config).line_bits)).array(config.slices),
+                "o": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "order": Out(stream.Signature(range(config.slices))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        shape = LineShape(self.config)
+        slices = self.config.slices
+        m.submodules.arbiter = arbiter = RequestArbiter(
+            DEVICE_ADDRESS_BITS, shape.slice_bits, slices
+        )
+        m.submodules.requests = requests = SkidBuffer(ReadRequest(DEVICE_ADDRESS_BITS))
+        for k, i in enumerate(self.i):
+            offered = arbiter.i[k]
+            place = Cat(Const(0, shape.offset_bits), Const(k, shape.slice_bits), i.payload)
+            m.d.comb += [
+                offered.valid.eq(i.valid),
+                offered.payload.address.eq(place),
+                offered.payload.beats.eq(shape.rows - 1),
+                i.ready.eq(offered.ready),
+            ]
+        m.d.comb += [
+            requests.i.valid.eq(arbiter.o.valid),
+            requests.i.payload.address.eq(arbiter.o.payload.address),
+            requests.i.payload.beats.eq(arbiter.o.payload.beats),
+            arbiter.o.ready.eq(requests.i.ready),
+            self.order.valid.eq(arbiter.o.valid & requests.i.ready),
+            self.order.payload.eq(arbiter.o.payload.id),
+        ]
+        m.d.sync += Assert(~self.order.valid | self.order.ready)
+        wiring.connect(m, requests.o, wiring.flipped(self.o))
+        return m
+
+
+class FetchPort(wiring.Component):
+    """Fetches lines for all slices.
+
+    Latency: 1 cycle for requests, 0 for beats. Throughput: one of each per cycle.
+
+    Parameters
+    ----------
+    config : MetadataCacheConfig
+
+    Members
+    -------
+    slice_request : `In(stream.Signature(line_bits)).array(slices)`
+    slice_beats : `Out(stream.Signature(ReadBeat(32))).array(slices)`
+        Always ready.
+    request : `Out(stream.Signature(ReadRequest(40)))`
+    beats : `In(stream.Signature(ReadBeat(32)))`
+    """
+
+    def __init__(self, config: MetadataCacheConfig) -> None:
+        self.config = config
+        slices = config.slices
+        super().__init__(
+            {
+                "slice_request": In(stream.Signature(LineShape(config).line_bits)).array(slices),
+                "slice_beats": Out(stream.Signature(ReadBeat(ROW_BYTES))).array(slices),
+                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "beats": In(stream.Signature(ReadBeat(ROW_BYTES))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        shape = LineShape(config)
+        m.submodules.requests = requests = LineRequests(config)
+        m.submodules.order = order = Fifo(range(config.slices), config.slices * config.misses)
+        for k in range(config.slices):
+            wiring.connect(m, wiring.flipped(self.slice_request[k]), requests.i[k])
+        wiring.connect(m, requests.o, wiring.flipped(self.request))
+        wiring.connect(m, requests.order, order.i)
+        row = Signal(shape.row_bits)
+        moves = Signal()
+        m.d.comb += [
+            self.beats.ready.eq(order.o.valid),
+            moves.eq(self.beats.valid & self.beats.ready),
+            order.o.ready.eq(moves & (row.all() if shape.row_bits else 1)),
+        ]
+        with m.If(moves):
+            m.d.sync += row.eq(row + 1)
+        for k, beats in enumerate(self.slice_beats):
+            m.d.comb += [
+                beats.valid.eq(moves & (order.o.payload == k)),
+                beats.payload.eq(self.beats.payload),
+            ]
+            m.d.sync += Assert(~beats.valid | beats.ready)
+        return m
+
+
+class WriteBackPort(wiring.Component):
+    """Writes lines back for all slices.
+
+    Latency: 1 cycle for requests, 0 for beats and responses. Throughput: one of each per cycle.
+
+    Parameters
+    ----------
+    config : MetadataCacheConfig
+
+    Members
+    -------
+    slice_request : `In(stream.Signature(line_bits)).array(slices)`
+    slice_beats : `In(stream.Signature(WriteBeat(32))).array(slices)`
+    slice_response : `Out(stream.Signature(BusError)).array(slices)`
+    request : `Out(stream.Signature(WriteRequest(40)))`
+    beats : `Out(stream.Signature(WriteBeat(32)))`
+    response : `In(stream.Signature(BusError))`
+    """
+
+    def __init__(self, config: MetadataCacheConfig) -> None:
+        self.config = config
+        slices = config.slices
+        super().__init__(
+            {
+                "slice_request": In(stream.Signature(LineShape(config).line_bits)).array(slices),
+                "slice_beats": In(stream.Signature(WriteBeat(ROW_BYTES))).array(slices),
+                "slice_response": Out(stream.Signature(BusError)).array(slices),
+                "request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))),
+                "beats": Out(stream.Signature(WriteBeat(ROW_BYTES))),
+                "response": In(stream.Signature(BusError)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        depth = config.slices * LineShape(config).write_backs
+        m.submodules.requests = requests = LineRequests(config)
+        m.submodules.sending = sending = Fifo(range(config.slices), depth)
+        m.submodules.unanswered = unanswered = Fifo(range(config.slices), depth)
+        for k in range(config.slices):
+            wiring.connect(m, wiring.flipped(self.slice_request[k]), requests.i[k])
+        m.d.comb += [
+            self.request.valid.eq(requests.o.valid),
+            self.request.payload.address.eq(requests.o.payload.address),
+            self.request.payload.beats.eq(requests.o.payload.beats),
+            requests.o.ready.eq(self.request.ready),
+            sending.i.valid.eq(requests.order.valid),
+            sending.i.payload.eq(requests.order.payload),
+            unanswered.i.valid.eq(requests.order.valid),
+            unanswered.i.payload.eq(requests.order.payload),
+            requests.order.ready.eq(sending.i.ready & unanswered.i.ready),
+            sending.o.ready.eq(self.beats.valid & self.beats.ready & self.beats.payload.last),
+            unanswered.o.ready.eq(self.response.valid & self.response.ready),
+        ]
+        answerable = Signal(config.slices)
+        for k, beats in enumerate(self.slice_beats):
+            sends = Signal(name=f"sends_{k}")
+            response = self.slice_response[k]
+            m.d.comb += [
+                sends.eq(sending.o.valid & (sending.o.payload == k)),
+                beats.ready.eq(sends & self.beats.ready),
+                answerable[k].eq(unanswered.o.valid & (unanswered.o.payload == k)),
+                response.valid.eq(answerable[k] & self.response.valid),
+                response.payload.eq(self.response.payload),
+            ]
+            with m.If(sends):
+                m.d.comb += [
+                    self.beats.valid.eq(beats.valid),
+                    self.beats.payload.eq(beats.payload),
+                ]
+            with m.If(answerable[k]):
+                m.d.comb += self.response.ready.eq(response.ready)
+        return m
