@@ -31,6 +31,7 @@ REGION_BITS = 64
 """Of sizes and places as software sets them."""
 
 _PAGE_FRAMES = 16
+_SECTOR_BITS = (SECTOR_BYTES - 1).bit_length()
 
 
 class Offsets(data.StructLayout):
@@ -193,6 +194,7 @@ class SlotPlacer(wiring.Component):
         page_bits = _bits(self.config.page_bytes)
         device_page = offsets.page_frame << page_bits - _bits(_PAGE_FRAMES)
         buddy_page = offsets.buddy_page << page_bits - _bits(ENTRY_SECTORS)
+        metadata = offsets.address[_bits(METADATA_RATIO) :]
         m.d.comb += [
             extents.compressed.eq(offsets.compressed),
             extents.target.eq(offsets.target),
@@ -203,7 +205,13 @@ class SlotPlacer(wiring.Component):
             extents.device_end.eq(device_page + offsets.device_end),
             extents.buddy_start.eq(buddy_page + offsets.buddy_start),
             extents.buddy_end.eq(buddy_page + offsets.buddy_end),
-            extents.metadata.eq(self.metadata_base + offsets.address[_bits(METADATA_RATIO) :]),
+            # Whatever software writes, metadata start with a sector.
+            extents.metadata.eq(
+                Cat(
+                    metadata[:_SECTOR_BITS],
+                    self.metadata_base[_SECTOR_BITS:] + metadata[_SECTOR_BITS:],
+                )
+            ),
             extents.metadata_upper.eq(offsets.address[_bits(ENTRY_BYTES)]),
         ]
         return m
@@ -236,27 +244,33 @@ class MapJudge(wiring.Component):
         extents, mapping = self.extents, self.mapping
         beyond = Signal()
         overflow = Signal()
-        buddy_start = Signal(BUDDY_ADDRESS_BITS)
-        buddy_end = Signal(BUDDY_ADDRESS_BITS + 1)
+        # Whatever software writes, the metadata and the carve-out start with a sector. Each buddy
+        # slot is whole sectors.
+        metadata_start = Signal(REGION_BITS - _SECTOR_BITS)
+        gbbr = Signal(REGION_BITS - _SECTOR_BITS)
+        buddy_start = Signal(BUDDY_ADDRESS_BITS - _SECTOR_BITS)
+        buddy_end = Signal(BUDDY_ADDRESS_BITS - _SECTOR_BITS + 1)
         m.d.comb += [
+            metadata_start.eq(self.metadata_base[_SECTOR_BITS:]),
+            gbbr.eq(self.gbbr[_SECTOR_BITS:]),
             # Where the metadata have an address, the slots below them have one, too.
             beyond.eq(
-                (extents.device_end > self.metadata_base)
+                (extents.device_end > metadata_start << _SECTOR_BITS)
                 | extents.metadata[DEVICE_ADDRESS_BITS:].any()
             ),
-            buddy_start.eq(self.gbbr + extents.buddy_start),
-            buddy_end.eq(self.gbbr + extents.buddy_end),
+            buddy_start.eq(gbbr + extents.buddy_start[_SECTOR_BITS:]),
+            buddy_end.eq(gbbr + extents.buddy_end[_SECTOR_BITS:]),
             overflow.eq(
                 extents.spills
                 & (
                     (extents.buddy_end > self.carve_out_bytes)
-                    | (buddy_end[BUDDY_ADDRESS_BITS] & buddy_end[:BUDDY_ADDRESS_BITS].any())
+                    | (buddy_end[-1] & buddy_end[:-1].any())
                 )
             ),
             mapping.compressed.eq(extents.compressed),
             mapping.target.eq(extents.target),
             mapping.device_address.eq(extents.device_start),
-            mapping.buddy_address.eq(buddy_start),
+            mapping.buddy_address.eq(buddy_start << _SECTOR_BITS),
             mapping.metadata_address.eq(extents.metadata),
             mapping.metadata_upper.eq(extents.metadata_upper),
         ]
@@ -318,25 +332,21 @@ class SectorMapper(wiring.Component):
         m.submodules.placed = placed = Register(Extents(self.config))
         m.submodules.judge = judge = MapJudge(self.config)
         m.submodules.judged = judged = Register(Mapping())
-        # Whatever software writes, sectors are aligned.
-        sector_bits = _bits(SECTOR_BYTES)
-        metadata_base = Signal(REGION_BITS)
         m.d.comb += [
-            metadata_base.eq(Cat(C(0, sector_bits), self.metadata_base[sector_bits:])),
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),
             found.i.valid.eq(self.i.valid),
             found.i.payload.eq(finder.offsets),
             self.i.ready.eq(found.i.ready),
             placer.offsets.eq(found.o.payload),
-            placer.metadata_base.eq(metadata_base),
+            placer.metadata_base.eq(self.metadata_base),
             placed.i.valid.eq(found.o.valid),
             placed.i.payload.eq(placer.extents),
             found.o.ready.eq(placed.i.ready),
             judge.extents.eq(placed.o.payload),
-            judge.metadata_base.eq(metadata_base),
+            judge.metadata_base.eq(self.metadata_base),
             judge.carve_out_bytes.eq(self.carve_out_bytes),
-            judge.gbbr.eq(Cat(C(0, sector_bits), self.gbbr[sector_bits:])),
+            judge.gbbr.eq(self.gbbr),
             judged.i.valid.eq(placed.o.valid),
             judged.i.payload.eq(judge.mapping),
             placed.o.ready.eq(judged.i.ready),

@@ -68,7 +68,7 @@ class TreePlru(wiring.Component):
             return (1 << level) - 1 + path
 
         m.d.comb += used.eq(tree)
-        turns = []
+        turns: list[Signal] = []
         for level in range(levels):
             turn = Signal(name=f"turn_{level}")
             path = Cat(reversed(turns))

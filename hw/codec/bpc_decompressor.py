@@ -4,7 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.bpc_plane_decoder import STEPS, BpcPlaneDecoder, SizedCode
+from hw.codec.bpc_plane_decoder import BpcPlaneDecoder, SizedCode
+from hw.codec.bpc_step_reader import STEPS
 from hw.codec.bpc_word_builder import BpcWordBuilder, DecodedSector
 from hw.config import EntryConfig
 

@@ -9,7 +9,8 @@ from golden.bpc import encode_entries
 from golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
 from golden.stream import StreamStatus
 from hw.codec.bpc_decompressor import BpcDecompressor
-from hw.codec.bpc_plane_decoder import STEPS, BpcPlaneDecoder
+from hw.codec.bpc_plane_decoder import BpcPlaneDecoder
+from hw.codec.bpc_step_reader import STEPS
 from hw.codec.bpc_word_builder import BpcWordBuilder
 from hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
 from hw.codec.entry_sectors import PlainSectors
@@ -33,7 +34,7 @@ class EntryDecompressor(wiring.Component):
     damaged entry takes as long and leaves nothing behind.
 
     Resources: a `BpcDecompressor`, a `ZvcDecompressor` if the mode has one, and a memory for the
-    sectors under way: 12, 10 or 9 of 32, 64 or 128 B.
+    sectors under way: 14, 12 or 11 of 32, 64 or 128 B.
 
     Parameters
     ----------
@@ -66,7 +67,8 @@ class EntryDecompressor(wiring.Component):
         m = Module()
         config = self.config
         # Beside the decoder as many entries as are in it when it is stopped, or there would be
-        # bubbles after that. Those that are behind it find room in front of the sectors' memory.
+        # bubbles after that; two sectors more make up for the memory's latency. For what is behind
+        # the decoder there is room in front of the memory.
         decoding = -(-STEPS // config.sectors)
         m.submodules.fork = fork = Fork(KeptEntry(), 3)
         m.submodules.plane_decoder = plane_decoder = BpcPlaneDecoder(config)
@@ -75,7 +77,7 @@ class EntryDecompressor(wiring.Component):
         m.submodules.notes = notes = Fifo(EntryNote(), decoding)
         m.submodules.judge = judge = EntryJudge(config)
         m.submodules.plain = plain = PlainSectors(config)
-        m.submodules.waiting = waiting = Fifo(EntrySector(config), decoding * config.sectors)
+        m.submodules.waiting = waiting = Fifo(EntrySector(config), decoding * config.sectors + 2)
 
         wiring.connect(m, wiring.flipped(self.i), fork.i)
         coded, noted, cut = fork.o

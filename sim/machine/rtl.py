@@ -8,8 +8,8 @@ from pathlib import Path
 
 import golden
 import hw
-from hw.config import EngineConfig
-from hw.verilog import Verilog, generate, generate_engine
+from hw.config import BuddyConfig, EngineConfig
+from hw.verilog import Verilog, generate, generate_buddy, generate_engine
 from sim.machine.cache import cached, digest
 
 
@@ -48,6 +48,17 @@ def generated(component_name: str, *, element_bytes: int = 4, sector_bytes: int 
 def generated_engine(config: EngineConfig) -> Rtl:
     """The engine of that shape, from the cache where possible; `BuildError` as of `generated`."""
     return _kept(repr(config), lambda: generate_engine(config, assertions=True))
+
+
+def generated_buddy(config: BuddyConfig) -> Rtl:
+    """The buddy controller of that shape, from the cache where possible; `BuildError` as of
+    `generated`."""
+    return _kept(repr(config), lambda: generate_buddy(config, assertions=True))
+
+
+def generated_buddy(config: BuddyConfig) -> Rtl:
+    """The buddy controller of that shape; see `generated`."""
+    return _kept(repr(config), lambda: generate_buddy(config, assertions=True))
 
 
 def _kept(configuration: str, generate_it: Callable[[], Verilog]) -> Rtl:

@@ -3,6 +3,7 @@
 `tests.hw.cocotb.simulate` starts these; the environment carries a `BuddyScenario`.
 """
 
+import dataclasses
 import heapq
 import itertools
 import json
@@ -575,6 +576,8 @@ async def memory_errors(dut: Any) -> None:
         bench.device.refused = []
         await faults.stored(plain, bytes(range(64)))
         await faults.works()
+        # The refused writes have left something behind the entry, which is nobody's.
+        await faults.stored(address, INCOMPRESSIBLE)
         await bench.finish()
 
 
@@ -629,4 +632,67 @@ async def dead_memories(dut: Any) -> None:
                     await faults.loaded(address)
                 await faults.stored(address, INCOMPRESSIBLE)
                 await faults.works()
+        await bench.finish()
+
+
+@cocotb.test()
+async def flush_under_traffic(dut: Any) -> None:
+    """Metadata are written back again and again while entries are read and written."""
+    bench = Bench(dut)
+    for run in bench.scenario.runs:
+        await bench.prepare(run)
+        flushes = 0
+
+        async def flush(bench: Bench = bench) -> None:
+            nonlocal flushes
+            while True:
+                order = bench.draw.choice(("flush", "invalidate"))
+                await bench.write("CONTROL", enable=1, **{order: 1})
+                await bench.until(lambda: bench._is("STATUS", "flushing", 0))
+                flushes += 1
+                for _ in range(50):
+                    await RisingEdge(dut.clk)
+
+        flushing = cocotb.start_soon(flush())
+        await bench.accesses(run)
+        flushing.cancel()
+        await bench.until(lambda: bench._is("STATUS", "flushing", 0))
+        assert flushes > 5
+        await bench.finish()
+
+
+@cocotb.test()
+async def manager_that_takes_nothing(dut: Any) -> None:
+    """Beats that a manager leaves standing stop no writes, and responses no reads."""
+    bench = Bench(dut)
+    for run in bench.scenario.runs:
+        await bench.prepare(dataclasses.replace(run, stall=0.0))
+        faults = Faults(bench)
+        address = faults.page(Target.X2)
+        await faults.stored(address, INCOMPRESSIBLE)
+        reads = bench.manager.read_if.r_channel
+        reads.pause = True
+        waiting = [
+            cocotb.start_soon(bench.load(faults.page(None) + 2048, 1024, k)) for k in range(4)
+        ]
+        for _ in range(200):
+            await RisingEdge(dut.clk)
+        await faults.stored(address, INCOMPRESSIBLE[::-1])
+        # This one fetches its entry before.
+        await faults.stored(address + 3, b"12345")
+        reads.pause = False
+        for read in waiting:
+            assert (await read).resp == AxiResp.OKAY
+        responses = bench.manager.write_if.b_channel
+        responses.pause = True
+        data = bytes(128)
+        waiting = [cocotb.start_soon(bench.store(address + 1024, data, k)) for k in range(8)]
+        bench.golden.write(address + 1024, np.frombuffer(data, np.uint8))
+        for _ in range(200):
+            await RisingEdge(dut.clk)
+        await faults.loaded(address)
+        responses.pause = False
+        for write in waiting:
+            assert (await write).resp == AxiResp.OKAY
+        await faults.works()
         await bench.finish()

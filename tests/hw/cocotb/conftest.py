@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hw.config import CodecConfig, EngineConfig
+from hw.config import BuddyConfig, CodecConfig, EngineConfig
 from hw.dma.registers import Registers
 from hw.netlist import to_verilog
 from hw.verilog import Verilog, generate
 from sim.machine.cache import digest
-from sim.machine.rtl import Rtl, generated, generated_engine
+from sim.machine.rtl import Rtl, generated, generated_buddy, generated_engine
 from tests.hw.cocotb.simulate import RUNTIME, Build, build_icarus, build_verilator
 
 Builds = Callable[..., Build]
@@ -103,6 +103,30 @@ def engine_builds(shared: Path) -> Builds:
                 return Build(simulator, "cdma_engine", folder)
             # One text for all simulators, that of the library: making it takes long.
             rtl = generated_engine(config)
+            if simulator == "verilator":
+                built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
+            else:
+                verilog = as_verilog_2005(rtl)
+                built = build_icarus(
+                    verilog if initial_values else without_initial_values(verilog), folder
+                )
+            (folder / "done").touch()
+            return built
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def buddy_builds(shared: Path) -> Builds:
+    """Gives a buddy controller for a simulator, built by whichever test needs it first."""
+
+    def build(simulator: str, config: BuddyConfig, *, initial_values: bool = True) -> Build:
+        key = digest(repr(config))
+        folder = shared / f"{simulator}-buddy-{key}{'' if initial_values else '-unknown'}"
+        with locked(shared / f"{folder.name}.lock"):
+            if (folder / "done").exists():
+                return Build(simulator, "cdma_buddy", folder)
+            rtl = generated_buddy(config)
             if simulator == "verilator":
                 built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
             else:
