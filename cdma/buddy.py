@@ -3,12 +3,8 @@
 import typer
 
 from cdma.buddy_profile import profile
+from cdma.buddy_replay import replay
 
 buddy = typer.Typer(help="Compressed memory with an overflow in buddy memory.")
 buddy.command()(profile)
-
-
-@buddy.callback()
-def _group() -> None:
-    # Without it, typer would take a single command for the group itself.
-    pass
+buddy.command()(replay)

@@ -25,7 +25,7 @@ from cdma.inspect import inspect
 from cdma.swap import swap
 from hw.config import ConfigError
 from hw.netlist import NetlistError
-from sim.buddy import ProfileError, SnapshotError
+from sim.buddy import ProfileError, ReplayError, SnapshotError
 from sim.driver import DriverError
 from sim.link import LinkError
 from sim.machine import MachineError
@@ -42,6 +42,7 @@ REPORTED_ERRORS: tuple[type[Exception], ...] = (
     MachineError,
     NetlistError,
     ProfileError,
+    ReplayError,
     SnapshotError,
 )
 """What `main` tells the user in one line. The rooms below raise their own exceptions, whose

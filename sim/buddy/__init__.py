@@ -1,10 +1,15 @@
 """Buddy Compression in software: what a programmer does before there is a compressed allocation.
 
 Snapshots of memory (`snapshots`) are measured per allocation and given target ratios (`profile`,
-`targets`; Buddy Compression, §3.4), and drawn (`heat_map`; Fig 6).
+`targets`; Buddy Compression, §3.4), and drawn (`heat_map`; Fig 6). Traces (`patterns`) of accesses
+to them (`content`) are replayed on the controller's RTL (`replay`) and held to the golden model
+(`expected`).
 """
 
+from sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
+from sim.buddy.expected import Expected, expect
 from sim.buddy.heat_map import heat_map_png
+from sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
 from sim.buddy.profile import (
     AllocationProfile,
     Annotation,
@@ -13,6 +18,7 @@ from sim.buddy.profile import (
     ProfileError,
     profile,
 )
+from sim.buddy.replay import Replay, replay_trace, sweep_caches, sweep_links
 from sim.buddy.snapshots import (
     WORKLOADS,
     Allocation,
@@ -23,17 +29,31 @@ from sim.buddy.snapshots import (
 )
 
 __all__ = [
+    "PATTERNS",
     "WORKLOADS",
     "Allocation",
     "AllocationProfile",
     "Annotation",
+    "Content",
+    "Expected",
     "Mode",
     "Profile",
     "ProfileError",
+    "Region",
+    "Replay",
+    "ReplayError",
     "SnapshotError",
     "Time",
+    "expect",
     "heat_map_png",
     "load_snapshots",
+    "load_trace",
+    "pattern_trace",
     "profile",
     "read_arrays",
+    "replay_trace",
+    "snapshot_content",
+    "spilling_content",
+    "sweep_caches",
+    "sweep_links",
 ]

@@ -26,10 +26,9 @@ def pattern_trace(
     access_bytes: int = 128,
     read_fraction: float = 1.0,
     stride_bytes: int = STRIDE_BYTES,
-    id_bits: int = 4,
     seed: int = 0,
 ) -> Trace:
-    """Accesses to what is in memory.
+    """Accesses to what is in memory; their IDs go round.
 
     Parameters
     ----------
@@ -42,8 +41,7 @@ def pattern_trace(
         Of each: a power of two, up to 4096.
     read_fraction : float
         How many of them are reads, drawn at random. Writes put there what `content` says.
-    id_bits : int
-        IDs go round.
+    stride_bytes : int
     seed : int
         Of what is drawn at random.
 
@@ -75,7 +73,9 @@ def pattern_trace(
         write=rng.random(accesses) >= read_fraction,
         address=units[order],
         nbytes=access_bytes,
-        id=numbers % (1 << id_bits),
+        id=numbers % (1 << content.config.id_bits),
+        # Wider beats would ask for more than the access.
+        beat_bytes=min(access_bytes, content.config.entry.sector_bytes),
     )
     return _with_data(trace, content)
 

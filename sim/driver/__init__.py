@@ -1,5 +1,8 @@
 """What a kernel's driver would do, against the engine's registers and rings only."""
 
+from sim.driver.buddy import BuddyDriver
+from sim.driver.buddy_errors import AccessError
+from sim.driver.buddy_shape import BuddyShape
 from sim.driver.copy import CopyKind
 from sim.driver.engine import Engine
 from sim.driver.errors import (
@@ -25,6 +28,9 @@ from sim.driver.throttle import THROTTLES, Throttle, throttle
 
 __all__ = [
     "THROTTLES",
+    "AccessError",
+    "BuddyDriver",
+    "BuddyShape",
     "Buffer",
     "BusyError",
     "CompletionRecord",

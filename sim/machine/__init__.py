@@ -1,6 +1,9 @@
 """The Verilated RTL as a Python library: whole buffers in, whole buffers and cycles out."""
 
 from sim.machine.batch import Batch, Fault, Packets
+from sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
+from sim.machine.buddy_machine import BuddyCounters, BuddyMachine, PortCounters
+from sim.machine.buddy_trace import Access, Playback, Trace
 from sim.machine.build import VerilogText, build_library
 from sim.machine.bus import BusFault, Counters, DeliveredFault
 from sim.machine.cache import cache_directory
@@ -20,11 +23,16 @@ from sim.machine.machine import Machine
 from sim.machine.pipeline import CHANNELS, Pipeline
 
 __all__ = [
+    "BUDDY_MACHINES",
     "CHANNELS",
     "FAULT",
     "MACHINES",
+    "Access",
     "AssertionFailedError",
     "Batch",
+    "BuddyCounters",
+    "BuddyMachine",
+    "BuddyMachineConfig",
     "BuildError",
     "BusFault",
     "CapacityError",
@@ -37,10 +45,14 @@ __all__ = [
     "MachineError",
     "Packets",
     "Pipeline",
+    "Playback",
+    "PortCounters",
     "ProtocolError",
     "RegisterError",
     "RunError",
+    "Trace",
     "VerilogText",
+    "buddy_machine_config",
     "build_library",
     "cache_directory",
     "machine_config",

@@ -1,0 +1,191 @@
+"""`cdma buddy replay`: traces through the buddy controller's RTL, and what moves for them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.buddy_replay_report import Run, as_dict, print_report
+from cdma.errors import UserError
+from golden.buddy import Target
+from hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
+from sim.buddy import WORKLOADS, load_snapshots
+from sim.buddy import profile as profile_of
+from sim.buddy.content import Content, snapshot_content, spilling_content
+from sim.buddy.expected import Expected, expect
+from sim.buddy.patterns import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
+from sim.buddy.replay import CACHE_SIZES, LINKS_GB_PER_S, replay_trace, sweep_caches, sweep_links
+from sim.machine.buddy_config import BuddyMachineConfig
+from sim.machine.buddy_machine import MOST_READS
+
+CONFIG = "channel"
+DATA = "mixed"
+SPILLING_BYTES = 4 << 20
+"""Of random numbers, where the fraction of buddy accesses is given."""
+SWEEPS = ("cache", "link")
+PROFILE = "profile"
+_TARGETS = {f"{target.ratio:.3g}": target for target in Target}
+
+
+def replay(
+    trace: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TRACE.npz]", help="Accesses.", show_default=False),
+    ] = None,
+    pattern: Annotated[
+        str, typer.Option(metavar="|".join(PATTERNS), help="Of accesses, if there is no trace.")
+    ] = PATTERNS[0],
+    read_fraction: Annotated[
+        float, typer.Option(metavar="0…1", help="How many accesses are reads.")
+    ] = 0.75,
+    accesses: Annotated[int, typer.Option(metavar="N", help="How many.")] = 10_000,
+    access_bytes: Annotated[
+        int, typer.Option(metavar="N", help="Of each: a power of two, up to 4096.")
+    ] = 128,
+    stride_bytes: Annotated[
+        int, typer.Option(metavar="N", help="Between strided accesses.")
+    ] = STRIDE_BYTES,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SNAPSHOTS",
+            help=f"What is in memory: .npz or .npy files, or any of {', '.join(WORKLOADS)}; "
+            f"{DATA} if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    buddy_fraction: Annotated[
+        float | None,
+        typer.Option(metavar="0…1", help="Instead: random numbers, so many of which spill."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"{PROFILE}|{'|'.join(_TARGETS)}",
+            help="Of all allocations, or of each what the profile says.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Controller: {', '.join(BUDDY_PRESETS)}.")
+    ] = CONFIG,
+    metadata_cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|BYTES",
+            help=f"Instead of the controller's: {', '.join(METADATA_CACHES)}, or a size.",
+        ),
+    ] = None,
+    link_gb_per_s: Annotated[
+        float, typer.Option(metavar="X", help="Link of the whole GPU, each way.")
+    ] = 150.0,
+    outstanding: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Reads, and writes, under way at once.")
+    ] = MOST_READS,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is random.")] = 0,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(SWEEPS), help="Over sizes of the cache, or over links."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Replay accesses to compressed memory on the simulated RTL, and compare every bit.
+
+    Beside them the same accesses to uncompressed memory, for the slowdown. Exit status 1 if
+    anything differs from the golden model.
+    """
+    if sweep is not None and sweep not in SWEEPS:
+        raise UserError(f"unknown sweep {sweep!r}; choose {' or '.join(SWEEPS)}")
+    controller = _with_cache(buddy_preset(config), metadata_cache)
+    machine = BuddyMachineConfig().with_link(link_gb_per_s)
+    content = _content(controller, data, buddy_fraction, target, seed)
+    if trace is None:
+        made = pattern_trace(
+            content,
+            pattern,
+            accesses=accesses,
+            access_bytes=access_bytes,
+            read_fraction=read_fraction,
+            stride_bytes=stride_bytes,
+            seed=seed,
+        )
+    else:
+        made = load_trace(trace, content)
+    limits = {"most_reads": outstanding, "most_writes": outstanding}
+    plain: Expected = expect(content.uncompressed(), made)
+    baseline = Run("uncompressed", replay_trace(controller, plain, machine, **limits))
+    expected = expect(content, made)
+    if sweep == "cache":
+        caches = sweep_caches(controller, expected, machine, CACHE_SIZES, **limits)
+        runs = [Run(f"cache of {size:,} B", done) for size, done in caches.items()]
+    elif sweep == "link":
+        links = sweep_links(controller, expected, machine, LINKS_GB_PER_S, **limits)
+        runs = [Run(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
+    else:
+        runs = [Run("compressed", replay_trace(controller, expected, machine, **limits))]
+    told = {
+        "config": config,
+        "metadata_cache_bytes": controller.cache.capacity_bytes,
+        "link_gb_per_s": link_gb_per_s,
+        "trace": None if trace is None else str(trace),
+        "pattern": None if trace is not None else pattern,
+        "accesses": len(made),
+        "outstanding": outstanding,
+        "seed": seed,
+        "clock_hz": machine.clock_hz,
+    }
+    if as_json:
+        typer.echo(json.dumps(as_dict(baseline, runs, content, told), indent=2))
+    else:
+        print_report(baseline, runs, content, told)
+    faults = [(run.name, fault) for run in (baseline, *runs) for fault in run.replay.faults]
+    for name, fault in faults:
+        typer.echo(f"{name}: {fault}", err=True)
+    if faults:
+        raise typer.Exit(1)
+
+
+def _with_cache(config: BuddyConfig, cache: str | None) -> BuddyConfig:
+    if cache is None:
+        return config
+    if cache in METADATA_CACHES:
+        return replace(config, cache=METADATA_CACHES[cache])
+    if not cache.isdecimal():
+        raise UserError(
+            f"unknown metadata cache {cache!r}; choose {', '.join(METADATA_CACHES)}, or give its "
+            "bytes"
+        )
+    return replace(config, cache=replace(config.cache, capacity_bytes=int(cache)))
+
+
+def _content(
+    config: BuddyConfig,
+    data: list[str] | None,
+    buddy_fraction: float | None,
+    target: str | None,
+    seed: int,
+) -> Content:
+    if target is not None and target not in (PROFILE, *_TARGETS):
+        raise UserError(f"unknown target {target!r}; choose {', '.join((PROFILE, *_TARGETS))}")
+    if buddy_fraction is not None:
+        if data:
+            raise UserError("--buddy-fraction makes data of its own; leave --data out")
+        if target == PROFILE:
+            raise UserError("--buddy-fraction is for one target; give --target 1.33, 2, 4 or 16")
+        chosen = _TARGETS[target or "2"]
+        return spilling_content(SPILLING_BYTES, buddy_fraction, chosen, config, seed=seed)
+    allocations = load_snapshots(data or [DATA])
+    if target in (None, PROFILE):
+        measured = profile_of(
+            allocations,
+            codec=config.entry.mode,
+            element_bytes=config.entry.element_bytes,
+            page_bytes=config.page_bytes,
+        )
+        return snapshot_content(allocations, measured.targets(), config)
+    one = _TARGETS[str(target)]
+    return snapshot_content(allocations, {a.name: one for a in allocations}, config)

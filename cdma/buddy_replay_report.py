@@ -1,0 +1,133 @@
+"""What `cdma buddy replay` tells: a JSON object and a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from cdma.swap_report import terminal
+from golden.buddy import Target
+from sim.buddy.content import Content
+from sim.buddy.replay import Replay
+
+_COUNTERS = (
+    "reads",
+    "writes",
+    "partial_writes",
+    "device_sectors_read",
+    "device_sectors_written",
+    "buddy_sectors_read",
+    "buddy_sectors_written",
+    "overfetched_sectors",
+    "spilled",
+    "metadata_hits",
+    "metadata_misses",
+    "metadata_evictions",
+    "stall_hazard",
+    "stall_buddy",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A replay, and what tells it from the others."""
+
+    name: str
+    replay: Replay
+
+
+def as_dict(
+    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The JSON form; docs/buddy-replay.md describes the keys."""
+    return {
+        **told,
+        "allocations": [
+            {"name": region.name, "bytes": region.before.size, "target": region.target.ratio}
+            for region in content.regions
+        ],
+        "bytes": baseline.replay.nbytes,
+        "bit_exact": all(run.replay.bit_exact for run in (baseline, *runs)),
+        "baseline": _figures(baseline, baseline),
+        "runs": [_figures(run, baseline) for run in runs],
+    }
+
+
+def print_report(
+    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+) -> None:
+    """A table with a column for each run."""
+    table = Table(
+        title=f"{told['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
+        f"on {told['config']} beside a channel of memory",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+    )
+    table.add_column("", no_wrap=True)
+    for run in (baseline, *runs):
+        table.add_column(run.name, justify="right")
+    rows = [_row(_figures(run, baseline)) for run in (baseline, *runs)]
+    for name in rows[0]:
+        table.add_row(name, *(row[name] for row in rows))
+    console = terminal()
+    console.print(table)
+    targets = [region.target for region in content.regions]
+    named = [
+        f"{targets.count(target)} with {target.ratio:.3g}x"
+        for target in Target
+        if target in targets
+    ]
+    exact = all(run.replay.bit_exact for run in (baseline, *runs))
+    console.print(
+        f"Allocations: {', '.join(named)}. What was read, and both memories after a flush, are "
+        + (
+            "those of the golden model, bit for bit." if exact else "NOT those of the golden model."
+        ),
+        highlight=False,
+    )
+
+
+def _figures(run: Run, baseline: Run) -> dict[str, Any]:
+    replay = run.replay
+    return {
+        "name": run.name,
+        "bit_exact": replay.bit_exact,
+        "cycles": replay.cycles,
+        "bytes_per_s": replay.bytes_per_s,
+        "slowdown": replay.cycles / baseline.replay.cycles - 1,
+        "mean_read_latency_cycles": replay.mean_read_latency,
+        "buddy_access_fraction": replay.buddy_access_fraction,
+        "metadata_hit_rate": replay.hit_rate,
+        "metadata_cache_bytes": replay.config.cache.capacity_bytes,
+        "link_gb_per_s": replay.machine.link_bytes_per_s / 1e9,
+        "link_out_busy": replay.link_out_busy,
+        "link_in_busy": replay.link_in_busy,
+        **{name: replay.counters[name] for name in _COUNTERS},
+    }
+
+
+def _row(figures: Mapping[str, Any]) -> dict[str, str]:
+    def sectors(where: str) -> str:
+        return f"{figures[f'{where}_sectors_read']:,} / {figures[f'{where}_sectors_written']:,}"
+
+    return {
+        "cycles": f"{figures['cycles']:,}",
+        "GB/s": f"{figures['bytes_per_s'] / 1e9:.2f}",
+        "slowdown": f"{figures['slowdown']:+.1%}",
+        "cycles until read": _number(figures["mean_read_latency_cycles"], ".0f"),
+        "device sectors read / written": sectors("device"),
+        "of them overfetched": f"{figures['overfetched_sectors']:,}",
+        "buddy sectors read / written": sectors("buddy"),
+        "buddy accesses": f"{figures['buddy_access_fraction']:.2%}",
+        "metadata hits": _number(figures["metadata_hit_rate"], ".1%"),
+        "link busy in / out": f"{figures['link_in_busy']:.0%} / {figures['link_out_busy']:.0%}",
+        "bit-exact": "yes" if figures["bit_exact"] else "NO",
+    }
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
