@@ -8,11 +8,9 @@ from golden.bpc_decoder import decode_entries
 from golden.stream import StreamStatus
 from hw.codec.bpc_decompressor import BpcDecompressor
 from hw.config import SECTOR_BYTES, EntryConfig
-from hw.netlist import to_verilog
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import damaged, encoded, hand_made, noise_behind, truncations
-from tests.hw.test_verilog import LINT_WAIVERS, lint
 
 
 @pytest.fixture(scope="module", params=SECTOR_BYTES)
@@ -150,12 +148,3 @@ def test_reset_while_busy_leaves_nothing_behind(sector_bytes):
 
     simulator.add_testbench(test)
     simulator.run()
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("sector_bytes", SECTOR_BYTES)
-def test_verilog_is_clean(sector_bytes, tmp_path):
-    component = BpcDecompressor(EntryConfig(sector_bytes=sector_bytes))
-    modules = to_verilog(component, "bpc_decompressor", assertions=False)
-    waivers = [f"/* verilator lint_off {rule} */\n" for rule in LINT_WAIVERS]
-    lint("bpc_decompressor", "".join([*waivers, *(f"{m.text}\n" for m in modules)]), tmp_path)

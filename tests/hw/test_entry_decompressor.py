@@ -11,11 +11,9 @@ from golden import ELEMENT_BYTES, StreamStatus
 from golden.entry import EntryCodec, sizes_of
 from hw.codec.entry_decompressor import EntryDecompressor
 from hw.config import SECTOR_BYTES, EntryConfig
-from hw.netlist import to_verilog
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import noise_behind
-from tests.hw.test_verilog import LINT_WAIVERS, lint
 
 CONFIGS = [
     *(
@@ -223,11 +221,3 @@ def test_reset_while_busy_leaves_nothing_behind(sector_bytes):
 
     simulator.add_testbench(test)
     simulator.run()
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
-def test_verilog_is_clean(config, tmp_path):
-    modules = to_verilog(EntryDecompressor(config), "entry_decompressor", assertions=False)
-    waivers = [f"/* verilator lint_off {rule} */\n" for rule in LINT_WAIVERS]
-    lint("entry_decompressor", "".join([*waivers, *(f"{m.text}\n" for m in modules)]), tmp_path)
