@@ -4,7 +4,7 @@ The codes are Hsiao's: a codeword is the data, and above it check bits, each the
 bits. A data bit's *column* is the set of check bits that it is part of. Columns have odd weight, at
 least 3, and are all different; so one flip makes a syndrome of odd weight that tells which bit it
 was, and two flips make one of even weight. The lightest columns are taken, such that the check bits
-are parities of about equally many bits: (72, 64) has 27 or less in each.
+are parities of about equally many bits: in (72, 64), of 26 each.
 
 Source: M. Y. Hsiao, "A Class of Optimal Minimum Odd-weight-column SEC-DED Codes", IBM Journal of
 Research and Development 14(4), 1970.
