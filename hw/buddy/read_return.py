@@ -111,12 +111,17 @@ class ReadReturner(wiring.Component):
             start.eq(info.access.address[:7] >> info.access.size),
             end.eq(((start + info.access.beats) << info.access.size) - 1),
             first.eq(info.access.address[sector_bits:7]),
-            wanted.eq(~info.fetch & (index >= first) & (index <= end[sector_bits:7])),
             opens.eq(wanted & (index == first)),
             final.eq(index == sectors - 1),
             status.eq(info.status),
             offered.eq(self.i.valid & self.info.valid),
         ]
+        if sectors == 1:
+            m.d.comb += wanted.eq(~info.fetch)
+        else:
+            m.d.comb += wanted.eq(
+                ~info.fetch & (index >= first) & (index <= end[sector_bits:7])
+            )
         with m.If((info.status == AccessStatus.OK) & (sector.status != 0)):
             m.d.comb += status.eq(AccessStatus.CORRUPT_ENTRY)
         m.d.comb += [

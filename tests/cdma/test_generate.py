@@ -47,9 +47,37 @@ def test_engine_comes_with_what_software_needs():
     assert (parameters["units"], parameters["buffer_bytes"]) == (2, 128)
 
 
+def test_buddy_controller_comes_with_what_software_needs():
+    arguments = ["generate", "buddy", "--config", "tiny", "--pages", "8", "--mode", "bpc"]
+    assert main([*arguments, "--out", "rtl"]) == 0
+    assert sorted(path.name for path in Path("rtl").iterdir()) == [
+        "cdma_buddy.json",
+        "cdma_buddy.v",
+        "cdma_buddy_registers",
+        "cdma_buddy_registers.h",
+    ]
+    parameters = json.loads(Path("rtl/cdma_buddy.json").read_text())["parameters"]
+    assert (parameters["pages"], parameters["mode"]) == (8, "bpc")
+    assert parameters["cache_capacity_bytes"] == 128
+
+
+def test_metadata_cache_has_the_shape_that_was_asked_for():
+    arguments = ["generate", "metadata-cache", "--metadata-cache", "tiny", "--out", "."]
+    assert main(arguments) == 0
+    parameters = json.loads(Path("metadata_cache.json").read_text())["parameters"]
+    assert (parameters["cache_ways"], parameters["cache_slices"]) == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["packer", "--pages", "2"], "--pages is the buddy controller's, not that of packer"),
+        (["engine", "--mode", "bpc"], "--mode is that of entries, not that of engine"),
+        (["buddy", "--units", "2"], "--units is the engine's, not that of buddy"),
+        (["buddy", "--config", "wide"], "config must be one of channel, narrow"),
+        (["buddy", "--metadata-cache", "big"], "metadata_cache must be one of paper_3_2"),
+        (["buddy", "--reads", "1"], "reads must be 4 to 256, not 1"),
+        (["entry-compressor", "--mode", "best"], "mode must be one of best-of, bpc, not 'best'"),
         (["packer", "--units", "2"], "--units is the engine's, not that of packer"),
         (["engine", "--units", "17"], "units must be 1 to 16, not 17"),
         (
@@ -57,7 +85,7 @@ def test_engine_comes_with_what_software_needs():
             "buffer_bytes must hold two lines for each unit, 1536, not 1000",
         ),
         (["engine", "--split-lines", "3"], "split_lines must be 1 or 2, not 3"),
-        (["zip"], "component must be one of zvc-compressor"),
+        (["zip"], "component must be one of engine, buddy, sector-mapper"),
         (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
         (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),
         (["packer", "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
