@@ -5,8 +5,10 @@ The code is specified by `golden.bpc`.
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, stream, wiring
@@ -36,14 +38,15 @@ class BpcCompressor(wiring.Component):
     1. subtract neighboring words;
     2. classify the planes, a sector's columns at a time, and find the runs of zeros with the last;
     3. make codes of the symbols, all of an entry in 1, 2 or 3 passes;
-    4. join the codes of a pass two by two, a stage for each time, until three pieces are left;
+    4. join the codes of a pass by four and then two by two, a stage for each time, until three
+       pieces are left;
     5. put the pieces in their places, which the lengths before them make.
 
     Entries wait in a memory beside the pipeline, for those whose code is too long. All stages
     advance together, whenever the code at the end leaves or there is none.
 
     Latency: a code is valid `entry_latency` cycles after the entry's first sector was taken, if it
-    and the others were taken in consecutive cycles: 11, 9 and 8 cycles for sectors of 32, 64 and
+    and the others were taken in consecutive cycles: 10, 8 and 7 cycles for sectors of 32, 64 and
     128 B. Throughput: a sector per cycle while codes are taken when offered.
 
     Resources: for sectors of n words, n subtracters of 33 bits and 33 classifiers of n columns;
@@ -73,11 +76,12 @@ class BpcCompressor(wiring.Component):
         self.longest_bits = longest_bits
         self.passes = PASSES[config.sectors]
         self.pass_codes = -(-CODES // self.passes)
-        self.levels = 0
-        while -(-self.pass_codes >> self.levels) > PIECES:
-            self.levels += 1
+        # How many are joined at once. The first codes are short, and shifters of them shallow.
+        self.joins = [4]
+        while -(-self.pass_codes // math.prod(self.joins)) > PIECES:
+            self.joins.append(2)
         # A cycle each for deltas, planes, codes and places.
-        self.entry_latency = config.sectors - 1 + self.passes - 1 + self.levels + 4
+        self.entry_latency = config.sectors - 1 + self.passes - 1 + len(self.joins) + 4
         super().__init__(
             {
                 "i": In(stream.Signature(EntrySector(config))),
@@ -115,26 +119,26 @@ class BpcCompressor(wiring.Component):
 
         codes = self._coded(m, advance, planes, number)
         moves = [(planes.valid, final)]
-        for level in range(1 + self.levels):
+        for level in range(1 + len(self.joins)):
             moving = (Signal(name=f"valid_{level}"), Signal(name=f"final_{level}", reset_less=True))
             with m.If(advance):
                 m.d.sync += [own.eq(last) for own, last in zip(moving, moves[-1], strict=True)]
             moves.append(moving)
 
         # Stage 4. In the last level, the places of the pieces become known, too.
-        for level in range(self.levels - 1):
-            codes = self._joined(m, advance, codes, f"level_{level}")
+        *joins, last_join = self.joins
+        for level, many in enumerate(joins):
+            codes = self._joined(m, advance, codes, many, f"level_{level}")
         valid, final = moves[-2]
         place = Signal(range(MAX_CODE_BITS + 1))
-        ends = [
-            Signal(range(MAX_CODE_BITS + 1), name=f"end_{k}") for k in range(-(-len(codes) // 2))
-        ]
+        pieces = self._joined(m, advance, codes, last_join, "piece")
+        ends = [Signal(range(MAX_CODE_BITS + 1), name=f"end_{k}") for k in range(len(pieces))]
         starts = [
             Signal.like(end, name=f"start_{k}", reset_less=True) for k, end in enumerate(ends)
         ]
         length = Signal.like(place, reset_less=True)
         m.d.comb += [
-            end.eq(place + total([code.length for code in codes[: 2 * k + 2]]))
+            end.eq(place + total([code.length for code in codes[: last_join * (k + 1)]]))
             for k, end in enumerate(ends)
         ]
         with m.If(advance):
@@ -145,7 +149,6 @@ class BpcCompressor(wiring.Component):
             if passes > 1:
                 with m.If(valid):
                     m.d.sync += place.eq(Mux(final, 0, ends[-1]))
-        pieces = self._joined(m, advance, codes, "piece")
         entry = self._entry(m, advance, leaves=valid & final)
 
         # Stage 5. What is beyond the longest code's end falls off.
@@ -290,23 +293,30 @@ class BpcCompressor(wiring.Component):
         return codes
 
     def _joined(
-        self, m: Module, advance: Signal, pieces: Sequence["_Piece"], name: str
+        self, m: Module, advance: Signal, pieces: Sequence["_Piece"], many: int, name: str
     ) -> list["_Piece"]:
-        """Each two neighbors behind one another, after a cycle."""
-        joined = []
+        """So many neighbors each, 2 or 4, behind one another; after a cycle."""
+        if many > 2:
+            pieces = self._paired(m.d.comb, pieces, f"{name}_half")
+        with m.If(advance):
+            joined = self._paired(m.d.sync, pieces, name)
+        return joined
+
+    def _paired(self, domain: Any, pieces: Sequence["_Piece"], name: str) -> list["_Piece"]:
+        """Each two neighbors behind one another."""
+        paired = []
         for k in range(0, len(pieces), 2):
             first, *others = pieces[k : k + 2]
             most = sum(piece.most for piece in (first, *others))
             piece = _Piece(most, self.longest_bits, f"{name}_{k // 2}")
-            joined.append(piece)
-            bits: Value = first.bits
-            length: Value = first.length
-            for second in others:
-                bits = bits | (second.bits << length)
-                length = length + second.length
-            with m.If(advance):
-                m.d.sync += [piece.bits.eq(bits), piece.length.eq(length)]
-        return joined
+            paired.append(piece)
+            if others:
+                (second,) = others
+                bits = first.bits | (second.bits << first.length)
+                domain += [piece.bits.eq(bits), piece.length.eq(first.length + second.length)]
+            else:
+                domain += [piece.bits.eq(first.bits), piece.length.eq(first.length)]
+        return paired
 
     def _entry(self, m: Module, advance: Signal, *, leaves: Value) -> Signal:
         """Keeps the entries in the pipeline; gives the one in stage 5."""

@@ -13,7 +13,7 @@ from hw.codec.lanes import total
 from hw.codec.payloads import EntrySector, KeptEntry
 from hw.codec.zvc import ZvcCompressor
 from hw.config import EntryConfig
-from hw.stream import Fifo, LineBeat
+from hw.stream import Fifo, LineBeat, Register
 
 CODE_SIZES = SIZES[1:AS_IT_IS]
 """Bytes of the classes that codes are kept in."""
@@ -125,7 +125,7 @@ class EntryCompressor(wiring.Component):
     its codes wait in a queue.
 
     Latency: what is kept is valid `entry_latency` cycles after the entry's first sector was taken,
-    if it and the others were taken in consecutive cycles: 12, 10 and 9 cycles for sectors of 32, 64
+    if it and the others were taken in consecutive cycles: 11, 9 and 8 cycles for sectors of 32, 64
     and 128 B. Throughput: a sector per cycle while what comes out is taken when offered.
 
     Resources: a `BpcCompressor`, a `ZvcCompressor`, a queue of some codes of 96 B, and registers
@@ -203,14 +203,15 @@ class EntryCompressor(wiring.Component):
                 m.d.sync += [kept.metadata.eq(metadata), kept.data.eq(Mux(all_zero, 0, bits))]
         return m
 
-    def _zvc(self, m: Module, bpc: BpcCompressor) -> Fifo:
+    def _zvc(self, m: Module, bpc: BpcCompressor) -> Fifo | Register:
         """ZVC beside BPC: the queue of its codes."""
         config = self.config.zvc
         m.submodules.zvc = zvc = ZvcCompressor(config)
         m.submodules.collector = collector = ZvcCollector(self.config)
-        # Deep enough for the shortest lines, which are the first to be there.
+        # Deep enough for the shortest lines, which are there first.
         wait = bpc.entry_latency - zvc.line_latency
-        m.submodules.queue = queue = Fifo(ZvcCode(), max(2, wait // config.sectors))
+        depth = wait // config.sectors
+        m.submodules.queue = queue = Register(ZvcCode()) if depth == 1 else Fifo(ZvcCode(), depth)
         sector = zvc.i.payload
         element_bits = 8 * config.element_bytes
         m.d.comb += [
