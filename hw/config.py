@@ -266,6 +266,9 @@ class MetadataCacheConfig:
         What is fetched on a miss.
     misses
         Lines that each slice may wait for at once.
+    lookups
+        Lookups that each slice may hold meanwhile: those of a whole line and more, or a stream
+        stops until its next line has come.
 
     Raises
     ------
@@ -278,6 +281,7 @@ class MetadataCacheConfig:
     ways: int = 4
     line_bytes: int = 32
     misses: int = 4
+    lookups: int = 64
 
     def __post_init__(self) -> None:
         if self.line_bytes not in (32, 64, 128):
@@ -293,6 +297,8 @@ class MetadataCacheConfig:
             )
         if not 1 <= self.misses <= 16:
             raise ConfigError(f"misses must be 1 to 16, not {self.misses!r}")
+        if not 4 <= self.lookups <= 512:
+            raise ConfigError(f"lookups must be 4 to 512, not {self.lookups!r}")
 
     @property
     def sets(self) -> int:
@@ -306,9 +312,9 @@ METADATA_CACHES: dict[str, MetadataCacheConfig] = {
     # Tab. 2 and §3.5: 4 KB in each of 32 slices of L2, 4-way, lines of 128 B.
     "paper_table2": MetadataCacheConfig(capacity_bytes=128 * 1024, slices=32, line_bytes=128),
     # One of those slices, beside the one controller of an FPGA or a channel.
-    "slice": MetadataCacheConfig(capacity_bytes=4 * 1024, slices=1),
+    "slice": MetadataCacheConfig(capacity_bytes=4 * 1024, slices=1, lookups=256),
     # For proofs, and for tests that want evictions soon.
-    "tiny": MetadataCacheConfig(capacity_bytes=128, slices=1, ways=2, misses=2),
+    "tiny": MetadataCacheConfig(capacity_bytes=128, slices=1, ways=2, misses=2, lookups=8),
 }
 
 

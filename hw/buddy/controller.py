@@ -28,7 +28,7 @@ from hw.buddy.read_return import ReadReturner
 from hw.buddy.reads import ExpectedEntry, ReadInfo
 from hw.buddy.registers import BuddyRegisters
 from hw.buddy.runs import SECTOR_OFFSET_BITS
-from hw.buddy.storer import STORES, EntryStorer
+from hw.buddy.storer import EntryStorer, stores_of
 from hw.buddy.write_encoder import WriteEncoder
 from hw.buddy.writes import EntryWrite
 from hw.bus.burst import ReadBeat
@@ -115,7 +115,7 @@ class BuddyController(wiring.Component):
         m.submodules.mapper = mapper = SectorMapper(config)
         m.submodules.dispatcher = dispatcher = AccessDispatcher(config)
         m.submodules.issuer = issuer = ReadIssuer(config, entries)
-        m.submodules.lookups = lookups = LookupArbiter(3, entries + 2 * STORES)
+        m.submodules.lookups = lookups = LookupArbiter(3, entries + stores_of(config) + 4)
         m.submodules.cache = cache = MetadataCache(config.cache)
         m.submodules.expected = expected = Fifo(ExpectedEntry(config), entries)
         m.submodules.device_beats = device_beats = Fifo(

@@ -14,7 +14,7 @@ from hw.stream import Fifo, Fork, SkidBuffer
 
 HINTS = 8
 """Lookups whose hints may wait to be taken."""
-LOOKUPS = 128
+LOOKUPS = 256
 """Lookups that may be under way, at most."""
 
 
@@ -86,7 +86,7 @@ class MetadataCache(wiring.Component):
     write_beats : `Out(stream.Signature(WriteBeat(32)))`
     write_response : `In(stream.Signature(BusError))`
     flush : `In(stream.Signature(FlushRequest()))`
-        After the lookups before it; those behind it wait until it is done.
+        After the lookups that have been taken; those behind it wait until it is done.
     flushed : `Out(1)`
         A flush is done, its writes answered.
     clear : `In(1)`
@@ -160,7 +160,7 @@ class MetadataCache(wiring.Component):
             lookup.place.eq(place),
             lookup.write.eq(asked.write),
             lookup.metadata.eq(asked.metadata),
-            accepts.eq((unhinted != HINTS) & has_room & ~commands & ~self.flush.valid),
+            accepts.eq((unhinted != HINTS) & has_room & ~commands),
             self.lookup.ready.eq(accepts & ready.bit_select(slice_of, 1)),
             takes.eq(self.lookup.valid & self.lookup.ready),
         ]

@@ -63,7 +63,7 @@ class LineShape:
         self.tag_bits = self.line_bits - self.set_bits
         self.write_backs = 2 * config.misses
         self.write_back_bits = (self.write_backs - 1).bit_length()
-        self.steps = 4 * max(config.misses, 2)
+        self.steps = config.lookups
 
 
 class TagWord(data.StructLayout):

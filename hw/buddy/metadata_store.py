@@ -197,7 +197,8 @@ class MetadataStore(wiring.Component):
         addr_now = Signal.like(read.addr, reset_less=True)
         error_now = Signal(MetadataError, reset_less=True)
         last_now = Signal(reset_less=True)
-        row_now = Signal(ROW_BITS, reset_less=True)
+        decoded = Signal(ROW_BITS, reset_less=True)
+        row_now = Signal(ROW_BITS)
         corrected = Signal(ROW_WORDS, reset_less=True)
         uncorrectable = Signal(ROW_WORDS, reset_less=True)
         changed = Signal(ROW_BITS)
@@ -231,16 +232,16 @@ class MetadataStore(wiring.Component):
                 m.d.comb += word.eq(self.fill_data[bits])
             with m.Elif(current):
                 m.d.comb += word.eq(changed[bits])
-            with m.Elif(decoder.uncorrectable):
-                m.d.comb += word.eq(-1)
             with m.Else():
                 m.d.comb += word.eq(decoder.o)
             with m.If(moves):
                 m.d.sync += [
-                    row_now[bits].eq(word),
+                    decoded[bits].eq(word),
                     corrected[k].eq(decoder.corrected & ~current),
-                    uncorrectable[k].eq(decoder.uncorrectable & ~current),
+                    uncorrectable[k].eq(decoder.uncorrectable & ~current & ~read_fills),
                 ]
+            # What is beyond correction is poisoned: no entry has metadata 15.
+            m.d.comb += row_now[bits].eq(decoded[bits] | uncorrectable[k].replicate(WORD_BITS))
 
         # The answer, and what changes.
         place = Signal(ROW_PLACE_BITS)

@@ -166,26 +166,27 @@ class MetadataTags(wiring.Component):
         ]
         for k, word in enumerate(words):
             m.d.comb += [matches[k].eq(word.valid & (word.tag == tag)), vacant[k].eq(~word.valid)]
+        # What leaves if the lookup is a miss; it does not wait for that to be known.
+        leaving_way = Signal(shape.way_bits)
+        leaving = Signal(TagWord(config))
+        is_broken = Signal()
         with m.If(access.walks):
-            m.d.comb += way.eq(access.way)
-        with m.Elif(matches.any()):
-            for k in range(ways):
-                with m.If(matches[k]):
-                    m.d.comb += way.eq(k)
+            m.d.comb += leaving_way.eq(access.way)
         with m.Elif(vacant.any()):
             for k in reversed(range(ways)):
                 with m.If(vacant[k]):
-                    m.d.comb += way.eq(k)
+                    m.d.comb += leaving_way.eq(k)
         with m.Else():
-            m.d.comb += way.eq(plru.victim)
-
-        chosen = Signal(TagWord(config))
-        is_broken = Signal()
-        m.d.comb += is_broken.eq(uncorrectable.bit_select(way, 1) if ways > 1 else uncorrectable)
-        with m.Switch(way):
+            m.d.comb += leaving_way.eq(plru.victim)
+        with m.Switch(leaving_way):
             for k, word in enumerate(words):
                 with m.Case(k):
-                    m.d.comb += chosen.eq(word)
+                    m.d.comb += [leaving.eq(word), is_broken.eq(uncorrectable[k])]
+        m.d.comb += way.eq(leaving_way)
+        for k in range(ways):
+            with m.If(matches[k] & ~access.walks):
+                m.d.comb += way.eq(k)
+
         walk = access.walk
         known = Signal()
         writes_back = Signal()
@@ -196,14 +197,10 @@ class MetadataTags(wiring.Component):
         can = Signal()
         goes = Signal()
         m.d.comb += [
-            known.eq(chosen.valid & ~is_broken & ~walk.blind),
+            known.eq(leaving.valid & ~is_broken & ~walk.blind),
             answers.eq(~access.walks),
             writes_back.eq(
-                Mux(
-                    access.walks,
-                    walk.write_back & known & chosen.dirty,
-                    misses & chosen.valid & chosen.dirty,
-                )
+                leaving.valid & leaving.dirty & Mux(access.walks, walk.write_back & known, misses)
             ),
             drops.eq(walk.invalidate & Mux(walk.failed, known & self.failed, 1)),
             tells.eq(answers | writes_back),
@@ -217,8 +214,12 @@ class MetadataTags(wiring.Component):
         ]
 
         # The tags behind it.
+        dirty = Signal(ways)
         dirties = Signal()
-        m.d.comb += dirties.eq(access.lookup.write & hit & ~chosen.dirty)
+        m.d.comb += [
+            dirty.eq(Cat(word.dirty for word in words)),
+            dirties.eq(access.lookup.write & hit & ~(dirty & matches).any()),
+        ]
         for k, word in enumerate(words):
             is_way = Signal(name=f"is_way_{k}")
             m.d.comb += [is_way.eq(way == k if ways > 1 else 1), changed[k].eq(word)]
@@ -260,13 +261,13 @@ class MetadataTags(wiring.Component):
             task.write.eq(access.lookup.write),
             task.metadata.eq(access.lookup.metadata),
             task.hit.eq(hit),
-            task.replaces.eq(misses & chosen.valid),
+            task.replaces.eq(misses & leaving.valid),
             task.broken.eq(broken),
             # What is behind `fetch` is ready whether or not something is fetched.
             self.fetch.valid.eq(goes & misses),
             self.fetch.payload.eq(line),
             self.evicts.eq(goes & writes_back),
-            self.evicted.eq(Cat(set_of, chosen.tag)),
+            self.evicted.eq(Cat(set_of, leaving.tag)),
             self.query.eq(line),
             self.failed_set.eq(set_of),
             self.failed_way.eq(access.way),

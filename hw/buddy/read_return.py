@@ -119,9 +119,7 @@ class ReadReturner(wiring.Component):
         if sectors == 1:
             m.d.comb += wanted.eq(~info.fetch)
         else:
-            m.d.comb += wanted.eq(
-                ~info.fetch & (index >= first) & (index <= end[sector_bits:7])
-            )
+            m.d.comb += wanted.eq(~info.fetch & (index >= first) & (index <= end[sector_bits:7]))
         with m.If((info.status == AccessStatus.OK) & (sector.status != 0)):
             m.d.comb += status.eq(AccessStatus.CORRUPT_ENTRY)
         m.d.comb += [

@@ -12,6 +12,8 @@ from hw.stream import Fifo, Register
 
 SECTOR_OFFSET_BITS = 5
 PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
+AHEAD = 4
+"""Runs whose requests may be out before their beats."""
 
 
 class SectorRun(data.StructLayout):
@@ -109,8 +111,8 @@ class WriteRun(data.StructLayout):
 class RunWriter(wiring.Component):
     """Writes runs of sectors, and tells for each how that ended.
 
-    Latency: 1 cycle to the request and the first beat. Throughput: a sector per cycle; a run takes
-    at least a cycle.
+    Latency: 1 cycle to the request, 2 to the first beat. Throughput: a sector per cycle; a run
+    takes at least a cycle.
 
     Parameters
     ----------
@@ -144,50 +146,48 @@ class RunWriter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.taken = taken = Register(WriteRun(self.address_bits))
+        m.submodules.asking = asking = Register(SectorRun(self.address_bits))
         m.submodules.cutter = cutter = RunCutter(self.address_bits)
+        m.submodules.sending = sending = Fifo(WriteRun(self.address_bits), AHEAD)
         m.submodules.bursts = bursts = Fifo(2, self.runs)
         m.submodules.outcomes = outcomes = Fifo(BusError, self.runs)
         wiring.connect(m, outcomes.o, wiring.flipped(self.o))
-        wiring.connect(m, wiring.flipped(self.i), taken.i)
         wiring.connect(m, cutter.o, wiring.flipped(self.request))
-        run = taken.o.payload.run
+        m.d.comb += [
+            self.i.ready.eq(asking.i.ready & sending.i.ready),
+            asking.i.valid.eq(self.i.valid & sending.i.ready),
+            asking.i.payload.eq(self.i.payload.run),
+            sending.i.valid.eq(self.i.valid & asking.i.ready),
+            sending.i.payload.eq(self.i.payload),
+        ]
 
-        # Requests and beats each go their own pace; the run is done when both are.
-        asked = Signal()
-        sent = Signal()
-        asks = Signal()
+        # Requests run ahead of the beats, which a bus takes some cycles after them.
         count = Signal(2)
+        asked = Signal()
+        m.d.comb += [
+            cutter.i.valid.eq(asking.o.valid & bursts.i.ready),
+            cutter.i.payload.eq(asking.o.payload),
+            asked.eq(cutter.i.valid & cutter.i.ready),
+            asking.o.ready.eq(asked),
+            bursts.i.valid.eq(asked),
+            bursts.i.payload.eq(count + (cutter.o.valid & cutter.o.ready)),
+        ]
+        m.d.sync += count.eq(Mux(asked, 0, bursts.i.payload))
+
+        run = sending.o.payload.run
         beat = Signal(range(ENTRY_SECTORS))
         place = Signal(12 - SECTOR_OFFSET_BITS)
         final = Signal()
         sends = Signal()
-        done = Signal()
         m.d.comb += [
-            cutter.i.payload.eq(run),
-            cutter.i.valid.eq(taken.o.valid & ~asked),
-            asks.eq(cutter.i.valid & cutter.i.ready),
             final.eq(beat + 1 == run.sectors),
             place.eq(run.address[SECTOR_OFFSET_BITS:12] + beat),
-            self.beats.valid.eq(taken.o.valid & ~sent & (run.sectors != 0)),
-            self.beats.payload.data.eq(taken.o.payload.data.word_select(beat, 8 * SECTOR_BYTES)),
-            self.beats.payload.strobe.eq(taken.o.payload.strobe.word_select(beat, SECTOR_BYTES)),
+            self.beats.valid.eq(sending.o.valid & (run.sectors != 0)),
+            self.beats.payload.data.eq(sending.o.payload.data.word_select(beat, 8 * SECTOR_BYTES)),
+            self.beats.payload.strobe.eq(sending.o.payload.strobe.word_select(beat, SECTOR_BYTES)),
             self.beats.payload.last.eq(final | (place == PAGE_SECTORS - 1)),
             sends.eq(self.beats.valid & self.beats.ready),
-            done.eq(
-                taken.o.valid
-                & (asked | asks)
-                & (sent | (run.sectors == 0) | (sends & final))
-                & bursts.i.ready
-            ),
-            taken.o.ready.eq(done),
-            bursts.i.valid.eq(done),
-            bursts.i.payload.eq(count + (self.request.valid & self.request.ready)),
-        ]
-        m.d.sync += [
-            asked.eq((asked | asks) & ~done),
-            sent.eq((sent | (sends & final)) & ~done),
-            count.eq(Mux(done, 0, bursts.i.payload)),
+            sending.o.ready.eq((run.sectors == 0) | (sends & final)),
         ]
         with m.If(sends):
             m.d.sync += beat.eq(Mux(final, 0, beat + 1))

@@ -27,8 +27,11 @@ from hw.stream import Fifo
 
 POISON = ZVC_FLAG | AS_IT_IS
 """Metadata that no entry has: what is kept is none."""
-STORES = 4
-"""Entries that wait for their lookups."""
+
+
+def stores_of(config: BuddyConfig) -> int:
+    """Entries that may wait for their lookups: while a line of metadata comes, more are taken."""
+    return max(4, config.writes // 2)
 
 
 class ManagerWriteResponse(data.StructLayout):
@@ -107,8 +110,8 @@ class EntryStorer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.stores = stores = Fifo(StoredEntry(config), STORES)
-        m.submodules.results = results = Fifo(MetadataResult(), STORES + 1)
+        m.submodules.stores = stores = Fifo(StoredEntry(config), stores_of(config))
+        m.submodules.results = results = Fifo(MetadataResult(), stores_of(config) + 1)
         m.submodules.device = device = RunWriter(DEVICE_ADDRESS_BITS, config.writes)
         m.submodules.buddy = buddy = RunWriter(BUDDY_ADDRESS_BITS, config.writes)
         m.submodules.under_way = under_way = Fifo(EntryWrite(config), config.writes)
