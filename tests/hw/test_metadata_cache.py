@@ -5,6 +5,7 @@ import random
 import pytest
 
 from hw.buddy.metadata_cache import MetadataCache
+from hw.buddy.metadata_line import LineShape
 from hw.buddy.payloads import MetadataError
 from hw.bus.burst import BusError
 from hw.config import METADATA_CACHES, MetadataCacheConfig
@@ -103,8 +104,8 @@ def test_results_and_memory_are_those_of_a_reference(benches, name, count, behav
     ("name", "count"),
     [
         ("slice", 150),
-        pytest.param("paper_3_2", 1500, marks=pytest.mark.verify),
-        pytest.param("paper_table2", 1500, marks=pytest.mark.verify),
+        pytest.param("paper_3_2", 800, marks=pytest.mark.verify),
+        pytest.param("paper_table2", 400, marks=pytest.mark.verify),
     ],
 )
 def test_presets_are_sound_too(benches, name, count):
@@ -151,7 +152,7 @@ def test_hits_take_constant_time_whatever_they_are(benches, name):
 
 @pytest.mark.parametrize("behavior", BEHAVIORS)
 def test_hints_come_early_and_tell_what_waits_for_memory(tiny, behavior):
-    lookups = list(random_lookups(tiny.config, 300, 3))
+    lookups = list(random_lookups(tiny.config, 120, 3))
     does = BEHAVIORS[behavior]
     run = tiny.run(lookups, does)
     delays = [hint - asked for asked, hint in zip(run.asked, run.hint_cycles, strict=True)]
@@ -167,7 +168,7 @@ def test_hints_come_early_and_tell_what_waits_for_memory(tiny, behavior):
             assert next(fetches).address == line * 32 or does.stall
         held.add(line)
     if not does.taker_stall:
-        backlog = 4 * tiny.config.misses + MetadataCache.hit_latency + 4
+        backlog = LineShape(tiny.config).steps + 2 * MetadataCache.hit_latency
         waits = [end - start for start, end in zip(run.asked, run.result_cycles, strict=True)]
         assert all(hint or cycles < backlog for hint, cycles in zip(run.hints, waits, strict=True))
 
@@ -266,6 +267,14 @@ def test_a_failed_fetch_is_everybody_s_who_waits_for_it(benches, name, error):
     assert [fetch.address for fetch in run.fetches] == [one, two, one]
     assert run.memory.written == [two]
     assert not run.lost
+
+
+def test_the_first_error_of_a_line_is_the_line_s(benches):
+    bench = benches("split")
+    for errors in ([BusError.TIMEOUT, BusError.SLVERR], [BusError.DECERR, BusError.TIMEOUT]):
+        behavior = Behavior(read_error=[*errors, *[BusError.NONE] * 2].__getitem__)
+        run = bench.run([Lookup(BASE), Settle(), Lookup(BASE)], behavior)
+        assert run.errors == [ERRORS[errors[0]], MetadataError.NONE]
 
 
 @pytest.mark.parametrize(
@@ -370,7 +379,7 @@ def test_flushes_amid_lookups_are_in_order(benches, name, count):
     operations = []
     for lookup in random_lookups(bench.config, count, 9):
         operations.append(lookup)
-        if generator.random() < 0.04:
+        if generator.random() < 0.06:
             operations.append(Flush(write_back=True, invalidate=generator.random() < 0.4))
     run = bench.run([*operations, BACK], Behavior(latency=10, stall=0.2), seed=1)
     run.assert_sound()
