@@ -92,7 +92,8 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
         It cannot be read, or its arrays do not fit together.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
         raise ReplayError(
