@@ -1,0 +1,96 @@
+"""Entries of every kind through the controller's RTL, into memory and back, by the ten thousand."""
+
+import numpy as np
+import pytest
+
+from golden.buddy import AddressMap, Target
+from golden.buddy_memory import BuddyMemory
+from golden.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
+from hw.config import buddy_preset
+from sim.driver.buddy import BuddyDriver
+from sim.machine.buddy_config import BuddyMachineConfig
+from sim.machine.buddy_machine import BuddyMachine
+from sim.machine.buddy_trace import Trace
+from sim.machine.rtl import generated_buddy
+from tests.golden.entries import all_planes_raw, mixed_entries
+
+CONFIG = buddy_preset("tiny")
+PAGE_ENTRIES = CONFIG.page_bytes // 128
+TARGETS = (Target.X1, Target.X1_33, Target.X2, Target.X4, Target.X16)
+ACCESS_BYTES = 1024
+
+
+class Rig:
+    """The controller in its machine beside the golden memory, with pages of every target."""
+
+    def __init__(self, machine: BuddyMachine, address_map: AddressMap) -> None:
+        self.machine = machine
+        self.driver = BuddyDriver(machine, logical_bytes=address_map.logical_bytes)
+        self.golden = BuddyMemory(address_map, EntryCodec(CONFIG.entry.mode))
+        self.nbytes = address_map.logical_bytes
+        pages = self.nbytes // CONFIG.page_bytes
+        for page in range(pages):
+            target = TARGETS[page % len(TARGETS)]
+            address = self.driver.allocate(CONFIG.page_bytes, target)
+            assert self.golden.allocate(CONFIG.page_bytes, target) == address
+
+    def check(self, data: np.ndarray) -> None:
+        """All of it, written and read: data, metadata and sectors are the golden model's."""
+        flat = data.reshape(-1)
+        self.golden.write(0, flat)
+        addresses = np.arange(0, flat.size, ACCESS_BYTES)
+        written = self.machine.play(
+            Trace.uniform(write=True, address=addresses, nbytes=ACCESS_BYTES, data=flat)
+        )
+        assert not written.responses.any()
+        read = self.machine.play(Trace.uniform(write=False, address=addresses, nbytes=ACCESS_BYTES))
+        assert not read.responses.any()
+        np.testing.assert_array_equal(read.data, flat)
+        self.driver.flush()
+        np.testing.assert_array_equal(self.machine.device, self.golden.device)
+        np.testing.assert_array_equal(self.machine.buddy, self.golden.buddy)
+
+
+def run(count: int) -> int:
+    """Through all pages again and again; how many entries were checked."""
+    pages = CONFIG.pages
+    address_map = AddressMap(
+        device_bytes=pages * CONFIG.page_bytes * 2,
+        logical_bytes=pages * CONFIG.page_bytes,
+        carve_out_bytes=pages * CONFIG.page_bytes * 2,
+        gbbr=1 << 44,
+        page_bytes=CONFIG.page_bytes,
+    )
+    machine = BuddyMachine(
+        generated_buddy(CONFIG),
+        # What takes long is to be at the codecs, not in memory.
+        BuddyMachineConfig(device_latency_ns=10, link_latency_ns=10, channels=1),
+        device_bytes=address_map.device_bytes,
+        buddy_bytes=address_map.carve_out_bytes,
+        buddy_base=address_map.gbbr,
+        id_bits=CONFIG.id_bits,
+    )
+    done = 0
+    seen = np.zeros(16, np.int64)
+    with machine:
+        rig = Rig(machine, address_map)
+        room = pages * PAGE_ENTRIES
+        while done < count:
+            data = mixed_entries(room, seed=done)[:room]
+            data[done % room] = all_planes_raw(done)
+            rig.check(data)
+            seen += np.bincount(rig.golden.codec.metadata(data), minlength=16)
+            done += room
+    assert seen[: AS_IT_IS + 1].all(), "a class was missing"
+    assert seen[ZVC_FLAG + 1 : ZVC_FLAG + AS_IT_IS].all(), "a class of ZVC was missing"
+    return done
+
+
+def test_entries_are_the_golden_model_s():
+    assert run(20_000) >= 20_000
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(3600)
+def test_a_million_entries_are_the_golden_model_s():
+    assert run(1_000_000) >= 1_000_000
