@@ -248,12 +248,16 @@ class CacheBench:
                 break
             operation = self._operations[0]
             offers |= isinstance(operation, Lookup | Flush) and self._willing(self._does.idle)
+            # Lookups do not pause for a flush, and may get ahead of it.
+            lookup = next((o for o in list(self._operations)[:2] if isinstance(o, Lookup)), None)
+            if not isinstance(operation, Lookup | Flush):
+                lookup = None
             ctx.set(
                 inputs,
                 _packed(
                     [
                         *((self._willing(self._does.taker_stall), 1) for _ in sinks),
-                        *self._offer(operation if offers else None),
+                        *self._offer(operation if offers else None, lookup if offers else None),
                         (isinstance(operation, Clear), 1),
                         *(
                             (value, len(wire))
@@ -273,20 +277,20 @@ class CacheBench:
             moves = run.memory.observe(cycle, values[6:]) | any(pulses)
             if pulses[-1]:
                 run.flushed.append(dict(run.memory.beats))
-            if offers and isinstance(operation, Lookup) and ready[0]:
-                run.lookups.append(operation)
+            if offers and lookup and ready[0]:
+                run.lookups.append(lookup)
                 run.asked.append(cycle)
+                self._operations.remove(lookup)
                 moves = True
-            elif offers and isinstance(operation, Flush) and ready[1]:
+            if offers and isinstance(operation, Flush) and ready[1]:
                 run.flushes.append(len(run.lookups))
-                moves = True
-            elif isinstance(operation, Clear):
-                moves = True
-            else:
-                operation = Settle()
-            if not isinstance(operation, Settle | Flip):
                 self._operations.popleft()
-                offers = False
+                moves = True
+            if isinstance(operation, Clear):
+                self._operations.popleft()
+                moves = True
+            # What is offered stays until it is taken.
+            offers &= any(self._operations[0] is offered for offered in (operation, lookup))
             if sinks[0].observe(cycle, *values[:3]):
                 run.hints.append(values[2])
                 run.hint_cycles.append(cycle)
@@ -301,21 +305,19 @@ class CacheBench:
                 moved = cycle
             cycle += 1
 
-    def _offer(self, operation: Operation | None) -> list[tuple[int, int]]:
+    def _offer(self, operation: Operation | None, lookup: Lookup | None) -> list[tuple[int, int]]:
         """The wires of lookups and flushes."""
         shape = self.cache.lookup.payload.shape()
         # What stands on the wires while valid is low must not matter.
-        lookup = self._random.getrandbits(shape.size)
-        flush = self._random.getrandbits(2)
-        if isinstance(operation, Lookup):
-            lookup = bits(shape, vars(operation))
+        asked = bits(shape, vars(lookup)) if lookup else self._random.getrandbits(shape.size)
+        flushed = self._random.getrandbits(2)
         if isinstance(operation, Flush):
-            flush = bits(self.cache.flush.payload.shape(), vars(operation))
+            flushed = bits(self.cache.flush.payload.shape(), vars(operation))
         return [
-            (isinstance(operation, Lookup), 1),
-            (lookup, shape.size),
+            (lookup is not None, 1),
+            (asked, shape.size),
             (isinstance(operation, Flush), 1),
-            (flush, 2),
+            (flushed, 2),
         ]
 
 

@@ -83,7 +83,7 @@ def random_lookups(config, count, seed, *, lines=None):
         ("direct", 80),
         ("wide", 60),
         *(
-            pytest.param(name, 2000, marks=pytest.mark.verify)
+            pytest.param(name, 1000, marks=pytest.mark.verify)
             for name in ("tiny", "split", "direct", "wide")
         ),
     ],
@@ -282,8 +282,8 @@ def test_the_first_error_of_a_line_is_the_line_s(benches):
     [
         ("tiny", 300, 0),
         ("split", 150, 1),
-        *(pytest.param("tiny", 1500, k, marks=pytest.mark.verify) for k in range(8)),
-        *(pytest.param("split", 800, k, marks=pytest.mark.verify) for k in range(8)),
+        *(pytest.param("tiny", 1000, k, marks=pytest.mark.verify) for k in range(4)),
+        *(pytest.param("split", 600, k, marks=pytest.mark.verify) for k in range(4)),
     ],
 )
 def test_failed_fetches_at_random_leave_everything_sound(benches, name, count, seed):
