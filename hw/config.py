@@ -295,8 +295,8 @@ class MetadataCacheConfig:
                 "capacity_bytes must be a power of two and hold a set in each slice, "
                 f"{self.slices * self.ways * self.line_bytes}, not {self.capacity_bytes!r}"
             )
-        if not 1 <= self.misses <= 16:
-            raise ConfigError(f"misses must be 1 to 16, not {self.misses!r}")
+        if not 1 <= self.misses <= 64:
+            raise ConfigError(f"misses must be 1 to 64, not {self.misses!r}")
         if not 4 <= self.lookups <= 512:
             raise ConfigError(f"lookups must be 4 to 512, not {self.lookups!r}")
 
@@ -312,7 +312,7 @@ METADATA_CACHES: dict[str, MetadataCacheConfig] = {
     # Tab. 2 and §3.5: 4 KB in each of 32 slices of L2, 4-way, lines of 128 B.
     "paper_table2": MetadataCacheConfig(capacity_bytes=128 * 1024, slices=32, line_bytes=128),
     # One of those slices, beside the one controller of an FPGA or a channel.
-    "slice": MetadataCacheConfig(capacity_bytes=4 * 1024, slices=1, lookups=256),
+    "slice": MetadataCacheConfig(capacity_bytes=4 * 1024, slices=1, misses=32, lookups=256),
     # For proofs, and for tests that want evictions soon.
     "tiny": MetadataCacheConfig(capacity_bytes=128, slices=1, ways=2, misses=2, lookups=8),
 }
