@@ -14,7 +14,7 @@ from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
 
 ADDRESS_BITS = 16
-DEPTHS = {"2+1": (2, 1), "3+2": (3, 2), "4+2": (4, 2)}
+DEPTHS = {"2+1": (2, 1), "3+2": (3, 2)}
 """Reads and writes that may be under way."""
 
 

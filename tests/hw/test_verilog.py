@@ -277,7 +277,5 @@ def test_assertions_are_in_the_text_only_on_request():
 
 
 def test_unknown_component_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"component must be one of engine, .*, not 'zip'"
-    ):
+    with pytest.raises(ConfigError, match=r"component must be one of engine, .*, not 'zip'"):
         generate("zip")
