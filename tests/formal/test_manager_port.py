@@ -1,0 +1,59 @@
+"""The buddy controller's port towards the GPU keeps AXI's rules."""
+
+import pytest
+from amaranth.hdl import Cat
+from amaranth.hdl._ast import AnySeq
+
+from hw.buddy.manager_port import ManagerPort
+from hw.config import BuddyConfig, EntryConfig
+from tests.formal.bench import Bench
+from tests.formal.broken import break_elaborate
+from tests.formal.sby import ProofError, check, prove
+from tests.formal.test_registers import channel
+
+BUFFERS = ("ar", "aw", "w", "r", "b")
+ADDRESS = ("id", "addr", "len", "size", "burst")
+
+
+def port_proof(width: int) -> Bench:
+    """What is at the pins is at the streams, and the other way round, no earlier than allowed."""
+    bench = Bench()
+    port = ManagerPort(BuddyConfig(entry=EntryConfig(sector_bytes=width)))
+    inside = bench.add(port)
+    axi = port.s_axi
+    for name, target in (("ar", port.read), ("aw", port.write)):
+        taken = bench.drive_record(*channel(axi, name, *ADDRESS))
+        given = bench.watch(target)
+        bench.cover(taken.moves & given.waiting)
+        for pin in ("lock", "cache", "prot", "qos"):
+            wire = getattr(axi, name + pin)
+            bench.m.d.comb += wire.eq(AnySeq(len(wire)))
+    bench.drive_record(*channel(axi, "w", "data", "strb", "last"))
+    bench.watch(port.write_beats)
+    bench.drive(port.read_beats)
+    bench.drive(port.response)
+    beats = bench.watch_record(*channel(axi, "r", "id", "data", "resp", "last"))
+    responses = bench.watch_record(*channel(axi, "b", "id", "resp"))
+    # Nothing at a pin follows from another in the same cycle: READY from the buffers alone.
+    for name in ("ar", "aw", "w"):
+        bench.require(getattr(axi, f"{name}ready") == ~inside[f"{name}.spare_valid"])
+    for name in BUFFERS:
+        bench.implies(inside[f"{name}.spare_valid"], inside[f"{name}.front_valid"])
+    bench.cover(Cat(beats.moves, responses.moves).all())
+    return bench
+
+
+@pytest.mark.parametrize("width", [32, pytest.param(128, marks=pytest.mark.verify)])
+def test_pins_keep_the_rules_of_axi(width, tmp_path):
+    prove(port_proof(width), tmp_path, depth=2)
+
+
+def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
+    break_elaborate(
+        monkeypatch,
+        ManagerPort,
+        "axi.bvalid.eq(b.o.valid & ~ResetSignal())",
+        "axi.bvalid.eq(b.o.valid)",
+    )
+    with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
+        check(port_proof(32), tmp_path, depth=4)
