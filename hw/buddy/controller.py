@@ -22,6 +22,7 @@ from hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     LOGICAL_ADDRESS_BITS,
+    MetadataError,
 )
 from hw.buddy.read_issuer import ReadIssuer
 from hw.buddy.read_return import ReadReturner
@@ -209,7 +210,16 @@ class BuddyController(wiring.Component):
         # Metadata.
         connect(lookups.cache_lookup, cache.lookup)
         connect(cache.hint, lookups.cache_hint)
-        connect(cache.o, lookups.cache_result)
+        lost = Signal()
+        m.d.comb += [
+            lookups.cache_result.valid.eq(cache.o.valid),
+            lookups.cache_result.payload.eq(cache.o.payload),
+            cache.o.ready.eq(lookups.cache_result.ready),
+        ]
+        # A line that memory has not taken is not what memory still has of it: those that were
+        # admitted before that was known must not take it for the truth.
+        with m.If(lost & (cache.o.payload.error == MetadataError.NONE)):
+            m.d.comb += lookups.cache_result.payload.error.eq(MetadataError.READ)
         connect(cache.read_request, device.read_request[1])
         connect(device.read_beats[1], cache.read_beats)
         connect(cache.write_request, device.write_request[1])
@@ -231,7 +241,6 @@ class BuddyController(wiring.Component):
         writes_back = Signal()
         invalidates = Signal()
         poison_lost = Signal()
-        lost = Signal()
         m.d.comb += [
             lost.eq(cache.lost | poison_lost),
             cache.flush.valid.eq(writes_back),

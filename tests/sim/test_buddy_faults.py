@@ -1,0 +1,120 @@
+"""Memories that refuse or fall silent under the buddy controller: errors, but never wrong data."""
+
+import numpy as np
+import pytest
+
+from golden.buddy import Target
+from golden.entry import ENTRY_BYTES
+from hw.config import buddy_preset
+from sim.driver import BuddyDriver
+from sim.machine import Access, BuddyMachine, BusFault
+from sim.machine.buddy_trace import OKAY, SLVERR
+from sim.machine.rtl import generated_buddy
+from tests.golden.entries import mixed_entries
+from tests.sim.test_buddy_driver import MEMORY, QUIET
+
+CONFIG = buddy_preset("tiny")
+ENTRIES = 24
+"""Few, so that the same ones are read and written again and again; in lines that get evicted."""
+ROUNDS = 6
+TIMEOUT_CYCLES = 400
+
+
+class Subject:
+    """Entries of several targets, and what each of them may hold."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.data = mixed_entries(4000)
+        self.machine = BuddyMachine(
+            generated_buddy(CONFIG),
+            QUIET,
+            device_bytes=MEMORY,
+            buddy_bytes=MEMORY,
+            buddy_base=1 << 40,
+            stalls=float(self.rng.choice([0.0, 0.3])),
+            seed=seed,
+        )
+        self.driver = BuddyDriver(self.machine, timeout_cycles=TIMEOUT_CYCLES)
+        starts = [self.driver.allocate(CONFIG.page_bytes, target) for target in Target]
+        places = self.rng.integers(0, CONFIG.page_bytes // ENTRY_BYTES, ENTRIES) * ENTRY_BYTES
+        self.places = np.unique(self.rng.choice(starts, ENTRIES) + places)
+        self.contents = {int(place): {bytes(ENTRY_BYTES)} for place in self.places}
+
+    def faults(self) -> list[BusFault]:
+        """One or two, of any kind that the ports have."""
+        made = []
+        for _ in range(self.rng.integers(1, 3)):
+            channel = str(self.rng.choice(["r", "r", "b", "b", "ar", "aw", "w"]))
+            kinds = ["hang"] if channel in ("ar", "aw", "w") else ["slverr", "decerr", "hang"]
+            kinds += ["early-last", "late-last"] if channel == "r" else []
+            port = str(self.rng.choice(["device", "buddy"]))
+            nth = int(self.rng.integers(0, 20))
+            made.append(BusFault(port, channel, str(self.rng.choice(kinds)), nth=nth))
+        return made
+
+    def accesses(self, count: int) -> list[Access]:
+        made = []
+        for k in range(count):
+            place = int(self.rng.choice(self.places))
+            data = self.data[self.rng.integers(0, len(self.data))]
+            first = int(self.rng.integers(0, ENTRY_BYTES))
+            kind = self.rng.integers(0, 4)
+            if kind < 2:
+                made.append(Access(place, ENTRY_BYTES, id=k % 16))
+            elif kind == 2:
+                made.append(Access(place, ENTRY_BYTES, data, id=k % 16))
+            else:
+                made.append(Access(place + first, ENTRY_BYTES - first, data[first:], id=k % 16))
+        return made
+
+    def play(self, accesses: list[Access], *, outstanding: int) -> None:
+        played = self.machine.play(
+            accesses, most_reads=outstanding, most_writes=outstanding, budget=200_000
+        )
+        assert set(played.responses.tolist()) <= {OKAY, SLVERR}
+        for i, access in enumerate(accesses):
+            place = access.address // ENTRY_BYTES * ENTRY_BYTES
+            skip = access.address - place
+            known = self.contents[place]
+            if access.data is None:
+                if played.responses[i] == OKAY:
+                    assert played.bytes_of(i).tobytes() in known, f"access {i} at {place:#x}"
+                continue
+            new = {old[:skip] + access.data.tobytes() for old in known}
+            # A write that has failed may have come about nevertheless.
+            self.contents[place] = new if played.responses[i] == OKAY else known | new
+
+    def recover(self) -> None:
+        """Take the faults away, and write everything anew."""
+        self.machine.set_faults([])
+        self.machine.run(4 * TIMEOUT_CYCLES)
+        if self.driver.lost:
+            starts = list(range(0, 5 * CONFIG.page_bytes, CONFIG.page_bytes))
+            self.driver.reset()
+            for target, start in zip(Target, starts, strict=True):
+                assert self.driver.allocate(CONFIG.page_bytes, target) == start
+        rows = self.data[self.rng.integers(0, len(self.data), self.places.size)]
+        writes = [
+            Access(int(place), ENTRY_BYTES, row)
+            for place, row in zip(self.places, rows, strict=True)
+        ]
+        played = self.machine.play(writes)
+        assert not played.failed(), self.driver.first_error()
+        self.contents = {w.address: {row.tobytes()} for w, row in zip(writes, rows, strict=True)}
+        reads = self.machine.play([Access(place, ENTRY_BYTES) for place in self.contents])
+        assert not reads.failed(), self.driver.first_error()
+        for i, (known,) in enumerate(self.contents.values()):
+            assert reads.bytes_of(i).tobytes() == known
+        self.driver.clear_error()
+
+
+@pytest.mark.parametrize("outstanding", [1, 16])
+@pytest.mark.parametrize("seed", range(12))
+def test_errors_but_never_wrong_data(seed, outstanding):
+    subject = Subject(seed)
+    with subject.machine:
+        for _ in range(ROUNDS):
+            subject.machine.set_faults(subject.faults())
+            subject.play(subject.accesses(40), outstanding=outstanding)
+            subject.recover()
