@@ -4,8 +4,6 @@
 """
 
 import dataclasses
-import heapq
-import itertools
 import json
 import logging
 import os
@@ -36,6 +34,7 @@ from golden.stream import ByteArray
 from hw.buddy.payloads import AccessStatus
 from hw.buddy.registers import register_map
 from hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
+from tests.hw.cocotb.stalling import channels_of, stall
 
 PERIOD_NS = 2
 TIMEOUT_US = 400
@@ -190,12 +189,7 @@ class Bench:
         self.manager = AxiMaster(AxiBus.from_prefix(dut, "s_axi"), *clock)
         self.device_port = AxiSlave(AxiBus.from_prefix(dut, "m_axi_device"), *clock)
         self.buddy_port = AxiSlave(AxiBus.from_prefix(dut, "m_axi_buddy"), *clock)
-        self.channels = [
-            getattr(half, f"{channel}_channel")
-            for port in (self.registers, self.manager, self.device_port, self.buddy_port)
-            for half, names in ((port.write_if, ("aw", "w", "b")), (port.read_if, ("ar", "r")))
-            for channel in names
-        ]
+        self.channels = channels_of(self.registers, self.manager, self.device_port, self.buddy_port)
         self.stalling: Task[None] | None = None
 
     async def prepare(self, run: Run) -> None:
@@ -235,7 +229,9 @@ class Bench:
         await self.reset()
         await self.configure()
         if run.stall:
-            self.stalling = cocotb.start_soon(self._stall(run.stall))
+            self.stalling = cocotb.start_soon(
+                stall(self.dut.clk, self.channels, run.stall, random.Random(self.draw.random()))
+            )
 
     async def configure(self) -> None:
         golden = self.golden
@@ -257,24 +253,6 @@ class Bench:
         await self.write("PAGE_INDEX", index=page)
         await self.write("PAGE_FIELDS", fields=fields, mapped=mapped)
         await self.write("PAGE_FRAME", frame=frame)
-
-    async def _stall(self, probability: float) -> None:
-        """Pauses all channels at random; one coroutine, since each costs time in every cycle."""
-        draw = random.Random(self.draw.random())
-        channels = self.channels
-        flips = [(0, number) for number in range(len(channels))]
-        edge = RisingEdge(self.dut.clk)
-        for cycle in itertools.count():
-            await edge
-            while flips[0][0] <= cycle:
-                _, number = flips[0]
-                channel = channels[number]
-                channel.pause = not channel.pause
-                # Long pauses fill and drain the buffers.
-                length = draw.choice((1, 1, 1, 2, 7, 30))
-                if not channel.pause:
-                    length *= (1 - probability) / probability
-                heapq.heapreplace(flips, (cycle + max(1, round(length)), number))
 
     async def reset(self) -> None:
         self.dut.rst.value = 1

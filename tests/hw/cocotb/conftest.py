@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hw.config import BuddyConfig, CodecConfig, EngineConfig
+from hw.config import CodecConfig, EngineConfig
 from hw.dma.registers import Registers
 from hw.netlist import to_verilog
 from hw.verilog import Verilog, generate
@@ -91,18 +92,17 @@ def register_builds(shared: Path) -> Builds:
     return build
 
 
-@pytest.fixture(scope="session")
-def engine_builds(shared: Path) -> Builds:
-    """Gives an engine for a simulator, built by whichever test needs it first."""
+def block_builds(shared: Path, name: str, generated_block: Callable[[Any], Rtl]) -> Builds:
+    """Gives a whole block for a simulator, built by whichever test needs it first."""
 
-    def build(simulator: str, config: EngineConfig, *, initial_values: bool = True) -> Build:
+    def build(simulator: str, config: Any, *, initial_values: bool = True) -> Build:
         key = digest(repr(config))
-        folder = shared / f"{simulator}-engine-{key}{'' if initial_values else '-unknown'}"
+        folder = shared / f"{simulator}-{name}-{key}{'' if initial_values else '-unknown'}"
         with locked(shared / f"{folder.name}.lock"):
             if (folder / "done").exists():
-                return Build(simulator, "cdma_engine", folder)
+                return Build(simulator, name, folder)
             # One text for all simulators, that of the library: making it takes long.
-            rtl = generated_engine(config)
+            rtl = generated_block(config)
             if simulator == "verilator":
                 built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
             else:
@@ -114,30 +114,18 @@ def engine_builds(shared: Path) -> Builds:
             return built
 
     return build
+
+
+@pytest.fixture(scope="session")
+def engine_builds(shared: Path) -> Builds:
+    """The engine of an `EngineConfig`."""
+    return block_builds(shared, "cdma_engine", generated_engine)
 
 
 @pytest.fixture(scope="session")
 def buddy_builds(shared: Path) -> Builds:
-    """Gives a buddy controller for a simulator, built by whichever test needs it first."""
-
-    def build(simulator: str, config: BuddyConfig, *, initial_values: bool = True) -> Build:
-        key = digest(repr(config))
-        folder = shared / f"{simulator}-buddy-{key}{'' if initial_values else '-unknown'}"
-        with locked(shared / f"{folder.name}.lock"):
-            if (folder / "done").exists():
-                return Build(simulator, "cdma_buddy", folder)
-            rtl = generated_buddy(config)
-            if simulator == "verilator":
-                built = build_verilator(rtl, folder, runtime=runtime(shared, rtl))
-            else:
-                verilog = as_verilog_2005(rtl)
-                built = build_icarus(
-                    verilog if initial_values else without_initial_values(verilog), folder
-                )
-            (folder / "done").touch()
-            return built
-
-    return build
+    """The buddy controller of a `BuddyConfig`."""
+    return block_builds(shared, "cdma_buddy", generated_buddy)
 
 
 @pytest.fixture(scope="session")

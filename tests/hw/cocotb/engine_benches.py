@@ -3,7 +3,6 @@
 `tests.hw.cocotb.simulate` starts these; the environment carries an `EngineScenario`.
 """
 
-import heapq
 import itertools
 import json
 import logging
@@ -26,6 +25,7 @@ from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
 from hw.dma.registers import register_map
 from tests.hw.cocotb import engine_plans
 from tests.hw.cocotb.engine_plans import Plan
+from tests.hw.cocotb.stalling import channels_of, stall
 
 PERIOD_NS = 2
 TIMEOUT_US = 100
@@ -137,12 +137,7 @@ class Bench:
         self.slaves = [
             AxiSlave(AxiBus.from_prefix(dut, name), dut.clk, dut.rst) for name in self.ports
         ]
-        self.channels = [
-            getattr(half, f"{channel}_channel")
-            for port in (self.master, *self.slaves)
-            for half, names in ((port.write_if, ("aw", "w", "b")), (port.read_if, ("ar", "r")))
-            for channel in names
-        ]
+        self.channels = channels_of(self.master, *self.slaves)
         self.stalling: Task[None] | None = None
 
     async def prepare(self, run: Run) -> None:
@@ -161,29 +156,13 @@ class Bench:
             channel.pause = False
         await self.reset()
         if run.stall:
-            self.stalling = cocotb.start_soon(self._stall(run.stall))
+            self.stalling = cocotb.start_soon(
+                stall(self.dut.clk, self.channels, run.stall, random.Random(self.draw.random()))
+            )
         await self.write("RING_BASE_LO", address=plan.ring_base % 2**32 >> 6)
         await self.write("RING_BASE_HI", address=plan.ring_base >> 32)
         await self.write("RING_SIZE", log2_entries=plan.log2_entries)
         await self.write("CONTROL", enable=1)
-
-    async def _stall(self, probability: float) -> None:
-        """Pauses all channels at random; one coroutine, since each costs time in every cycle."""
-        draw = random.Random(self.draw.random())
-        channels = self.channels
-        flips = [(0, number) for number in range(len(channels))]
-        edge = RisingEdge(self.dut.clk)
-        for cycle in itertools.count():
-            await edge
-            while flips[0][0] <= cycle:
-                _, number = flips[0]
-                channel = channels[number]
-                channel.pause = not channel.pause
-                # Long pauses fill and drain the buffers.
-                length = draw.choice((1, 1, 1, 2, 7, 30))
-                if not channel.pause:
-                    length *= (1 - probability) / probability
-                heapq.heapreplace(flips, (cycle + max(1, round(length)), number))
 
     async def reset(self) -> None:
         self.dut.rst.value = 1
