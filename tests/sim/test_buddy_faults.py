@@ -110,7 +110,14 @@ class Subject:
 
 
 @pytest.mark.parametrize("outstanding", [1, 16])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # With 8, memory does not take a line of metadata that is wanted again at once.
+        *(0, 1, 2, 3, 8),
+        *(pytest.param(seed, marks=pytest.mark.verify) for seed in range(20, 100)),
+    ],
+)
 def test_errors_but_never_wrong_data(seed, outstanding):
     subject = Subject(seed)
     with subject.machine:
