@@ -41,7 +41,7 @@ def without_initial_values(verilog: Verilog) -> Verilog:
 def as_verilog_2005(rtl: Rtl) -> Verilog:
     """The text with assertions for Icarus, which a failing one ends."""
     failure = r'if (!(\1)) begin $display("%m: an assertion has failed"); $finish; end'
-    text, count = re.subn(r"\bassert \((\w+)\);", failure, rtl.text)
+    text, count = re.subn(r"\bassert \((\w+|\\\S+ )\);", failure, rtl.text)
     assert count > 10, "assertions look other than expected"
     return Verilog(rtl.name, text, {})
 

@@ -78,7 +78,6 @@ def test_faults_with_stalls(buddy_builds, bench, tmp_path):
     run(buddy_builds, "verilator", bench, runs, tmp_path)
 
 
-@pytest.mark.verify
-def test_no_output_is_unknown_after_reset(buddy_builds, tmp_path):
+def test_what_registers_power_up_to_does_not_matter(buddy_builds, tmp_path):
     runs = [Run(count=60, seed=10, stall=0.2)]
     run(buddy_builds, "icarus", "random_accesses", runs, tmp_path, unknown=True)
