@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.buddy import (
-    BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     ENTRY_SECTORS,
     AddressMap,
@@ -22,6 +21,7 @@ from golden.buddy import (
     Translation,
     split_sectors,
 )
+from golden.buddy_pages import PageAllocator
 from golden.entry import AS_IT_IS, ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES, EntryCodec
 from golden.interface import Array, IntArray, as_bytes
 from golden.stream import ByteArray, StreamError, StreamStatus
@@ -77,7 +77,7 @@ class BuddyMemory:
         self._fields = np.zeros(pages, np.int64)
         self._frames = np.zeros(pages, np.int64)
         self._mapped = np.zeros(pages, np.bool_)
-        self._next_page = self._next_frame = self._next_buddy_page = 0
+        self._allocator = PageAllocator(address_map)
 
     def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
         """Map whole pages for `nbytes` behind the last allocation; their logical address.
@@ -87,27 +87,9 @@ class BuddyMemory:
         BuddyError
             Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
         """
-        size = self.map.page_bytes
-        target = Target(target) if compressed else Target.X1
-        frames = size * DEVICE_SLOT_BYTES[target] // ENTRY_BYTES // self.map.frame_bytes
-        units = size * BUDDY_SLOT_BYTES[target] // ENTRY_BYTES // self.map.buddy_unit_bytes
-        first, count = self._next_page, -(-nbytes // size)
-        address = first * size
-        if first + count > self._mapped.size:
-            raise BuddyError(MapStatus.OUT_OF_REGION, address)
-        if (self._next_frame + count * frames) * self.map.frame_bytes > self.map.metadata_base:
-            raise BuddyError(MapStatus.OUT_OF_REGION, address)
-        buddy_end = (self._next_buddy_page + count * units) * self.map.buddy_unit_bytes
-        if buddy_end > self.buddy.size:
-            raise BuddyError(MapStatus.CARVE_OUT_OVERFLOW, address)
-        for index in range(count):
-            # Without buddy slots, the buddy page means nothing and may be too large for its bits.
-            buddy_page = self._next_buddy_page + index * units if units else 0
-            fields = PageFields(compressed=compressed, target=target, buddy_page=buddy_page)
-            self.map_page(first + index, fields, self._next_frame + index * frames)
-        self._next_page += count
-        self._next_frame += count * frames
-        self._next_buddy_page += count * units
+        address, pages = self._allocator.allocate(nbytes, target, compressed=compressed)
+        for page in pages:
+            self.map_page(*page)
         return address
 
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:

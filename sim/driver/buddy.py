@@ -2,17 +2,8 @@
 
 from collections.abc import Callable
 
-from golden.buddy import (
-    BUDDY_SLOT_BYTES,
-    DEVICE_SLOT_BYTES,
-    METADATA_RATIO,
-    AddressMap,
-    BuddyError,
-    MapStatus,
-    PageFields,
-    Target,
-)
-from golden.entry import ENTRY_BYTES
+from golden.buddy import METADATA_RATIO, AddressMap, PageFields, Target
+from golden.buddy_pages import PageAllocator
 from hw.buddy.payloads import AccessStatus
 from hw.buddy.registers import register_map
 from sim.driver.buddy_errors import AccessError
@@ -99,7 +90,7 @@ class BuddyDriver:
                 f"{line} bytes hold nothing but metadata, not {logical_bytes}"
             )
         self._enabled = False
-        self._next_page = self._next_frame = self._next_buddy_page = 0
+        self._allocator = PageAllocator(self.map)
         self.reset()
 
     def reset(self) -> None:
@@ -107,9 +98,9 @@ class BuddyDriver:
         self.disable()
         self._control(clear=1)
         self._poll(lambda: not self.registers.read("STATUS")["clearing"], "unmapping does not end")
-        for page in range(self._next_page):
+        for page in range(self._allocator.pages):
             self.unmap_page(page)
-        self._next_page = self._next_frame = self._next_buddy_page = 0
+        self._allocator = PageAllocator(self.map)
         # No entry has data until it is written: metadata of zeros are those of zeros.
         self.machine.device[self.map.metadata_base :] = 0
         registers = self.registers
@@ -133,27 +124,9 @@ class BuddyDriver:
         BuddyError
             Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
         """
-        target = Target(target) if compressed else Target.X1
-        entries = self.map.page_bytes // ENTRY_BYTES
-        frames = entries * DEVICE_SLOT_BYTES[target] // self.map.frame_bytes
-        units = entries * BUDDY_SLOT_BYTES[target] // self.map.buddy_unit_bytes
-        first, count = self._next_page, -(-nbytes // self.map.page_bytes)
-        address = first * self.map.page_bytes
-        if address + count * self.map.page_bytes > self.map.logical_bytes:
-            raise BuddyError(MapStatus.OUT_OF_REGION, address)
-        if (self._next_frame + count * frames) * self.map.frame_bytes > self.map.metadata_base:
-            raise BuddyError(MapStatus.OUT_OF_REGION, address)
-        buddy_end = (self._next_buddy_page + count * units) * self.map.buddy_unit_bytes
-        if buddy_end > self.map.carve_out_bytes:
-            raise BuddyError(MapStatus.CARVE_OUT_OVERFLOW, address)
-        for index in range(count):
-            # Without buddy slots, the buddy page means nothing and may be too large for its bits.
-            buddy_page = self._next_buddy_page + index * units if units else 0
-            fields = PageFields(compressed=compressed, target=target, buddy_page=buddy_page)
-            self.map_page(first + index, fields, self._next_frame + index * frames)
-        self._next_page += count
-        self._next_frame += count * frames
-        self._next_buddy_page += count * units
+        address, pages = self._allocator.allocate(nbytes, target, compressed=compressed)
+        for page in pages:
+            self.map_page(*page)
         return address
 
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
