@@ -16,9 +16,9 @@ from hw.config import (
     METADATA_CACHES,
     PRESETS,
     BuddyConfig,
-    ConfigError,
     EngineConfig,
     buddy_preset,
+    find_named,
     preset,
 )
 from hw.dma import registers as engine_registers
@@ -193,11 +193,7 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
     chosen = buddy_preset(name or BUDDY_PRESET)
     cache = chosen.cache
     if "metadata_cache" in shape:
-        wanted = shape.pop("metadata_cache")
-        if wanted not in METADATA_CACHES:
-            names = ", ".join(METADATA_CACHES)
-            raise ConfigError(f"metadata_cache must be one of {names}, not {wanted!r}")
-        cache = METADATA_CACHES[wanted]
+        cache = find_named(METADATA_CACHES, shape.pop("metadata_cache"), field="metadata_cache")
     changed = dataclasses.replace(chosen.entry, **entry)
     return dataclasses.replace(chosen, entry=changed, cache=cache, **shape)
 

@@ -1,6 +1,8 @@
 """Configurations of the hardware: validated, frozen, and the named ones from the papers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from golden import ELEMENT_BYTES, LINE_BYTES
 from golden.buddy import MIN_PAGE_BYTES
@@ -12,6 +14,16 @@ SECTOR_BYTES = (32, 64, 128)
 
 class ConfigError(ValueError):
     """A configuration that cannot be built; the message names the field and what would be right."""
+
+
+Named = TypeVar("Named")
+
+
+def find_named(table: Mapping[str, Named], name: str, *, field: str = "config") -> Named:
+    """One of a table of configurations; `ConfigError`, about `field`, if it has none so named."""
+    if name not in table:
+        raise ConfigError(f"{field} must be one of {', '.join(table)}, not {name!r}")
+    return table[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +218,7 @@ def preset(name: str) -> EngineConfig:
     ConfigError
         If there is none of that name; the message lists those that there are.
     """
-    if name not in PRESETS:
-        raise ConfigError(f"config must be one of {', '.join(PRESETS)}, not {name!r}")
-    return PRESETS[name]
+    return find_named(PRESETS, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +409,4 @@ def buddy_preset(name: str) -> BuddyConfig:
     ConfigError
         If there is none of that name; the message lists those that there are.
     """
-    if name not in BUDDY_PRESETS:
-        raise ConfigError(f"config must be one of {', '.join(BUDDY_PRESETS)}, not {name!r}")
-    return BUDDY_PRESETS[name]
+    return find_named(BUDDY_PRESETS, name)

@@ -3,7 +3,7 @@ link."""
 
 from dataclasses import dataclass, replace
 
-from hw.config import ConfigError
+from hw.config import ConfigError, find_named
 from sim.machine.config import MachineConfig
 
 
@@ -101,6 +101,4 @@ def buddy_machine_config(name: str) -> BuddyMachineConfig:
     ConfigError
         If there are none of that name; the message lists those that there are.
     """
-    if name not in BUDDY_MACHINES:
-        raise ConfigError(f"machine must be one of {', '.join(BUDDY_MACHINES)}, not {name!r}")
-    return BUDDY_MACHINES[name]
+    return find_named(BUDDY_MACHINES, name, field="machine")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hw.config import ConfigError
+from hw.config import ConfigError, find_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +169,4 @@ def machine_config(name: str) -> MachineConfig:
     ConfigError
         If there are none of that name; the message lists those that there are.
     """
-    if name not in MACHINES:
-        raise ConfigError(f"machine must be one of {', '.join(MACHINES)}, not {name!r}")
-    return MACHINES[name]
+    return find_named(MACHINES, name, field="machine")
