@@ -1,5 +1,6 @@
 """`cdma compress`: an .npy file to a .cz file."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -29,14 +30,29 @@ def compress(
             show_default=False,
         ),
     ] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(metavar="BITS", help="zfp: bits per 4 values, 9 to 128.", show_default=False),
+    ] = None,
+    bound: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ERROR", help="quantize: the largest error of a value.", show_default=False
+        ),
+    ] = None,
 ) -> None:
-    """Compress the array in an .npy file with a golden model."""
+    """Compress the array in an .npy file with a golden model.
+
+    The codecs zfp and quantize are lossy: the file holds another array of float32, close to this.
+    """
+    options = {"rate": rate, "bound": bound}
+    parameters = {name: value for name, value in options.items() if value is not None}
     # Before the file is read, which may take long.
-    golden.codec(codec, 4 if element_bytes is None else element_bytes)
+    golden.codec(codec, 4 if element_bytes is None else element_bytes, **parameters)
     array = load_npy(source)
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
     try:
-        content = container.pack(array, golden.codec(codec, size))
+        content = container.pack(array, golden.codec(codec, size, **parameters))
     except TypeError as error:
         raise UserError(f"{source} does not fit: {error}; reshape it or save a view") from error
     with open_atomically(destination) as file:
@@ -44,6 +60,12 @@ def compress(
     ratio = f", {array.nbytes / len(content):.2f}x" if array.nbytes else ""
     typer.echo(
         f"{destination}: {array.nbytes:,} bytes in {len(content):,}{ratio} "
-        f"({codec}, elements of {size} B)",
+        f"({how(codec, parameters, size)})",
         err=True,
     )
+
+
+def how(codec: str, parameters: Mapping[str, float], element_bytes: int) -> str:
+    """A codec in words: its name, what it was told, and its elements."""
+    told = "".join(f", {name} {value:g}" for name, value in parameters.items())
+    return f"{codec}{told}, elements of {element_bytes} B"

@@ -19,7 +19,7 @@ def decompress(
         Path, typer.Argument(metavar="OUT.npy", help="The file to write.", show_default=False)
     ],
 ) -> None:
-    """Restore the array in a .cz file: type, shape, memory order and every bit."""
+    """Restore the array in a .cz file: type, shape, memory order and every bit that it holds."""
     content = read_bytes(source)
     try:
         array = container.unpack(content)

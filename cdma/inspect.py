@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import golden
+from cdma.compress import how
 from cdma.decompress import damaged
 from cdma.files import read_bytes
 from golden import container
@@ -37,7 +38,7 @@ def inspect(
     table = Table(title=Text(str(source)), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    table.add_row("codec", f"{facts['codec']}, elements of {facts['element_bytes']} B")
+    table.add_row("codec", how(header.codec, header.parameters, header.element_bytes))
     table.add_row("array", f"{header.dtype} {header.shape}, order {facts['order']}")
     table.add_row("bytes", f"{facts['bytes']:,}")
     table.add_row("stream", f"{facts['compressed_bytes']:,} bytes")
@@ -50,14 +51,16 @@ def inspect(
 def describe(header: container.Header, file_bytes: int) -> dict[str, Any]:
     """The JSON form of a header.
 
-    Keys: codec, element_bytes, dtype (as in .npy files), shape, order, bytes, compressed_bytes
-    (the stream alone), file_bytes, ratio (bytes / compressed_bytes; null for an empty array) and
-    crc32 (of the array's bytes in memory order, a number).
+    Keys: codec, element_bytes, parameters (an object: rate, bound; empty for lossless codecs),
+    dtype (as in .npy files), shape, order, bytes, compressed_bytes (the stream alone), file_bytes,
+    ratio (bytes / compressed_bytes; null for an empty array) and crc32 (of the bytes in memory
+    order of the array that the file holds, a number).
     """
     ratio = header.nbytes / header.stream_bytes if header.stream_bytes else None
     return {
         "codec": header.codec,
         "element_bytes": header.element_bytes,
+        "parameters": dict(header.parameters),
         "dtype": header.dtype.str,
         "shape": list(header.shape),
         "order": header.order,

@@ -5,7 +5,7 @@ ours.
 """
 
 from golden.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
-from golden.registry import codec, codec_names
+from golden.registry import codec, codec_names, codec_parameters
 from golden.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "StreamStatus",
     "codec",
     "codec_names",
+    "codec_parameters",
     "crc32",
     "element_bytes_of",
 ]

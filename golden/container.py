@@ -9,29 +9,32 @@ All numbers are unsigned and little-endian.
     12  1   length of the codec's name, N
     13  1   length of the type's name, T
     14  1   number of dimensions, D
-    15  1   00
+    15  1   number of the codec's parameters, P
     16  8   bytes of the array
     24  8   bytes of the stream, S
     32  4   CRC-32 of the array's bytes
     36  4   CRC-32 of the stream
     40  8D  extents of the dimensions, first to last
+        8P  the codec's parameters, numbers of fp64
         N   the codec's name, ASCII
         T   the type's name as in .npy files, ASCII: "<f4"
         4   CRC-32 of all of the header before it
     H   S   the stream
 
-The stream is the codec's, of the array's bytes in memory order.
+The stream is the codec's, of the array's bytes in memory order. Where it is lossy, the file holds
+the array that comes out of it, of the type "<f4": the checksum is of that one.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
-from golden.interface import ELEMENT_BYTES, Array, Codec
-from golden.registry import codec, codec_names
+from golden.interface import Array, Codec, CodecError, as_bytes
+from golden.registry import codec, codec_names, codec_parameters
 from golden.stream import ByteArray, StreamError, StreamStatus, crc32
 
 MAGIC = b"\x89cz\r\n\x1a\n"
@@ -39,6 +42,7 @@ MAGIC = b"\x89cz\r\n\x1a\n"
 VERSION = 1
 MAX_DIMENSIONS = 32
 _MAX_EXTENT = 2**63 - 1
+_CONTRADICTION = "has a header that contradicts itself"
 _FIXED = struct.Struct("<7sBHBcBBBBQQII")
 _CRC = struct.Struct("<I")
 _DTYPES = {np.dtype(bool).str} | {
@@ -63,6 +67,8 @@ class Header:
         The codec's name.
     element_bytes : int
         The codec's element size; not the array's.
+    parameters : mapping of str to float
+        What else `golden.codec` is told: nothing for lossless codecs.
     dtype : numpy.dtype
         The array's type, with its byte order.
     shape : tuple of int
@@ -79,6 +85,7 @@ class Header:
 
     codec: str
     element_bytes: int
+    parameters: Mapping[str, float]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     order: Literal["C", "F"]
@@ -88,6 +95,10 @@ class Header:
     stream_crc32: int
     header_bytes: int
 
+    def make_codec(self) -> Codec:
+        """The codec that the stream is of."""
+        return codec(self.codec, self.element_bytes, **self.parameters)
+
 
 def pack(array: Array, with_codec: Codec) -> bytes:
     """A .cz file's bytes.
@@ -96,24 +107,30 @@ def pack(array: Array, with_codec: Codec) -> bytes:
     ----------
     array : array
         Booleans, integers or floats of 1, 2, 4 or 8 bytes, in either byte order, of any shape.
-        Kept in Fortran order when it is in Fortran order, and otherwise in C order.
+        Kept in Fortran order when it is in Fortran order, and otherwise in C order. For a lossy
+        codec, floats of 4 bytes, which are kept as little-endian.
 
     Raises
     ------
     TypeError
         The array is of another type.
+    CodecError
+        The codec takes no such array.
     """
     if array.dtype.str not in _DTYPES:
         raise TypeError(f"no .cz file holds {array.dtype}")
     if array.ndim > MAX_DIMENSIONS:
         raise TypeError(f"no .cz file holds {array.ndim} dimensions")
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    data = np.ascontiguousarray(array.T if fortran else array).reshape(-1).view(np.uint8)
-    stream = with_codec.compress(data)
+    values = np.ascontiguousarray(array.T if fortran else array)
+    stream = with_codec.compress(values)
+    lossless = with_codec.lossless
+    data = as_bytes(values) if lossless else with_codec.decompress(stream, values.nbytes)
     codec_name = with_codec.name.encode("ascii")
-    dtype_name = array.dtype.str.encode("ascii")
-    extents = struct.pack(f"<{array.ndim}Q", *array.shape)
-    header_bytes = _FIXED.size + len(extents) + len(codec_name) + len(dtype_name) + _CRC.size
+    dtype_name = (array.dtype.str if lossless else "<f4").encode("ascii")
+    parameters = [getattr(with_codec, name) for name in codec_parameters(with_codec.name)]
+    numbers = struct.pack(f"<{array.ndim}Q{len(parameters)}d", *array.shape, *parameters)
+    header_bytes = _FIXED.size + len(numbers) + len(codec_name) + len(dtype_name) + _CRC.size
     fixed = _FIXED.pack(
         MAGIC,
         VERSION,
@@ -123,13 +140,13 @@ def pack(array: Array, with_codec: Codec) -> bytes:
         len(codec_name),
         len(dtype_name),
         array.ndim,
-        0,
+        len(parameters),
         data.size,
         stream.size,
         crc32(data),
         crc32(stream),
     )
-    header = fixed + extents + codec_name + dtype_name
+    header = fixed + numbers + codec_name + dtype_name
     return b"".join((header, _CRC.pack(crc32(np.frombuffer(header, np.uint8))), stream.data))
 
 
@@ -161,7 +178,7 @@ def unpack(content: bytes) -> Array:
         The stream cannot be decoded, or a checksum is wrong.
     """
     header, stream = read(content)
-    data = codec(header.codec, header.element_bytes).decompress(stream, header.nbytes)
+    data = header.make_codec().decompress(stream, header.nbytes)
     if crc32(data) != header.crc32:
         raise StreamError(StreamStatus.CRC_MISMATCH, stream.size, data.size)
     check_stream(header, stream)
@@ -194,13 +211,14 @@ def _read_header(content: bytes) -> Header:
         codec_length,
         dtype_length,
         dimensions,
-        reserved,
+        parameter_count,
         nbytes,
         stream_bytes,
         data_crc,
         stream_crc,
     ) = _FIXED.unpack_from(content)
-    names_at = _FIXED.size + 8 * dimensions
+    parameters_at = _FIXED.size + 8 * dimensions
+    names_at = parameters_at + 8 * parameter_count
     crc_at = names_at + codec_length + dtype_length
     if header_bytes != crc_at + _CRC.size:
         raise ContainerError("has a damaged header")
@@ -210,14 +228,15 @@ def _read_header(content: bytes) -> Header:
         raise ContainerError("has a damaged header")
     # From here on, the header is as it was written, but not necessarily by us.
     shape = struct.unpack_from(f"<{dimensions}Q", content, _FIXED.size)
+    values = struct.unpack_from(f"<{parameter_count}d", content, parameters_at)
     codec_name = content[names_at : names_at + codec_length].decode("latin-1")
     dtype_name = content[names_at + codec_length : crc_at].decode("latin-1")
     if codec_name not in codec_names():
         raise ContainerError(f"is of the unknown codec {codec_name!r}")
+    names = codec_parameters(codec_name)
     sound = (
-        element_bytes in ELEMENT_BYTES
-        and order in (b"C", b"F")
-        and reserved == 0
+        order in (b"C", b"F")
+        and parameter_count == len(names)
         and dtype_name in _DTYPES
         and dimensions <= MAX_DIMENSIONS
         # numpy takes the product without the zeros.
@@ -225,10 +244,11 @@ def _read_header(content: bytes) -> Header:
         and nbytes == prod(shape) * np.dtype(dtype_name).itemsize
     )
     if not sound:
-        raise ContainerError("has a header that contradicts itself")
-    return Header(
+        raise ContainerError(_CONTRADICTION)
+    header = Header(
         codec=codec_name,
         element_bytes=element_bytes,
+        parameters=dict(zip(names, values, strict=True)),
         dtype=np.dtype(dtype_name),
         shape=shape,
         order="C" if order == b"C" else "F",
@@ -238,3 +258,10 @@ def _read_header(content: bytes) -> Header:
         stream_crc32=stream_crc,
         header_bytes=header_bytes,
     )
+    try:
+        lossless = header.make_codec().lossless
+    except CodecError as error:
+        raise ContainerError(_CONTRADICTION) from error
+    if not lossless and dtype_name != "<f4":
+        raise ContainerError(_CONTRADICTION)
+    return header

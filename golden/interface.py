@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from golden.stream import ByteArray
+from golden.stream import ByteArray, StreamError, StreamStatus
 
 ELEMENT_BYTES = (4, 2, 1)
 """The element sizes: fp32 and int32; fp16 and bf16; fp8 and int8."""
@@ -15,7 +15,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 class CodecError(ValueError):
-    """An unknown codec, or an element size that it does not have. Fit to print: "cause; mend"."""
+    """An unknown codec, or elements or a parameter that it does not take.
+
+    Fit to print: "cause; mend".
+    """
 
 
 class Codec(Protocol):
@@ -23,6 +26,9 @@ class Codec(Protocol):
 
     An array's length need be no multiple of an element or a line: the last line is zero-filled,
     and the true length is told to `decompress`. Zero means the all-zeros bit pattern.
+
+    The lossy codecs are for numbers, not for bytes: they take fp32 only, and raise `CodecError` for
+    arrays of any other type.
     """
 
     @property
@@ -63,6 +69,16 @@ def check_element_bytes(element_bytes: int) -> int:
     return int(element_bytes)
 
 
+def check_lossy_element_bytes(name: str, element_bytes: int) -> int:
+    """4, if that is the element size; `CodecError` otherwise, as lossy codecs are for fp32."""
+    if check_element_bytes(element_bytes) != 4:
+        raise CodecError(
+            f"{name} is for elements of 4 bytes, fp32, not of {element_bytes}; convert the array, "
+            "or choose a lossless codec"
+        )
+    return 4
+
+
 def as_bytes(array: npt.ArrayLike) -> ByteArray:
     """An array's bytes in C order, uint8 (nbytes,); a view where the array is contiguous.
 
@@ -75,6 +91,29 @@ def as_bytes(array: npt.ArrayLike) -> ByteArray:
     if values.dtype.hasobject:
         raise TypeError(f"cannot take the bytes of an array of {values.dtype}")
     return values.reshape(-1).view(np.uint8)
+
+
+def as_floats(name: str, array: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """An array's values in C order, little-endian float32 (values,), for the codec `name`.
+
+    Raises
+    ------
+    CodecError
+        The array is not of float32, in either byte order.
+    """
+    values = np.ascontiguousarray(array)
+    if (values.dtype.kind, values.dtype.itemsize) != ("f", 4):
+        raise CodecError(
+            f"{name} is for float32, not {values.dtype}; convert the array, or choose a lossless "
+            "codec"
+        )
+    return values.reshape(-1).astype("<f4", copy=False)
+
+
+def check_whole_floats(nbytes: int) -> None:
+    """`StreamError` when the announced length is none of whole float32 values."""
+    if nbytes % 4:
+        raise StreamError(StreamStatus.LENGTH_MISMATCH, 0)
 
 
 def element_bytes_of(dtype: np.dtype[Any]) -> int:

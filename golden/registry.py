@@ -7,10 +7,12 @@ from golden.csr import Csr
 from golden.deflate import Deflate, DeflateFast
 from golden.interface import Codec, CodecError
 from golden.lz4 import Lz4
+from golden.quantize import Quantize
 from golden.rle import Rle
+from golden.zfp import Zfp
 from golden.zvc import Zvc
 
-_CODECS: dict[str, Callable[[int], Codec]] = {
+_LOSSLESS: dict[str, Callable[[int], Codec]] = {
     "zvc": Zvc,
     "rle": Rle,
     "csr": Csr,
@@ -19,21 +21,64 @@ _CODECS: dict[str, Callable[[int], Codec]] = {
     "deflate-fast": DeflateFast,
     "bpc": Bpc,
 }
+_LOSSY: dict[str, tuple[Callable[..., Codec], str]] = {
+    "zfp": (Zfp, "rate"),
+    "quantize": (Quantize, "bound"),
+}
+"""Each with its parameter: what tells how much may be lost."""
 
 
-def codec_names() -> tuple[str, ...]:
-    """The names that `codec` takes, the project's own format first."""
-    return tuple(_CODECS)
+def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
+    """The names that `codec` takes, the project's own format first.
+
+    Parameters
+    ----------
+    lossy : bool
+        Also those that do not restore every bit; they come last.
+    """
+    return (*_LOSSLESS, *(_LOSSY if lossy else ()))
 
 
-def codec(name: str, element_bytes: int = 4) -> Codec:
-    """The codec of that name for elements of 4, 2 or 1 bytes.
+def codec_parameters(name: str) -> tuple[str, ...]:
+    """The parameters that `codec` needs for this name, which its codecs have as attributes.
 
     Raises
     ------
     CodecError
-        There is no such codec or no such element size; the message lists those there are.
+        There is no such codec; the message lists those there are.
     """
-    if name not in _CODECS:
-        raise CodecError(f"unknown codec {name!r}; choose from {', '.join(_CODECS)}")
-    return _CODECS[name](element_bytes)
+    if name not in codec_names():
+        raise CodecError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
+    return (_LOSSY[name][1],) if name in _LOSSY else ()
+
+
+def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
+    """The codec of that name for elements of 4, 2 or 1 bytes.
+
+    Parameters
+    ----------
+    name : str
+        One of `codec_names`.
+    element_bytes : int
+        4, 2 or 1; 4 for the lossy codecs.
+    **parameters : float
+        For `zfp`, `rate`: bits per 4 values. For `quantize`, `bound`: the largest error. The others
+        take none.
+
+    Raises
+    ------
+    CodecError
+        There is no such codec or no such element size, the message lists those there are; or a
+        parameter is missing, or none of the codec's, or has a value that it may not have.
+    """
+    needed = codec_parameters(name)
+    for parameter in needed:
+        if parameter not in parameters:
+            raise CodecError(f"the codec {name} needs a {parameter}; give one")
+    for parameter in parameters:
+        if parameter not in needed:
+            takes = f"only a {needed[0]}" if needed else "no parameters"
+            raise CodecError(f"the codec {name} has no {parameter}; it takes {takes}")
+    if name in _LOSSY:
+        return _LOSSY[name][0](element_bytes, **parameters)
+    return _LOSSLESS[name](element_bytes)

@@ -37,7 +37,7 @@ def run(console: Console) -> dict[str, Any]:
     and one as `ndarray.copy` does it.
     """
     array = activations()
-    rows = [*_copies(array), *_zvc(array), *_baselines(array)]
+    rows = [*_copies(array), *_zvc(array), *_lossy(array), *_baselines(array)]
     by_name = {row.name: row for row in rows}
     table = Table(title=f"golden codecs, {ARRAY_BYTES >> 20} MiB fp32, {ZERO_FRACTION:.0%} zeros")
     table.add_column("")
@@ -98,6 +98,28 @@ def _zvc(array: Array) -> list[Row]:
             "zvc decompress",
             _mb_per_s(lambda: codec.decompress(stream, array.nbytes), SLOW_ROUNDS),
         ),
+    ]
+
+
+def _lossy(array: Array) -> list[Row]:
+    """The lossy codecs, on an eighth of the array, as `quantize` takes seconds for all of it."""
+    part = array[: array.size // 8]
+    rows = []
+    for codec in (golden.codec("zfp", rate=32), golden.codec("quantize", bound=1e-3)):
+        told = ", ".join(
+            f"{name} {getattr(codec, name):g}" for name in golden.codec_parameters(codec.name)
+        )
+        rows += _there_and_back(codec, f"{codec.name}, {told}, an eighth:", part)
+    return rows
+
+
+def _there_and_back(codec: golden.Codec, title: str, array: Array) -> list[Row]:
+    stream = codec.compress(array)
+    there = _mb_per_s(lambda: codec.compress(array), SLOW_ROUNDS, array.nbytes)
+    back = _mb_per_s(lambda: codec.decompress(stream, array.nbytes), SLOW_ROUNDS, array.nbytes)
+    return [
+        Row(f"{title} compress", there, array.nbytes / stream.size),
+        Row(f"{title} decompress", back),
     ]
 
 

@@ -17,6 +17,7 @@ INSPECT_KEYS = [
     "file",
     "codec",
     "element_bytes",
+    "parameters",
     "dtype",
     "shape",
     "order",
@@ -51,7 +52,7 @@ def fails(capsys, *arguments):
     return err
 
 
-@pytest.mark.parametrize("name", golden.codec_names())
+@pytest.mark.parametrize("name", golden.codec_names(lossy=False))
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|b1", "<i8"])
 def test_file_comes_back_byte_for_byte(name, dtype):
     np.save("a.npy", activations(dtype))
@@ -111,6 +112,7 @@ def test_inspect_json(capsys):
         "file": "a.cz",
         "codec": "rle",
         "element_bytes": 4,
+        "parameters": {},
         "dtype": "<f4",
         "shape": [3, 5, 7],
         "order": "C",
@@ -150,6 +152,55 @@ def test_wrong_dtype(capsys, dtype, kind):
     assert f"a.npy has the wrong dtype: {np.dtype(dtype)} ({kind}); " in fails(
         capsys, "compress", "a.npy", "a.cz"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["zfp", "--rate", "64"], "zfp, rate 64, elements of 4 B"),
+        (["quantize", "--bound", "0.25"], "quantize, bound 0.25, elements of 4 B"),
+    ],
+)
+def test_lossy_codecs(capsys, options, told):
+    np.save("a.npy", activations() + np.float32(0.1))
+    assert main(["compress", "a.npy", "a.cz", "--codec", *options]) == 0
+    assert f"({told})" in capsys.readouterr().err
+    assert main(["inspect", "a.cz"]) == 0
+    assert told in capsys.readouterr().out
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["parameters"] == {options[1].removeprefix("--"): float(options[2])}
+    assert main(["decompress", "a.cz", "b.npy"]) == 0
+    restored = np.load("b.npy")
+    assert facts["crc32"] == zlib.crc32(restored.tobytes())
+    assert 0 < np.abs(restored - np.load("a.npy")).max() <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--codec", "zfp"], "the codec zfp needs a rate; give one"),
+        (["--codec", "zfp", "--rate", "8"], "from 9 to 128, not 8; choose"),
+        (["--codec", "zfp", "--rate", "9.5"], "invalid value for '--rate'"),
+        (["--codec", "quantize"], "the codec quantize needs a bound; give one"),
+        (["--codec", "quantize", "--bound", "-1"], "not -1.0; choose"),
+        (["--codec", "quantize", "--bound", "nan"], "not nan; choose"),
+        (["--codec", "quantize", "--rate", "32", "--bound", "1"], "quantize has no rate; it takes"),
+        (["--bound", "0.1"], "the codec zvc has no bound; it takes no parameters"),
+        (["--codec", "zfp", "--rate", "32", "--element-bytes", "2"], "4 bytes, fp32, not of 2; "),
+    ],
+)
+def test_wrong_parameters(capsys, options, message):
+    np.save("a.npy", activations())
+    assert message in fails(capsys, "compress", "a.npy", "a.cz", *options)
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f8", "<i4"])
+def test_lossy_codecs_are_for_float32(capsys, dtype):
+    np.save("a.npy", activations(dtype))
+    for options in (["zfp", "--rate", "32"], ["quantize", "--bound", "1"]):
+        error = fails(capsys, "compress", "a.npy", "a.cz", "--codec", *options)
+        assert "; convert the array, or choose a lossless codec" in error
 
 
 def test_unknown_codec(capsys):

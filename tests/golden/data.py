@@ -42,3 +42,12 @@ def typed_arrays() -> st.SearchStrategy[npt.NDArray]:
             dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
         )
     )
+
+
+def sparse_floats(
+    generator: np.random.Generator, length: int, density: float
+) -> npt.NDArray[np.float32]:
+    """float32 (length,): normal noise of a random size, and zeros at independent places."""
+    values = generator.standard_normal(length) * 10.0 ** generator.integers(-3, 4)
+    values[generator.random(length) >= density] = 0
+    return values.astype(np.float32)

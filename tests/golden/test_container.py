@@ -31,7 +31,7 @@ def forged(content, offset, replacement):
 
 @given(
     typed_arrays(),
-    st.sampled_from(golden.codec_names()),
+    st.sampled_from(golden.codec_names(lossy=False)),
     st.sampled_from(ELEMENT_SIZES),
     st.booleans(),
 )
@@ -52,7 +52,7 @@ def test_array_with_gaps_is_kept_in_c_order():
     assert restored.flags.c_contiguous
 
 
-@pytest.mark.parametrize("name", golden.codec_names())
+@pytest.mark.parametrize("name", golden.codec_names(lossy=False))
 def test_truncation_at_every_byte(name):
     content = packed(name)
     for length in range(len(content)):
@@ -60,7 +60,7 @@ def test_truncation_at_every_byte(name):
             container.unpack(content[:length])
 
 
-@pytest.mark.parametrize("name", golden.codec_names())
+@pytest.mark.parametrize("name", golden.codec_names(lossy=False))
 def test_every_flipped_bit_is_found(name):
     content = packed(name)
     for bit in range(len(content) * 8):
@@ -91,7 +91,7 @@ def test_trailing_bytes():
         (7, b"\x02", "has version 2 of the format, and this cdma reads 1"),
         (10, b"\x03", "contradicts itself"),
         (11, b"A", "contradicts itself"),
-        (15, b"\x01", "contradicts itself"),
+        (15, b"\x01", "damaged header"),
         (16, b"\x2d\x01", "contradicts itself"),
         (24, b"\xff", "is truncated"),
         (40, b"\x04", "contradicts itself"),

@@ -40,7 +40,7 @@ def test_zvc_stream(case):
 
 @pytest.mark.parametrize("case", [c for c in STREAMS if c["codec"] != "zvc"], ids=case_name)
 def test_baseline_stream(case):
-    codec = golden.codec(case["codec"], case["element_bytes"])
+    codec = golden.codec(case["codec"], case["element_bytes"], **case.get("parameters", {}))
     if case["status"] == StreamStatus.OK:
         data = codec.decompress(stream_of(case), case["nbytes"])
         assert (data.size, zlib.crc32(data)) == (case["nbytes"], case["data_crc32"])

@@ -31,6 +31,13 @@ def test_stream(name):
     assert golden.codec(name).compress(ARRAY).tobytes() == block(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("zfp 32", {"rate": 32}), ("quantize 0.125", {"bound": 0.125})]
+)
+def test_lossy_stream(name, parameters):
+    assert golden.codec(name.split()[0], **parameters).compress(ARRAY).tobytes() == block(name)
+
+
 @pytest.mark.parametrize("name", ["lz4", "deflate"])
 def test_block_of_zeros(name):
     stream = np.frombuffer(block(f"{name} zeros"), np.uint8)
