@@ -1,6 +1,6 @@
 """A sink that answers what it takes, for benches whose inputs follow from the outputs."""
 
-from tests.hw.bench import Sink, fields
+from tests.hw.bench import Sink, bits, fields
 
 
 class Answers(Sink):
@@ -23,3 +23,8 @@ class Answers(Sink):
     @property
     def done(self):
         return not self.open
+
+
+def append(source, payload):
+    """Let a source offer one more."""
+    source.payloads.append(bits(source.port.payload.shape(), payload))

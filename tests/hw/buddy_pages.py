@@ -31,3 +31,16 @@ def memory_with(data, targets):
             memory.write(start + 128 * k, entry)
             addresses.append(start + 128 * k)
     return memory, addresses
+
+
+def mapping_of(where, k):
+    """Of a translation's entry k, as the hardware has it."""
+    return {
+        "status": int(where.status[k]),
+        "compressed": int(where.compressed[k]),
+        "target": int(where.target[k]),
+        "device_address": int(where.device_address[k]),
+        "buddy_address": int(where.buddy_address[k]),
+        "metadata_address": int(where.metadata_address[k]),
+        "metadata_upper": int(where.metadata_shift[k] > 0),
+    }

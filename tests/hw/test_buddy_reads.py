@@ -16,9 +16,9 @@ from hw.buddy.reads import ExpectedEntry
 from hw.bus.burst import BusError
 from hw.stream import Fifo
 from tests.golden.entries import mixed_entries
-from tests.hw.answers import Answers
-from tests.hw.bench import Bench, assert_no_bubble, bits, fields, stalls
-from tests.hw.buddy_pages import CONFIG, PLAIN, memory_with
+from tests.hw.answers import Answers, append
+from tests.hw.bench import Bench, assert_no_bubble, fields, stalls
+from tests.hw.buddy_pages import CONFIG, PLAIN, mapping_of, memory_with
 
 ENTRIES = 8
 
@@ -87,15 +87,7 @@ class Scene:
                     },
                     "fetch": read.get("fetch", 0),
                     "status": read.get("status", AccessStatus.OK).value,
-                    "mapping": {
-                        "status": 0,
-                        "compressed": int(where.compressed[k]),
-                        "target": int(where.target[k]),
-                        "device_address": int(where.device_address[k]),
-                        "buddy_address": int(where.buddy_address[k]),
-                        "metadata_address": int(where.metadata_address[k]),
-                        "metadata_upper": int(where.metadata_shift[k] > 0),
-                    },
+                    "mapping": mapping_of(where, k),
                 }
             )
         self.quick = random.Random(seed + 1)
@@ -138,10 +130,10 @@ class Scene:
         error = self.reads[k].get("error", MetadataError.NONE)
         waits = self.quick.random() < self.slow
         behind = bool(self.due) and self.due[-1] > cycle + 4
-        self.append(self.waits, int(waits or behind))
+        append(self.waits, int(waits or behind))
         latest = self.due[-1] if self.due else 0
         self.due.append(max(latest, cycle + (self.quick.randrange(20, 60) if waits else 3)))
-        self.append(self.result, {"metadata": int(self.metadata[k]), "error": error.value})
+        append(self.result, {"metadata": int(self.metadata[k]), "error": error.value})
 
     def read_device(self, request, cycle):
         self.device_asked.append(request)
@@ -158,10 +150,7 @@ class Scene:
             data = int.from_bytes(memory[start : start + 32].tobytes(), "little")
             failing = {error for read in self.reads for error in read.get(errors, ())}
             error = next((e for a, e in failing if a == start + base), BusError.NONE)
-            self.append(source, {"data": data, "error": error.value})
-
-    def append(self, source, payload):
-        source.payloads.append(bits(source.port.payload.shape(), payload))
+            append(source, {"data": data, "error": error.value})
 
     def run(self):
         self.bench.run()

@@ -14,9 +14,9 @@ from hw.buddy.writes import WriteKind
 from hw.bus.burst import BusError
 from hw.config import BUDDY_PRESETS
 from tests.golden.entries import mixed_entries
-from tests.hw.answers import Answers
-from tests.hw.bench import Bench, assert_no_bubble, bits, stalls
-from tests.hw.buddy_pages import CONFIG, PLAIN, memory_with
+from tests.hw.answers import Answers, append
+from tests.hw.bench import Bench, assert_no_bubble, stalls
+from tests.hw.buddy_pages import CONFIG, PLAIN, mapping_of, memory_with
 
 OKAY, SLVERR = AxiResponse.OKAY, AxiResponse.SLVERR
 ALL = (1 << 128) - 1
@@ -48,15 +48,7 @@ class Scene:
                         "address": write["address"],
                         "kind": kind.value,
                         "status": write.get("status", AccessStatus.OK).value,
-                        "mapping": {
-                            "status": 0,
-                            "compressed": int(where.compressed[k]),
-                            "target": int(where.target[k]),
-                            "device_address": int(where.device_address[k]),
-                            "buddy_address": int(where.buddy_address[k]),
-                            "metadata_address": int(where.metadata_address[k]),
-                            "metadata_upper": int(where.metadata_shift[k] > 0),
-                        },
+                        "mapping": mapping_of(where, k),
                     },
                     "metadata": int(metadata[0]),
                     "data": int.from_bytes(data.tobytes(), "little"),
@@ -107,7 +99,7 @@ class Scene:
                     for failing, kind in self.errors[name]:
                         if failing == address:
                             error = kind
-                self.append(response, error.value)
+                append(response, error.value)
 
         def take(queue):
             def answer(payload, cycle):
@@ -131,14 +123,11 @@ class Scene:
         error = write.get("error", MetadataError.NONE)
         if error == MetadataError.NONE:
             self.set_metadata(lookup)
-        self.append(self.result, {"metadata": 0, "error": error.value})
+        append(self.result, {"metadata": 0, "error": error.value})
 
     def poison(self, lookup, cycle):
         self.set_metadata(lookup)
-        self.append(self.poisoned, {"metadata": 0, "error": 0})
-
-    def append(self, source, payload):
-        source.payloads.append(bits(source.port.payload.shape(), payload))
+        append(self.poisoned, {"metadata": 0, "error": 0})
 
     def run(self):
         self.bench.run()

@@ -5,7 +5,6 @@
 
 import itertools
 import json
-import logging
 import os
 import random
 from dataclasses import asdict, dataclass, field
@@ -14,20 +13,16 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.task import Task
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave
+from cocotbext.axi import AxiResp
 
-from golden.stream import ByteArray
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
 from hw.dma.registers import register_map
 from tests.hw.cocotb import engine_plans
+from tests.hw.cocotb.block_bench import BlockBench, Memory
 from tests.hw.cocotb.engine_plans import Plan
-from tests.hw.cocotb.stalling import channels_of, stall
 
-PERIOD_NS = 2
 TIMEOUT_US = 100
 """For one access of a register."""
 
@@ -100,45 +95,20 @@ class EngineScenario:
         return cls(**{**fields, "runs": tuple(Run(**run) for run in fields["runs"])})
 
 
-class Target:
-    """A memory as one port sees it. What lies outside is answered with SLVERR."""
-
-    def __init__(self, memory: ByteArray, base: int) -> None:
-        self.memory = memory
-        self.base = base
-
-    async def read(self, address: int, length: int) -> bytes:
-        return self._span(address, length).tobytes()
-
-    async def write(self, address: int, data: bytes) -> None:
-        self._span(address, len(data))[:] = np.frombuffer(data, np.uint8)
-
-    def _span(self, address: int, length: int) -> ByteArray:
-        start = address - self.base
-        if not 0 <= start <= len(self.memory) - length:
-            raise IndexError(f"{address:#x} is not in the memory")
-        return self.memory[start : start + length]
-
-
-class Bench:
+class Bench(BlockBench):
     """The engine between memories that are not ours."""
 
     def __init__(self, dut: Any) -> None:
-        self.dut = dut
         self.scenario = EngineScenario.from_env()
         self.config = self.scenario.engine
-        self.map = register_map(self.config)
         self.ports = [f"m_axi_mem{k}" for k in range(self.config.units)] + ["m_axi_host"]
-        for name in ("s_axil", *self.ports):
-            logging.getLogger(f"cocotb.{dut._name}.{name}").setLevel(logging.CRITICAL)
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
-        dut.rst.value = 1
-        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
-        self.slaves = [
-            AxiSlave(AxiBus.from_prefix(dut, name), dut.clk, dut.rst) for name in self.ports
-        ]
-        self.channels = channels_of(self.master, *self.slaves)
-        self.stalling: Task[None] | None = None
+        super().__init__(
+            dut,
+            register_map(self.config),
+            slaves=self.ports,
+            managers=[],
+            timeout_us=TIMEOUT_US,
+        )
 
     async def prepare(self, run: Run) -> None:
         """From reset, with the run's memories, to an engine that waits for descriptors."""
@@ -146,45 +116,16 @@ class Bench:
         self.draw = random.Random(run.seed)
         self.device = plan.device.before.copy()
         self.host = plan.host.before.copy()
-        device, host = Target(self.device, plan.device.base), Target(self.host, plan.host.base)
+        device, host = Memory(self.device, plan.device.base), Memory(self.host, plan.host.base)
         for slave in self.slaves:
             target = host if slave is self.slaves[-1] else device
             slave.write_if.target = slave.read_if.target = target
-        if self.stalling is not None:
-            self.stalling.cancel()
-        for channel in self.channels:
-            channel.pause = False
         await self.reset()
-        if run.stall:
-            self.stalling = cocotb.start_soon(
-                stall(self.dut.clk, self.channels, run.stall, random.Random(self.draw.random()))
-            )
+        self.stall(run.stall, self.draw)
         await self.write("RING_BASE_LO", address=plan.ring_base % 2**32 >> 6)
         await self.write("RING_BASE_HI", address=plan.ring_base >> 32)
         await self.write("RING_SIZE", log2_entries=plan.log2_entries)
         await self.write("CONTROL", enable=1)
-
-    async def reset(self) -> None:
-        self.dut.rst.value = 1
-        for _ in range(3):
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
-        await RisingEdge(self.dut.clk)
-
-    async def read(self, name: str) -> dict[str, int]:
-        """A register's fields."""
-        register = self.map[name]
-        answer = await with_timeout(self.master.read(register.offset, 4), TIMEOUT_US, "us")
-        assert answer.resp == AxiResp.OKAY, name
-        return register.values(int.from_bytes(answer.data, "little"))
-
-    async def write(self, name: str, **fields: int) -> None:
-        """These fields, and zeros to the others."""
-        register = self.map[name]
-        word = sum(register.fields[field].put(value) for field, value in fields.items())
-        data = word.to_bytes(4, "little")
-        answer = await with_timeout(self.master.write(register.offset, data), TIMEOUT_US, "us")
-        assert answer.resp == AxiResp.OKAY, name
 
     def put(self, index: int) -> None:
         """A descriptor into its slot."""
@@ -231,7 +172,7 @@ class Bench:
             assert await self.read(name) == register.values(register.reset), name
         assert (await self.read("CONTROL"))["enable"] == 1
         assert (await self.read("STATUS"))["ring_error"] == 0
-        answer = await with_timeout(self.master.read(0xFFC, 4), TIMEOUT_US, "us")
+        answer = await with_timeout(self.registers.read(0xFFC, 4), TIMEOUT_US, "us")
         assert answer.resp == AxiResp.SLVERR
 
     async def finish(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.buddy_benches import BuddyScenario, Run
+from tests.hw.cocotb.buddy_bench import BuddyScenario, Run
 
 TINY = buddy_preset("tiny")
 OTHERS = {
