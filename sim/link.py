@@ -2,26 +2,54 @@
 
 from dataclasses import dataclass
 
+COPY_EFFICIENCY = 0.8
+"""What a copy gets of a PCIe or NVLink peak, by declaration: V100 and 2080 Ti got 0.66 to 0.81 of
+16 GB/s (CSWAP+, §6.1), and 12.8 GB/s is what frameworks count on."""
+
 
 class LinkError(ValueError):
-    """There is no such link; the message lists those there are."""
+    """No such link, or one that cannot be; the message lists those there are, or what is wrong."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link's peak bandwidth in one direction.
+    """A link's bandwidth in each direction.
 
     Attributes
     ----------
     name : str
     bytes_per_s : float
+        Peak from the device to the host, and back unless `in_bytes_per_s` says otherwise.
     source : str
         Who says so.
+    in_bytes_per_s : float
+        Peak from the host to the device.
+    efficiency : float
+        The part of the peak that a copy gets; 1 where bandwidth was measured with copies.
+    duplex : bool
+        Whether both directions move at once.
     """
 
     name: str
     bytes_per_s: float
     source: str
+    in_bytes_per_s: float = 0.0
+    efficiency: float = COPY_EFFICIENCY
+    duplex: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.in_bytes_per_s:
+            object.__setattr__(self, "in_bytes_per_s", self.bytes_per_s)
+        for field in ("bytes_per_s", "in_bytes_per_s"):
+            if not 0 < getattr(self, field) < float("inf"):
+                raise LinkError(
+                    f"{field} of link {self.name} must be more than 0, not {getattr(self, field)}"
+                )
+        if not 0 < self.efficiency <= 1:
+            raise LinkError(
+                f"efficiency of link {self.name} must be more than 0 and at most 1, not "
+                f"{self.efficiency}"
+            )
 
     def seconds(self, nbytes: int) -> float:
         """How long so many bytes take, at peak bandwidth."""
@@ -36,8 +64,14 @@ LINKS = {
         Link("pcie3x16-shared", 8e9, "cDMA, §II-B"),
         Link("pcie4x16", 32e9, "cDMA, §VIII: twice gen3"),
         Link("pcie5x16", 64e9, "cDMA, §VIII: four times gen3"),
+        Link("pcie6x16", 128e9, "PCI-SIG: twice gen5"),
         Link("nvlink-power8", 80e9, "cDMA, §VIII"),
         Link("nvlink2", 150e9, "Buddy Compression, Tab. 2: six bricks of 25 GB/s"),
+        Link("nvlink3", 300e9, "NVIDIA A100 datasheet: twelve links of 25 GB/s"),
+        Link("nvlink4", 450e9, "NVIDIA H100 datasheet: eighteen links of 25 GB/s"),
+        # Measured with copies.
+        Link("v100-pcie", 11.7e9, "CSWAP+, §6.1", in_bytes_per_s=10.6e9, efficiency=1.0),
+        Link("2080ti-pcie", 12.9e9, "CSWAP+, §6.1", in_bytes_per_s=11.8e9, efficiency=1.0),
     )
 }
 

@@ -9,7 +9,7 @@ there are. The random generators are those that `record` has seeded.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,12 +57,12 @@ class _Run:
     def __init__(self, channels: Sequence[int], neurons: int, probe_images: int) -> None:
         torch = require("torch")
         torch.set_num_threads(1)
-        images, labels = _digits(torch)
+        images, labels = digits(torch)
         self._torch = torch
         self._training = images[:TRAINING_IMAGES], labels[:TRAINING_IMAGES]
         self._test = images[TRAINING_IMAGES:], labels[TRAINING_IMAGES:]
         self._probe = images[:probe_images], labels[:probe_images]
-        self._model = _network(torch.nn, channels, neurons)
+        self._model = network(torch.nn, channels, neurons, torch.nn.ReLU)
         self._optimizer = torch.optim.SGD(
             self._model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
         )
@@ -154,22 +154,24 @@ class _Run:
             return float((self._model(images).argmax(1) == labels).float().mean())
 
 
-def _digits(torch: Any) -> tuple[Any, Any]:
+def digits(torch: Any) -> tuple[Any, Any]:
     """The images, N×1×32×32 with mean 0 and deviation 1, and the labels, in a random order."""
-    digits = require("sklearn.datasets").load_digits()
-    images = torch.tensor(digits.images, dtype=torch.float32)[:, None]
+    loaded = require("sklearn.datasets").load_digits()
+    images = torch.tensor(loaded.images, dtype=torch.float32)[:, None]
     images = torch.nn.functional.interpolate(
         images, size=(32, 32), mode="bilinear", align_corners=False
     )
     images = (images - images.mean()) / images.std()
     order = torch.randperm(len(images))
-    return images[order], torch.tensor(digits.target)[order]
+    return images[order], torch.tensor(loaded.target)[order]
 
 
-def _network(nn: Any, channels: Sequence[int], neurons: int) -> Any:
+def network(nn: Any, channels: Sequence[int], neurons: int, activation: Callable[[], Any]) -> Any:
+    """The untrained network, of `torch.nn`; `activation` makes the modules behind its layers."""
+
     def convolution(inputs: int, outputs: int, size: int) -> Any:
         weights = nn.Conv2d(inputs, outputs, size, padding=size // 2)
-        return nn.Sequential(OrderedDict(weights=weights, relu=nn.ReLU()))
+        return nn.Sequential(OrderedDict(weights=weights, relu=activation()))
 
     first, second, third = channels
     # Of 32×32 pixels, three poolings leave 3×3.
@@ -184,7 +186,7 @@ def _network(nn: Any, channels: Sequence[int], neurons: int) -> Any:
             pool2=nn.MaxPool2d(3, 2),
             flatten=nn.Flatten(),
             dropout0=nn.Dropout(DROPOUT),
-            fc0=nn.Sequential(OrderedDict(weights=nn.Linear(inputs, neurons), relu=nn.ReLU())),
+            fc0=nn.Sequential(OrderedDict(weights=nn.Linear(inputs, neurons), relu=activation())),
             dropout1=nn.Dropout(DROPOUT),
             fc1=nn.Linear(neurons, 10),
         )

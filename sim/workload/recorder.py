@@ -78,7 +78,7 @@ def record(
     """
     check_name(name)
     torch = require("torch")
-    with _reproducible(torch, seed):
+    with reproducible(torch, seed):
         with _blame("the hook"):
             subject = hook()
         _check_subject(torch, subject)
@@ -126,7 +126,7 @@ def require(module: str) -> Any:
 
 
 @contextmanager
-def _reproducible(torch: Any, seed: int) -> Iterator[None]:
+def reproducible(torch: Any, seed: int) -> Iterator[None]:
     """Seeded generators and deterministic algorithms; afterwards, PyTorch's settings as before."""
     threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
