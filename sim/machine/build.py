@@ -130,6 +130,24 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     return cached(f"{verilog.name}-{key}", build) / "library.so"
 
 
+def compile_source(source: Path) -> Path:
+    """The shared library of one C++ file, built unless it is in the cache. Takes a second or two.
+
+    Raises
+    ------
+    BuildError
+        g++ is missing (the message says what to install), or the cache cannot be written.
+    """
+    compiler = _compiler()
+    flags = ("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-shared")
+    key = digest(_compiler_version(compiler), *flags, source.read_text())
+
+    def build(work: Path) -> None:
+        _run([compiler, *flags, str(source), "-o", str(work / "library.so")])
+
+    return cached(f"{source.stem}-{key}", build) / "library.so"
+
+
 # The steps of a build.
 
 

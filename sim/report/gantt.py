@@ -1,0 +1,119 @@
+"""A picture of plans on the timeline: three streams, and the memory below them."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.schedule.errors import ScheduleError
+from sim.schedule.trace import KINDS, STREAMS, Trace
+
+COLORS = {
+    "forward": "#4878a8",
+    "backward": "#2c4a6e",
+    "recompute": "#c44e52",
+    "compress": "#dd9a3c",
+    "decompress": "#e6c84a",
+    "offload": "#5a9e6f",
+    "prefetch": "#8c6bb1",
+}
+
+TITLES = {"compute": "compute", "d2h": "to host", "h2d": "to device"}
+
+GB = 1e9
+_PANEL_INCHES = (0.9, 0.75)
+_WIDTH_INCHES = 12
+
+
+def gantt_png(traces: Sequence[Trace], title: str = "") -> bytes:
+    """The picture as a PNG file.
+
+    Below each other for each policy: its computation and copies, and the device's memory with its
+    limit, all on one scale of time.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+        Those that are infeasible are left out.
+    title : str
+
+    Raises
+    ------
+    ScheduleError
+        None of them is feasible.
+    """
+    # Here, as it takes a second and little else needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    drawn = [trace for trace in traces if trace.events]
+    if not drawn:
+        raise ScheduleError("no policy fits into the memory, so there is no picture; give it more")
+    height = sum(_PANEL_INCHES) * len(drawn) + 1
+    figure = Figure(figsize=(_WIDTH_INCHES, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels: Any = figure.subplots(
+        2 * len(drawn), 1, sharex=True, squeeze=False, height_ratios=_PANEL_INCHES * len(drawn)
+    )
+    # Memory that is too little for a plan that was judged without a limit is in sight, too.
+    highest = max(max(trace.peak_bytes, trace.memory_bytes) for trace in drawn) / GB
+    for trace, streams, memory in zip(drawn, panels[::2, 0], panels[1::2, 0], strict=True):
+        _draw_streams(streams, trace)
+        _draw_memory(memory, trace)
+        memory.set_ylim(0, 1.05 * highest)
+    panels[-1, 0].set_xlabel("ms")
+    panels[-1, 0].set_xlim(0, max(trace.seconds for trace in drawn) * 1e3)
+    if title:
+        figure.suptitle(_text(title), fontsize="medium")
+    shown = {event.kind for trace in drawn for event in trace.events}
+    figure.legend(
+        handles=[Patch(color=COLORS[kind], label=kind) for kind in KINDS if kind in shown],
+        loc="outside lower center",
+        ncols=len(KINDS),
+        fontsize="small",
+        frameon=False,
+    )
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _draw_streams(axes: Any, trace: Trace) -> None:
+    for lane, stream in enumerate(STREAMS):
+        for kind in KINDS:
+            spans = [
+                (event.start * 1e3, event.seconds * 1e3)
+                for event in trace.events
+                if event.stream == stream and event.kind == kind
+            ]
+            if spans:
+                # Thin lines between them, so that neighbors can be told apart.
+                axes.broken_barh(
+                    spans,
+                    (lane - 0.4, 0.8),
+                    facecolor=COLORS[kind],
+                    edgecolor="white",
+                    linewidth=0.2,
+                )
+    axes.set_ylim(len(STREAMS) - 0.5, -0.5)
+    axes.set_yticks(range(len(STREAMS)), [TITLES[stream] for stream in STREAMS], fontsize="x-small")
+    axes.tick_params(bottom=False)
+    axes.set_title(
+        f"{_text(trace.policy)}: {trace.seconds * 1e3:.1f} ms", loc="left", fontsize="small", pad=2
+    )
+
+
+def _draw_memory(axes: Any, trace: Trace) -> None:
+    points = np.array(trace.memory)
+    times, levels = points[:, 0] * 1e3, points[:, 1] / GB
+    axes.fill_between(times, levels, step="post", color="#b0b0b0", linewidth=0)
+    axes.axhline(trace.memory_bytes / GB, color="black", linewidth=0.7, linestyle="--")
+    axes.set_ylabel("GB", fontsize="x-small")
+    axes.tick_params(axis="y", labelsize="x-small")
+
+
+def _text(text: str) -> str:
+    # A dollar sign would begin a formula.
+    return text.replace("$", r"\$")

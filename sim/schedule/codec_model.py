@@ -1,0 +1,145 @@
+"""What codecs cost, by where they run: bytes of a tensor's stream, and seconds on what does it.
+
+`inline` codecs are the DMA engine's: they take no time of their own, but the engine reads device
+memory no faster than its units, its throttle and its link let it (`sim.estimate`). Codecs on the
+processor's multiprocessors (`sm`) take time there, and codecs on the host (`host`) save host memory
+only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.schedule.errors import ScheduleError
+
+LAUNCH_SECONDS = 10e-6
+"""Of a kernel on the device."""
+
+REFERENCE_DRAM_BYTES_PER_S = 900e9
+"""The rates below are a V100's; devices with other memory have them in proportion."""
+
+ZFP_LEAST_BITS = 9
+ZFP_MOST_BITS = 128
+"""Bits per block of four fp32 values (CSWAP+, §5.2.2)."""
+
+QUANTIZED_BITS = 8.0
+"""What error-bounded quantization leaves of an element that is not zero, by declaration; what it
+really leaves of the shipped capture's stands in docs/formats.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecModel:
+    """A codec, somewhere.
+
+    Attributes
+    ----------
+    name : str
+    where : str
+        `inline`, `sm` or `host`.
+    lossless : bool
+    bits : callable
+        Bits of stream per fp32 element, by density.
+    read_bytes_per_s, write_bytes_per_s : float
+        How fast it takes raw bytes and gives stream bytes to compress, and the other way round to
+        decompress, on a V100; infinity if it takes no time there.
+    """
+
+    name: str
+    where: str
+    lossless: bool
+    bits: Callable[[float], float]
+    read_bytes_per_s: float = float("inf")
+    write_bytes_per_s: float = float("inf")
+
+    def stream_bytes(self, nbytes: int, density: float) -> float:
+        """Of `nbytes` of fp32 elements; a byte at least, as no stream is empty."""
+        return max(1.0, nbytes * self.bits(density) / 32)
+
+    def seconds(self, nbytes: int, density: float, dram_bytes_per_s: float) -> float:
+        """To compress a tensor on the device, or to decompress it: each reads one and writes the
+        other, raw bytes at one rate and the stream's at the other."""
+        if self.where != "sm":
+            return 0.0
+        stream = self.stream_bytes(nbytes, density)
+        work = nbytes / self.read_bytes_per_s + stream / self.write_bytes_per_s
+        return LAUNCH_SECONDS + work * REFERENCE_DRAM_BYTES_PER_S / dram_bytes_per_s
+
+
+def _zvc_bits(density: float) -> float:
+    return 32 * density + 1
+
+
+def _zfp(bits: int) -> CodecModel:
+    return CodecModel(
+        name=f"zfp-{bits}",
+        where="sm",
+        lossless=False,
+        bits=lambda _density: bits / 4,
+        # cuZFP at fixed rate.
+        read_bytes_per_s=180e9,
+        write_bytes_per_s=180e9,
+    )
+
+
+# Rates on the multiprocessors are declared, of the order that public GPU codecs print: ZVC, RLE and
+# CSR near memory bandwidth, LZ4 far below, quantization as cuSZp.
+CODEC_MODELS: dict[str, CodecModel] = {
+    model.name: model
+    for model in (
+        CodecModel(name="zvc", where="inline", lossless=True, bits=_zvc_bits),
+        CodecModel(
+            name="zvc-sm",
+            where="sm",
+            lossless=True,
+            bits=_zvc_bits,
+            read_bytes_per_s=250e9,
+            write_bytes_per_s=250e9,
+        ),
+        CodecModel(
+            name="csr-sm",
+            where="sm",
+            lossless=True,
+            bits=lambda density: 64 * density,
+            read_bytes_per_s=250e9,
+            write_bytes_per_s=250e9,
+        ),
+        # A run's token is a byte here; runs of a random pattern end with probability 2d(1-d).
+        CodecModel(
+            name="rle-sm",
+            where="sm",
+            lossless=True,
+            bits=lambda density: 32 * density + 16 * density * (1 - density),
+            read_bytes_per_s=250e9,
+            write_bytes_per_s=250e9,
+        ),
+        # At 38 % density 1.80x (spec of codecs); nothing is gained from dense floats.
+        CodecModel(
+            name="lz4-sm",
+            where="sm",
+            lossless=True,
+            bits=lambda density: min(32.1, 32 * (0.12 + 1.15 * density)),
+            read_bytes_per_s=40e9,
+            write_bytes_per_s=80e9,
+        ),
+        CodecModel(name="zvc-host", where="host", lossless=True, bits=_zvc_bits),
+        *(_zfp(bits) for bits in range(ZFP_LEAST_BITS, ZFP_MOST_BITS + 1)),
+        CodecModel(
+            name="quantize-sm",
+            where="sm",
+            lossless=False,
+            bits=lambda density: 1 + QUANTIZED_BITS * density,
+            read_bytes_per_s=250e9,
+            write_bytes_per_s=250e9,
+        ),
+    )
+}
+
+
+def codec_model(name: str) -> CodecModel:
+    """The model of that name; `ScheduleError`, with those there are, if there is none."""
+    if name not in CODEC_MODELS:
+        known = [name for name in CODEC_MODELS if not name.startswith("zfp-")]
+        raise ScheduleError(
+            f"unknown codec {name!r}; choose from {', '.join(known)}, "
+            f"zfp-{ZFP_LEAST_BITS} … zfp-{ZFP_MOST_BITS}"
+        )
+    return CODEC_MODELS[name]

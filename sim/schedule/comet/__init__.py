@@ -1,0 +1,9 @@
+"""COMET: activations kept on the device under an error bound that the gradients can bear.
+
+`law` says how far an error in activations moves a weight's gradient, `controller` turns that into a
+bound per layer and a batch size while a network trains.
+"""
+
+from sim.schedule.comet.controller import Collected, Controller, largest_batch
+
+__all__ = ["Collected", "Controller", "largest_batch"]

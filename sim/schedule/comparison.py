@@ -1,0 +1,143 @@
+"""Policies beside each other: speed-ups, distances to the oracle and to what no plan can beat."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sim.schedule.errors import InfeasibleError
+from sim.schedule.memory import explain
+from sim.schedule.placement import Mode
+from sim.schedule.plan.bound import Bound, lower_bound
+from sim.schedule.policies import joint
+from sim.schedule.policies.registry import POLICIES, Result, plan_all
+from sim.schedule.scenario import Scenario
+
+REFERENCE = "vdnn"
+"""The policy that speed-ups are over."""
+
+ORACLE = "oracle"
+"""The policy that no memory limits."""
+
+BOUND_SECONDS = 3.0
+
+_SAME = 1 + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A scenario, planned by several policies.
+
+    Attributes
+    ----------
+    scenario : Scenario
+    results : mapping of str to Result
+        By policy, in the order asked for.
+    reference : Result
+        Of `REFERENCE`, whether asked for or not.
+    bounds : mapping of bool to Bound
+        What no lossless plan can beat, by True, and no plan at all, by False; those that a result
+        is measured by, none if none were wanted.
+    """
+
+    scenario: Scenario
+    results: Mapping[str, Result]
+    reference: Result
+    bounds: Mapping[bool, Bound]
+
+    @property
+    def oracle_seconds(self) -> float:
+        """Of the step if nothing ever waits."""
+        return self.scenario.compute_seconds
+
+    def seconds(self, name: str) -> float | None:
+        """A policy's step; None if it does not fit. The oracle's is there in any case."""
+        trace = self.results[name].trace
+        return trace.seconds if trace.feasible or name == ORACLE else None
+
+    def speedup(self, name: str) -> float | None:
+        """How many times as fast as the reference; None if either does not fit."""
+        seconds = self.seconds(name)
+        if seconds is None or not self.reference.trace.feasible:
+            return None
+        return self.reference.trace.seconds / seconds
+
+    def over_oracle(self, name: str) -> float | None:
+        """What it takes more than the oracle, as a part of that; None if it does not fit."""
+        seconds = self.seconds(name)
+        return None if seconds is None else seconds / self.oracle_seconds - 1
+
+    def over_bound(self, name: str) -> float | None:
+        """What it takes more than the bound: its gap to the best plan is that or less.
+
+        None for the oracle, whose memory the bound does not have, without a bound, and if the
+        policy does not fit.
+        """
+        seconds, bound = self.seconds(name), self.bounds.get(self.results[name].lossless)
+        if seconds is None or bound is None or name == ORACLE:
+            return None
+        return seconds / bound.seconds - 1
+
+    @property
+    def usable(self) -> bool:
+        """Whether any policy fits, or only the oracle was asked for."""
+        fitting = (result.trace.feasible for result in self.results.values())
+        return any(fitting) or set(self.results) == {ORACLE}
+
+    def infeasible(self) -> InfeasibleError:
+        """Why no policy fits, and what would."""
+        return explain(self.scenario, [result.trace for result in self.results.values()])
+
+
+def compare(
+    scenario: Scenario,
+    names: Sequence[str] = tuple(POLICIES),
+    *,
+    mode: Mode | None = None,
+    seed: int = 0,
+    bound_seconds: float = BOUND_SECONDS,
+) -> Comparison:
+    """Plan a scenario by each of these policies.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    names : sequence of str
+        Of `POLICIES`. A policy that chooses among others' plans has all of them to choose from,
+        whoever else is asked for.
+    mode : Mode or None
+        For all of them; None for each one's own.
+    seed : int
+        Of those that draw.
+    bound_seconds : float
+        That each bound may take; 0 for none.
+
+    Raises
+    ------
+    ScheduleError
+        There is no such policy.
+    """
+    choosing = any(POLICIES[name].mode is None for name in names if name in POLICIES)
+    wanted = {*names, REFERENCE, *(POLICIES if choosing else ())}
+    results = plan_all(scenario, sorted(wanted), mode=mode, seed=seed)
+    bounds = {}
+    if bound_seconds:
+        for lossless in {results[name].lossless for name in names}:
+            bounds[lossless] = _bound(scenario, results.values(), lossless, bound_seconds)
+    return Comparison(
+        scenario=scenario,
+        results={name: results[name] for name in names},
+        reference=results[REFERENCE],
+        bounds=bounds,
+    )
+
+
+def _bound(
+    scenario: Scenario, results: Iterable[Result], lossless: bool, time_limit_s: float
+) -> Bound:
+    """Of all plans with the options that these plans have, and the joint plan's."""
+    allowed = [r for r in results if r.plan.policy != ORACLE and (r.lossless or not lossless)]
+    oracle = scenario.compute_seconds
+    if any(r.trace.feasible and r.trace.seconds <= oracle * _SAME for r in allowed):
+        return Bound(seconds=oracle, tight=True, particle=None)
+    options = dict.fromkeys([*joint.LOSSLESS, *(() if lossless else joint.LOSSY)])
+    options |= dict.fromkeys(choice for r in allowed for choice in r.plan.choices)
+    return lower_bound(scenario, tuple(options), time_limit_s=time_limit_s)

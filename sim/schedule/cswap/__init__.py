@@ -1,0 +1,31 @@
+"""CSWAP+: which tensors are worth compressing, by a cost model with learned times (§5).
+
+`sim.schedule.policies.cswap` plans with it. The regressions are in `time_model`, which needs
+scikit-learn and so is not imported here.
+"""
+
+from sim.schedule.cswap.cost import Cost, CostModel, TimePredictor, Window
+from sim.schedule.cswap.decision import Decision, decide
+from sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
+from sim.schedule.cswap.samples import Sample, model_samples, sample_names, shipped_samples
+from sim.schedule.cswap.sliding import SLOPES, Inverse, SlidingDown, Slope, printed_step
+
+__all__ = [
+    "SLOPES",
+    "Cost",
+    "CostModel",
+    "Decision",
+    "Inverse",
+    "ParameterRange",
+    "Sample",
+    "SlidingDown",
+    "Slope",
+    "TimePredictor",
+    "Window",
+    "decide",
+    "model_samples",
+    "parameter_range",
+    "printed_step",
+    "sample_names",
+    "shipped_samples",
+]

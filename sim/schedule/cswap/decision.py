@@ -1,0 +1,50 @@
+"""Which tensors are worth compressing (CSWAP+, §5.3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sim.schedule.cswap.cost import Cost, CostModel
+from sim.schedule.placement import SWAP, Choice, Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether a tensor is compressed, and why.
+
+    Attributes
+    ----------
+    tensor : int
+        By index into `Graph.tensors`.
+    plain : Cost
+        T'.
+    codec : str or None
+        The one with the least T, and its `compressed` cost; None if there is none to choose from.
+    compressed : Cost or None
+    """
+
+    tensor: int
+    plain: Cost
+    codec: str | None = None
+    compressed: Cost | None = None
+
+    @property
+    def worth_it(self) -> bool:
+        """Compress if T' > T (§5.3)."""
+        return self.compressed is not None and self.plain.seconds > self.compressed.seconds
+
+    @property
+    def choice(self) -> Choice:
+        """Swap, compressed or as it is."""
+        return Choice(Placement.SWAP, self.codec) if self.worth_it else SWAP
+
+
+def decide(costs: CostModel, tensors: Sequence[int], codecs: Sequence[str]) -> list[Decision]:
+    """For each tensor the codec with the least T, and T'. Of equals the first codec wins."""
+    decisions = []
+    for tensor in tensors:
+        options = [(codec, costs.compressed(tensor, codec)) for codec in codecs]
+        codec, best = min(options, key=lambda option: option[1].seconds, default=(None, None))
+        decisions.append(
+            Decision(tensor=tensor, plain=costs.plain(tensor), codec=codec, compressed=best)
+        )
+    return decisions

@@ -1,0 +1,140 @@
+"""Devices that networks are trained on: what their makers publish, and what layers get of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from sim.schedule.errors import ScheduleError
+from sim.workload.layers import KINDS
+
+EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {"dwconv": 0.35, "lstm": 0.5}
+"""The part of a device's peak that a layer of each kind gets: of arithmetic, or of memory
+bandwidth, whichever holds it up. Declared, not measured: `cdma schedule --efficiency` sweeps it."""
+
+GB = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A GPU by its published figures.
+
+    Attributes
+    ----------
+    name : str
+    peak_flops : float
+        Of the arithmetic that training uses, FLOP/s.
+    dram_bytes_per_s : float
+    capacity_bytes : int
+    engine : str
+        The preset of the DMA engine that it is imagined with (`hw.config.PRESETS` and
+        `sim.machine.MACHINES`).
+    source : str
+    efficiency : mapping of str to float
+        By kind of layer, 0…1.
+    """
+
+    name: str
+    peak_flops: float
+    dram_bytes_per_s: float
+    capacity_bytes: int
+    engine: str
+    source: str
+    efficiency: Mapping[str, float] = field(default_factory=lambda: EFFICIENCY)
+
+    def __post_init__(self) -> None:
+        for name in ("peak_flops", "dram_bytes_per_s", "capacity_bytes"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ScheduleError(
+                    f"{name} of device {self.name} must be more than 0, not {getattr(self, name)}"
+                )
+        for kind, part in self.efficiency.items():
+            if not 0 < part <= 1:
+                raise ScheduleError(
+                    f"efficiency of {kind} on {self.name} must be more than 0 and at most 1, not "
+                    f"{part}"
+                )
+
+    def with_efficiency(self, efficiency: float) -> Self:
+        """The device if every kind of layer got this part of its peak."""
+        return replace(self, efficiency=dict.fromkeys(KINDS, efficiency))
+
+
+# The three Keplers to Voltas are those of cDMA's Table I; their memory is NVIDIA's smaller one but
+# for V100, which CSWAP+ and HOME use with 32 GB. Peaks are of fp32, and for H100 of TF32, which is
+# what frameworks train fp32 networks with there.
+DEVICES: dict[str, Device] = {
+    device.name: device
+    for device in (
+        Device(
+            name="k40",
+            peak_flops=5.0e12,
+            dram_bytes_per_s=288e9,
+            capacity_bytes=12 * GB,
+            engine="titanx_gen3",
+            source="cDMA, Tab. I",
+        ),
+        Device(
+            name="m40",
+            peak_flops=6.8e12,
+            dram_bytes_per_s=288e9,
+            capacity_bytes=12 * GB,
+            engine="titanx_gen3",
+            source="cDMA, Tab. I",
+        ),
+        Device(
+            name="titanx",
+            peak_flops=6.6e12,
+            dram_bytes_per_s=336e9,
+            capacity_bytes=12 * GB,
+            engine="titanx_gen3",
+            source="cDMA, §VI; NVIDIA: 3,072 cores at 1.075 GHz",
+        ),
+        Device(
+            name="titanxp",
+            peak_flops=12.15e12,
+            dram_bytes_per_s=548e9,
+            capacity_bytes=12 * GB,
+            engine="titanxp_gen3",
+            source="cDMA, §VI; NVIDIA: 3,840 cores at 1.582 GHz",
+        ),
+        Device(
+            name="p100",
+            peak_flops=10.6e12,
+            dram_bytes_per_s=720e9,
+            capacity_bytes=16 * GB,
+            engine="titanxp_gen3",
+            source="cDMA, Tab. I",
+        ),
+        Device(
+            name="2080ti",
+            peak_flops=13.45e12,
+            dram_bytes_per_s=616e9,
+            capacity_bytes=11 * GB,
+            engine="titanxp_gen3",
+            source="CSWAP+, §6; NVIDIA: 4,352 cores at 1.545 GHz",
+        ),
+        Device(
+            name="v100",
+            peak_flops=15.0e12,
+            dram_bytes_per_s=900e9,
+            capacity_bytes=32 * GB,
+            engine="v100_nvlink2",
+            source="cDMA, Tab. I; CSWAP+, §6",
+        ),
+        Device(
+            name="h100",
+            peak_flops=494.5e12,
+            dram_bytes_per_s=3350e9,
+            capacity_bytes=80 * GB,
+            engine="v100_nvlink2",
+            source="NVIDIA's data sheet of H100 SXM: TF32 without sparsity, HBM3",
+        ),
+    )
+}
+
+
+def device(name: str) -> Device:
+    """The device of that name; `ScheduleError`, with those there are, if there is none."""
+    if name not in DEVICES:
+        raise ScheduleError(f"unknown device {name!r}; choose from {', '.join(DEVICES)}")
+    return DEVICES[name]

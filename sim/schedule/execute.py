@@ -1,0 +1,323 @@
+"""A plan carried out: its swaps by the engine's RTL, with real data, beside the timeline's times.
+
+The processor is not simulated. Its layers take the times that the timeline gives them, what copies
+take of the memory's bandwidth included, as cycles that pass. What moves is real: each tensor is in
+the machine's device memory, goes out through the engine when the plan says so, is overwritten
+there, and must be back, to the bit, before the computation that reads it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+import golden
+from hw.config import preset
+from sim.driver import DriverError, throttle
+from sim.driver.engine import Engine
+from sim.machine import Machine, MachineError
+from sim.machine.bus_machine import PAGE_BYTES
+from sim.machine.rtl import generated_engine
+from sim.schedule.copier import Copier, CopyError, CopyJob
+from sim.schedule.errors import ScheduleError
+from sim.schedule.order import Copy, Order, order_of
+from sim.schedule.placement import Placement, Plan
+from sim.schedule.scaled import Scaled, scaled
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import simulate
+from sim.schedule.trace import Event, Trace
+
+TOTAL_BYTES = 2 << 20
+"""Of all swapped tensors together, unless another number is given, or the step would be longer than
+`MOST_CYCLES`: about ten seconds of simulation."""
+
+MOST_CYCLES = 1_000_000
+
+CODECS = (None, "zvc", "zvc-host", "zvc-sm")
+"""What the engine can carry out. What multiprocessors and host do is the golden model's; their time
+is the timeline's."""
+
+RING_BYTES = 64 << 10
+STEP_CYCLES = 16
+"""Between two looks at the records while something waits for them."""
+
+PATIENCE_CYCLES = 1_000_000
+
+
+class ExecutionError(RuntimeError):
+    """The engine did not do its part; tells what was out. Fit to print."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executed:
+    """A copy as it went.
+
+    Attributes
+    ----------
+    name, way : str
+        The tensor's; `out` or `in`.
+    nbytes, stream_bytes : int
+    start_cycle, end_cycle : int
+        From its first doorbell to its last record, since the step began.
+    timeline_start_cycle, timeline_end_cycle : float
+        What the timeline says of it, completion included.
+    """
+
+    name: str
+    way: str
+    nbytes: int
+    stream_bytes: int
+    start_cycle: int
+    end_cycle: int
+    timeline_start_cycle: float
+    timeline_end_cycle: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """A plan that was carried out; everything came back to the bit.
+
+    Attributes
+    ----------
+    policy : str
+    factor : float
+        What bytes and times were multiplied by.
+    trace : Trace
+        The timeline of the same small scenario, with the data's real densities.
+    clock_hz : float
+    cycles : int
+        Of the step, measured.
+    compute_cycles : int
+        In which the computation did not wait.
+    copies : tuple of Executed
+    link_out_cycles, link_in_cycles : float
+        In which the link moved something, by the machine's own counters.
+    """
+
+    policy: str
+    factor: float
+    trace: Trace
+    clock_hz: float
+    cycles: int
+    compute_cycles: int
+    copies: tuple[Executed, ...]
+    link_out_cycles: float
+    link_in_cycles: float
+
+    @property
+    def timeline_cycles(self) -> float:
+        """What the timeline says."""
+        return self.trace.seconds * self.clock_hz
+
+    @property
+    def error(self) -> float:
+        """By how much the engine took longer, as a part of what the timeline says."""
+        return self.cycles / self.timeline_cycles - 1
+
+    def under_way(self, way: str, *, timeline: bool = False) -> float:
+        """Cycles in which a copy was under way in this direction, latencies included."""
+        spans = sorted(
+            (c.timeline_start_cycle, c.timeline_end_cycle)
+            if timeline
+            else (c.start_cycle, c.end_cycle)
+            for c in self.copies
+            if c.way == way
+        )
+        total = 0.0
+        until = 0.0
+        for start, end in spans:
+            total += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return total
+
+
+def execute(
+    scenario: Scenario,
+    plan: Plan,
+    *,
+    total_bytes: int = TOTAL_BYTES,
+    machine_seed: int = 0,
+) -> Execution:
+    """Make a scenario small, and carry its plan out.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    plan : Plan
+        Feasible in it.
+    total_bytes : int
+        Of all swapped tensors together, if the step is not longer than `MOST_CYCLES` then.
+    machine_seed : int
+        Of what the machine draws.
+
+    Raises
+    ------
+    ScheduleError
+        The plan does not fit the memory, or swaps with a codec that is not the engine's.
+    ExecutionError
+        A transfer failed, or a tensor came back changed. Names all that were out then; so does a
+        note of a `KeyboardInterrupt`.
+    MachineError
+        The simulator cannot be built.
+    """
+    for choice in plan.choices:
+        if choice.placement is Placement.SWAP and choice.codec not in CODECS:
+            raise ScheduleError(
+                f"the plan of {plan.policy} swaps with {choice.codec!r}, which the engine has not "
+                f"got; execute plans with {', '.join(map(str, CODECS))}"
+            )
+    whole = simulate(scenario, plan)
+    if not whole.feasible:
+        raise ScheduleError(
+            f"the plan of {plan.policy} needs {whole.least_bytes:,} bytes; give it as many"
+        )
+    longest = MOST_CYCLES / (whole.seconds * scenario.machine.clock_hz)
+    small = scaled(scenario, plan, total_bytes, longest)
+    trace = simulate(small.scenario, plan)
+    jobs = _jobs(small, plan)
+    room = sum(job.raw.size for job in jobs.values()) + sum(job.room for job in jobs.values())
+    room = -(-(room + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
+    config = small.scenario.machine
+    limit = throttle(plan.throttle)
+    with Machine(
+        generated_engine(preset(small.scenario.engine)),
+        config,
+        device_bytes=room,
+        host_bytes=room,
+        seed=machine_seed,
+    ) as machine:
+        copier = Copier(Engine(machine, throttles=(limit, limit)), jobs, scenario.link.duplex)
+        run = _Run(copier, order_of(small.scenario, trace), config.clock_hz)
+        try:
+            run.run()
+            copier.check()
+        except (CopyError, DriverError, MachineError) as error:
+            raise ExecutionError(f"{error}; {copier.describe_out()}") from error
+        except KeyboardInterrupt as error:
+            error.add_note(copier.describe_out())
+            raise
+        counted = machine.counters()
+    return Execution(
+        policy=plan.policy,
+        factor=small.factor,
+        trace=trace,
+        clock_hz=config.clock_hz,
+        cycles=run.cycles,
+        compute_cycles=run.compute_cycles,
+        copies=run.copies(small.scenario.copy_latency),
+        link_out_cycles=counted.link_out_busy_cycles,
+        link_in_cycles=counted.link_in_busy_cycles,
+    )
+
+
+def _jobs(small: Scaled, plan: Plan) -> Mapping[str, CopyJob]:
+    """What is to be moved of each swapped tensor, by its name."""
+    graph = small.scenario.graph
+    jobs = {}
+    for t, choice in zip(graph.managed, plan.choices, strict=True):
+        if choice.placement is not Placement.SWAP:
+            continue
+        raw = small.data[t]
+        if choice.codec == "zvc-sm":
+            raw = np.frombuffer(golden.codec("zvc").compress(raw), np.uint8)
+        jobs[graph.tensors[t].name] = CopyJob(raw, inline=choice.codec == "zvc")
+    return jobs
+
+
+class _Run:
+    """The step, event by event."""
+
+    def __init__(self, copier: Copier, order: Order, clock_hz: float) -> None:
+        self.copier = copier
+        self.order = order
+        self.clock_hz = clock_hz
+        self.cycles = 0
+        self.compute_cycles = 0
+        self._done = 0  # pieces of computation
+        self._until: float | None = None  # when the one that runs ends
+        self._free = 0.0  # when the one before has ended
+        self._issued = {"out": 0, "in": 0}
+
+    def run(self) -> None:
+        machine = self.copier.machine
+        machine.clear_counters()
+        begin = machine.cycles
+        moved = begin
+        while self._done < len(self.order.works):
+            if self.copier.poll(begin):
+                moved = machine.cycles
+            now = machine.cycles - begin
+            self._compute(now)
+            self._issue(begin)
+            if self._done == len(self.order.works):
+                break
+            now = machine.cycles - begin
+            idle = self._until is None
+            step = STEP_CYCLES if idle or self.copier.busy else None
+            left = None if self._until is None else max(1, round(self._until) - now)
+            machine.run(min(n for n in (step, left) if n is not None))
+            if idle and machine.cycles - moved > PATIENCE_CYCLES:
+                self.copier.wait_for_oldest()
+                moved = machine.cycles
+        self.cycles = round(self._free)
+
+    def copies(self, latency: tuple[float, float]) -> tuple[Executed, ...]:
+        """All that went, beside the timeline."""
+        found = []
+        for way, copies, after in (
+            ("out", self.order.out, latency[0]),
+            ("in", self.order.back, latency[1]),
+        ):
+            for copy in copies:
+                event = copy.event
+                start, end = self.copier.cycles[way, event.name]
+                found.append(
+                    Executed(
+                        name=event.name,
+                        way=way,
+                        nbytes=self.copier.jobs[event.name].raw.size,
+                        stream_bytes=self.copier.stream_bytes(event.name),
+                        start_cycle=start,
+                        end_cycle=end,
+                        timeline_start_cycle=event.start * self.clock_hz,
+                        timeline_end_cycle=(event.end + after) * self.clock_hz,
+                    )
+                )
+        return tuple(found)
+
+    def _compute(self, now: int) -> None:
+        """End what has ended, and start what can."""
+        works = self.order.works
+        while self._done < len(works):
+            if self._until is not None:
+                if now < self._until:
+                    return
+                self._free = self._until
+                self._until = None
+                self._done += 1
+                continue
+            work = works[self._done]
+            if not all(self._has_ended(event) for event in work.copies):
+                return
+            duration = work.event.seconds * self.clock_hz
+            # It could start when the last of what it waits for came, which was seen a little later.
+            ends = [self.copier.cycles[_way(e), e.name][1] for e in work.copies]
+            self._until = max([self._free, *ends]) + duration
+            self.compute_cycles += round(duration)
+
+    def _issue(self, begin: int) -> None:
+        for way, copies in (("out", self.order.out), ("in", self.order.back)):
+            while self._issued[way] < len(copies) and self._may_go(copies[self._issued[way]]):
+                self.copier.put(way, copies[self._issued[way]].event.name)
+                self._issued[way] += 1
+        self.copier.pump(begin)
+
+    def _may_go(self, copy: Copy) -> bool:
+        return self._done >= copy.after and all(map(self._has_ended, copy.copies))
+
+    def _has_ended(self, event: Event) -> bool:
+        return self.copier.has_ended(_way(event), event.name)
+
+
+def _way(event: Event) -> str:
+    return "out" if event.stream == "d2h" else "in"

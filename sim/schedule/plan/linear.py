@@ -1,0 +1,84 @@
+"""Mixed-integer programs, row by row, for HiGHS."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Sum = dict[int, float]
+"""A linear expression: coefficients by variable."""
+
+
+def add(*parts: tuple[float, Sum]) -> Sum:
+    """Expressions, each times a factor, as one."""
+    total: Sum = {}
+    for factor, part in parts:
+        for variable, coefficient in part.items():
+            total[variable] = total.get(variable, 0.0) + factor * coefficient
+    return total
+
+
+class LinearProgram:
+    """Variables, 0 or more, and lower bounds on sums of them."""
+
+    def __init__(self) -> None:
+        self._upper: list[float] = []
+        self._integral: list[bool] = []
+        self._sums: list[Sum] = []
+        self._least: list[float] = []
+        self._most: list[float] = []
+
+    def variable(self, upper: float = math.inf, *, integral: bool = False) -> int:
+        """A new one; its number."""
+        self._upper.append(upper)
+        self._integral.append(integral)
+        return len(self._upper) - 1
+
+    def at_least(self, total: Sum, number: float) -> None:
+        self._constrain(total, number, math.inf)
+
+    def equal(self, total: Sum, number: float) -> None:
+        self._constrain(total, number, number)
+
+    def named(self, total: Sum, constant: float = 0.0) -> int:
+        """A new variable that equals a sum and a constant."""
+        variable = self.variable()
+        self.equal(add((1, {variable: 1.0}), (-1, total)), constant)
+        return variable
+
+    def running(self, parts: Iterable[Sum]) -> list[int]:
+        """A new variable for each part: the sum of the parts so far."""
+        totals: list[int] = []
+        for part in parts:
+            totals.append(self.named(add((1, part), (1, {totals[-1]: 1.0} if totals else {}))))
+        return totals
+
+    def minimize(self, variable: int, time_limit_s: float, relative_gap: float = 1e-4) -> Any:
+        """HiGHS's answer, a `scipy.optimize.OptimizeResult`."""
+        # Here, as it takes a second that no other command shall wait for.
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
+
+        rows = csr_array(
+            (
+                [value for total in self._sums for value in total.values()],
+                [number for total in self._sums for number in total],
+                np.cumsum([0] + [len(total) for total in self._sums]),
+            ),
+            shape=(len(self._sums), len(self._upper)),
+        )
+        cost = np.zeros(len(self._upper))
+        cost[variable] = 1
+        return milp(
+            cost,
+            integrality=np.array(self._integral, int),
+            bounds=Bounds(0, self._upper),
+            constraints=LinearConstraint(rows, self._least, self._most),
+            options={"time_limit": time_limit_s, "mip_rel_gap": relative_gap},
+        )
+
+    def _constrain(self, total: Sum, least: float, most: float) -> None:
+        self._sums.append(total)
+        self._least.append(least)
+        self._most.append(most)

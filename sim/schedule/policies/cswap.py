@@ -1,0 +1,121 @@
+"""CSWAP+: swap what vDNN swaps, and compress where it pays (CSWAP+, §5).
+
+The inputs of convolutions go out and come back. Whether a tensor is compressed first is decided for
+each by its own cost (`sim.schedule.cswap.cost`), anew for every epoch, as densities and P change. A
+network with ReLUs has sparse tensors and gets lossless codecs; any other has dense ones and gets
+ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sim.schedule.cswap.cost import CostModel, TimePredictor
+from sim.schedule.cswap.decision import Decision, decide
+from sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
+from sim.schedule.cswap.sliding import SlidingDown, Slope
+from sim.schedule.placement import SYNCHRONOUS, Mode, Placement, Plan
+from sim.schedule.policies import vdnn
+from sim.schedule.scenario import Scenario
+from sim.workload.graph import Graph
+
+LOSSLESS = ("zvc-sm", "rle-sm", "csr-sm", "lz4-sm")
+"""The paper's (§5.2.1), on the multiprocessors."""
+
+TimeModels = Mapping[str, TimePredictor]
+
+
+def plan(
+    scenario: Scenario,
+    *,
+    swapped: str = "conv",
+    codecs: Sequence[str] = LOSSLESS,
+    time_models: TimeModels | None = None,
+    slope: Slope = "printed",
+    mode: Mode = SYNCHRONOUS,
+) -> Plan:
+    """The plan for the scenario's epoch.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    swapped : str
+        vDNN's set: `all` or `conv`.
+    codecs : sequence of str
+        What sparse tensors may be compressed with.
+    time_models : mapping of str to TimePredictor
+        Learned times by codec, `zfp` for all P; a codec that is missing has its model's times.
+    slope : str
+        How P slides: see `SlidingDown`.
+    mode : Mode
+        A prefetch counts as hidden behind `mode.lookahead` stages, or one if that is None.
+
+    Raises
+    ------
+    ScheduleError
+        There is no such set, codec or slope.
+    """
+    whole = vdnn.plan(scenario, swapped=swapped, policy="cswap+", mode=mode)
+    lookahead = 1 if mode.lookahead is None else mode.lookahead
+    costs = CostModel(scenario, time_models, lookahead=lookahead)
+    decided = decisions(scenario, costs, swapped_by(scenario, whole), codecs=codecs, slope=slope)
+    choices = {decision.tensor: decision.choice for decision in decided}
+    return replace(
+        whole,
+        choices=tuple(
+            choices.get(t, choice)
+            for t, choice in zip(scenario.graph.managed, whole.choices, strict=True)
+        ),
+    )
+
+
+def swapped_by(scenario: Scenario, plan: Plan) -> tuple[int, ...]:
+    """The tensors that a plan swaps."""
+    return tuple(
+        t
+        for t, choice in zip(scenario.graph.managed, plan.choices, strict=True)
+        if choice.placement is Placement.SWAP
+    )
+
+
+def decisions(
+    scenario: Scenario,
+    costs: CostModel,
+    tensors: Sequence[int],
+    *,
+    codecs: Sequence[str] = LOSSLESS,
+    slope: Slope = "printed",
+) -> list[Decision]:
+    """What is decided about each of these tensors, and why."""
+    if is_sparse(scenario.graph):
+        return decide(costs, tensors, codecs)
+    bits = zfp_bits(scenario, costs, tensors, slope=slope)
+    return decide(costs, tensors, [] if bits is None else [f"zfp-{bits}"])
+
+
+def is_sparse(graph: Graph) -> bool:
+    """Whether the network has ReLUs, as the paper's tensor profiler asks (§5.1)."""
+    return any(layer.kind == "relu" for layer in graph.layers)
+
+
+def zfp_range(scenario: Scenario, costs: CostModel, tensors: Sequence[int]) -> ParameterRange:
+    """Algorithm 1 over these tensors."""
+    names = {scenario.graph.tensors[t].name: t for t in tensors}
+    with_bits = {name: costs.zfp(t) for name, t in names.items()}
+    plain = {name: costs.plain(t).exposed_seconds for name, t in names.items()}
+    return parameter_range(
+        names,
+        benefit=lambda name, bits: plain[name] - with_bits[name][bits].exposed_seconds,
+        cost=lambda name, bits: with_bits[name][bits].codec_seconds,
+        hidden=lambda name, bits: with_bits[name][bits].exposed_seconds == 0,
+    )
+
+
+def zfp_bits(
+    scenario: Scenario, costs: CostModel, tensors: Sequence[int], *, slope: Slope = "printed"
+) -> int | None:
+    """P in the scenario's epoch; None if lossy compression gains nothing."""
+    found = zfp_range(scenario, costs, tensors)
+    if found.top is None or not found.useful:
+        return None
+    sliding = SlidingDown(top=found.top, bottom=found.bottom, epochs=scenario.epochs, slope=slope)
+    return sliding.bits(scenario.epoch)

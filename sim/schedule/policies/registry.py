@@ -1,0 +1,235 @@
+"""All policies by name, and a scenario planned and judged by any of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sim.schedule.errors import ScheduleError
+from sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
+from sim.schedule.policies import (
+    capuchin,
+    cdma,
+    comet,
+    cswap,
+    home,
+    joint,
+    oracle,
+    static,
+    superneurons,
+    vdnn,
+    vdnn_pp,
+)
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import simulate, with_memory
+from sim.schedule.trace import Trace
+
+HOME_PARTICLES = 50
+"""A tenth of HOME's: on networks of hundreds of tensors its swarm takes a minute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Who decides about tensors.
+
+    Attributes
+    ----------
+    name : str
+    source : str
+        Who published it, and what of it this is.
+    mode : Mode or None
+        The published one; None if the policy chooses.
+    plan : callable
+        Takes the scenario, a mode or None, the seed, and the plans of policies before it.
+    """
+
+    name: str
+    source: str
+    mode: Mode | None
+    plan: Callable[[Scenario, Mode | None, int, Sequence[Plan]], Plan]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A policy's plan, and what became of it.
+
+    Attributes
+    ----------
+    plan : Plan
+    trace : Trace
+    lossless : bool
+        Whether every tensor comes back as it was.
+    """
+
+    plan: Plan
+    trace: Trace
+    lossless: bool
+
+
+def _fixed(
+    name: str, source: str, mode: Mode, plan: Callable[[Scenario, Mode, int], Plan]
+) -> Policy:
+    """A policy that looks at nobody else's plan."""
+    return Policy(
+        name=name,
+        source=source,
+        mode=mode,
+        plan=lambda scenario, wanted, seed, _known: plan(scenario, wanted or mode, seed),
+    )
+
+
+POLICIES: dict[str, Policy] = {
+    policy.name: policy
+    for policy in (
+        _fixed(
+            "oracle",
+            "all memory in the world; a bound, no policy (cDMA, §VII)",
+            ASYNCHRONOUS,
+            lambda scenario, _mode, _seed: oracle.plan(scenario),
+        ),
+        _fixed(
+            "vdnn",
+            "all activations leave as they are (cDMA, §II-B)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: vdnn.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "vdnn-conv",
+            "what convolutions read leaves as it is (CSWAP+, §2.2; HOME, §5.3)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: vdnn.plan(
+                scenario, swapped="conv", policy="vdnn-conv", mode=mode
+            ),
+        ),
+        _fixed(
+            "cdma",
+            "all activations through the engine, 200 GB/s (cDMA, §V-D)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: cdma.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "cdma-bandwidth-aware",
+            "all activations through the engine, 48 GB/s (cDMA, §V-D)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: cdma.plan(
+                scenario, throttle="bandwidth-aware", policy="cdma-bandwidth-aware", mode=mode
+            ),
+        ),
+        _fixed(
+            "static",
+            "what convolutions read, always compressed by the multiprocessors (CSWAP+, §3.2)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: static.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "vdnn++",
+            "no wait per layer, compressed on the host (Shriram et al., IPDPS 2019)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: vdnn_pp.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "cswap+",
+            "what convolutions read, compressed where its own cost says so (CSWAP+, §5)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: cswap.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "superneurons",
+            "convolutions leave, cheap layers are computed again (HOME, §5.3)",
+            SYNCHRONOUS,
+            lambda scenario, mode, _seed: superneurons.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "capuchin",
+            "swapped or computed again, greedily from the first tensor on (HOME, §2.3)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: capuchin.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "home",
+            "particle swarm over stay, swap, compute again (HOME, §3), with fewer particles",
+            ASYNCHRONOUS,
+            lambda scenario, mode, seed: home.plan(
+                scenario, mode=mode, seed=seed, particles=HOME_PARTICLES
+            ),
+        ),
+        _fixed(
+            "home+",
+            "HOME with mutation and seeds that fit",
+            ASYNCHRONOUS,
+            lambda scenario, mode, seed: home.plan(
+                scenario, plus=True, mode=mode, seed=seed, particles=HOME_PARTICLES
+            ),
+        ),
+        _fixed(
+            "comet",
+            "kept on the device, error-bounded; cheap layers are computed again (COMET, §3.4)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: comet.plan(scenario, mode=mode),
+        ),
+        Policy(
+            name="joint",
+            source="ours: for each tensor whatever the whole step is fastest with, lossless",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: joint.plan(
+                scenario, known, mode=mode, seed=seed
+            ),
+        ),
+        Policy(
+            name="joint-lossy",
+            source="ours, where tensors may come back with errors",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: joint.plan(
+                scenario, known, mode=mode, lossy=True, seed=seed
+            ),
+        ),
+    )
+}
+
+
+def policy(name: str) -> Policy:
+    """The policy of that name; `ScheduleError`, with those there are, if there is none."""
+    if name not in POLICIES:
+        raise ScheduleError(f"unknown policy {name!r}; choose from {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def plan_all(
+    scenario: Scenario,
+    names: Sequence[str] = tuple(POLICIES),
+    *,
+    mode: Mode | None = None,
+    seed: int = 0,
+) -> dict[str, Result]:
+    """Plan a scenario by each of these policies, and run each plan on the timeline.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    names : sequence of str
+        Of `POLICIES`. The joint plan knows the plans of those before it in `POLICIES`.
+    mode : Mode or None
+        For all of them; None for each one's own.
+    seed : int
+        Of those that draw.
+    """
+    for name in names:
+        policy(name)
+    results: dict[str, Result] = {}
+    for name, each in POLICIES.items():
+        if name not in names:
+            continue
+        known = [result.plan for result in results.values()]
+        made = each.plan(scenario, mode, seed, known)
+        results[name] = Result(
+            plan=made,
+            trace=_judge(scenario, made),
+            lossless=joint.is_lossless(scenario, made),
+        )
+    return {name: results[name] for name in names}
+
+
+def _judge(scenario: Scenario, plan: Plan) -> Trace:
+    if plan.policy != "oracle":
+        return simulate(scenario, plan)
+    # It has all the memory in the world; whether the device has as much is still of interest.
+    trace = simulate(with_memory(scenario, float("inf")), plan)
+    return replace(trace, memory_bytes=scenario.memory_bytes)

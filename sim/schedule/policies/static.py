@@ -1,0 +1,22 @@
+"""Static compression: what cDMA does, done by the multiprocessors (CSWAP+, §3.2).
+
+Every tensor is compressed before it leaves and decompressed when it is back, whether that pays or
+not; both take computation.
+"""
+
+from sim.schedule.placement import SYNCHRONOUS, Choice, Mode, Placement, Plan
+from sim.schedule.policies import vdnn
+from sim.schedule.scenario import Scenario
+
+
+def plan(
+    scenario: Scenario, *, swapped: str = "conv", codec: str = "zvc-sm", mode: Mode = SYNCHRONOUS
+) -> Plan:
+    """Swap vDNN's set, all of it through one codec."""
+    return vdnn.plan(
+        scenario,
+        swapped=swapped,
+        choice=Choice(Placement.SWAP, codec),
+        policy="static",
+        mode=mode,
+    )

@@ -1,0 +1,131 @@
+"""A scenario so small that the engine's RTL can carry it out, with real data in its tensors."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import golden
+from golden import LINE_BYTES
+from golden.stream import ByteArray
+from sim.schedule.placement import Placement, Plan
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import simulate
+from sim.workload.capture import Activation, load_capture
+from sim.workload.graph import Graph
+
+CAPTURES = ("digits-cnn", "digits-cnn-training")
+"""Where the data comes from: the second one has dense arrays, too."""
+
+OTHER_KIND = 0.1
+"""An array of a tensor's own kind is taken unless another one's density is nearer by so much."""
+
+ELEMENT_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """A scenario made small.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        With the data's real densities.
+    factor : float
+        What bytes and times were multiplied by.
+    data : mapping of int to uint8 array
+        For each tensor that the plan swaps, by index into the graph's tensors.
+    """
+
+    scenario: Scenario
+    factor: float
+    data: Mapping[int, ByteArray]
+
+
+def scaled(
+    scenario: Scenario,
+    plan: Plan,
+    total_bytes: int,
+    most: float = 1.0,
+    captures: Sequence[str] = CAPTURES,
+) -> Scaled:
+    """The scenario with all bytes and all work multiplied by one factor, at most `most`.
+
+    Latencies are not: copies are as far from each other as they were, and their latencies weigh
+    more. Tensors become whole lines of 128 B. Their data is that of the captured array with the
+    nearest density, over and over.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    plan : Plan
+    total_bytes : int
+        What all that the plan swaps is to have together.
+    most : float
+        The factor's limit.
+    captures : sequence of str
+        Names or paths, as of `load_capture`.
+    """
+    graph = scenario.graph
+    swapped = [
+        t
+        for t, choice in zip(graph.managed, plan.choices, strict=True)
+        if choice.placement is Placement.SWAP
+    ]
+    whole = sum(graph.tensors[t].nbytes for t in swapped or graph.managed)
+    factor = min(1.0, most, total_bytes / whole)
+    small = _small(graph, factor)
+    arrays = [
+        activation
+        for name in captures
+        for activation in load_capture(name).activations
+        if activation.array.dtype == np.float32
+    ]
+    data = {}
+    densities = {}
+    for t in swapped:
+        tensor = small.tensors[t]
+        found = _nearest(arrays, tensor.kind, tensor.density or 0.0)
+        data[t] = np.resize(found.array.reshape(-1).view(np.uint8), tensor.nbytes)
+        stream = int(golden.codec("zvc").line_sizes(data[t]).sum())
+        densities[tensor.name] = stream / tensor.nbytes - 1 / (8 * ELEMENT_BYTES)
+    made = replace(
+        scenario,
+        graph=small.with_densities(densities),
+        memory_bytes=math.ceil(scenario.memory_bytes * factor),
+    )
+    # Whole lines take a little more than the factor.
+    least = simulate(made, plan).least_bytes
+    made = replace(made, memory_bytes=max(made.memory_bytes, least))
+    return Scaled(scenario=made, factor=factor, data=data)
+
+
+def _small(graph: Graph, factor: float) -> Graph:
+    return replace(
+        graph,
+        tensors=tuple(
+            replace(
+                tensor,
+                nbytes=max(1, round(tensor.nbytes * factor / LINE_BYTES)) * LINE_BYTES,
+            )
+            for tensor in graph.tensors
+        ),
+        layers=tuple(
+            replace(
+                layer,
+                flops_forward=layer.flops_forward * factor,
+                flops_backward=layer.flops_backward * factor,
+                bytes_forward=layer.bytes_forward * factor,
+                bytes_backward=layer.bytes_backward * factor,
+                parameter_bytes=round(layer.parameter_bytes * factor),
+                workspace_bytes=round(layer.workspace_bytes * factor),
+                kept_bytes=round(layer.kept_bytes * factor),
+            )
+            for layer in graph.layers
+        ),
+    )
+
+
+def _nearest(arrays: Sequence[Activation], kind: str, density: float) -> Activation:
+    return min(arrays, key=lambda a: abs(a.density - density) + OTHER_KIND * (a.kind != kind))

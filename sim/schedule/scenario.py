@@ -1,0 +1,235 @@
+"""A network on a device behind a link: all that plans and policies may know."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from hw.config import EngineConfig, preset
+from sim.driver import throttle as throttle_of
+from sim.estimate.transfer import WAYS, TransferCost, transfer_cost
+from sim.link import Link
+from sim.machine import MachineConfig, machine_config
+from sim.schedule.codec_model import CodecModel, codec_model
+from sim.schedule.device import Device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.placement import Choice, Placement
+from sim.schedule.stages import Stage, stages_of
+from sim.workload.graph import Graph
+from sim.workload.layers import Layer
+
+Seconds = npt.NDArray[np.float64]
+
+FAST_ENGINE = "v100_nvlink2"
+"""For links that are faster than a device's own engine."""
+
+LINK_TURN_BYTES = 1 << 20
+"""Enough that the latency is that of any longer copy."""
+
+
+class EngineAndMachine(TypedDict):
+    """Arguments of `sim.estimate.transfer.transfer_cost`."""
+
+    engine: EngineConfig
+    machine: MachineConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A training step to be planned.
+
+    Parameters
+    ----------
+    graph : Graph
+        All tensors that plans decide about have densities (`sim.workload.density`).
+    device : Device
+    link : Link
+    memory_bytes : int
+        What the step may use of the device's memory.
+    epoch, epochs : int
+        Which epoch of how many, for policies that change over a training.
+
+    Raises
+    ------
+    ScheduleError
+        A density is missing, the device has no efficiency for a kind of layer, the memory is not
+        positive, or an epoch is not 0 … epochs - 1.
+    """
+
+    graph: Graph
+    device: Device
+    link: Link
+    memory_bytes: int
+    epoch: int = 0
+    epochs: int = 90
+
+    def __post_init__(self) -> None:
+        for t in self.graph.managed:
+            if self.graph.tensors[t].density is None:
+                raise ScheduleError(
+                    f"tensor {self.graph.tensors[t].name} of {self.graph.name} has no density; "
+                    "give a capture, a file or a curve"
+                )
+        for layer in self.graph.layers:
+            if layer.kind not in self.device.efficiency:
+                raise ScheduleError(
+                    f"layer {layer.name} is of kind {layer.kind!r}, for which device "
+                    f"{self.device.name} declares no efficiency; it has "
+                    f"{', '.join(self.device.efficiency)}"
+                )
+        if self.memory_bytes <= 0:
+            raise ScheduleError(f"memory must be more than 0 bytes, not {self.memory_bytes}")
+        if not 0 <= self.epoch < self.epochs:
+            raise ScheduleError(f"epoch must be 0 to {self.epochs - 1}, not {self.epoch}")
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        return stages_of(self.graph)
+
+    @cached_property
+    def stage_of(self) -> dict[int, int]:
+        """The stage that makes a tensor, by the tensor."""
+        return {stage.output: s for s, stage in enumerate(self.stages)}
+
+    def layer_seconds(self, layer: Layer, *, backward: bool) -> tuple[float, float]:
+        """Of arithmetic, and of memory that nobody else uses; a layer takes the longer one."""
+        part = self.device.efficiency[layer.kind]
+        flops = layer.flops_backward if backward else layer.flops_forward
+        nbytes = layer.bytes_backward if backward else layer.bytes_forward
+        return (
+            flops / (part * self.device.peak_flops),
+            nbytes / (part * self.device.dram_bytes_per_s),
+        )
+
+    @cached_property
+    def forward_seconds(self) -> Seconds:
+        """Of each stage's forward pass alone on the device, float64 (stages,)."""
+        return self._stage_seconds(backward=False)
+
+    @cached_property
+    def backward_seconds(self) -> Seconds:
+        """Of each stage's backward pass alone on the device, float64 (stages,)."""
+        return self._stage_seconds(backward=True)
+
+    @property
+    def compute_seconds(self) -> float:
+        """Of the step if nothing ever waits: the oracle's."""
+        return float(self.forward_seconds.sum() + self.backward_seconds.sum())
+
+    @cached_property
+    def engine(self) -> str:
+        """The preset of the engine that the device is imagined with: its own, unless the link is
+        faster than that one's port."""
+        own = preset(self.device.engine)
+        port = own.host_bytes * machine_config(self.device.engine).clock_hz
+        fastest = max(self.link.bytes_per_s, self.link.in_bytes_per_s) * self.link.efficiency
+        return self.device.engine if fastest <= port else FAST_ENGINE
+
+    @cached_property
+    def machine(self) -> MachineConfig:
+        """What that engine has around it."""
+        return replace(
+            machine_config(self.engine),
+            dram_bytes_per_s=self.device.dram_bytes_per_s,
+            link_out_bytes_per_s=self.link.bytes_per_s,
+            link_in_bytes_per_s=self.link.in_bytes_per_s,
+            link_efficiency=self.link.efficiency,
+        )
+
+    def codec(self, choice: Choice) -> CodecModel | None:
+        """What a choice compresses with. `ScheduleError` if there is no such codec, or if it is to
+        keep a tensor on the device but works on the way out of it."""
+        if choice.codec is None:
+            return None
+        model = codec_model(choice.codec)
+        if choice.placement is Placement.COMPRESS and model.where != "sm":
+            raise ScheduleError(
+                f"{model.name} compresses what leaves the device, not what stays on it; "
+                "choose a codec on the multiprocessors, as zvc-sm"
+            )
+        return model
+
+    def stream_bytes(self, tensor: int, choice: Choice) -> float:
+        """What a choice makes of a tensor's bytes, on the link or on the device."""
+        nbytes, density = self._size(tensor)
+        model = self.codec(choice)
+        if model is None or model.where == "host":
+            return float(nbytes)
+        return model.stream_bytes(nbytes, density)
+
+    def host_bytes(self, tensor: int, choice: Choice) -> float:
+        """What a choice takes of host memory."""
+        if choice.placement is not Placement.SWAP:
+            return 0.0
+        nbytes, density = self._size(tensor)
+        model = self.codec(choice)
+        return float(nbytes) if model is None else model.stream_bytes(nbytes, density)
+
+    def codec_seconds(self, tensor: int, choice: Choice) -> float:
+        """To compress the tensor on the device; to decompress takes as long."""
+        model = self.codec(choice)
+        if model is None:
+            return 0.0
+        nbytes, density = self._size(tensor)
+        return model.seconds(nbytes, density, self.device.dram_bytes_per_s)
+
+    def copy_seconds(self, tensor: int, choice: Choice, throttle: str) -> tuple[float, float]:
+        """How long the tensor's copies occupy the engine and its link, out and in."""
+        out, back = self._copy_costs(tensor, choice, throttle)
+        return out.queued_cycles / out.clock_hz, back.queued_cycles / back.clock_hz
+
+    @cached_property
+    def copy_latency(self) -> tuple[float, float]:
+        """Seconds, out and in, from a copy's turn to its completion record, beside what it occupies
+        the link for. The next copy does not wait for it."""
+        out, back = (
+            transfer_cost(
+                LINK_TURN_BYTES, LINK_TURN_BYTES, way=way, **self._engine, compressed=False
+            )
+            for way in WAYS
+        )
+        return out.latency_cycles / out.clock_hz, back.latency_cycles / back.clock_hz
+
+    def _copy_costs(
+        self, tensor: int, choice: Choice, throttle: str
+    ) -> tuple[TransferCost, TransferCost]:
+        nbytes, _ = self._size(tensor)
+        stream = self.stream_bytes(tensor, choice)
+        model = self.codec(choice)
+        inline = model is not None and model.where == "inline"
+        # What the multiprocessors have compressed is copied as it is.
+        raw = float(nbytes) if inline else stream
+        out, back = (
+            transfer_cost(
+                raw,
+                stream,
+                way=way,
+                throttle=throttle_of(throttle),
+                compressed=inline,
+                **self._engine,
+            )
+            for way in WAYS
+        )
+        return out, back
+
+    @cached_property
+    def _engine(self) -> EngineAndMachine:
+        return {"engine": preset(self.engine), "machine": self.machine}
+
+    def _size(self, tensor: int) -> tuple[int, float]:
+        found = self.graph.tensors[tensor]
+        assert found.density is not None
+        return found.nbytes, found.density
+
+    def _stage_seconds(self, *, backward: bool) -> Seconds:
+        return np.array(
+            [
+                sum(
+                    max(self.layer_seconds(self.graph.layers[i], backward=backward))
+                    for i in stage.layers
+                )
+                for stage in self.stages
+            ]
+        )

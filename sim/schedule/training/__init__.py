@@ -1,0 +1,10 @@
+"""Training with what is saved for backward sent through lossy codecs. Needs PyTorch.
+
+`saved` puts codecs where autograd saves, `schemes` says which codec when, `run` trains;
+`python -m sim.schedule.training` compares the schemes (docs/lossy-training.md).
+"""
+
+from sim.schedule.training.run import ACTIVATIONS, Run, train
+from sim.schedule.training.schemes import SCHEMES, Scheme, scheme
+
+__all__ = ["ACTIVATIONS", "SCHEMES", "Run", "Scheme", "scheme", "train"]

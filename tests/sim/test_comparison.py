@@ -1,0 +1,126 @@
+"""Policies beside each other: ratios that fit together, and bounds that hold."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from sim.link import link
+from sim.schedule.comparison import ORACLE, Comparison, compare
+from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS
+from sim.schedule.policies.registry import POLICIES
+from sim.schedule.scenario import Scenario
+from sim.workload import density
+from sim.workload.graph import Graph
+
+SIMPLE = ("oracle", "vdnn", "cdma", "comet", "superneurons")
+
+
+@pytest.fixture(scope="module")
+def alexnet() -> Scenario:
+    """With less memory than its tensors take, or the inputs of its convolutions leave."""
+    return Scenario(
+        graph=density.apply(Graph.from_table("alexnet", dataset="cifar")),
+        device=device("titanxp"),
+        link=link("pcie3x16"),
+        memory_bytes=1400 * 10**6,
+    )
+
+
+@pytest.fixture(scope="module")
+def simple(alexnet: Scenario) -> Comparison:
+    return compare(alexnet, SIMPLE)
+
+
+@pytest.fixture(scope="module")
+def everyone(alexnet: Scenario) -> Comparison:
+    return compare(alexnet)
+
+
+def test_ratios_are_those_of_the_seconds(simple: Comparison) -> None:
+    assert list(simple.results) == list(SIMPLE)
+    vdnn = simple.results["vdnn"].trace.seconds
+    for name in SIMPLE:
+        seconds = simple.seconds(name)
+        assert seconds is not None
+        assert simple.speedup(name) == vdnn / seconds
+        assert simple.over_oracle(name) == pytest.approx(seconds / simple.oracle_seconds - 1)
+    assert simple.speedup("vdnn") == 1
+    assert simple.over_oracle(ORACLE) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_reference_is_there_even_if_nobody_asks_for_it(
+    alexnet: Scenario, simple: Comparison
+) -> None:
+    alone = compare(alexnet, ("comet",), bound_seconds=0)
+    assert list(alone.results) == ["comet"]
+    assert alone.speedup("comet") == simple.speedup("comet")
+    assert alone.bounds == {}
+    assert alone.over_bound("comet") is None
+
+
+def test_no_policy_beats_the_bound_of_its_kind(everyone: Comparison) -> None:
+    assert list(everyone.results) == list(POLICIES)
+    assert set(everyone.bounds) == {True, False}
+    unfit = {name for name in everyone.results if everyone.seconds(name) is None}
+    assert "vdnn-conv" in unfit
+    for name in everyone.results:
+        gap = everyone.over_bound(name)
+        if name == ORACLE or name in unfit:
+            assert gap is None
+        else:
+            assert gap is not None
+            assert gap >= -1e-9
+    assert everyone.bounds[False].seconds <= everyone.bounds[True].seconds * (1 + 1e-9)
+
+
+def test_the_joint_plan_is_the_same_whoever_else_is_asked_for(
+    alexnet: Scenario, everyone: Comparison
+) -> None:
+    alone = compare(alexnet, ("joint",), bound_seconds=0)
+    assert alone.results["joint"].plan == everyone.results["joint"].plan
+    assert everyone.results["joint"].trace.seconds == min(
+        result.trace.seconds
+        for name, result in everyone.results.items()
+        if result.lossless and name != ORACLE
+    )
+
+
+def test_a_mode_is_everyones(alexnet: Scenario) -> None:
+    published = compare(alexnet, SIMPLE, bound_seconds=0)
+    assert published.results["comet"].plan.mode == POLICIES["comet"].mode == ASYNCHRONOUS
+    for name, result in compare(alexnet, SIMPLE, mode=SYNCHRONOUS).results.items():
+        assert result.plan.mode == SYNCHRONOUS or name == ORACLE
+
+
+def test_where_the_oracle_is_reached_it_is_the_bound(alexnet: Scenario) -> None:
+    roomy = compare(replace(alexnet, memory_bytes=10**10), ("vdnn", "capuchin"))
+    assert roomy.bounds[True].seconds == roomy.oracle_seconds
+    assert roomy.bounds[True].tight
+    assert roomy.over_bound("capuchin") == pytest.approx(0, abs=1e-9)
+    assert (roomy.over_bound("vdnn") or 0) > 0.01
+
+
+def test_what_does_not_fit_has_no_time_but_a_need(alexnet: Scenario) -> None:
+    needs = compare(alexnet, ("vdnn",), bound_seconds=0).results["vdnn"].trace.least_bytes
+    tight = compare(replace(alexnet, memory_bytes=needs - 1), ("oracle", "vdnn"), bound_seconds=0)
+    assert tight.seconds("vdnn") is tight.speedup("vdnn") is tight.over_oracle("vdnn") is None
+    assert tight.seconds(ORACLE) == pytest.approx(alexnet.compute_seconds)
+    assert not tight.usable
+    error = tight.infeasible()
+    assert error.least_bytes == needs
+    assert f"{needs:,}" in str(error)
+    assert compare(replace(alexnet, memory_bytes=needs), ("vdnn",), bound_seconds=0).usable
+
+
+def test_the_oracle_alone_needs_no_memory(alexnet: Scenario) -> None:
+    alone = compare(replace(alexnet, memory_bytes=1000), (ORACLE,))
+    assert alone.usable
+    assert math.isfinite(alone.seconds(ORACLE) or math.inf)
+
+
+def test_an_unknown_policy_is_refused_with_those_there_are(alexnet: Scenario) -> None:
+    with pytest.raises(ScheduleError, match="unknown policy 'dvnn'; choose from oracle, vdnn,"):
+        compare(alexnet, ("vdnn", "dvnn"))

@@ -1,0 +1,235 @@
+"""Plans carried out by the engine's RTL, beside the timeline."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim.driver import DriverError, Engine
+from sim.link import Link
+from sim.schedule import copier as copier_module
+from sim.schedule.copier import CopyError
+from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.execute import ExecutionError, execute
+from sim.schedule.order import order_of
+from sim.schedule.placement import (
+    ASYNCHRONOUS,
+    RECOMPUTE,
+    RETAIN,
+    SWAP,
+    SYNCHRONOUS,
+    Choice,
+    Placement,
+    Plan,
+)
+from sim.schedule.scaled import scaled
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import simulate
+from sim.workload.graph import Graph
+from sim.workload.layers import Layer, Tensor
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
+TOLERANCE = 0.05
+TOTAL_BYTES = 400 << 10
+FEW_BYTES = 64 << 10
+ZVC = Choice(Placement.SWAP, "zvc")
+GIB = 1 << 30
+
+LINK = Link("test", 16e9, "the tests")
+
+
+def row(megabytes, densities):
+    """Layers behind each other, each of which takes as long as 16 GB/s take for its output."""
+    tensors = [Tensor(name="images", nbytes=4 << 20, kind="input", density=1.0)]
+    layers = []
+    for k, (size, density) in enumerate(zip(megabytes, densities, strict=True)):
+        nbytes = size << 20
+        tensors.append(Tensor(name=f"t{k}", nbytes=nbytes, kind="relu", density=density))
+        seconds = nbytes / 16e9
+        layers.append(
+            Layer(
+                name=f"layer{k}",
+                kind="conv",
+                inputs=(k,),
+                output=k + 1,
+                saved=(k, k + 1),
+                gradients=(k,) if k else (),
+                flops_forward=seconds * device("titanx").peak_flops,
+                flops_backward=2 * seconds * device("titanx").peak_flops,
+            )
+        )
+    return Graph(name="row", batch=1, tensors=tuple(tensors), layers=tuple(layers))
+
+
+@pytest.fixture
+def scenario():
+    graph = row((64, 32, 48, 16, 80, 8), (0.5, 0.3, 1.0, 0.45, 0.2, 0.9))
+    return Scenario(graph=graph, device=device("titanx"), link=LINK, memory_bytes=GIB)
+
+
+def plan(*choices, mode=ASYNCHRONOUS, throttle="none"):
+    return Plan(policy="test", choices=choices, mode=mode, throttle=throttle)
+
+
+def agree(execution):
+    assert execution.cycles == pytest.approx(execution.timeline_cycles, rel=TOLERANCE)
+    for way in ("out", "in"):
+        measured = execution.under_way(way)
+        assert measured == pytest.approx(execution.under_way(way, timeline=True), rel=TOLERANCE)
+
+
+class TestAgainstTheTimeline:
+    @pytest.mark.parametrize("mode", [SYNCHRONOUS, ASYNCHRONOUS], ids=["sync", "async"])
+    @pytest.mark.parametrize("choice", [SWAP, ZVC], ids=str)
+    def test_everything_swapped(self, scenario, choice, mode):
+        execution = execute(scenario, plan(*[choice] * 6, mode=mode), total_bytes=TOTAL_BYTES)
+        agree(execution)
+        assert len(execution.copies) == 12
+        stream = sum(copy.stream_bytes for copy in execution.copies if copy.way == "out")
+        raw = sum(copy.nbytes for copy in execution.copies if copy.way == "out")
+        assert raw == pytest.approx(TOTAL_BYTES, rel=0.01)
+        assert stream == raw if choice is SWAP else 0.3 < stream / raw < 0.6
+        assert execution.link_out_cycles == pytest.approx(stream / 12.8, rel=0.02)
+
+    def test_mixed_placements_with_little_memory(self, scenario):
+        mixed = plan(ZVC, SWAP, RECOMPUTE, Choice(Placement.SWAP, "zvc-sm"), ZVC, RETAIN)
+        least = simulate(scenario, mixed).least_bytes
+        tight = replace(scenario, memory_bytes=least + (1 << 20))
+        execution = execute(tight, mixed, total_bytes=TOTAL_BYTES)
+        agree(execution)
+        assert {copy.name for copy in execution.copies} == {"t0", "t1", "t3", "t4"}
+
+    def test_throttled(self, scenario):
+        fast = replace(scenario, link=replace(LINK, efficiency=1.0))
+        sparse = replace(fast, graph=fast.graph.with_densities({f"t{k}": 0.0 for k in range(6)}))
+        slow = plan(*[ZVC] * 6, mode=SYNCHRONOUS, throttle="bandwidth-aware")
+        free = plan(*[ZVC] * 6, mode=SYNCHRONOUS)
+        limited = execute(sparse, slow, total_bytes=TOTAL_BYTES)
+        agree(limited)
+        small = scaled(sparse, free, TOTAL_BYTES).scenario
+        assert limited.timeline_cycles > 1.01 * simulate(small, free).seconds * limited.clock_hz
+
+    def test_one_way_at_a_time(self, scenario):
+        half = replace(scenario, link=replace(LINK, duplex=False))
+        agree(execute(half, plan(*[SWAP] * 6), total_bytes=TOTAL_BYTES))
+
+    def test_nothing_to_move(self, scenario):
+        execution = execute(scenario, plan(*[RETAIN] * 6), total_bytes=TOTAL_BYTES)
+        assert execution.copies == ()
+        assert execution.cycles == pytest.approx(execution.timeline_cycles, abs=2)
+
+
+class TestOrder:
+    def test_synchronous_computation_waits_for_each_offload(self, scenario):
+        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6, mode=SYNCHRONOUS)))
+        # A tensor's last forward use is in the layer behind its own; short ones hide behind it.
+        for k, name in ((2, "t0"), (4, "t2"), (6, "t4")):
+            assert name in {copy.name for copy in order.works[k].copies if copy.kind == "offload"}
+        for k in (1, 3, 5):
+            assert not order.works[k].copies
+        free = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
+        assert not any(work.copies for work in free.works[:6])
+        assert [copy.after for copy in order.out] == [1, 2, 3, 4, 5, 6]
+
+    def test_a_prefetch_waits_for_its_own_offload(self, scenario):
+        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
+        for copy in order.back:
+            assert copy.copies[0].kind == "offload"
+            assert copy.copies[0].name == copy.event.name
+            assert copy.after >= 6
+
+    def test_what_backward_reads_is_there(self, scenario):
+        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
+        backward = {w.event.name: w for w in order.works if w.event.kind == "backward"}
+        for k in range(1, 6):
+            read = {copy.name for copy in backward[f"t{k}"].copies if copy.kind == "prefetch"}
+            assert {f"t{k}", f"t{k - 1}"} <= read
+
+
+class TestScaled:
+    def test_bytes_and_work_have_one_factor(self, scenario):
+        small = scaled(scenario, plan(*[SWAP] * 6), TOTAL_BYTES)
+        assert small.scenario.compute_seconds == pytest.approx(
+            scenario.compute_seconds * small.factor
+        )
+        for mine, whole in zip(small.scenario.graph.tensors, scenario.graph.tensors, strict=True):
+            assert mine.nbytes % 128 == 0
+            assert mine.nbytes == pytest.approx(whole.nbytes * small.factor, abs=64)
+
+    def test_data_is_real_and_its_density_is_known(self, scenario):
+        small = scaled(scenario, plan(*[ZVC] * 6), TOTAL_BYTES)
+        graph = small.scenario.graph
+        for t, data in small.data.items():
+            assert data.size == graph.tensors[t].nbytes
+            words = data.view(np.uint32)
+            assert graph.tensors[t].density == pytest.approx(np.count_nonzero(words) / words.size)
+            assert graph.tensors[t].density == pytest.approx(
+                scenario.graph.tensors[t].density, abs=0.15
+            )
+
+    def test_never_larger_than_it_was(self, scenario):
+        assert scaled(scenario, plan(*[SWAP] * 6), 1 << 40).factor == 1
+
+
+class TestRefused:
+    def test_codecs_that_the_engine_has_not_got(self, scenario):
+        with pytest.raises(ScheduleError, match="'zfp-32', which the engine has not got"):
+            execute(scenario, plan(*[Choice(Placement.SWAP, "zfp-32")] * 6))
+
+    def test_plans_that_do_not_fit(self, scenario):
+        tight = replace(scenario, memory_bytes=100 << 20)
+        with pytest.raises(ScheduleError, match=r"needs [\d,]+ bytes"):
+            execute(tight, plan(*[SWAP] * 6))
+
+
+class TestFailures:
+    @staticmethod
+    def fail_at_the_third_copy(monkeypatch, error):
+        submit = Engine.submit
+        calls = []
+
+        def fails(self, *args, **kwargs):
+            calls.append(args)
+            if len(calls) > 2:
+                raise error
+            return submit(self, *args, **kwargs)
+
+        monkeypatch.setattr(Engine, "submit", fails)
+
+    def test_an_interrupted_run_names_what_is_out(self, scenario, monkeypatch):
+        self.fail_at_the_third_copy(monkeypatch, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt) as caught:
+            execute(scenario, plan(*[SWAP] * 6), total_bytes=FEW_BYTES)
+        (note,) = caught.value.__notes__
+        assert note.endswith("bytes, are out: t0, t1")
+
+    def test_an_error_of_the_engine_names_what_is_out(self, scenario, monkeypatch):
+        self.fail_at_the_third_copy(monkeypatch, DriverError("the bus is on fire"))
+        message = r"the bus is on fire; 2 tensors, [\d,]+ bytes, are out: t0, t1"
+        with pytest.raises(ExecutionError, match=message):
+            execute(scenario, plan(*[SWAP] * 6), total_bytes=FEW_BYTES)
+
+    def test_what_comes_back_changed_is_found(self, scenario, monkeypatch):
+        end = copier_module.Copier._end
+
+        def spoils(self, way, piece, transfer, begin):
+            end(self, way, piece, transfer, begin)
+            if way == "in" and piece.name == "t3":
+                piece.device.array[7] ^= 1
+
+        monkeypatch.setattr(copier_module.Copier, "_end", spoils)
+        with pytest.raises(ExecutionError, match="t3 came back changed, first at byte 7") as caught:
+            execute(scenario, plan(*[SWAP] * 6), total_bytes=FEW_BYTES)
+        assert isinstance(caught.value.__cause__, CopyError)
+
+
+def test_documents_examples(capsys):
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
+    examples = [text for language, text in blocks if language == "python"]
+    exec("".join(examples), {})
+    documented = [text for language, text in blocks if not language and not text.startswith("$")]
+    assert capsys.readouterr().out == "".join(documented)
+    assert len(documented) == len(examples) == 2

@@ -1,0 +1,60 @@
+"""The picture of timelines: it is a PNG file, and what happens is in it, in its color."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib import colors, image
+
+from sim.link import link
+from sim.report.gantt import COLORS, gantt_png
+from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.policies import comet, oracle, vdnn
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import simulate, with_memory
+from sim.schedule.trace import KINDS
+from sim.workload import density
+from sim.workload.graph import Graph
+
+
+@pytest.fixture(scope="module")
+def alexnet() -> Scenario:
+    return Scenario(
+        graph=density.apply(Graph.from_table("alexnet")),
+        device=device("titanx"),
+        link=link("pcie3x16"),
+        memory_bytes=4 * 10**9,
+    )
+
+
+def kinds_in(png: bytes) -> set[str]:
+    """Kinds of events whose color has pixels."""
+    pixels = image.imread(io.BytesIO(png), format="png")[..., :3]
+    return {
+        kind
+        for kind in KINDS
+        if (np.abs(pixels - colors.to_rgb(COLORS[kind])) < 0.01).all(axis=-1).sum() > 20
+    }
+
+
+def test_what_happens_is_drawn_and_nothing_else(alexnet: Scenario) -> None:
+    swapped = gantt_png([simulate(alexnet, vdnn.plan(alexnet))], "alexnet, $12")
+    assert kinds_in(swapped) == {"forward", "backward", "offload", "prefetch"}
+    trace = simulate(alexnet, comet.plan(alexnet))
+    assert kinds_in(gantt_png([trace])) == {event.kind for event in trace.events}
+
+
+def test_a_picture_is_the_same_every_time_and_grows_by_policies(alexnet: Scenario) -> None:
+    one = [simulate(alexnet, vdnn.plan(alexnet))]
+    assert gantt_png(one) == gantt_png(one)
+    heights = [
+        image.imread(io.BytesIO(gantt_png(one * count)), format="png").shape[0] for count in (1, 2)
+    ]
+    assert heights[1] > 1.5 * heights[0]
+
+
+def test_without_a_policy_that_fits_there_is_no_picture(alexnet: Scenario) -> None:
+    nothing = simulate(with_memory(alexnet, 10**8), oracle.plan(alexnet))
+    with pytest.raises(ScheduleError, match="no policy fits into the memory"):
+        gantt_png([nothing])

@@ -1,0 +1,268 @@
+"""What a scenario's layers and copies take, and what cannot be one."""
+
+from dataclasses import replace
+
+import pytest
+
+from sim.driver.errors import DriverError
+from sim.link import LINKS, Link, LinkError, link
+from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
+from sim.schedule.scenario import Scenario
+from sim.workload.graph import Graph
+from sim.workload.layers import GraphError, Layer, Tensor
+
+MB = 10**6
+NBYTES = 256 * MB
+ZVC = Choice(Placement.SWAP, "zvc")
+PCIE3 = Link("pcie3", 16e9, "cDMA, §II-B", efficiency=1.0)
+
+
+def scenario(density: float = 0.5, **changes: object) -> Scenario:
+    """A convolution and a ReLU in place, then a pool, on a Titan X behind PCIe gen3."""
+    tensors = (
+        Tensor(name="image", nbytes=MB, kind="input"),
+        Tensor(name="relu", nbytes=NBYTES, kind="relu", density=density),
+        Tensor(name="pool", nbytes=NBYTES // 4, kind="pool"),
+    )
+    layers = (
+        Layer(
+            name="conv",
+            kind="conv",
+            inputs=(0,),
+            output=1,
+            saved=(0,),
+            flops_forward=33e12,
+            flops_backward=66e12,
+            bytes_forward=16.8e9,
+            bytes_backward=33.6e9,
+        ),
+        Layer(
+            name="relu",
+            kind="relu",
+            inputs=(1,),
+            output=1,
+            saved=(1,),
+            flops_forward=6.6e9,
+            flops_backward=6.6e9,
+            bytes_forward=33.6e9,
+            bytes_backward=67.2e9,
+        ),
+        Layer(name="pool", kind="pool", inputs=(1,), output=2, saved=(1,), gradients=(1,)),
+    )
+    made = Scenario(
+        graph=Graph(name="small", batch=1, tensors=tensors, layers=layers),
+        device=device("titanx").with_efficiency(0.5),
+        link=PCIE3,
+        memory_bytes=10**9,
+    )
+    return replace(made, **changes)
+
+
+def raw_bytes_per_s(made: Scenario, choice: Choice, throttle: str = "none") -> float:
+    """Of the tensor on its way out, as cDMA counts."""
+    return NBYTES / made.copy_seconds(1, choice, throttle)[0]
+
+
+# Layers.
+
+
+def test_layers_take_the_longer_of_arithmetic_and_memory_one_after_another() -> None:
+    """6.6 TFLOP/s and 336 GB/s, half of which layers get."""
+    made = scenario()
+    conv, relu, _ = made.graph.layers
+    assert made.layer_seconds(conv, backward=False) == pytest.approx((10.0, 0.1))
+    assert made.layer_seconds(relu, backward=False) == pytest.approx((0.002, 0.2))
+    assert made.forward_seconds == pytest.approx([10.0 + 0.2, 0.0])
+    assert made.backward_seconds == pytest.approx([20.0 + 0.4, 0.0])
+    assert made.compute_seconds == pytest.approx(30.6)
+
+
+def test_efficiency_is_by_kind() -> None:
+    parts = {**scenario().device.efficiency, "relu": 1.0}
+    made = scenario(device=replace(device("titanx"), efficiency=parts))
+    assert made.forward_seconds == pytest.approx([10.0 + 0.1, 0.0])
+
+
+def test_a_layer_in_place_belongs_to_the_stage_that_made_the_tensor() -> None:
+    first, second = scenario().stages
+    assert (first.output, first.layers, first.kind) == (1, (0, 1), "conv")
+    assert (first.inputs, first.saved, first.gradients) == ((0,), (0, 1), ())
+    assert (second.inputs, second.saved, second.gradients) == ((1,), (1,), (1,))
+    assert scenario().stage_of == {1: 0, 2: 1}
+
+
+def test_an_input_that_is_written_over_is_still_no_decision() -> None:
+    made = scenario()
+    preprocess = Layer(name="scale", kind="other", inputs=(0,), output=0, saved=(0,))
+    graph = replace(made.graph, layers=(preprocess, *made.graph.layers))
+    assert graph.managed == made.graph.managed == (1,)
+
+
+# Copies.
+
+
+def test_raw_copies_go_at_the_links_pace() -> None:
+    assert raw_bytes_per_s(scenario(), SWAP) == pytest.approx(16e9, rel=1e-3)
+    slow = scenario(link=replace(PCIE3, efficiency=0.8, in_bytes_per_s=10e9))
+    out, back = slow.copy_seconds(1, SWAP, "none")
+    assert out == pytest.approx(NBYTES / 12.8e9, rel=1e-3)
+    assert back == pytest.approx(NBYTES / 8e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "throttle", "gigabytes_per_s"),
+    [
+        # cDMA, §VI: 16 × 2.6 is 41.6; what goes beyond three times the link is held there.
+        (2.6, "none", 41.6),
+        (2.6, "performance-optimal", 41.6),
+        (2.6, "bandwidth-aware", 41.6),
+        (13.8, "bandwidth-aware", 48),
+        (3.0, "bandwidth-aware", 48),
+        # 13.8 × 16 would be 220.8. Six units take 32 bytes each in a nanosecond.
+        (13.8, "performance-optimal", 192),
+        (13.8, "none", 192),
+    ],
+)
+def test_compressed_copies_go_at_the_pace_of_the_narrowest_place(
+    ratio: float, throttle: str, gigabytes_per_s: float
+) -> None:
+    made = scenario(density=1 / ratio - 1 / 32)
+    assert made.stream_bytes(1, ZVC) == pytest.approx(NBYTES / ratio)
+    pace = raw_bytes_per_s(made, ZVC, throttle)
+    assert pace == pytest.approx(gigabytes_per_s * 1e9, rel=0.01)
+
+
+def test_throttles_hold_nothing_back_on_the_way_in() -> None:
+    made = scenario(density=0.0)
+    free, held = (made.copy_seconds(1, ZVC, name)[1] for name in ("none", "bandwidth-aware"))
+    assert free == held
+
+
+def test_what_multiprocessors_compressed_is_copied_as_it_is() -> None:
+    made = scenario(density=0.0)
+    choice = Choice(Placement.SWAP, "zvc-sm")
+    stream = made.stream_bytes(1, choice)
+    assert stream == NBYTES / 32
+    # The engine reads the stream; the throttle has nothing to hold back.
+    out, back = made.copy_seconds(1, choice, "bandwidth-aware")
+    assert out == pytest.approx(stream / 16e9, rel=0.01)
+    assert back == pytest.approx(stream / 16e9, rel=0.01)
+
+
+def test_a_codec_on_the_host_saves_host_memory_only() -> None:
+    made = scenario(density=0.5)
+    choice = Choice(Placement.SWAP, "zvc-host")
+    assert made.stream_bytes(1, choice) == NBYTES
+    assert made.copy_seconds(1, choice, "none") == made.copy_seconds(1, SWAP, "none")
+    assert made.host_bytes(1, choice) == pytest.approx(NBYTES * (0.5 + 1 / 32))
+    assert made.host_bytes(1, SWAP) == NBYTES
+    assert made.host_bytes(1, RETAIN) == made.host_bytes(1, RECOMPUTE) == 0
+    assert made.codec_seconds(1, choice) == made.codec_seconds(1, SWAP) == 0
+
+
+def test_a_latency_of_microseconds_is_behind_every_copy() -> None:
+    assert all(1e-7 < seconds < 1e-5 for seconds in scenario().copy_latency)
+
+
+def test_a_link_that_is_faster_than_the_engines_port_gets_the_fast_engine() -> None:
+    assert scenario().engine == "titanx_gen3"
+    assert scenario(link=link("nvlink2")).engine == "v100_nvlink2"
+
+
+# What cannot be.
+
+
+def test_a_tensor_without_a_density_is_refused() -> None:
+    made = scenario()
+    tensors = tuple(replace(tensor, density=None) for tensor in made.graph.tensors)
+    with pytest.raises(
+        ScheduleError, match=r"^tensor relu of small has no density; give a capture, a file or a"
+    ):
+        replace(made, graph=replace(made.graph, tensors=tensors))
+
+
+@pytest.mark.parametrize("density", [-0.1, 1.1, float("nan")])
+def test_a_density_that_is_no_part_is_refused(density: float) -> None:
+    with pytest.raises(GraphError, match=f"tensor relu: density must be 0 to 1, not {density}"):
+        scenario(density=density)
+
+
+def test_a_kind_of_layer_that_the_device_does_not_know_is_refused() -> None:
+    made = scenario()
+    layers = (*made.graph.layers[:2], replace(made.graph.layers[2], kind="fft"))
+    with pytest.raises(
+        ScheduleError,
+        match=r"^layer pool is of kind 'fft', for which device titanx declares no efficiency; "
+        "it has conv, dwconv, ",
+    ):
+        replace(made, graph=replace(made.graph, layers=layers))
+
+
+@pytest.mark.parametrize("memory", [0, -1])
+def test_a_memory_of_nothing_is_refused(memory: int) -> None:
+    with pytest.raises(ScheduleError, match=f"memory must be more than 0 bytes, not {memory}"):
+        scenario(memory_bytes=memory)
+
+
+@pytest.mark.parametrize("epoch", [-1, 90])
+def test_an_epoch_behind_the_last_one_is_refused(epoch: int) -> None:
+    with pytest.raises(ScheduleError, match=f"epoch must be 0 to 89, not {epoch}"):
+        scenario(epoch=epoch)
+
+
+def test_an_unknown_link_is_refused_with_those_there_are() -> None:
+    with pytest.raises(LinkError, match=f"unknown link 'isa'; choose from {', '.join(LINKS)}$"):
+        link("isa")
+
+
+@pytest.mark.parametrize("value", [-1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("field", ["bytes_per_s", "in_bytes_per_s"])
+def test_a_link_without_bandwidth_is_refused(field: str, value: float) -> None:
+    with pytest.raises(LinkError, match=f"{field} of link pcie3 must be more than 0, not {value}"):
+        replace(PCIE3, **{field: value})
+
+
+@pytest.mark.parametrize("efficiency", [0, -1, 1.1])
+def test_a_links_efficiency_is_a_part(efficiency: float) -> None:
+    with pytest.raises(LinkError, match="efficiency of link pcie3 must be more than 0 and at"):
+        replace(PCIE3, efficiency=efficiency)
+
+
+def test_an_unknown_codec_or_throttle_is_refused() -> None:
+    made = scenario()
+    with pytest.raises(ScheduleError, match="unknown codec 'gzip'; choose from zvc, "):
+        made.copy_seconds(1, Choice(Placement.SWAP, "gzip"), "none")
+    with pytest.raises(DriverError, match=r"throttle must be one of none, .*, not 'slow'"):
+        made.copy_seconds(1, ZVC, "slow")
+
+
+@pytest.mark.parametrize("codec", ["zvc", "zvc-host"])
+def test_what_compresses_on_the_way_out_keeps_nothing_on_the_device(codec: str) -> None:
+    with pytest.raises(ScheduleError, match=f"^{codec} compresses what leaves the device, not"):
+        scenario().stream_bytes(1, Choice(Placement.COMPRESS, codec))
+
+
+@pytest.mark.parametrize("placement", [Placement.RETAIN, Placement.RECOMPUTE])
+def test_what_is_not_compressed_has_no_codec(placement: Placement) -> None:
+    with pytest.raises(ScheduleError, match=f"{placement.name} has no codec, but 'zvc' is given"):
+        Choice(placement, "zvc")
+
+
+def test_compressing_needs_a_codec() -> None:
+    with pytest.raises(ScheduleError, match="COMPRESS needs a codec; name one"):
+        Choice(Placement.COMPRESS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"staging_bytes": -1.0}, "staging_bytes must be 0 or more, not -1.0"),
+        ({"staging_bytes": float("nan")}, "staging_bytes must be 0 or more, not nan"),
+        ({"lookahead": -1}, "lookahead must be 0 or more, not -1"),
+    ],
+)
+def test_a_mode_waits_for_something(fields: dict, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        Mode(**fields)

@@ -1,0 +1,104 @@
+"""What holds of every plan on every step."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sim.schedule.placement import RETAIN, SYNCHRONOUS, Mode
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import Evaluator, simulate, with_memory
+from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
+from tests.sim.timeline_audit import audit
+
+
+@seeded
+@given(cases())
+def test_what_happens_can_happen_in_the_memory_that_there_is(case: Case) -> None:
+    trace = simulate(case.scenario, case.plan)
+    assert trace.feasible
+    audit(case.scenario, case.plan, trace)
+
+
+@seeded
+@given(cases())
+def test_no_step_is_faster_than_its_computation_or_than_its_copies(case: Case) -> None:
+    scenario = case.scenario
+    trace = simulate(scenario, case.plan)
+    work = scenario.compute_seconds + trace.seconds_of("compress", "decompress")
+    for event in trace.events:
+        if event.kind == "recompute":
+            work += scenario.forward_seconds[scenario.stage_of[scenario.graph.index[event.name]]]
+    link = scenario.link
+    out = trace.link_out_bytes / (link.bytes_per_s * link.efficiency)
+    back = trace.link_in_bytes / (link.in_bytes_per_s * link.efficiency)
+    assert trace.seconds * (1 + 1e-12) >= max(work, out, back)
+    if not link.duplex:
+        assert trace.seconds * (1 + 1e-12) >= out + back
+
+
+@seeded
+@given(cases())
+def test_the_least_memory_is_the_least_memory(case: Case) -> None:
+    least = simulate(case.scenario, case.plan).least_bytes
+    for memory in (least, least + 1, UNLIMITED):
+        trace = simulate(with_memory(case.scenario, memory), case.plan)
+        assert trace.feasible
+        assert np.isfinite(trace.seconds)
+        assert trace.least_bytes == least
+    trace = simulate(with_memory(case.scenario, least - 1), case.plan)
+    assert not trace.feasible
+    assert trace.seconds == np.inf
+
+
+def without_memory_traffic(scenario: Scenario) -> Scenario:
+    layers = [
+        replace(layer, bytes_forward=0.0, bytes_backward=0.0) for layer in scenario.graph.layers
+    ]
+    return replace(scenario, graph=replace(scenario.graph, layers=tuple(layers)))
+
+
+@seeded
+@given(cases())
+def test_waiting_less_is_never_slower_if_nothing_else_is_short(case: Case) -> None:
+    """Where memory is not, and copies take nothing from layers."""
+    scenario = without_memory_traffic(with_memory(case.scenario, UNLIMITED))
+    seconds = [
+        simulate(scenario, replace(case.plan, mode=mode)).seconds
+        for mode in (
+            Mode(),
+            Mode(lookahead=2),
+            Mode(lookahead=1),
+            Mode(lookahead=1, staging_bytes=1e8),
+            SYNCHRONOUS,
+            Mode(lookahead=0, staging_bytes=0),
+        )
+    ]
+    assert all(one <= other * (1 + 1e-12) for one, other in pairwise(seconds))
+
+
+@seeded
+@given(cases())
+def test_retaining_everything_is_the_oracle(case: Case) -> None:
+    scenario = with_memory(case.scenario, UNLIMITED)
+    retain = replace(case.plan, choices=(RETAIN,) * len(case.plan.choices))
+    trace = simulate(scenario, retain)
+    assert trace.seconds == pytest.approx(scenario.compute_seconds, rel=1e-12)
+    assert trace.stall_seconds == pytest.approx(0, abs=1e-12)
+    assert trace.link_out_bytes == trace.link_in_bytes == trace.host_bytes == 0
+    assert trace.peak_bytes == trace.least_bytes
+
+
+@seeded
+@given(cases())
+def test_searches_see_the_times_that_traces_have(case: Case) -> None:
+    scenario, plan = case.scenario, case.plan
+    options = tuple(dict.fromkeys((RETAIN, *plan.choices)))
+    evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
+    particles = np.stack([evaluator.particle(plan.choices)] * 2)
+    particles[1] = 0
+    retained = simulate(scenario, replace(plan, choices=(RETAIN,) * len(plan.choices)))
+    expected = [simulate(scenario, plan).seconds, retained.seconds]
+    assert list(evaluator.seconds(particles)) == expected
