@@ -1,0 +1,217 @@
+"""Bytes kept in host memory: out through the engine, and back when they are wanted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from golden.stream import ByteArray
+from hw.dma.descriptor import Codec
+from sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
+from sim.driver.memory import Memory
+from sim.swap.road import TRANSFER_BYTES
+
+
+class StashError(RuntimeError):
+    """Bytes cannot be kept: "cause; mend"."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A transfer's worth, in host memory."""
+
+    buffer: Buffer
+    nbytes: int
+    codec: Codec | None
+    crc: int
+
+
+@dataclass(eq=False)
+class Stashed:
+    """What is out.
+
+    Attributes
+    ----------
+    nbytes, stream_bytes : int
+        Uncompressed, and in host memory.
+    """
+
+    pieces: tuple[_Piece, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
+
+    @property
+    def stream_bytes(self) -> int:
+        return sum(piece.buffer.nbytes for piece in self.pieces)
+
+
+@dataclass
+class Traffic:
+    """What has been moved one way.
+
+    Attributes
+    ----------
+    arrays, nbytes, stream_bytes : int
+        How many, their bytes uncompressed, and on the link.
+    cycles : int
+        Of the machine, from before each array's first doorbell to behind its last record.
+    """
+
+    arrays: int = 0
+    nbytes: int = 0
+    stream_bytes: int = 0
+    cycles: int = 0
+
+
+class Stash:
+    """Arrays in an engine's host memory.
+
+    An array goes in transfers of at most 4 MiB, one after another, each through a buffer of device
+    memory that is free again afterwards. Host memory has as much as the streams take.
+
+    Parameters
+    ----------
+    engine : Engine
+    verify : bool
+        Let the engine read back and compare what it has written, before the record.
+
+    Attributes
+    ----------
+    out, back : Traffic
+    nbytes, stream_bytes : int
+        What is out now.
+    """
+
+    def __init__(self, engine: Engine, *, verify: bool = False) -> None:
+        self.engine = engine
+        self.verify = verify
+        self.out = Traffic()
+        self.back = Traffic()
+        self.nbytes = 0
+        self.stream_bytes = 0
+        # Of transfers that were interrupted; free as soon as the engine has done with them.
+        self._late: list[Buffer] = []
+
+    def put(self, array: ByteArray, codec: Codec | None) -> Stashed:
+        """Take an array's bytes out; None copies them as they are.
+
+        Raises
+        ------
+        StashError
+            A memory of the machine has no room.
+        TransferError, MachineError
+            The engine failed. Nothing of the array is out then.
+        """
+        started = self.engine.machine.cycles
+        pieces: list[_Piece] = []
+        try:
+            for part in _parts(array):
+                pieces.append(self._put(part, codec))
+        except BaseException:
+            for piece in pieces:
+                self._free(piece.buffer)
+            raise
+        stashed = Stashed(tuple(pieces))
+        self.nbytes += stashed.nbytes
+        self.stream_bytes += stashed.stream_bytes
+        self._count(self.out, stashed, started)
+        return stashed
+
+    def get(self, stashed: Stashed) -> ByteArray:
+        """The bytes again, a new array; they also stay out until `drop`.
+
+        Raises
+        ------
+        StashError
+            Device memory has no room.
+        TransferError, MachineError
+            The engine failed, or what came back has another CRC-32.
+        """
+        started = self.engine.machine.cycles
+        array = np.empty(stashed.nbytes, np.uint8)
+        for piece, part in zip(stashed.pieces, _parts(array), strict=True):
+            device = self._alloc(self.engine.device, piece.nbytes)
+            try:
+                record = self.engine.memcpy_compressed(
+                    device,
+                    piece.buffer,
+                    piece.nbytes,
+                    CopyKind.HOST_TO_DEVICE,
+                    piece.codec,
+                    crc=None if piece.codec is None else piece.crc,
+                ).check()
+                # A plain copy does not compare by itself.
+                if record.crc32 != piece.crc:
+                    raise StashError(
+                        f"{piece.buffer} came back with CRC-32 {record.crc32:#010x} instead of "
+                        f"{piece.crc:#010x}: something has written to host memory; leave it alone"
+                    )
+                part[:] = device.array
+            finally:
+                self._free(device)
+        self._count(self.back, stashed, started)
+        return array
+
+    def drop(self, stashed: Stashed) -> None:
+        """Give its host memory back."""
+        self.nbytes -= stashed.nbytes
+        self.stream_bytes -= stashed.stream_bytes
+        for piece in stashed.pieces:
+            self._free(piece.buffer)
+
+    def _put(self, part: ByteArray, codec: Codec | None) -> _Piece:
+        engine = self.engine
+        device = self._alloc(engine.device, part.size)
+        try:
+            worst = part.size if codec is None else engine.shape.worst_stream_bytes(part.size)
+            host = self._alloc(engine.host, worst)
+            try:
+                device.array[:] = part
+                record = engine.memcpy_compressed(
+                    host,
+                    device,
+                    part.size,
+                    CopyKind.DEVICE_TO_HOST,
+                    codec,
+                    verify=self.verify and codec is not None,
+                ).check()
+            except BaseException:
+                self._free(host)
+                raise
+        finally:
+            self._free(device)
+        # What compression saved is given back; the stream stays where it is.
+        engine.host.free(host)
+        host = engine.host.alloc(record.out_size, address=host.address)
+        return _Piece(host, part.size, codec, record.crc32)
+
+    def _alloc(self, memory: Memory, nbytes: int) -> Buffer:
+        late, self._late = self._late, []
+        for buffer in late:
+            self._free(buffer)
+        try:
+            return memory.alloc(nbytes)
+        except OutOfMemoryError as error:
+            raise StashError(
+                f"{error}; {self.nbytes} bytes are out as {self.stream_bytes}: let less go out, or "
+                f"give the machine more {memory.name}_bytes"
+            ) from error
+
+    def _free(self, buffer: Buffer) -> None:
+        try:
+            buffer.memory.free(buffer)
+        except BusyError:
+            self._late.append(buffer)
+
+    def _count(self, traffic: Traffic, stashed: Stashed, started: int) -> None:
+        traffic.arrays += 1
+        traffic.nbytes += stashed.nbytes
+        traffic.stream_bytes += stashed.stream_bytes
+        traffic.cycles += self.engine.machine.cycles - started
+
+
+def _parts(array: ByteArray) -> Iterator[ByteArray]:
+    for start in range(0, array.size, TRANSFER_BYTES):
+        yield array[start : start + TRANSFER_BYTES]
