@@ -1,0 +1,38 @@
+"""`cdma reproduce`: what the papers claim, and what becomes of it here."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from cdma.reproduce_report import as_dict, failures, print_paper, print_summary
+from sim.reproduce import PAPERS, judge_all
+from sim.reproduce import paper as paper_of
+
+
+def reproduce(
+    paper: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="|".join(PAPERS), help="All of them if not given.", show_default=False
+        ),
+    ] = None,
+    run_all: Annotated[bool, typer.Option("--all", help="Also the rows that take long.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Compute every row of the papers' claims; exit status 1 if any does not hold."""
+    wanted = list(PAPERS.values()) if paper is None else [paper_of(paper)]
+    rows = []
+    for each in wanted:
+        judged = list(judge_all(each, long=run_all))
+        rows += judged
+        if not as_json:
+            print_paper(each, judged)
+    if as_json:
+        typer.echo(json.dumps(as_dict(rows), indent=2, ensure_ascii=False))
+    else:
+        print_summary(rows)
+    if failures(rows):
+        raise typer.Exit(1)

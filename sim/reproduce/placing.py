@@ -1,0 +1,155 @@
+"""Steps that are short of memory, and HOME's plans for them beside other policies'.
+
+HOME and HOME+ search with 50 particles and 30 iterations, which is what changes anything.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sim.reproduce import scenes
+from sim.schedule.placement import Plan
+from sim.schedule.plan.exact import exhaustive
+from sim.schedule.plan.swarm import search, search_plus
+from sim.schedule.policies import capuchin, home, superneurons, vdnn
+from sim.schedule.scenario import Scenario
+from sim.schedule.timeline import Evaluator, with_memory
+from sim.workload import density
+from sim.workload.builder import Builder
+from sim.workload.graph import Graph
+from sim.workload.networks.batches import HOME
+
+PARTICLES, ITERATIONS = 50, 30
+SHARES = (0.0, 0.1, 0.3)
+LINKS = ("pcie3x16-shared", "pcie3x16")
+BATCH = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A policy's step.
+
+    Attributes
+    ----------
+    seconds : float
+        Infinite if it does not fit.
+    waiting, recomputing : float
+        Shares of the step.
+    """
+
+    seconds: float
+    waiting: float
+    recomputing: float
+
+
+@cache
+def outcomes(network: str, batch: int) -> Mapping[str, Outcome]:
+    """On CIFAR and a 2080 Ti, with as little memory as vDNN and SuperNeurons both fit into."""
+    roomy = scenes.swapping(network, batch, "cifar", "2080ti")
+    fixed = {
+        "vdnn": vdnn.plan(roomy, swapped="conv"),
+        "superneurons": superneurons.plan(roomy),
+    }
+    least = max(scenes.run(roomy, plan).least_bytes for plan in fixed.values())
+    scenario = with_memory(roomy, least)
+    searched = {
+        "capuchin": capuchin.plan(scenario),
+        "home": home.plan(scenario, particles=PARTICLES, iterations=ITERATIONS),
+        "home+": home.plan(scenario, plus=True, particles=PARTICLES, iterations=ITERATIONS),
+    }
+    return {name: _outcome(scenario, plan) for name, plan in (fixed | searched).items()}
+
+
+def _outcome(scenario: Scenario, plan: Plan) -> Outcome:
+    trace = scenes.run(scenario, plan)
+    again = sum(event.seconds for event in trace.events if event.kind == "recompute")
+    return Outcome(
+        seconds=trace.seconds,
+        waiting=trace.stall_seconds / trace.seconds,
+        recomputing=again / trace.seconds,
+    )
+
+
+def papers_networks(*, large: bool) -> dict[str, int]:
+    """HOME's networks at Capuchin's largest batches (Table 2); InceptionV3, of 211 tensors, takes
+    its time."""
+    return {n: b.capuchin for n, b in HOME.items() if large or n != "inceptionv3"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """How far from the best of all plans the searches end: 0 is optimal."""
+
+    literal: float
+    plus: float
+
+
+@cache
+def gaps() -> tuple[Gap, ...]:
+    """On two small networks behind two links, each with three memory limits."""
+    return tuple(
+        _gap(scenario)
+        for graph in (_small("normalized"), _small("residual"))
+        for link in LINKS
+        for scenario in _pressed(graph, link)
+    )
+
+
+def _gap(scenario: Scenario) -> Gap:
+    evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
+    best = exhaustive(evaluator, tensors).seconds
+    literal, plus = (
+        find(evaluator, tensors, particles=PARTICLES, iterations=ITERATIONS).seconds
+        for find in (search, search_plus)
+    )
+    return Gap(literal=literal / best - 1, plus=plus / best - 1)
+
+
+def least_bytes(scenario: Scenario) -> int:
+    """What the leanest plan takes that treats all tensors alike."""
+    evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
+    alike = (np.full(tensors, option, np.int8) for option in range(len(home.OPTIONS)))
+    return math.ceil(min(evaluator.run(particle).least_bytes for particle in alike))
+
+
+def feasible_share(scenario: Scenario, particles: int = 500) -> float:
+    """Of random particles."""
+    rng = np.random.default_rng(0)
+    tensors = len(scenario.graph.managed)
+    drawn = rng.integers(len(home.OPTIONS), size=(particles, tensors), dtype=np.int8)
+    return float(np.isfinite(Evaluator(scenario, home.OPTIONS).seconds(drawn)).mean())
+
+
+def pressed(scenario: Scenario, share: float) -> Scenario:
+    """With the memory of the leanest plan, and this share of what it is less than retaining all."""
+    least = least_bytes(scenario)
+    return with_memory(scenario, least + share * (scenes.retained_bytes(scenario) - least))
+
+
+def _pressed(graph: Graph, link: str) -> list[Scenario]:
+    roomy = scenes.scenario(graph, "v100", link)
+    return [pressed(roomy, share) for share in SHARES]
+
+
+def _small(name: str) -> Graph:
+    """Few enough tensors that every plan can be tried."""
+    net = Builder(BATCH)
+    x = net.input("data", 3, 56, 56)
+    if name == "normalized":
+        for i, channels in enumerate((64, 128, 128), 1):
+            x = net.bn(f"bn{i}", net.conv(f"conv{i}", x, channels, 3, pad=1))
+            x = net.max_pool(f"pool{i}", net.relu(f"relu{i}", x), 2, 2)
+    else:
+        x = net.relu("relu0", net.conv("conv0", x, 64, 3, pad=1))
+        for i in (1, 2):
+            y = net.relu(f"relu{i}a", net.conv(f"conv{i}a", x, 64, 3, pad=1))
+            y = net.conv(f"conv{i}b", y, 64, 3, pad=1)
+            x = net.relu(f"relu{i}", net.add(f"add{i}", x, y))
+        x = net.max_pool("pool", x, 2, 2)
+    net.softmax("prob", net.fc("fc", x, 10))
+    table = net.table()
+    graph = Graph(name=name, batch=BATCH, tensors=table.tensors, layers=table.layers)
+    return density.apply(graph, scenes.CAPTURE, scenes.EPOCH, scenes.EPOCHS)

@@ -1,0 +1,105 @@
+"""vDNN's loss and cDMA's gain on six networks, and how far assumptions move them (cDMA, §VII-B).
+
+The paper ran cuDNN on two GPUs and let copies of inflated sizes stand in for the engine. Here
+layers take roofline times, max(arithmetic, memory traffic) at a declared part of the peak, and the
+engine moves what its estimate says. So these are no reproductions of its percentages: they show
+the same effect, and what it depends on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sim.reproduce import scenes
+from sim.schedule.placement import MODES
+from sim.schedule.policies import cdma, vdnn
+from sim.workload.networks.batches import CDMA
+
+DEVICES = ("titanx", "titanxp")
+EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)
+LINK = "pcie3x16"
+
+PUBLISHED_LOSS = (0.51, 0.63)
+"""vDNN's, mean and most (§I)."""
+PUBLISHED_GAIN = {"titanx": (0.32, 0.61), "titanxp": (0.53, 0.79)}
+"""cDMA's over vDNN, mean and most (§VII-C; abstract)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """A network's step, by policy.
+
+    Attributes
+    ----------
+    oracle_seconds, vdnn_seconds, cdma_seconds, bandwidth_aware_seconds : float
+    """
+
+    oracle_seconds: float
+    vdnn_seconds: float
+    cdma_seconds: float
+    bandwidth_aware_seconds: float
+
+    @property
+    def loss(self) -> float:
+        """vDNN's of the oracle's performance."""
+        return 1 - self.oracle_seconds / self.vdnn_seconds
+
+    @property
+    def gain(self) -> float:
+        """cDMA's over vDNN's performance."""
+        return self.vdnn_seconds / self.cdma_seconds - 1
+
+    @property
+    def bandwidth_aware(self) -> float:
+        """Performance under the throttle of 48 GB/s, of that under 200 GB/s."""
+        return self.cdma_seconds / self.bandwidth_aware_seconds
+
+
+@cache
+def performance(
+    device: str,
+    mode: str = "sync",
+    efficiency: float | None = None,
+    source: str = scenes.CAPTURE,
+) -> Mapping[str, Performance]:
+    """Of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
+
+    Parameters
+    ----------
+    device : str
+        Of `sim.schedule.device.DEVICES`.
+    mode : str
+        `sync` or `async`.
+    efficiency : float or None
+        Of all layers; None for the declared ones.
+    source : str
+        Of densities.
+    """
+    return {
+        name: _performance(name, batch, device, mode, efficiency, source)
+        for name, batch in CDMA.items()
+    }
+
+
+def _performance(
+    name: str, batch: int, device: str, mode: str, efficiency: float | None, source: str
+) -> Performance:
+    found = scenes.graph(name, batch, source=source)
+    scenario = scenes.scenario(found, device, LINK, efficiency=efficiency)
+    plans = [
+        vdnn.plan(scenario, mode=MODES[mode]),
+        *(cdma.plan(scenario, throttle=throttle, mode=MODES[mode]) for throttle in cdma.THROTTLES),
+    ]
+    plain, full, throttled = (scenes.run(scenario, plan).seconds for plan in plans)
+    return Performance(
+        oracle_seconds=scenario.compute_seconds,
+        vdnn_seconds=plain,
+        cdma_seconds=full,
+        bandwidth_aware_seconds=throttled,
+    )
+
+
+def summary(figures: Mapping[str, Performance], figure: str) -> tuple[float, float]:
+    """Mean and most of `loss`, `gain` or `bandwidth_aware`."""
+    values = [getattr(each, figure) for each in figures.values()]
+    return sum(values) / len(values), max(values)

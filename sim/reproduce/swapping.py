@@ -1,0 +1,116 @@
+"""CSWAP+ beside vDNN, vDNN++ and static compression, on its six networks (CSWAP+, §6.1 and §6.2).
+
+At the batches of its Table 3, behind the copies that it measured, with as much memory as a step
+takes; what convolutions read is swapped. P of dense tensors is CSWAP+'s own of that epoch, also for
+static compression.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sim.reproduce import scenes
+from sim.schedule.cswap import CostModel
+from sim.schedule.cswap.accuracy import right_decisions
+from sim.schedule.policies import cswap, static, vdnn, vdnn_pp
+from sim.schedule.scenario import Scenario
+from sim.workload.networks.batches import CSWAP
+
+ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
+SPARSE_CODEC = "zvc-sm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A network's step, by policy.
+
+    Attributes
+    ----------
+    oracle_seconds, cswap_seconds, vdnn_seconds, vdnn_pp_seconds, static_seconds : float
+    same_as_static : bool
+        Whether CSWAP+ compresses all that it swaps.
+    """
+
+    oracle_seconds: float
+    cswap_seconds: float
+    vdnn_seconds: float
+    vdnn_pp_seconds: float
+    static_seconds: float
+    same_as_static: bool
+
+    @property
+    def over_vdnn(self) -> float:
+        """Throughput gained."""
+        return self.vdnn_seconds / self.cswap_seconds - 1
+
+    @property
+    def over_vdnn_pp(self) -> float:
+        return self.vdnn_pp_seconds / self.cswap_seconds - 1
+
+    @property
+    def over_static(self) -> float:
+        return self.static_seconds / self.cswap_seconds - 1
+
+    @property
+    def time_saved(self) -> float:
+        """Of vDNN's step."""
+        return 1 - self.cswap_seconds / self.vdnn_seconds
+
+    @property
+    def latency_saved(self) -> float:
+        """Of what swapping adds to vDNN's step."""
+        added = self.vdnn_seconds - self.oracle_seconds
+        return 1 - (self.cswap_seconds - self.oracle_seconds) / added if added else 0.0
+
+
+@cache
+def compare(dataset: str, device: str, kind: str) -> Mapping[str, Comparison]:
+    """By network: `cifar` or `imagenet`, `v100` or `2080ti`, `sparse` or `dense`."""
+    return {
+        name: _compare(scenes.swapping(name, batch, dataset, device, ACTIVATIONS[kind]))
+        for name, batch in CSWAP[dataset, device].items()
+    }
+
+
+def _compare(scenario: Scenario) -> Comparison:
+    codec = SPARSE_CODEC
+    if not cswap.is_sparse(scenario.graph):
+        bits = cswap.zfp_bits(scenario, CostModel(scenario), scenario.graph.conv_inputs)
+        codec = "zfp-128" if bits is None else f"zfp-{bits}"
+    ours = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
+    always = static.plan(scenario, codec=codec)
+    plans = (ours, vdnn.plan(scenario, swapped="conv"), vdnn_pp.plan(scenario), always)
+    seconds = [scenes.run(scenario, plan).seconds for plan in plans]
+    return Comparison(
+        oracle_seconds=scenario.compute_seconds,
+        cswap_seconds=seconds[0],
+        vdnn_seconds=seconds[1],
+        vdnn_pp_seconds=seconds[2],
+        static_seconds=seconds[3],
+        same_as_static=ours.choices == always.choices,
+    )
+
+
+def over(figures: Mapping[str, Comparison], figure: str) -> dict[str, float]:
+    """One of `Comparison`'s figures by network."""
+    return {name: getattr(each, figure) for name, each in figures.items()}
+
+
+def decision_accuracy(scenario: Scenario) -> float:
+    """The share of decisions that the timeline agrees with (§6.3)."""
+    plan = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
+    decisions = cswap.decisions(
+        scenario, CostModel(scenario), scenario.graph.conv_inputs, codecs=(SPARSE_CODEC,)
+    )
+    right = right_decisions(scenario, plan, decisions)
+    return sum(right.values()) / len(right)
+
+
+def compressed_tensors(scenario: Scenario) -> set[str]:
+    """Those that CSWAP+ compresses."""
+    plan = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
+    return {
+        scenario.graph.tensors[t].name
+        for t, choice in zip(scenario.graph.managed, plan.choices, strict=True)
+        if choice.codec is not None
+    }
