@@ -1,0 +1,142 @@
+"""`cdma estimate`: how long a network's tensors take through the engine, in closed form."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.errors import UserError
+from cdma.estimate_report import Report, Settings, as_dict
+from cdma.estimate_table import print_report
+from cdma.files import open_atomically
+from sim.driver import THROTTLES
+from sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
+from sim.link import LINKS
+from sim.machine import MACHINES
+from sim.report.bandwidth import bandwidth_png
+from sim.workload import capture_names, density
+from sim.workload.graph import Graph
+from sim.workload.networks import NETWORKS
+
+CAPTURE = "digits-cnn"
+EPOCHS = 90
+"""As `cdma schedule` takes them."""
+
+
+def estimate(
+    network: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
+    ],
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="imagenet, cifar, …; the network's usual one if not given."
+        ),
+    ] = None,
+    config: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Engine and machine: {', '.join(MACHINES)}.")
+    ] = "titanx_gen3",
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Instead of the machine's own: {', '.join(LINKS)}."),
+    ] = None,
+    throttle: Annotated[
+        str,
+        typer.Option(metavar="NAME", help=f"Limit of device memory reads: {', '.join(THROTTLES)}."),
+    ] = "none",
+    density_source: Annotated[
+        str,
+        typer.Option(
+            "--density",
+            metavar="capture|curve|FILE.json|0…1",
+            help="How many elements are not zero: measured, by a formula, as you say, or the same "
+            "in all tensors.",
+        ),
+    ] = "capture",
+    capture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"With --density capture: {', '.join(capture_names())}, or the path of one; "
+            f"{CAPTURE} if not given.",
+        ),
+    ] = None,
+    epoch: Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")] = 0,
+    epochs: Annotated[int, typer.Option(metavar="N", help="Of the training.")] = EPOCHS,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=X[,X]…",
+            help="Also with one parameter changed: "
+            + "; ".join(f"{name}={each.example}" for name, each in PARAMETERS.items())
+            + ".",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw effective bandwidth against density."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Tell how long a network's tensors take to the host and back, and what limits them.
+
+    A closed form that the RTL confirms (docs/estimate.md); nothing is simulated.
+    """
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
+    setup = Setup.named(config, link, throttle)
+    wanted = None if sweep is None else Sweep.read(sweep)
+    setups = [] if wanted is None else wanted.setups(setup)
+    graph = Graph.from_table(network, batch, dataset)
+    source = _source(density_source, capture)
+    graph = _with_density(graph, source, epoch, epochs)
+    report = Report(
+        graph=graph,
+        settings=Settings(
+            dataset=dataset or next(iter(NETWORKS[network].batches)),
+            density=source,
+            epoch=epoch,
+            epochs=epochs,
+        ),
+        setup=setup,
+        estimate=NetworkEstimate.of(graph, setup),
+        sweep=wanted,
+        swept=[(each, NetworkEstimate.of(graph, each)) for each in setups],
+    )
+    if plot is not None:
+        picture = bandwidth_png(
+            setup, report.estimate.tensors, f"{report.title} on {config}, throttle {throttle}"
+        )
+        with open_atomically(plot) as file:
+            file.write(picture)
+    if as_json:
+        typer.echo(json.dumps(as_dict(report), indent=2))
+    else:
+        print_report(report)
+
+
+def _source(source: str, capture: str | None) -> str:
+    """What densities are from, as `sim.workload.density` is asked, or a number."""
+    if source == "capture":
+        return CAPTURE if capture is None else capture
+    if capture is not None:
+        raise UserError("--capture is for --density capture; leave one of them out")
+    return source
+
+
+def _with_density(graph: Graph, source: str, epoch: int, epochs: int) -> Graph:
+    try:
+        value = float(source)
+    except ValueError:
+        return density.apply(graph, source, epoch, epochs)
+    if not 0 <= value <= 1:
+        raise EstimateError(f"density must be 0 to 1, not {source}")
+    tensors = tuple(replace(tensor, density=value) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors)

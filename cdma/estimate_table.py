@@ -1,0 +1,164 @@
+"""What `cdma estimate` prints: what was assumed, a table of tensors, and one of a sweep."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from cdma.estimate_report import Report, as_dict
+from cdma.swap_report import WIDE_CHARACTERS, terminal
+
+GB, KIB = 1e9, 1024
+
+LIMITS = {
+    "link": "the link's bandwidth",
+    "port": "what the engine's port to the link takes per cycle",
+    "units": "units, a sector per cycle each",
+    "dram": "DRAM",
+    "throttle": "the cap on reads of device memory",
+    "lines": "lines under way between units and DRAM, so the buffer's size",
+    "writes": "write bursts under way to the host",
+    "reads": "the buffer for reads from the host",
+}
+
+WIDE_ONLY = ("density", "GB/s out", "cycles out", "cycles in")
+"""Columns that a narrow console does not get."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What a column counts in, so that its largest figure has three digits or so."""
+
+    name: str
+    scale: float
+
+    def text(self, value: float) -> str:
+        return f"{value * self.scale:,.2f}"
+
+
+def _time(seconds: float) -> _Unit:
+    return _Unit("ms", 1e3) if seconds >= 1e-3 else _Unit("µs", 1e6)
+
+
+def _size(nbytes: float) -> _Unit:
+    return _Unit("MB", 1e-6) if nbytes >= 1e6 else _Unit("kB", 1e-3)
+
+
+def print_report(report: Report) -> None:
+    """Assumptions, tensors, their sum and a legend; of a sweep, its table at the end."""
+    console = terminal()
+    content = as_dict(report)
+    console.print(f"{report.title}\n", style="bold", highlight=False)
+    console.print(_assumed(content["assumptions"]))
+    wide = console.width >= WIDE_CHARACTERS
+    console.print(_tensors(content, wide=wide))
+    console.print(_legend(content), highlight=False)
+    if content["sweep"] is not None:
+        console.print()
+        console.print(_sweep(content["sweep"]))
+
+
+def _assumed(facts: dict[str, Any]) -> Table:
+    engine, machine, throttle = facts["engine"], facts["machine"], facts["throttle"]
+    density = facts["density"]
+    units = engine["units"] * engine["sector_bytes"] * machine["clock_hz"]
+    out, back = machine["link_out_bytes_per_s"], machine["link_in_bytes_per_s"]
+    ways = f"{out / GB:g} GB/s each way" if out == back else f"{out / GB:g} out, {back / GB:g} in"
+    rows = {
+        "engine": f"{facts['config']}: {engine['units']} units of {engine['sector_bytes']} B at "
+        f"{machine['clock_hz'] / GB:g} GHz take {units / GB:g} GB/s; buffer of "
+        f"{engine['buffer_bytes'] / KIB:g} KiB",
+        "memory": f"{machine['dram_bytes_per_s'] / GB:g} GB/s, {machine['dram_latency_ns']:g} ns",
+        "link": f"{machine['link'] or 'its own'}: {ways}, {machine['link_latency_ns']:g} ns",
+        "throttle": throttle["name"]
+        + (f": {throttle['bytes_per_s'] / GB:g} GB/s" if throttle["bytes_per_s"] else ""),
+        "density": f"{density['source']}, epoch {density['epoch']} of {density['epochs']}: "
+        f"{density['mean']:.3f} on average",
+    }
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, text in rows.items():
+        table.add_row(name, text)
+    return table
+
+
+def _tensors(content: dict[str, Any], *, wide: bool) -> Table:
+    rows, total = content["tensors"], content["total"]
+    time = _time(max(row["offload_seconds"] for row in rows))
+    size = _size(max(row["raw_bytes"] for row in rows))
+
+    def cells(row: dict[str, Any]) -> dict[str, str]:
+        return {
+            f"raw {size.name}": size.text(row["raw_bytes"]),
+            "density": f"{row['density']:.3f}",
+            "ratio": f"{row['ratio']:.2f}",
+            f"stream {size.name}": size.text(row["stream_bytes"]),
+            f"out {time.name}": time.text(row["offload_seconds"]),
+            "limit out": row["offload_limit"],
+            "GB/s out": f"{row['offload_bytes_per_s'] / GB:.1f}",
+            "vs raw": f"{row['offload_speedup']:.2f}x",
+            "cycles out": f"{row['offload_cycles']:,.0f}",
+            f"in {time.name}": time.text(row["prefetch_seconds"]),
+            "limit in": row["prefetch_limit"],
+            "cycles in": f"{row['prefetch_cycles']:,.0f}",
+        }
+
+    sums = {
+        **total,
+        "density": content["assumptions"]["density"]["mean"],
+        "offload_limit": _most(total["offload_limits"]),
+        "prefetch_limit": _most(total["prefetch_limits"]),
+    }
+    lines = {row["name"]: cells(row) for row in rows}
+    table = _table("tensor", [h for h in cells(sums) if wide or h not in WIDE_ONLY])
+    for name, line in lines.items():
+        table.add_row(name, *(v for h, v in line.items() if wide or h not in WIDE_ONLY))
+    table.add_section()
+    table.add_row("total", *(v for h, v in cells(sums).items() if wide or h not in WIDE_ONLY))
+    return table
+
+
+def _legend(content: dict[str, Any]) -> str:
+    total = content["total"]
+    met = dict.fromkeys([*total["offload_limits"], *total["prefetch_limits"]])
+    limits = "; ".join(f"{limit}: {LIMITS[limit]}" for limit in met)
+    return (
+        "out, in: to the host and back, each tensor alone, from the doorbell to its record. "
+        "vs raw: how many times as fast as the engine's plain copy to the host. "
+        f"Limits: {limits}. The total's is the one that the most time goes to."
+    )
+
+
+def _sweep(sweep: dict[str, Any]) -> Table:
+    rows = sweep["rows"]
+    time = _time(max(row["offload_seconds"] for row in rows))
+    headings = []
+    for way in ("out", "in"):
+        headings += [f"{way} {time.name}", f"GB/s {way}", f"vs raw {way}", f"limit {way}"]
+    table = _table(sweep["parameter"], headings)
+    for row in rows:
+        texts = []
+        for way in ("offload", "prefetch"):
+            texts += [
+                time.text(row[f"{way}_seconds"]),
+                f"{row[f'{way}_bytes_per_s'] / GB:.1f}",
+                f"{row[f'{way}_speedup']:.2f}x",
+                _most(row[f"{way}_limits"]),
+            ]
+        value = row["value"]
+        table.add_row(value if isinstance(value, str) else f"{value:,g}", *texts)
+    return table
+
+
+def _most(limits: dict[str, float]) -> str:
+    return max(limits, key=lambda name: limits[name])
+
+
+def _table(first: str, headings: list[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table

@@ -1,0 +1,98 @@
+"""What the tensors of a network's training step cost the engine, and all of them together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from sim.estimate.setup import Setup
+from sim.estimate.transfer import EstimateError, TransferCost
+from sim.workload.graph import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorEstimate:
+    """A tensor's way to the host and back, alone, beside the engine's plain copy.
+
+    Attributes
+    ----------
+    name : str
+    raw_bytes : int
+    density : float
+    stream_bytes : float
+    offload, prefetch : TransferCost
+        Compressed on the way out, expanded on the way back.
+    raw_offload, raw_prefetch : TransferCost
+        Copied as it is.
+    """
+
+    name: str
+    raw_bytes: int
+    density: float
+    stream_bytes: float
+    offload: TransferCost
+    prefetch: TransferCost
+    raw_offload: TransferCost
+    raw_prefetch: TransferCost
+
+    @classmethod
+    def of(cls, name: str, raw_bytes: int, density: float, setup: Setup) -> Self:
+        """`EstimateError` if the density is not 0…1."""
+        if not 0 <= density <= 1:
+            raise EstimateError(f"density of {name} must be 0 to 1, not {density:g}")
+        stream = setup.stream_bytes(raw_bytes, density)
+        return cls(
+            name=name,
+            raw_bytes=raw_bytes,
+            density=density,
+            stream_bytes=stream,
+            offload=setup.cost(raw_bytes, stream, "out"),
+            prefetch=setup.cost(raw_bytes, stream, "in"),
+            raw_offload=setup.cost(raw_bytes, raw_bytes, "out", compressed=False),
+            raw_prefetch=setup.cost(raw_bytes, raw_bytes, "in", compressed=False),
+        )
+
+
+@dataclass(frozen=True)
+class NetworkEstimate:
+    """Tensors one after another: seconds are sums of those that each takes alone."""
+
+    tensors: tuple[TensorEstimate, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, setup: Setup) -> Self:
+        """Of what backward reads, in the order in which forward makes it. All of it has densities
+        (`sim.workload.density`), else `EstimateError`."""
+        estimates = []
+        for t in graph.managed:
+            tensor = graph.tensors[t]
+            if tensor.density is None:
+                raise EstimateError(
+                    f"tensor {tensor.name} of {graph.name} has no density; give a capture, a file, "
+                    "a curve or a number"
+                )
+            estimates.append(TensorEstimate.of(tensor.name, tensor.nbytes, tensor.density, setup))
+        return cls(tuple(estimates))
+
+    @property
+    def raw_bytes(self) -> int:
+        return sum(tensor.raw_bytes for tensor in self.tensors)
+
+    @property
+    def stream_bytes(self) -> float:
+        return sum(tensor.stream_bytes for tensor in self.tensors)
+
+    @property
+    def offload(self) -> Sequence[TransferCost]:
+        return [tensor.offload for tensor in self.tensors]
+
+    @property
+    def prefetch(self) -> Sequence[TransferCost]:
+        return [tensor.prefetch for tensor in self.tensors]
+
+    @property
+    def raw_offload(self) -> Sequence[TransferCost]:
+        return [tensor.raw_offload for tensor in self.tensors]
+
+    @property
+    def raw_prefetch(self) -> Sequence[TransferCost]:
+        return [tensor.raw_prefetch for tensor in self.tensors]

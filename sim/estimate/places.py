@@ -1,0 +1,109 @@
+"""What all bytes of a transfer pass, and how fast each of these places is."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from golden import LINE_BYTES
+from hw.config import EngineConfig
+from hw.dma.throttle import RATE_FRACTION_BITS
+from hw.dma.writer import HOST_BURST_BEATS
+from sim.driver.throttle import Throttle
+from sim.estimate.packing import line_cycles
+from sim.machine.config import MachineConfig
+
+# What the engine adds to the round trip of each window, in cycles.
+LINE_CYCLES = 12
+WRITE_CYCLES = 22
+READ_CYCLES = 6
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where `nbytes` pass at `per_cycle`.
+
+    Attributes
+    ----------
+    name : str
+    nbytes : float
+    per_cycle : float
+    held : float
+        Of a window: bytes that may be under way; they come back together, a round trip later.
+    lead : float
+        Of a token bucket: bytes that do not wait for the rate.
+    """
+
+    name: str
+    nbytes: float
+    per_cycle: float
+    held: float = 0.0
+    lead: float = 0.0
+
+    def cycles(self, part: float = 1.0, free: float = 0.0) -> float:
+        """Until a part of the bytes has passed; `free` is what all of them take elsewhere."""
+        nbytes = part * self.nbytes
+        if self.held:
+            trip, byte = self.held / self.per_cycle, free / self.nbytes
+            if self.held * byte >= trip:
+                return 0.0
+            trips, rest = divmod(nbytes, self.held)
+            return trips * trip + rest * byte
+        return max(0.0, nbytes - self.lead) / self.per_cycle
+
+
+def slowest(places: Sequence[Place], part: float = 1.0) -> tuple[float, str]:
+    """The most cycles that any of them takes for a part of the bytes, and its name."""
+    free = max((place.cycles() for place in places if not place.held), default=0.0)
+    cycles = {place.name: place.cycles(part, free) for place in places}
+    limit = max(cycles, key=lambda name: cycles[name])
+    return cycles[limit], limit
+
+
+def places_of(
+    raw: float,
+    stream: float,
+    outward: bool,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle,
+    compressed: bool,
+) -> tuple[list[Place], list[Place]]:
+    """Those on the device's side, which count raw bytes, and those on the link's.
+
+    Arguments are those of `sim.estimate.transfer_cost`.
+    """
+    rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
+    burst = HOST_BURST_BEATS * engine.host_bytes
+    overhead = math.ceil(stream / burst) * machine.link_overhead_bytes
+    latency = machine.link_latency_cycles
+    lines_held = engine.unit_lines * engine.units * LINE_BYTES
+    device = [
+        Place("port", *_port(raw, stream, outward, engine, compressed)),
+        Place("units", raw, engine.units * engine.codec.sector_bytes),
+        Place("dram", raw, machine.channel_bytes_per_cycle * machine.channels),
+        Place("lines", raw, lines_held / (machine.dram_latency_cycles + LINE_CYCLES), lines_held),
+    ]
+    link = [Place("link", stream + overhead, rate)]
+    gather = burst / rate
+    if outward:
+        held = min(engine.write_bursts, machine.link_outstanding) * burst
+        link.append(Place("writes", stream, held / (latency + gather + WRITE_CYCLES), held))
+        if value := throttle.rate(machine.clock_hz):
+            per_cycle = value / 2**RATE_FRACTION_BITS
+            device.append(Place("throttle", raw, per_cycle, lead=throttle.burst_bytes))
+    else:
+        held = min(engine.read_buffer_bytes, machine.link_outstanding * burst)
+        link.append(Place("reads", stream, held / (2 * latency + gather + READ_CYCLES), held))
+    return device, link
+
+
+def _port(
+    raw: float, stream: float, outward: bool, engine: EngineConfig, compressed: bool
+) -> tuple[float, float]:
+    """Bytes at the port, and how many of them pass in a cycle."""
+    if not compressed:
+        return stream, engine.host_bytes
+    mask = 1 / (8 * engine.codec.element_bytes)
+    density = min(1.0, max(0.0, stream / raw - mask))
+    at_once = 2 if outward else engine.split_lines
+    return raw, engine.codec.line_bytes / line_cycles(density, engine, at_once)

@@ -1,0 +1,187 @@
+"""An engine with its machine, by name, and with one of its parameters changed."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from hw.config import EngineConfig, find_named, preset
+from sim.driver.throttle import THROTTLES, Throttle
+from sim.driver.throttle import throttle as throttle_of
+from sim.estimate.transfer import EstimateError, TransferCost, ceilings, transfer_cost
+from sim.link import link as link_of
+from sim.machine.config import MACHINES, MachineConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a transfer's time depends on, beside its bytes.
+
+    Attributes
+    ----------
+    config : str
+        The name of engine and machine, before anything was changed.
+    engine : EngineConfig
+    machine : MachineConfig
+    throttle : Throttle
+    link : str or None
+        Instead of the machine's own.
+    """
+
+    config: str
+    engine: EngineConfig
+    machine: MachineConfig
+    throttle: Throttle = THROTTLES["none"]
+    link: str | None = None
+
+    @classmethod
+    def named(cls, config: str, link: str | None = None, throttle: str = "none") -> Self:
+        """A machine of `sim.machine.config` with the engine of that name.
+
+        Raises
+        ------
+        ConfigError, LinkError, DriverError
+            There is no such configuration, link or throttle; the message lists those there are.
+        """
+        machine = find_named(MACHINES, config)
+        setup = cls(
+            config=config, engine=preset(config), machine=machine, throttle=throttle_of(throttle)
+        )
+        return setup if link is None else setup.with_link(link)
+
+    def with_link(self, name: str) -> Self:
+        """Behind that link, at its peak, as `cdma swap --link` simulates it."""
+        found = link_of(name)
+        return replace(
+            self,
+            link=name,
+            machine=replace(
+                self.machine,
+                link_out_bytes_per_s=found.bytes_per_s,
+                link_in_bytes_per_s=found.in_bytes_per_s,
+            ),
+        )
+
+    def with_units(self, units: int) -> Self:
+        """Of so many units, one at each channel; all channels together stay as fast."""
+        return replace(
+            self,
+            engine=replace(self.engine, units=units),
+            machine=replace(self.machine, channels=units),
+        )
+
+    def with_sector_bytes(self, sector_bytes: int) -> Self:
+        """The port to the link is as wide as a sector."""
+        codec = replace(self.engine.codec, sector_bytes=sector_bytes)
+        return replace(self, engine=replace(self.engine, codec=codec, host_bytes=sector_bytes))
+
+    def with_clock(self, clock_hz: float) -> Self:
+        return replace(self, machine=replace(self.machine, clock_hz=clock_hz))
+
+    def with_buffer_bytes(self, buffer_bytes: int) -> Self:
+        return replace(self, engine=replace(self.engine, buffer_bytes=buffer_bytes))
+
+    def stream_bytes(self, raw_bytes: int, density: float) -> float:
+        """Of elements of which the part `density` is not zero: they and a mask per line."""
+        codec = self.engine.codec
+        return density * raw_bytes + math.ceil(raw_bytes / codec.line_bytes) * codec.mask_bytes
+
+    def cost(
+        self,
+        raw_bytes: float,
+        stream_bytes: float,
+        way: str,
+        *,
+        compressed: bool = True,
+        lines: Sequence[int] | None = None,
+    ) -> TransferCost:
+        """`sim.estimate.transfer_cost` here; it has the arguments and errors."""
+        return transfer_cost(
+            raw_bytes,
+            stream_bytes,
+            way=way,
+            machine=self.machine,
+            engine=self.engine,
+            throttle=self.throttle,
+            compressed=compressed,
+            lines=lines,
+        )
+
+    def ceilings(self, density: float, way: str) -> dict[str, float]:
+        """`sim.estimate.ceilings` here, in raw bytes per second by place."""
+        return ceilings(
+            density, way=way, machine=self.machine, engine=self.engine, throttle=self.throttle
+        )
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(text)
+    return value
+
+
+_UNITS = {"": 1, "B": 1, "KB": 1000, "KiB": 1024, "MB": 1000**2, "MiB": 1024**2}
+
+
+def _bytes(text: str) -> int:
+    digits = text.rstrip("BKMi")
+    unit = text[len(digits) :]
+    if unit not in _UNITS:
+        raise ValueError(text)
+    return int(digits) * _UNITS[unit]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a sweep may change: how a value is read, what makes it so, and an example."""
+
+    read: Callable[[str], int | float | str]
+    change: Callable[[Setup, int | float | str], Setup]
+    example: str
+
+
+PARAMETERS: dict[str, Parameter] = {
+    "units": Parameter(int, lambda s, v: s.with_units(int(v)), "4,6,8"),
+    "sector_bytes": Parameter(int, lambda s, v: s.with_sector_bytes(int(v)), "32,64,128"),
+    "clock": Parameter(_number, lambda s, v: s.with_clock(float(v)), "1e9,1.3e9"),
+    "link": Parameter(str, lambda s, v: s.with_link(str(v)), "pcie3x16,pcie4x16,nvlink2"),
+    "buffer": Parameter(_bytes, lambda s, v: s.with_buffer_bytes(int(v)), "35KiB,70KiB"),
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One parameter at several values, in the order given."""
+
+    parameter: str
+    values: tuple[int | float | str, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """As `units=4,6,8`.
+
+        Raises
+        ------
+        EstimateError
+            It is not written so, the parameter is unknown, or a value is none of it.
+        """
+        name, equals, values = text.partition("=")
+        if not equals:
+            raise EstimateError(f"a sweep is written as units=4,6,8, not {text!r}")
+        if name not in PARAMETERS:
+            raise EstimateError(
+                f"unknown parameter {name!r} to sweep; choose from {', '.join(PARAMETERS)}"
+            )
+        parameter = PARAMETERS[name]
+        try:
+            found = [parameter.read(value.strip()) for value in values.split(",")]
+        except ValueError as error:
+            raise EstimateError(
+                f"values of {name} are written as {parameter.example}, not {values!r}"
+            ) from error
+        return cls(name, tuple(dict.fromkeys(found)))
+
+    def setups(self, base: Setup) -> list[Setup]:
+        """`base` at each value. `ConfigError` or `LinkError` for what nobody can build."""
+        return [PARAMETERS[self.parameter].change(base, value) for value in self.values]

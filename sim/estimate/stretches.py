@@ -1,0 +1,200 @@
+"""The flow of a transfer whose zeros are not everywhere alike, line by line.
+
+Where a tensor is dense the link is what limits, and where it is empty the units; a buffer between
+them evens out what is shorter than it holds. So a stretch costs what its own narrowest place takes,
+and the sum is more than the tensor's mean density says. In max-plus form, each line leaves a place
+when that place has let the line before go, when the line has come from the place before, and when
+there is room behind:
+
+    out: read i    = max(read i-1 + 1 / rate, a line's room in the buffer)
+         drained i = max(read i + trip, drained i-1, room for its burst) + cycles at the port
+         burst k   = max(burst k-1, drained end of k) + bytes / link
+    in:  burst k   = max(burst k-1, room in the read buffer) + bytes / link
+         split i   = max(burst k with the end of i + trip, split i-1, room at the units) + port
+         written i = max(split i, written i-1) + 1 / rate
+
+A transfer of equal lines comes to the closed form of `sim.estimate.transfer`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hw.config import EngineConfig
+from hw.dma.expansion import QUEUED_LINES
+from hw.dma.writer import HOST_BURST_BEATS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """What lines pass.
+
+    Attributes
+    ----------
+    engine : EngineConfig
+    line_cycles : float
+        A line takes at the units and at DRAM, the more of both.
+    lines_cycles : float
+        The round trip of a line between a unit and its memory.
+    cap_cycles, cap_lines : float
+        A line takes at the throttle, and as many do not wait for it.
+    byte_cycles : float
+        A byte of the stream takes on the link.
+    burst_cycles : float
+        What a burst takes on the link beside its bytes.
+    read_cycles : float
+        The round trip of a read on the link.
+    write_cycles : float
+        From a write burst's last byte on the link to its response.
+    write_bursts : int
+        That may wait for their response.
+    held_bursts : int
+        That are gathered and have not left yet.
+    """
+
+    engine: EngineConfig
+    line_cycles: float
+    lines_cycles: float
+    cap_cycles: float
+    cap_lines: float
+    byte_cycles: float
+    burst_cycles: float
+    read_cycles: float
+    write_cycles: float
+    write_bursts: int
+    held_bursts: int
+
+
+def out_cycles(lines: Sequence[int], passage: Passage) -> float:
+    """From the first line's data to the last byte on the link.
+
+    Parameters
+    ----------
+    lines : sequence of int
+        Bytes of the stream, mask included, by line.
+    passage : Passage
+    """
+    engine = passage.engine
+    burst_bytes = HOST_BURST_BEATS * engine.host_bytes
+    beats = _beats(lines, engine)
+    room = engine.unit_lines * engine.units * engine.codec.sectors
+    reads = _Reservations(room, engine.codec.sectors)
+    read = -passage.line_cycles
+    drained = free = 0.0
+    paired = False
+    offset = start = 0
+    left: deque[float] = deque(maxlen=max(passage.held_bursts, passage.write_bursts))
+    for i, size in enumerate(lines):
+        capped = (i - passage.cap_lines) * passage.cap_cycles
+        read = reads.next(max(read + passage.line_cycles, capped))
+        here = read + passage.line_cycles
+        fits = i > 0 and not paired and _together(lines[i - 1], size, engine)
+        paired = fits
+        port = 0.0 if fits else float(beats[i])
+        drained = max(here, drained) + port
+        reads.arrive(read + passage.lines_cycles, beats[i])
+        offset += size
+        ends = i == len(lines) - 1
+        while offset - start >= burst_bytes or (ends and offset > start):
+            nbytes = min(burst_bytes, offset - start)
+            start += nbytes
+            stored = drained - (offset - start) / engine.host_bytes
+            stored += -(-nbytes // engine.host_bytes)
+            if len(left) >= passage.write_bursts:
+                stored = max(stored, left[-passage.write_bursts] + passage.write_cycles)
+            free = max(free, stored) + nbytes * passage.byte_cycles + passage.burst_cycles
+            left.append(free)
+            if len(left) >= passage.held_bursts:
+                drained = max(drained, left[-passage.held_bursts])
+        reads.leave(drained + passage.lines_cycles, beats[i])
+    return free
+
+
+def in_cycles(lines: Sequence[int], passage: Passage) -> float:
+    """From the first byte on the link to the last line at its unit; arguments as `out_cycles`."""
+    engine = passage.engine
+    burst_bytes = HOST_BURST_BEATS * engine.host_bytes
+    beats = _beats(lines, engine)
+    queued = QUEUED_LINES * engine.codec.sectors * engine.units
+    total = sum(lines)
+    asked = 0
+    link = written = split = 0.0
+    paired = False
+    taken = 0
+    # Splits by the stream's bytes before them, of which the read buffer is free by then.
+    freed: deque[tuple[int, float]] = deque()
+    at_units: deque[tuple[float, int]] = deque()
+    waiting = 0
+    under_way: deque[float] = deque(maxlen=engine.unit_lines * engine.units)
+    for i, size in enumerate(lines):
+        taken += size
+        while asked < taken:
+            nbytes = min(burst_bytes, total - asked)
+            needs = asked + nbytes - engine.read_buffer_bytes
+            while freed and freed[0][0] < needs:
+                freed.popleft()
+            # Room is asked for a trip before its bytes come.
+            room = freed[0][1] + passage.read_cycles if needs > 0 and freed else 0.0
+            link = max(link, room) + nbytes * passage.byte_cycles + passage.burst_cycles
+            asked += nbytes
+        come = link - (asked - taken) * passage.byte_cycles
+        fits = (
+            engine.split_lines == 2
+            and i > 0
+            and not paired
+            and _together(lines[i - 1], size, engine)
+        )
+        paired = fits
+        split = max(split + (0.0 if fits else float(beats[i])), come)
+        waiting += beats[i]
+        while waiting > queued:
+            done, count = at_units.popleft()
+            waiting -= count
+            split = max(split, done)
+        freed.append((taken, split))
+        written = max(split, written) + passage.line_cycles
+        if len(under_way) == under_way.maxlen:
+            written = max(written, under_way[0] + passage.lines_cycles)
+        under_way.append(written)
+        at_units.append((written, beats[i]))
+    return written
+
+
+class _Reservations:
+    """Beats of the buffer: a line's worst case from its request on, its own from its arrival on."""
+
+    def __init__(self, beats: int, worst: int) -> None:
+        self.free = beats
+        self.worst = worst
+        self._arrivals: deque[tuple[float, int]] = deque()
+        self._leaves: deque[tuple[float, int]] = deque()
+
+    def next(self, earliest: float) -> float:
+        """When a line can be asked for."""
+        while self.free < self.worst:
+            queue = self._leaves
+            if self._arrivals and (not queue or self._arrivals[0][0] <= queue[0][0]):
+                queue = self._arrivals
+            moment, count = queue.popleft()
+            earliest = max(earliest, moment)
+            self.free += count
+        self.free -= self.worst
+        return earliest
+
+    def arrive(self, moment: float, beats: int) -> None:
+        self._arrivals.append((moment, self.worst - beats))
+
+    def leave(self, moment: float, beats: int) -> None:
+        self._leaves.append((moment, beats))
+
+
+def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
+    """Cycles of each line at the port: at least one, for its mask."""
+    codec = engine.codec
+    return [max(1, -(-(size - codec.mask_bytes) // codec.sector_bytes)) for size in lines]
+
+
+def _together(first: int, second: int, engine: EngineConfig) -> bool:
+    """Whether two lines pass the port in one cycle: in a mask and a port's width."""
+    codec = engine.codec
+    return first + second - codec.mask_bytes <= engine.host_bytes

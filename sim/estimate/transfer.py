@@ -1,0 +1,316 @@
+"""How long a transfer of the engine takes, from its bytes and the machine's figures.
+
+A transfer is a fixed way there and back, and a flow that is as fast as its narrowest place.
+
+*Latency*, to the host: the descriptor's read (two latencies of the link and 64 bytes), the first
+data's read (DRAM), the last data's way to the host, the record's (the link each), and what the
+engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
+the last data's write (DRAM), the record's way.
+
+*Places* (`sim.estimate.places`): the link with its efficiency, and its overhead per burst; the
+engine's port to it, at which a compressed line takes whole cycles (`sim.estimate.packing`); its
+units; DRAM; the throttle, a token bucket; and three windows, which give what they hold once per
+round trip: lines between units and DRAM, write bursts under way to the host, and the read buffer
+for streams from it.
+
+*Bursts* to the host are gathered whole before they leave: behind the device's places the last one
+still takes its time on the link, and before the link's the first one is gathered.
+
+*Stretches*: where zeros are not everywhere alike, and the lines' sizes are known, each stretch is
+as fast as its own narrowest place (`sim.estimate.stretches`).
+
+Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
+is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
+per round trip.
+
+The engine's own cycles are measured in its RTL, once; all else is the configuration's. How far this
+is from the RTL stands in docs/estimate.md; short transfers that stand in the ring in large numbers
+may take 15 % longer than this says.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hw.config import EngineConfig
+from hw.dma.descriptor import ENTRY_BYTES
+from hw.dma.ring import PREFETCH
+from hw.dma.writer import HOST_BURST_BEATS
+from sim.driver.throttle import THROTTLES, Throttle
+from sim.estimate.places import LINE_CYCLES, READ_CYCLES, WRITE_CYCLES, Place, places_of, slowest
+from sim.estimate.stretches import Passage, in_cycles, out_cycles
+from sim.machine.config import MachineConfig
+
+WAYS = ("out", "in")
+"""Device to host, and back."""
+
+# What the engine adds to the latencies, and to the round trip of a descriptor, in cycles.
+OUT_CYCLES = 43
+IN_CYCLES = 60
+FETCH_CYCLES = 36
+
+WRITER_BURSTS = 2
+"""Of writes to the host, that the engine gathers and sends (`hw.dma.writer`)."""
+
+CEILING_LINES = 1 << 33
+"""Enough that a burst is nothing."""
+
+
+class EstimateError(ValueError):
+    """A transfer that cannot be: "cause; mend"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferCost:
+    """Where a transfer's cycles go.
+
+    Attributes
+    ----------
+    latency_cycles : float
+        During which another transfer could flow.
+    flow_cycles : float
+        During which its bytes occupy the narrowest place.
+    link_cycles : float
+        Of its record, to the host, or its descriptor, to the device: it is on the same link.
+    fetch_cycles : float
+        What a descriptor costs at least when many of them are short.
+    limit : str
+        The narrowest place: `link`, `port`, `units`, `dram`, `throttle`, `lines`, `writes` or
+        `reads`.
+    clock_hz : float
+    """
+
+    latency_cycles: float
+    flow_cycles: float
+    link_cycles: float
+    fetch_cycles: float
+    limit: str
+    clock_hz: float
+
+    @property
+    def cycles(self) -> float:
+        """From the doorbell to the record in host memory, alone."""
+        return self.latency_cycles + self.flow_cycles + self.link_cycles
+
+    @property
+    def seconds(self) -> float:
+        return self.cycles / self.clock_hz
+
+    @property
+    def queued_cycles(self) -> float:
+        """What it adds to others that are in the ring with it."""
+        return max(self.flow_cycles + self.link_cycles, self.fetch_cycles)
+
+
+def transfer_cost(
+    raw_bytes: float,
+    stream_bytes: float,
+    *,
+    way: str,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle = THROTTLES["none"],
+    compressed: bool = True,
+    lines: Sequence[int] | None = None,
+) -> TransferCost:
+    """What a transfer costs.
+
+    Parameters
+    ----------
+    raw_bytes : float
+        Of the tensor on the device, more than 0.
+    stream_bytes : float
+        Of what is on the link; `raw_bytes` for a plain copy.
+    way : str
+        `out`, device to host, or `in`.
+    machine : MachineConfig
+    engine : EngineConfig
+    throttle : Throttle
+        Of reads of device memory: to the host only.
+    compressed : bool
+        Whether the engine compresses, or expands, on the way.
+    lines : sequence of int, optional
+        Bytes of the stream by line, where they are known. Zeros are else taken to be anywhere,
+        and a tensor with long stretches of them takes longer than that.
+
+    Raises
+    ------
+    EstimateError
+        There is no such way, a size is not positive, or the lines are not `stream_bytes`.
+    """
+    outward = _outward(way)
+    if not 0 < raw_bytes < math.inf or not 0 < stream_bytes < math.inf:
+        raise EstimateError(
+            "raw_bytes and stream_bytes must be more than 0, not "
+            f"{raw_bytes:g} and {stream_bytes:g}"
+        )
+    if lines is not None and (not compressed or sum(lines) != stream_bytes):
+        raise EstimateError("lines must be those of a compressed stream, stream_bytes together")
+    entry = ENTRY_BYTES + machine.link_overhead_bytes
+    record = entry / machine.link_out_bytes_per_cycle
+    descriptor = entry / machine.link_in_bytes_per_cycle
+    latency = machine.link_latency_cycles
+    fetch = 2 * latency + descriptor
+    fixed = fetch + latency + machine.dram_latency_cycles
+    device, link = places_of(
+        raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed
+    )
+    flow, limit = slowest([*device, *link])
+    if outward:
+        # The last data's way; the record's is in `fixed`.
+        fixed += latency + OUT_CYCLES
+        moving = _out_cycles(device, link, stream_bytes, machine, engine)
+        occupied = record
+    else:
+        # The first data's way there and back. The descriptor's time on the link is in `fetch`, and
+        # in what each takes of it if queued.
+        fixed += 2 * latency + IN_CYCLES - descriptor + record
+        moving = flow
+        occupied = descriptor
+    uneven = 0.0
+    if lines is not None:
+        passage = _passage(device, link, outward, machine, engine, throttle)
+        uneven = (out_cycles if outward else in_cycles)(lines, passage) - moving
+    return TransferCost(
+        latency_cycles=fixed + moving - flow,
+        flow_cycles=flow + uneven,
+        link_cycles=occupied,
+        fetch_cycles=(fetch + FETCH_CYCLES) / PREFETCH,
+        limit=limit,
+        clock_hz=machine.clock_hz,
+    )
+
+
+def transfer_seconds(
+    raw_bytes: float,
+    stream_bytes: float,
+    *,
+    way: str,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle = THROTTLES["none"],
+    compressed: bool = True,
+) -> float:
+    """From the doorbell to the record; `transfer_cost` has arguments and errors."""
+    return transfer_cost(
+        raw_bytes,
+        stream_bytes,
+        way=way,
+        machine=machine,
+        engine=engine,
+        throttle=throttle,
+        compressed=compressed,
+    ).seconds
+
+
+def ceilings(
+    density: float,
+    *,
+    way: str,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle = THROTTLES["none"],
+) -> dict[str, float]:
+    """How fast each place lets a large transfer be, whose latencies and leads are nothing.
+
+    The least of them is cDMA's model (§VI): with link and throttle alone it is `S / max(S / (rL),
+    S / CAP)` for S bytes at the ratio r.
+
+    Parameters
+    ----------
+    density : float
+        Part of the elements that is not zero, 0…1.
+    way, machine, engine, throttle
+        As of `transfer_cost`.
+
+    Returns
+    -------
+    dict of str to float
+        Raw bytes per second by place.
+
+    Raises
+    ------
+    EstimateError
+        There is no such way, or the density is not 0…1.
+    """
+    outward = _outward(way)
+    if not 0 <= density <= 1:
+        raise EstimateError(f"density must be 0 to 1, not {density:g}")
+    codec = engine.codec
+    raw = float(CEILING_LINES * codec.line_bytes)
+    stream = density * raw + CEILING_LINES * codec.mask_bytes
+    device, link = places_of(raw, stream, outward, machine, engine, throttle, True)
+    return {
+        place.name: raw * place.per_cycle / place.nbytes * machine.clock_hz
+        for place in [*link, *device]
+    }
+
+
+def queue_cycles(costs: Iterable[TransferCost]) -> float:
+    """Cycles of transfers one way that are in the ring together, from doorbell to last record."""
+    queue = list(costs)
+    if not queue:
+        return 0.0
+    return queue[0].cycles + sum(cost.queued_cycles for cost in queue[1:])
+
+
+def _outward(way: str) -> bool:
+    if way not in WAYS:
+        raise EstimateError(f"way must be {' or '.join(WAYS)}, not {way!r}")
+    return way == "out"
+
+
+def _out_cycles(
+    device: Sequence[Place],
+    link: Sequence[Place],
+    stream: float,
+    machine: MachineConfig,
+    engine: EngineConfig,
+) -> float:
+    """From the first data to the last byte on the link.
+
+    A burst is gathered whole, passes into the link's buffer a beat per cycle, and leaves whole. Any
+    burst may be the last one that has to wait for its data; as data flow evenly, it is the first
+    one, the last whole one, or the last.
+    """
+    burst = HOST_BURST_BEATS * engine.host_bytes
+    count = math.ceil(stream / burst)
+    most = 0.0
+    for k in {1, max(1, count - 1), count}:
+        end = min(k * burst, stream)
+        start = (k - 1) * burst
+        gathered, _ = slowest(device, end / stream)
+        # A line's last beat is as long at the port as a whole one.
+        gathered = max(gathered, math.ceil((end - start) / engine.host_bytes))
+        leaves, _ = slowest(link, (stream - start) / stream)
+        most = max(most, gathered + math.ceil((end - start) / engine.host_bytes) + leaves)
+    return most
+
+
+def _passage(
+    device: Sequence[Place],
+    link: Sequence[Place],
+    outward: bool,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle,
+) -> Passage:
+    """For `sim.estimate.stretches`."""
+    places = {place.name: place for place in [*device, *link]}
+    line = engine.codec.line_bytes
+    rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
+    cap = places.get("throttle")
+    latency = machine.link_latency_cycles
+    return Passage(
+        engine=engine,
+        line_cycles=line / min(places["units"].per_cycle, places["dram"].per_cycle),
+        cap_cycles=0.0 if cap is None else line / cap.per_cycle,
+        cap_lines=0.0 if cap is None else cap.lead / line,
+        byte_cycles=1 / rate,
+        burst_cycles=machine.link_overhead_bytes / rate,
+        lines_cycles=machine.dram_latency_cycles + LINE_CYCLES,
+        read_cycles=2 * latency + READ_CYCLES,
+        write_cycles=latency + WRITE_CYCLES,
+        write_bursts=min(engine.write_bursts, machine.link_outstanding),
+        held_bursts=WRITER_BURSTS + machine.link_buffer_bursts,
+    )

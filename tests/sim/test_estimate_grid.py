@@ -1,0 +1,36 @@
+"""The closed form against the RTL over densities, patterns, sizes and surroundings.
+
+docs/estimate.md has the worst errors of this grid, and `tests.bench estimate_errors` prints them.
+"""
+
+import pytest
+
+from tests.sim.estimate_cases import SETUPS, Rig, grid
+
+LARGE = 64 << 10
+SHORT_LIMIT = 0.05
+LIMIT = 0.01
+
+# A link as fast as the engine's port is never quite full: lines of several sizes share chunks, and
+# each burst waits for its own. Runs of dense and empty lines in turn are the worst.
+FAST_LINK = "32 GB/s"
+FAST_LIMIT = {"density": 0.015, "lines": 0.03}
+
+pytestmark = pytest.mark.verify
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_the_estimate_is_as_near_as_the_documents_say(name):
+    rig = Rig(SETUPS[name])
+    for case in grid():
+        large = case.array.size >= LARGE
+        for (way, knows), error in rig.errors(case).items():
+            if knows == "density" and case.pattern.startswith("clustered"):
+                # The density alone does not say where the zeros are.
+                continue
+            limit = FAST_LIMIT[knows] if name == FAST_LINK else LIMIT
+            assert abs(error) <= (limit if large else SHORT_LIMIT), (
+                f"{case.pattern}, density {case.density:g}, {case.array.size} B, {way}, "
+                f"by {knows}: {100 * error:+.2f} %"
+            )
+    rig.close()
