@@ -19,17 +19,26 @@ from cdma.capture import capture
 from cdma.compress import compress
 from cdma.decompress import decompress
 from cdma.errors import UserError
+from cdma.estimate import estimate
 from cdma.files import os_user_error
 from cdma.generate import generate
 from cdma.inspect import inspect
+from cdma.reproduce import reproduce
+from cdma.schedule import schedule
 from cdma.swap import swap
+from cdma.synth import synth
 from hw.config import ConfigError
 from hw.netlist import NetlistError
 from sim.buddy import ProfileError, ReplayError, SnapshotError
 from sim.driver import DriverError
+from sim.estimate import EstimateError
 from sim.link import LinkError
 from sim.machine import MachineError
+from sim.reproduce import ReproduceError
+from sim.schedule.errors import ScheduleError
 from sim.workload import CaptureError
+from sim.workload.layers import GraphError
+from synth import SynthError
 
 REPORTED_ERRORS: tuple[type[Exception], ...] = (
     UserError,
@@ -38,12 +47,17 @@ REPORTED_ERRORS: tuple[type[Exception], ...] = (
     CaptureError,
     ConfigError,
     DriverError,
+    EstimateError,
+    GraphError,
     LinkError,
     MachineError,
     NetlistError,
     ProfileError,
     ReplayError,
+    ReproduceError,
+    ScheduleError,
     SnapshotError,
+    SynthError,
 )
 """What `main` tells the user in one line. The rooms below raise their own exceptions, whose
 messages are fit to print; add a new one here, never a built-in such as ValueError, which would
@@ -82,9 +96,13 @@ app.add_typer(buddy, name="buddy")
 app.command()(capture)
 app.command()(compress)
 app.command()(decompress)
+app.command()(estimate)
 app.command()(generate)
 app.command()(inspect)
+app.command()(reproduce)
+app.command()(schedule)
 app.command()(swap)
+app.command()(synth)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,295 @@
+"""`cdma schedule`: what every policy makes of a training step, on one timeline."""
+
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.errors import UserError
+from cdma.files import open_atomically
+from cdma.schedule_largest import find_largest, largest_as_dict, print_largest
+from cdma.schedule_report import Settings, as_dict, assumptions
+from cdma.schedule_run import Runs, print_runs, run_plans, runs_as_dict
+from cdma.schedule_table import print_report
+from cdma.swap_report import terminal
+from sim.link import LINKS
+from sim.link import link as link_of
+from sim.report.chrome_trace import chrome_trace
+from sim.report.gantt import gantt_png
+from sim.schedule.comparison import BOUND_SECONDS, Comparison, compare
+from sim.schedule.device import DEVICES, Device
+from sim.schedule.device import device as device_of
+from sim.schedule.execute import ExecutionError
+from sim.schedule.placement import MODES
+from sim.schedule.policies.registry import POLICIES, policy
+from sim.schedule.scenario import Scenario
+from sim.workload import capture_names, density
+from sim.workload.builder import ACTIVATIONS
+from sim.workload.graph import Graph
+from sim.workload.networks import NETWORKS
+
+DENSITY = "capture"
+CAPTURE = "digits-cnn"
+EPOCHS = 90
+"""As CSWAP+ trains (§6)."""
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
+}
+_BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
+
+
+def schedule(
+    network: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
+    ],
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="imagenet, cifar, …; the network's usual one if not given."
+        ),
+    ] = None,
+    activation: Annotated[
+        str,
+        typer.Option(metavar="|".join(ACTIVATIONS), help="leaky_relu leaves activations dense."),
+    ] = "relu",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEVICES)}.")
+    ] = "titanxp",
+    link: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}.")
+    ] = "pcie3x16",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="As 12GB, 11.5GiB or 12000000000; all of the device's if not given.",
+        ),
+    ] = None,
+    policies: Annotated[
+        str,
+        typer.Option("--policy", metavar="all|NAME[,NAME]…", help=f"Of {', '.join(POLICIES)}."),
+    ] = "all",
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(MODES), help="Each policy's published one if not given."),
+    ] = None,
+    density_source: Annotated[
+        str,
+        typer.Option(
+            "--density",
+            metavar="capture|curve|FILE.json",
+            help="How many elements are not zero: measured, by a formula, or as you say.",
+        ),
+    ] = DENSITY,
+    capture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"With --density capture: {', '.join(capture_names())}, or the path of one; "
+            f"{CAPTURE} if not given.",
+        ),
+    ] = None,
+    epoch: Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")] = 0,
+    epochs: Annotated[int, typer.Option(metavar="N", help="Of the training.")] = EPOCHS,
+    efficiency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X[,X]…",
+            help="The part of the device's peak that every layer gets; several are compared.",
+        ),
+    ] = None,
+    bound_seconds: Annotated[
+        float,
+        typer.Option(min=0, metavar="S", help="Time for each lower bound; 0 for none."),
+    ] = BOUND_SECONDS,
+    seed: Annotated[int, typer.Option(min=0, help="Of policies that draw.")] = 0,
+    run: Annotated[
+        bool, typer.Option("--run", help="Also carry the plans out, made small, by the RTL.")
+    ] = False,
+    largest: Annotated[
+        bool,
+        typer.Option(
+            "--largest-batch", help="Instead: the largest batch that each policy can train."
+        ),
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Write the timelines for ui.perfetto.dev."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the timelines.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Plan a network's training step by every policy, and run each plan on one timeline.
+
+    Exit status 1 if the engine does not give a tensor back to the bit.
+    """
+    names = _names(policies)
+    if mode is not None and mode not in MODES:
+        raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
+    found_device, found_link = device_of(device), link_of(link)
+    efficiencies = _efficiencies(efficiency)
+    if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
+        raise UserError("--run, --trace and --plot are of one efficiency; give one")
+    limit = found_device.capacity_bytes if memory is None else parse_bytes(memory)
+    source = _source(density_source, capture)
+
+    def graph_of(images: int | None) -> Graph:
+        table = Graph.from_table(network, images, dataset, activation)
+        return density.apply(table, source, epoch, epochs)
+
+    def scenario_of(graph: Graph, each: Device) -> Scenario:
+        return Scenario(
+            graph=graph,
+            device=each,
+            link=found_link,
+            memory_bytes=limit,
+            epoch=epoch,
+            epochs=epochs,
+        )
+
+    if largest:
+        _refuse_with_largest(batch, efficiencies, run, trace, plot)
+        each = _devices(found_device, efficiencies)[0]
+        found = find_largest(
+            lambda images: scenario_of(graph_of(images), each),
+            names,
+            None if mode is None else MODES[mode],
+            seed,
+        )
+        if as_json:
+            typer.echo(json.dumps(largest_as_dict(found), indent=2))
+        else:
+            print_largest(terminal(), found, f"{network} in {limit:,} B of {device} behind {link}")
+        return
+    graph = graph_of(batch)
+    settings = Settings(
+        dataset=dataset or next(iter(NETWORKS[network].batches)),
+        activation=activation,
+        mode=mode,
+        density=source,
+        efficiencies=tuple(efficiencies),
+        seed=seed,
+    )
+    comparisons = [
+        compare(
+            scenario_of(graph, each),
+            names,
+            mode=None if mode is None else MODES[mode],
+            seed=seed,
+            bound_seconds=bound_seconds,
+        )
+        for each in _devices(found_device, efficiencies)
+    ]
+    if not any(comparison.usable for comparison in comparisons):
+        raise comparisons[0].infeasible()
+    shown = [comparisons[0].results[name].trace for name in names]
+    if trace is not None:
+        about = assumptions(comparisons[:1], settings)
+        with open_atomically(trace, "w") as file:
+            json.dump(chrome_trace(shown, about), file)
+            file.write("\n")
+    if plot is not None:
+        picture = gantt_png(shown, f"{settings.title(graph)} on {device} behind {link}")
+        with open_atomically(plot) as image:
+            image.write(picture)
+    runs = _run(comparisons[0]) if run else None
+    if as_json:
+        report = as_dict(comparisons, settings)
+        if runs is not None:
+            report["runs"] = runs_as_dict(runs)
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        print_report(comparisons, settings)
+        if runs is not None:
+            print_runs(terminal(), runs)
+
+
+def _run(comparison: Comparison) -> Runs:
+    try:
+        return run_plans(comparison)
+    except ExecutionError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+
+
+def _refuse_with_largest(
+    batch: int | None,
+    efficiencies: Sequence[float],
+    run: bool,
+    trace: Path | None,
+    plot: Path | None,
+) -> None:
+    """Options that are of one batch."""
+    if batch is not None:
+        raise UserError("--largest-batch looks for the batch; leave out --batch")
+    if run or trace is not None or plot is not None:
+        raise UserError("--run, --trace and --plot are of one batch; leave out --largest-batch")
+    if len(efficiencies) > 1:
+        raise UserError("--largest-batch is of one efficiency; give one")
+
+
+def _names(text: str) -> list[str]:
+    """Of policies, in the order asked for."""
+    names = [name.strip() for name in text.split(",")]
+    if names == ["all"]:
+        return list(POLICIES)
+    for name in names:
+        policy(name)
+    return list(dict.fromkeys(names))
+
+
+def _source(source: str, capture: str | None) -> str:
+    """What `sim.workload.density` is asked for."""
+    if source == DENSITY:
+        return CAPTURE if capture is None else capture
+    if capture is not None:
+        raise UserError(f"--capture is for --density {DENSITY}; leave one of them out")
+    return source
+
+
+def _efficiencies(text: str | None) -> list[float]:
+    if text is None:
+        return []
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 < value <= 1 for value in values):
+        raise UserError(
+            f"--efficiency must be numbers of more than 0 and at most 1, as .4,.6,.8, not {text!r}"
+        )
+    return list(dict.fromkeys(values))
+
+
+def _devices(device: Device, efficiencies: Sequence[float]) -> list[Device]:
+    if not efficiencies:
+        return [device]
+    return [device.with_efficiency(value) for value in efficiencies]
+
+
+def parse_bytes(text: str) -> int:
+    """As 12GB (of 1000), 12GiB (of 1024) or plain."""
+    found = _BYTES.fullmatch(text)
+    factor = None if found is None else _UNITS.get(found[2].lower())
+    if found is None or factor is None:
+        raise UserError(
+            f"--memory {text!r} is no number of bytes; write as 12GB, 11.5GiB or 12000000000"
+        )
+    return int(Decimal(found[1]) * factor)

@@ -1,0 +1,61 @@
+"""`cdma schedule --largest-batch`: how large a minibatch each policy can train."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sim.schedule.largest import Largest, largest_batches
+from sim.schedule.placement import Mode
+from sim.schedule.scenario import Scenario
+
+
+def find_largest(
+    scenario_of: Callable[[int], Scenario], names: Sequence[str], mode: Mode | None, seed: int
+) -> list[Largest]:
+    """Policy by policy, as a search may plan dozens of batches."""
+    console = Console(stderr=True)
+    found: list[Largest] = []
+    for name in names:
+        with console.status(f"{name}: looking for its largest batch"):
+            found += largest_batches(scenario_of, [name], mode=mode, seed=seed)
+    return found
+
+
+def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
+    """The JSON form; docs/schedule.md describes the keys."""
+    return {
+        "largest_batches": [
+            {
+                "policy": one.policy,
+                "batch": one.batch,
+                "seconds": one.seconds,
+                "per_second": one.per_second,
+            }
+            for one in found
+        ]
+    }
+
+
+def print_largest(console: Console, found: Sequence[Largest], title: str) -> None:
+    """A table of policies."""
+    console.print(f"{title}\n", style="bold", highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("policy", no_wrap=True)
+    for heading in ("largest batch", "ms", "per second"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.policy,
+            f"{one.batch:,}" if one.batch else "no room",
+            "–" if one.seconds is None else f"{1000 * one.seconds:,.1f}",
+            "–" if one.per_second is None else f"{one.per_second:,.1f}",
+        )
+    console.print(table)
+    console.print(
+        "ms: the step at that batch. per second: images, or sequences. The oracle keeps everything "
+        "within the device's memory, as the framework alone.",
+        highlight=False,
+    )

@@ -1,0 +1,216 @@
+"""What `cdma schedule` tells as a JSON object: what was assumed, and every policy's figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hw.config import preset
+from sim.schedule.codec_model import REFERENCE_DRAM_BYTES_PER_S, codec_model
+from sim.schedule.comparison import REFERENCE, Comparison
+from sim.schedule.placement import MODES, Mode
+from sim.schedule.policies.registry import POLICIES
+from sim.workload.graph import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run was told beside its scenarios.
+
+    Attributes
+    ----------
+    dataset, activation : str
+    mode : str or None
+        None for each policy's published one.
+    density : str
+        Where densities are from.
+    efficiencies : tuple of float
+        Those asked for; none if the device has its declared ones.
+    seed : int
+    """
+
+    dataset: str
+    activation: str
+    mode: str | None
+    density: str
+    efficiencies: tuple[float, ...]
+    seed: int
+
+    def title(self, graph: Graph) -> str:
+        return f"{graph.name} ({self.dataset}, {self.activation}), batch {graph.batch}"
+
+
+def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+    """All that the times depend on and nobody measured; docs/schedule.md describes the keys."""
+    scenario = comparisons[0].scenario
+    graph, device, link = scenario.graph, scenario.device, scenario.link
+    engine = preset(scenario.engine)
+    kinds = sorted({layer.kind for layer in graph.layers})
+    return {
+        "network": graph.name,
+        "dataset": settings.dataset,
+        "activation": settings.activation,
+        "batch": graph.batch,
+        "parameter_bytes": graph.parameter_bytes,
+        "parameter_copies": graph.parameter_copies,
+        "tensors": [
+            {
+                "name": graph.tensors[t].name,
+                "bytes": graph.tensors[t].nbytes,
+                "density": graph.tensors[t].density,
+            }
+            for t in graph.managed
+        ],
+        "memory_bytes": scenario.memory_bytes,
+        "device": {
+            "name": device.name,
+            "peak_flops": device.peak_flops,
+            "dram_bytes_per_s": device.dram_bytes_per_s,
+            "source": device.source,
+        },
+        "efficiency": (
+            None
+            if len(settings.efficiencies) > 1
+            else {kind: device.efficiency[kind] for kind in kinds}
+        ),
+        "efficiencies": list(settings.efficiencies),
+        "link": {
+            "name": link.name,
+            "bytes_per_s": link.bytes_per_s,
+            "in_bytes_per_s": link.in_bytes_per_s,
+            "payload_efficiency": link.efficiency,
+            "duplex": link.duplex,
+            "source": link.source,
+        },
+        "engine": {
+            "name": scenario.engine,
+            "clock_hz": scenario.machine.clock_hz,
+            "units_bytes_per_s": engine.units
+            * engine.codec.sector_bytes
+            * scenario.machine.clock_hz,
+        },
+        "mode": settings.mode or "published",
+        "density": {
+            "source": settings.density,
+            "epoch": scenario.epoch,
+            "epochs": scenario.epochs,
+            "mean": mean_density(graph),
+        },
+        "codecs": [_codec(name, comparisons) for name in _codecs(comparisons)],
+        "policies": {name: POLICIES[name].source for name in comparisons[0].results},
+        "speedup_over": REFERENCE,
+        "seed": settings.seed,
+    }
+
+
+def mean_density(graph: Graph) -> float:
+    """Of the tensors that plans decide about, by bytes."""
+    tensors = [graph.tensors[t] for t in graph.managed]
+    total = sum(tensor.nbytes for tensor in tensors)
+    return sum(tensor.nbytes * (tensor.density or 0.0) for tensor in tensors) / total
+
+
+def _codecs(comparisons: Sequence[Comparison]) -> list[str]:
+    """Those that any plan uses."""
+    return sorted(
+        {
+            choice.codec
+            for comparison in comparisons
+            for result in comparison.results.values()
+            for choice in result.plan.choices
+            if choice.codec is not None
+        }
+    )
+
+
+def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    model = codec_model(name)
+    # Their rates are a V100's; a device with other memory has them in proportion.
+    scale = comparisons[0].scenario.device.dram_bytes_per_s / REFERENCE_DRAM_BYTES_PER_S
+
+    def rate(bytes_per_s: float) -> float | None:
+        return bytes_per_s * scale if model.where == "sm" else None
+
+    return {
+        "name": name,
+        "where": model.where,
+        "lossless": model.lossless,
+        "raw_bytes_per_s": rate(model.read_bytes_per_s),
+        "stream_bytes_per_s": rate(model.write_bytes_per_s),
+    }
+
+
+def as_dict(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+    """The JSON form of a run; docs/schedule.md describes the keys."""
+    efficiencies = settings.efficiencies or (None,)
+    pairs = list(zip(efficiencies, comparisons, strict=True))
+    return {
+        "assumptions": assumptions(comparisons, settings),
+        "bounds": [
+            {
+                "efficiency": efficiency,
+                "oracle_seconds": comparison.oracle_seconds,
+                "lower_bounds": [
+                    {
+                        "lossless": lossless,
+                        "seconds": _finite(bound.seconds),
+                        "tight": bound.tight,
+                    }
+                    for lossless, bound in sorted(comparison.bounds.items(), reverse=True)
+                ],
+            }
+            for efficiency, comparison in pairs
+        ],
+        "policies": [
+            {"policy": name, "efficiency": efficiency, **figures_of(comparison, name)}
+            for efficiency, comparison in pairs
+            for name in comparison.results
+        ],
+    }
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if seconds < float("inf") else None
+
+
+def figures_of(comparison: Comparison, name: str) -> dict[str, Any]:
+    result = comparison.results[name]
+    trace, graph = result.trace, comparison.scenario.graph
+    run = comparison.seconds(name) is not None
+
+    def if_run(value: Any) -> Any:
+        return value if run else None
+
+    return {
+        "mode": mode_name(result.plan.mode),
+        "throttle": result.plan.throttle,
+        "lossless": result.lossless,
+        "feasible": trace.feasible,
+        "seconds": comparison.seconds(name),
+        "speedup_over_vdnn": comparison.speedup(name),
+        "over_oracle": comparison.over_oracle(name),
+        "over_bound": comparison.over_bound(name),
+        "peak_bytes": trace.peak_bytes,
+        "least_bytes": trace.least_bytes,
+        "host_bytes": trace.host_bytes,
+        "link_bytes": if_run(trace.link_out_bytes + trace.link_in_bytes),
+        "link_out_bytes": if_run(trace.link_out_bytes),
+        "link_in_bytes": if_run(trace.link_in_bytes),
+        "stall_seconds": if_run(trace.stall_seconds),
+        "codec_seconds": if_run(trace.seconds_of("compress", "decompress")),
+        "recompute_seconds": if_run(trace.seconds_of("recompute")),
+        "busy_seconds": if_run(
+            {stream: trace.busy(stream) for stream in ("compute", "d2h", "h2d")}
+        ),
+        "choices": {
+            graph.tensors[t].name: str(choice)
+            for t, choice in zip(graph.managed, result.plan.choices, strict=True)
+        },
+    }
+
+
+def mode_name(mode: Mode) -> str:
+    """As of `MODES`, or its figures."""
+    for name, known in MODES.items():
+        if mode == known:
+            return name
+    return f"staging {mode.staging_bytes:g} B, lookahead {mode.lookahead}"

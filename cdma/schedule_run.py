@@ -1,0 +1,130 @@
+"""`cdma schedule --run`: plans carried out by the engine's RTL, beside the timeline's cycles."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sim.schedule.comparison import Comparison
+from sim.schedule.errors import ScheduleError
+from sim.schedule.execute import Execution, execute
+from sim.schedule.placement import Placement
+
+WAYS = ("out", "in")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Plans that the engine carried out, and why it did not carry out others.
+
+    Attributes
+    ----------
+    done : tuple of Execution
+    left_out : mapping of str to str
+        By policy.
+    """
+
+    done: tuple[Execution, ...]
+    left_out: Mapping[str, str]
+
+
+def run_plans(comparison: Comparison) -> Runs:
+    """Carry out every plan that swaps something by means that the engine has.
+
+    Raises
+    ------
+    ExecutionError
+        A tensor did not come back to the bit.
+    """
+    console = Console(stderr=True)
+    done: list[Execution] = []
+    left_out: dict[str, str] = {}
+    for name, result in comparison.results.items():
+        if not result.trace.feasible:
+            left_out[name] = "there is no room"
+        elif all(choice.placement is not Placement.SWAP for choice in result.plan.choices):
+            left_out[name] = "it swaps nothing"
+        else:
+            try:
+                with console.status(f"{name} on the engine"):
+                    done.append(execute(comparison.scenario, result.plan))
+            except ScheduleError as error:
+                left_out[name] = str(error)
+    return Runs(done=tuple(done), left_out=left_out)
+
+
+def runs_as_dict(runs: Runs) -> dict[str, Any]:
+    """The JSON form; docs/schedule.md describes the keys."""
+    return {
+        "plans": [
+            {
+                "policy": run.policy,
+                "factor": run.factor,
+                "clock_hz": run.clock_hz,
+                "cycles": run.cycles,
+                "timeline_cycles": run.timeline_cycles,
+                "error": run.error,
+                "compute_cycles": run.compute_cycles,
+                "link_out_cycles": run.link_out_cycles,
+                "link_in_cycles": run.link_in_cycles,
+                "copies": [
+                    {
+                        "tensor": copy.name,
+                        "way": copy.way,
+                        "bytes": copy.nbytes,
+                        "stream_bytes": copy.stream_bytes,
+                        "start_cycle": copy.start_cycle,
+                        "end_cycle": copy.end_cycle,
+                        "timeline_start_cycle": copy.timeline_start_cycle,
+                        "timeline_end_cycle": copy.timeline_end_cycle,
+                    }
+                    for copy in run.copies
+                ],
+            }
+            for run in runs.done
+        ],
+        "left_out": dict(runs.left_out),
+    }
+
+
+def print_runs(console: Console, runs: Runs) -> None:
+    """The engine's cycles beside the timeline's, plan by plan."""
+    if runs.done:
+        console.print(_table(runs.done))
+        console.print(
+            "Cycles of steps that were made small by a factor, their copies done by the engine's "
+            "RTL with real activations, beside the timeline's of the same small steps. out, in: "
+            "cycles in which a copy was under way. Everything came back bit for bit.\n",
+            highlight=False,
+        )
+    for name, why in runs.left_out.items():
+        console.print(f"{name} was not run: {why}.", highlight=False)
+
+
+def _table(done: Sequence[Execution]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("policy", no_wrap=True)
+    headings = ["factor", "copies", "KB", "cycles", "timeline", "off by"]
+    headings += [heading for way in WAYS for heading in (way, "timeline")]
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for run in done:
+        moved = sum(copy.stream_bytes for copy in run.copies)
+        table.add_row(
+            run.policy,
+            f"1/{1 / run.factor:,.0f}",
+            str(len(run.copies)),
+            f"{moved / 1000:,.0f}",
+            f"{run.cycles:,}",
+            f"{run.timeline_cycles:,.0f}",
+            f"{100 * run.error:+.2f} %",
+            *(
+                f"{run.under_way(way, timeline=timeline):,.0f}"
+                for way in WAYS
+                for timeline in (False, True)
+            ),
+        )
+    return table

@@ -1,0 +1,251 @@
+"""What `cdma schedule` prints: what was assumed, and a table of policies below it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rich import box
+from rich.table import Table
+
+from cdma.schedule_report import Settings, assumptions, figures_of, mean_density
+from cdma.swap_report import WIDE_CHARACTERS, terminal
+from sim.driver import THROTTLES
+from sim.schedule.comparison import ORACLE, Comparison
+from sim.schedule.placement import Placement
+
+GB = 1e9
+
+WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
+"""Columns that a narrow console does not get."""
+
+SWEEP_COLUMNS = 4
+"""Efficiencies side by side."""
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What a table counts in, so that its figures have three digits or so."""
+
+    time: str
+    size: str
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison]) -> Self:
+        shortest = min(comparison.oracle_seconds for comparison in comparisons)
+        return cls(
+            "ms" if shortest >= 10e-3 else "µs",
+            "GB" if comparisons[0].scenario.memory_bytes >= GB else "MB",
+        )
+
+    def seconds(self, value: float | None) -> str:
+        scale = {"ms": 1e3, "µs": 1e6}[self.time]
+        return "–" if value is None else f"{value * scale:,.1f}"
+
+    def nbytes(self, value: float | None) -> str:
+        scale = {"GB": 1e9, "MB": 1e6}[self.size]
+        return "–" if value is None else f"{value / scale:,.2f}"
+
+
+def print_report(comparisons: Sequence[Comparison], settings: Settings) -> None:
+    """What is assumed, then a table of policies; of several efficiencies, one over them."""
+    console = terminal()
+    graph = comparisons[0].scenario.graph
+    console.print(f"{settings.title(graph)}\n", style="bold", highlight=False)
+    console.print(_assumed(comparisons, settings))
+    if len(comparisons) > 1:
+        for start in range(0, len(comparisons), SWEEP_COLUMNS):
+            part = slice(start, start + SWEEP_COLUMNS)
+            console.print(_sweep(comparisons[part], settings.efficiencies[part]))
+        console.print(_SWEEP_LEGEND, highlight=False)
+        return
+    wide = console.width >= WIDE_CHARACTERS
+    console.print(_policies(comparisons[0], wide=wide))
+    console.print(_legend(_Units.of(comparisons), wide=wide), highlight=False)
+    console.print()
+    for sentence in _sentences(comparisons[0]):
+        console.print(sentence, highlight=False)
+
+
+def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
+    facts = assumptions(comparisons, settings)
+    scenario = comparisons[0].scenario
+    graph, device, link = scenario.graph, scenario.device, scenario.link
+    managed = sum(tensor["bytes"] for tensor in facts["tensors"])
+    directions = (
+        f"{link.bytes_per_s / GB:g} GB/s each way"
+        if link.bytes_per_s == link.in_bytes_per_s
+        else f"{link.bytes_per_s / GB:g} GB/s out, {link.in_bytes_per_s / GB:g} in"
+    )
+    rows = {
+        "tensors": f"{len(graph.managed)} to decide about, {managed / GB:.2f} GB; weights "
+        f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients and "
+        "momentum)",
+        "memory": f"{scenario.memory_bytes:,} B of {device.name}",
+        "device": f"{device.peak_flops / 1e12:g} TFLOP/s, {device.dram_bytes_per_s / GB:g} GB/s "
+        f"({device.source}); a layer gets {_efficiency(facts, settings)} of either",
+        "link": f"{link.name}: {directions}, {link.efficiency:g} of it for copies, "
+        f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
+        "engine": f"{scenario.engine}: its units take "
+        f"{facts['engine']['units_bytes_per_s'] / GB:g} GB/s, throttles "
+        + " or ".join(f"{t.bytes_per_s / GB:g}" for t in THROTTLES.values() if t.bytes_per_s),
+        "density": f"{settings.density}, epoch {scenario.epoch} of {scenario.epochs}: "
+        f"{mean_density(graph):.3f} on average",
+        "mode": settings.mode or "each policy's published one",
+        "codecs": "; ".join(map(_codec_text, facts["codecs"])) or "none",
+    }
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, text in rows.items():
+        table.add_row(name, text)
+    return table
+
+
+def _efficiency(facts: dict[str, Any], settings: Settings) -> str:
+    if settings.efficiencies:
+        return " or ".join(f"{value:g}" for value in settings.efficiencies)
+    kinds: dict[float, list[str]] = {}
+    for kind, value in facts["efficiency"].items():
+        kinds.setdefault(value, []).append(kind)
+    usual = max(kinds, key=lambda value: len(kinds[value]))
+    others = [
+        f"{kind} {value:g}" for value, each in kinds.items() if value != usual for kind in each
+    ]
+    return f"{usual:g}" + (f" ({', '.join(others)})" if others else "")
+
+
+def _codec_text(codec: dict[str, Any]) -> str:
+    where = {"inline": "in the engine", "sm": "by the multiprocessors", "host": "on the host"}[
+        codec["where"]
+    ]
+    rates = (
+        ""
+        if codec["raw_bytes_per_s"] is None
+        else f", {codec['raw_bytes_per_s'] / GB:.0f} GB/s raw and "
+        f"{codec['stream_bytes_per_s'] / GB:.0f} of stream"
+    )
+    return f"{codec['name']} {where}{rates}{'' if codec['lossless'] else ', lossy'}"
+
+
+def _policies(comparison: Comparison, *, wide: bool) -> Table:
+    table = _table()
+    units = _Units.of([comparison])
+    rows = {name: _cells(comparison, name, units) for name in comparison.results}
+    headings = [h for h in next(iter(rows.values())) if wide or h not in WIDE_ONLY]
+    table.add_column("policy", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, cells in rows.items():
+        table.add_row(name, *(cells[heading] for heading in headings))
+    return table
+
+
+def _cells(comparison: Comparison, name: str, units: _Units) -> dict[str, str]:
+    figures = figures_of(comparison, name)
+    result = comparison.results[name]
+    counts = Counter(choice.placement for choice in result.plan.choices)
+    return {
+        "mode": figures["mode"],
+        units.time: "no room" if figures["seconds"] is None else units.seconds(figures["seconds"]),
+        "vs vDNN": _times(figures["speedup_over_vdnn"]),
+        "over oracle": _percent(figures["over_oracle"]),
+        "over bound": _percent(figures["over_bound"]),
+        "peak": units.nbytes(None if figures["seconds"] is None else figures["peak_bytes"]),
+        "needs": units.nbytes(figures["least_bytes"]),
+        "link": units.nbytes(figures["link_bytes"]),
+        "host": units.nbytes(figures["host_bytes"]),
+        "stall": units.seconds(figures["stall_seconds"]),
+        "codec": units.seconds(figures["codec_seconds"]),
+        "again": units.seconds(figures["recompute_seconds"]),
+        "tensors": " ".join(str(counts[placement]) for placement in Placement),
+        "loss": "none" if result.lossless else "lossy",
+    }
+
+
+_SWEEP_LEGEND = (
+    "Under each efficiency: the step, how many times as fast as vDNN it is, and what it takes more "
+    "than a device with memory without end."
+)
+
+
+def _legend(units: _Units, *, wide: bool) -> str:
+    sentences = [
+        f"{units.time}: the step. vs vDNN: how many times as fast.",
+        "over oracle: what it takes more than a device with memory without end.",
+        f"peak: {units.size} of memory reserved at most. link: {units.size} out and in.",
+        f"stall: {units.time} in which computation waits.",
+    ]
+    if wide:
+        sentences += [
+            "over bound: at most so much more than the best plan with the same means.",
+            f"needs: {units.size} that the plan works with at least.",
+            f"host: {units.size} of host memory.",
+            f"codec, again: {units.time} that codecs, and layers computed again, take.",
+            "tensors: kept, swapped, computed again, kept compressed.",
+            "sync: computation waits for its copies after each layer;",
+            "async: for data and memory only.",
+        ]
+    return " ".join(sentences)
+
+
+def _sentences(comparison: Comparison) -> list[str]:
+    """What does not fit, and what the bounds are."""
+    units = _Units.of([comparison])
+    lines = []
+    unfit = {
+        name: result.trace.least_bytes
+        for name, result in comparison.results.items()
+        if not result.trace.feasible
+    }
+    if unfit:
+        needs = ", ".join(f"{name} {least:,} B" for name, least in unfit.items())
+        lines.append(
+            f"Without room in {comparison.scenario.memory_bytes:,} B, for they need: {needs}."
+        )
+    if ORACLE in unfit:
+        lines.append("The oracle has all the memory it needs.")
+    for lossless, bound in sorted(comparison.bounds.items(), reverse=True):
+        plan = "lossless plan" if lossless else "plan"
+        proved = "" if bound.tight else ", as far as there was time to prove it"
+        if bound.seconds < float("inf"):
+            lines.append(
+                f"No {plan} takes less than {units.seconds(bound.seconds)} {units.time}{proved}."
+            )
+        else:
+            lines.append(f"No {plan} with these means fits.")
+    return lines
+
+
+def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> Table:
+    table = _table()
+    units = _Units.of(comparisons)
+    table.add_column("policy", no_wrap=True)
+    for efficiency in efficiencies:
+        table.add_column(f"{efficiency:g}: {units.time}", justify="right", no_wrap=True)
+        table.add_column("vs vDNN", justify="right", no_wrap=True)
+        table.add_column("over oracle", justify="right", no_wrap=True)
+    for name in comparisons[0].results:
+        cells = []
+        for comparison in comparisons:
+            seconds = comparison.seconds(name)
+            cells += [
+                "no room" if seconds is None else units.seconds(seconds),
+                _times(comparison.speedup(name)),
+                _percent(comparison.over_oracle(name)),
+            ]
+        table.add_row(name, *cells)
+    return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def _times(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}x"
+
+
+def _percent(fraction: float | None) -> str:
+    # Without a sign at zero.
+    return "–" if fraction is None else f"{round(100 * fraction, 1) + 0.0:.1f} %"

@@ -1,0 +1,396 @@
+"""`cdma schedule`: keys that stay, figures that fit together, errors that help, files whole."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cdma.cli import main
+from cdma.errors import UserError
+from cdma.schedule import parse_bytes
+from sim.schedule.device import DEVICES
+from sim.schedule.execute import ExecutionError
+from sim.schedule.policies.registry import POLICIES
+from sim.workload.networks import NETWORKS
+
+ASSUMPTION_KEYS = [
+    "network",
+    "dataset",
+    "activation",
+    "batch",
+    "parameter_bytes",
+    "parameter_copies",
+    "tensors",
+    "memory_bytes",
+    "device",
+    "efficiency",
+    "efficiencies",
+    "link",
+    "engine",
+    "mode",
+    "density",
+    "codecs",
+    "policies",
+    "speedup_over",
+    "seed",
+]
+
+POLICY_KEYS = [
+    "policy",
+    "efficiency",
+    "mode",
+    "throttle",
+    "lossless",
+    "feasible",
+    "seconds",
+    "speedup_over_vdnn",
+    "over_oracle",
+    "over_bound",
+    "peak_bytes",
+    "least_bytes",
+    "host_bytes",
+    "link_bytes",
+    "link_out_bytes",
+    "link_in_bytes",
+    "stall_seconds",
+    "codec_seconds",
+    "recompute_seconds",
+    "busy_seconds",
+    "choices",
+]
+
+NULL_WITHOUT_ROOM = [
+    "seconds",
+    "speedup_over_vdnn",
+    "over_oracle",
+    "over_bound",
+    "link_bytes",
+    "link_out_bytes",
+    "link_in_bytes",
+    "stall_seconds",
+    "codec_seconds",
+    "recompute_seconds",
+    "busy_seconds",
+]
+
+TIGHT = ("--network", "alexnet", "--dataset", "cifar", "--memory", "1.4GB")
+"""Less than the tensors take, and than the inputs of convolutions leave."""
+
+QUICK = ("--network", "digits_cnn", "--policy", "vdnn,cdma")
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def schedule_json(capsys, *arguments: str) -> dict[str, Any]:
+    assert main(["schedule", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def schedule_error(capsys, *arguments: str) -> str:
+    assert main(["schedule", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("cdma: error: ")
+    return told.err
+
+
+@pytest.fixture(scope="module")
+def tight() -> dict[str, Any]:
+    """All policies where some do not fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("typer.echo", said.append)
+        assert main(["schedule", *TIGHT, "--json"]) == 0
+    return json.loads("".join(said))
+
+
+def test_keys_are_stable_and_every_policy_is_there(tight):
+    assert list(tight) == ["assumptions", "bounds", "policies"]
+    assert list(tight["assumptions"]) == ASSUMPTION_KEYS
+    assert [row["policy"] for row in tight["policies"]] == list(POLICIES)
+    for row in tight["policies"]:
+        assert list(row) == POLICY_KEYS
+        assert list(row["choices"]) == [t["name"] for t in tight["assumptions"]["tensors"]]
+
+
+def test_what_does_not_fit_has_a_need_and_no_figures(tight):
+    rows = {row["policy"]: row for row in tight["policies"]}
+    assert rows["vdnn-conv"]["feasible"] is False
+    assert rows["vdnn"]["feasible"] is True
+    for row in tight["policies"]:
+        if row["feasible"]:
+            assert row["least_bytes"] <= row["peak_bytes"] <= 1_400_000_000
+        else:
+            assert row["peak_bytes"] >= row["least_bytes"] > 1_400_000_000
+            if row["policy"] != "oracle":
+                assert {row[key] for key in NULL_WITHOUT_ROOM} == {None}
+
+
+def test_figures_fit_together(tight):
+    (bounds,) = tight["bounds"]
+    by_loss = {bound["lossless"]: bound["seconds"] for bound in bounds["lower_bounds"]}
+    vdnn = next(row for row in tight["policies"] if row["policy"] == "vdnn")
+    for row in tight["policies"]:
+        if row["seconds"] is None:
+            continue
+        assert row["speedup_over_vdnn"] == vdnn["seconds"] / row["seconds"]
+        assert row["over_oracle"] == row["seconds"] / bounds["oracle_seconds"] - 1 >= -1e-12
+        assert row["link_bytes"] == row["link_out_bytes"] + row["link_in_bytes"]
+        assert row["busy_seconds"]["compute"] + row["stall_seconds"] == pytest.approx(
+            row["seconds"]
+        )
+        if row["policy"] != "oracle":
+            gap = row["seconds"] / by_loss[row["lossless"]] - 1
+            assert row["over_bound"] == pytest.approx(gap)
+            assert gap >= -1e-9
+
+
+def test_assumptions_say_what_the_options_did(capsys):
+    facts = schedule_json(
+        capsys,
+        *("--network", "alexnet", "--batch", "64", "--activation", "leaky_relu"),
+        *("--device", "v100", "--link", "v100-pcie", "--memory", "8GiB", "--mode", "async"),
+        *("--policy", "cdma", "--density", "curve", "--epoch", "3", "--epochs", "7"),
+        *("--seed", "11", "--bound-seconds", "0"),
+    )["assumptions"]
+    assert (facts["network"], facts["dataset"], facts["batch"]) == ("alexnet", "imagenet", 64)
+    assert (facts["activation"], facts["mode"], facts["seed"]) == ("leaky_relu", "async", 11)
+    assert facts["device"]["name"] == "v100"
+    assert facts["link"] == {
+        "name": "v100-pcie",
+        "bytes_per_s": 11.7e9,
+        "in_bytes_per_s": 10.6e9,
+        "payload_efficiency": 1.0,
+        "duplex": True,
+        "source": "CSWAP+, §6.1",
+    }
+    assert facts["memory_bytes"] == 8 << 30
+    assert (facts["density"]["source"], facts["density"]["epoch"]) == ("curve", 3)
+    assert [codec["name"] for codec in facts["codecs"]] == ["zvc"]
+    assert list(facts["policies"]) == ["cdma"]
+
+
+def test_without_options_it_is_the_devices_memory_and_the_networks_batch(capsys):
+    facts = schedule_json(capsys, "--network", "nin", "--policy", "oracle")["assumptions"]
+    assert facts["memory_bytes"] == DEVICES["titanxp"].capacity_bytes
+    assert facts["batch"] == NETWORKS["nin"].batches["imagenet"]
+    assert facts["density"]["source"] == "digits-cnn"
+
+
+def test_a_file_declares_densities(capsys, tmp_path):
+    (tmp_path / "d.json").write_text('{"relu": 0.25, "pool1": 0.5}')
+    facts = schedule_json(capsys, *QUICK[:2], "--policy", "vdnn", "--density", "curve")
+    with_file = schedule_json(
+        capsys, "--network", "alexnet", "--policy", "vdnn", "--density", "d.json"
+    )
+    densities = {t["name"]: t["density"] for t in with_file["assumptions"]["tensors"]}
+    assert densities["pool1"] == 0.5
+    assert densities["relu1"] == 0.25
+    assert facts["assumptions"]["density"]["source"] == "curve"
+
+
+def test_efficiencies_are_swept(capsys):
+    report = schedule_json(capsys, *QUICK, "--efficiency", ".4,.8", "--bound-seconds", "0")
+    assert report["assumptions"]["efficiencies"] == [0.4, 0.8]
+    assert report["assumptions"]["efficiency"] is None
+    assert [(row["efficiency"], row["policy"]) for row in report["policies"]] == [
+        (0.4, "vdnn"),
+        (0.4, "cdma"),
+        (0.8, "vdnn"),
+        (0.8, "cdma"),
+    ]
+    slow, fast = (bound["oracle_seconds"] for bound in report["bounds"])
+    assert slow == pytest.approx(2 * fast)
+    one = schedule_json(capsys, *QUICK, "--efficiency", "0.8", "--bound-seconds", "0")
+    assert one["policies"] == report["policies"][2:]
+    assert set(one["assumptions"]["efficiency"].values()) == {0.8}
+
+
+def test_the_table_has_the_assumptions_above_and_what_does_not_fit_below(capsys):
+    assert main(["schedule", *TIGHT, "--policy", "oracle,vdnn,vdnn-conv,cdma,comet"]) == 0
+    text = capsys.readouterr().out
+    for heading in ("over oracle", "over bound", "peak", "needs", "link", "stall", "tensors"):
+        assert heading in text
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.strip().startswith("policy "))
+    above = "\n".join(lines[:first])
+    for fact in ("1,400,000,000 B of titanxp", "12.15 TFLOP/s", "0.8 of it", "epoch 0 of 90"):
+        assert fact in above
+    row = next(line for line in lines if line.strip().startswith("vdnn-conv"))
+    assert "no room" in row
+    assert "vdnn-conv 1,485,732,472 B" in " ".join(lines[first:])
+
+
+def test_a_sweep_is_one_table(capsys):
+    assert main(["schedule", *QUICK, "--efficiency", ".4,.6,.8"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{value:g}: µs" in text for value in (0.4, 0.6, 0.8))
+    assert sum(line.strip().startswith("cdma ") for line in text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--network", "vgg"), "unknown network 'vgg'; name one of alexnet, "),
+        ((*QUICK, "--policy", "vdnn,dvnn"), "unknown policy 'dvnn'; choose from oracle, vdnn, "),
+        ((*QUICK, "--device", "k80"), "unknown device 'k80'; choose from k40, "),
+        ((*QUICK, "--link", "usb"), "unknown link 'usb'; choose from pcie3x16, "),
+        ((*QUICK, "--mode", "lazy"), "unknown mode 'lazy'; choose sync or async"),
+        ((*QUICK, "--dataset", "imagenet"), "has no shape for dataset 'imagenet'; name one of"),
+        ((*QUICK, "--activation", "elu"), "unknown activation 'elu'; name one of relu, "),
+        ((*QUICK, "--density", "none"), "unknown densities 'none'; name one of curve, "),
+        ((*QUICK, "--capture", "none"), "unknown densities 'none'; name one of curve, "),
+        ((*QUICK, "--density", "curve", "--capture", "x"), "--capture is for --density capture"),
+        ((*QUICK, "--memory", "12XB"), "--memory '12XB' is no number of bytes; write as 12GB"),
+        ((*QUICK, "--memory", "0"), "memory must be more than 0 bytes, not 0"),
+        ((*QUICK, "--efficiency", "0.5,2"), "--efficiency must be numbers of more than 0"),
+        ((*QUICK, "--efficiency", "half"), "--efficiency must be numbers of more than 0"),
+        ((*QUICK, "--epoch", "90"), "epoch must be 0 to 89, not 90"),
+        ((*QUICK, "--batch", "0"), "batch must be at least 1, not 0"),
+        ((*QUICK, "--plot", "x.pdf"), "--plot writes PNG, not 'x.pdf'; name a .png file"),
+        ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
+        ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
+        ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),
+        ((), "missing option '--network'; see 'cdma schedule --help'"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(capsys, arguments, message):
+    assert message in schedule_error(capsys, *arguments)
+
+
+def test_too_little_memory_for_anyone_says_what_it_takes(capsys):
+    told = schedule_error(capsys, *TIGHT[:4], "--memory", "1GB", "--policy", "vdnn,cdma")
+    assert "no plan works with less than 1,317,960,312" in told
+    assert main(["schedule", *TIGHT[:4], "--memory", "1317960312", "--policy", "vdnn"]) == 0
+
+
+def test_trace_and_plot_are_written(capsys, tmp_path):
+    report = schedule_json(
+        capsys, *TIGHT, "--policy", "vdnn,vdnn-conv,cdma", "--trace", "t.json", "--plot", "p.png"
+    )
+    content = json.loads((tmp_path / "t.json").read_text())
+    assert content["otherData"] == report["assumptions"]
+    names = [e["args"]["name"] for e in content["traceEvents"] if e["name"] == "process_name"]
+    assert [name.split(":")[0] for name in names] == ["vdnn", "cdma"]
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("option", ["--trace", "--plot"])
+def test_a_run_that_is_stopped_leaves_what_was_there(capsys, tmp_path, monkeypatch, option):
+    path = tmp_path / ("t.json" if option == "--trace" else "t.png")
+    path.write_text("before")
+
+    def stopped(*arguments: Any, **options: Any) -> None:
+        # Some bytes are on the disk by then.
+        assert len(list(tmp_path.iterdir())) == 2
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cdma.files.os.fsync", stopped)
+    main(["schedule", *QUICK, option, path.name])
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_second_run_is_the_same(capsys, tight):
+    assert schedule_json(capsys, *TIGHT) == tight
+
+
+def test_plans_run_on_the_engine_beside_the_timeline(capsys):
+    report = schedule_json(
+        capsys,
+        *("--network", "digits_cnn", "--batch", "2", "--policy", "vdnn-conv,comet,cdma"),
+        *("--bound-seconds", "0", "--run"),
+    )
+    assert report["runs"]["left_out"] == {"comet": "it swaps nothing"}
+    assert [run["policy"] for run in report["runs"]["plans"]] == ["vdnn-conv", "cdma"]
+    for run, row in zip(report["runs"]["plans"], report["policies"][::2], strict=True):
+        assert abs(run["error"]) < 0.05
+        assert run["error"] == pytest.approx(run["cycles"] / run["timeline_cycles"] - 1)
+        swapped = {name for name, choice in row["choices"].items() if choice.startswith("swap")}
+        for way in ("out", "in"):
+            assert {c["tensor"] for c in run["copies"] if c["way"] == way} == swapped
+
+
+def test_a_tensor_that_does_not_come_back_is_status_1(capsys, monkeypatch):
+    def changed(*arguments: Any) -> None:
+        raise ExecutionError("tensor relu1 came back changed; none was out")
+
+    monkeypatch.setattr("cdma.schedule_run.execute", changed)
+    assert main(["schedule", *QUICK, "--run"]) == 1
+    assert "tensor relu1 came back changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("12GB", 12 * 10**9),
+        ("11.5GiB", 23 << 29),
+        ("12000000000", 12 * 10**9),
+        ("1.1kB", 1100),
+        ("3 MiB", 3 << 20),
+        ("2tb", 2 * 10**12),
+        ("7B", 7),
+    ],
+)
+def test_sizes_are_read_as_written(text, nbytes):
+    assert parse_bytes(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1e9", "12 G B", "nan", "12GBs"])
+def test_other_sizes_are_refused(text):
+    with pytest.raises(UserError, match="is no number of bytes; write as 12GB"):
+        parse_bytes(text)
+
+
+LARGEST = ["schedule", "--network", "digits_cnn", "--memory", "20MB", "--largest-batch"]
+
+
+def test_the_largest_batch_is_the_last_that_fits(capsys):
+    arguments = [*LARGEST, "--policy", "oracle,vdnn", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)["largest_batches"]
+    assert [one["policy"] for one in found] == ["oracle", "vdnn"]
+    assert 0 < found[0]["batch"] <= found[1]["batch"]
+    for one in found:
+        assert one["per_second"] == pytest.approx(one["batch"] / one["seconds"])
+        for batch, feasible in ((one["batch"], True), (one["batch"] + 1, False)):
+            step = [
+                "schedule",
+                "--network",
+                "digits_cnn",
+                "--memory",
+                "20MB",
+                "--batch",
+                str(batch),
+            ]
+            # vDNN fits wherever anything does.
+            main([*step, "--policy", f"{one['policy']},vdnn", "--bound-seconds", "0", "--json"])
+            out = capsys.readouterr().out
+            policies = json.loads(out)["policies"] if out else [{"feasible": False}]
+            assert policies[0]["feasible"] is feasible
+
+
+def test_not_one_image_has_batch_0(capsys):
+    arguments = [*LARGEST, "--policy", "vdnn"]
+    arguments[arguments.index("20MB")] = "1MB"
+    assert main([*arguments, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["largest_batches"]
+    assert (found["batch"], found["seconds"], found["per_second"]) == (0, None, None)
+    assert main(arguments) == 0
+    assert "no room" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--batch", "4"], "leave out --batch"),
+        (["--plot", "x.png"], "leave out --largest-batch"),
+        (["--efficiency", ".5,.6"], "of one efficiency"),
+    ],
+)
+def test_the_largest_batch_has_no_options_of_one_batch(capsys, more, message):
+    assert main([*LARGEST, "--policy", "vdnn", *more]) == 2
+    assert message in capsys.readouterr().err
