@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
-from cdma.swap_report import terminal
+from cdma.console import plain_table, terminal
 from golden.buddy import Target
 from golden.entry import SIZES
 from sim.buddy import Mode, Profile
@@ -87,7 +86,7 @@ def print_report(profile: Profile, codec: str, *, sweep: bool) -> None:
 
 
 def _allocations(profile: Profile, codec: str, *, wide: bool) -> Table:
-    table = _table(f"entries by size ({codec}), targets with {profile.threshold:.0%} overflow")
+    table = plain_table(f"entries by size ({codec}), targets with {profile.threshold:.0%} overflow")
     table.add_column("allocation", no_wrap=True)
     sizes = [f"{size} B" for size in SIZES] if wide else []
     for heading in ("bytes", *sizes, "target", "spill"):
@@ -105,7 +104,7 @@ def _allocations(profile: Profile, codec: str, *, wide: bool) -> Table:
 
 
 def _modes(profile: Profile) -> Table:
-    table = _table("")
+    table = plain_table()
     table.add_column("targets", no_wrap=True)
     table.add_column("ratio", justify="right")
     table.add_column("buddy accesses", justify="right")
@@ -117,7 +116,7 @@ def _modes(profile: Profile) -> Table:
 
 
 def _sweep(profile: Profile) -> Table:
-    table = _table("")
+    table = plain_table()
     for heading in ("threshold", "ratio", "buddy accesses"):
         table.add_column(heading, justify="right")
     for threshold, mode in profile.sweep(SWEEP).items():
@@ -125,16 +124,6 @@ def _sweep(profile: Profile) -> Table:
             f"{threshold:.0%}", f"{mode.ratio:.2f}x", _percent(mode.buddy_access_fraction)
         )
     return table
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title or None,
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
 
 
 def _mode(mode: Mode) -> dict[str, float]:

@@ -4,10 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
-from cdma.swap_report import terminal
+from cdma.console import plain_table, terminal
 from golden.buddy import Target
 from sim.buddy.content import Content
 from sim.buddy.replay import Replay
@@ -59,13 +56,9 @@ def print_report(
     baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
 ) -> None:
     """A table with a column for each run."""
-    table = Table(
-        title=f"{told['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
+    table = plain_table(
+        f"{told['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
         f"on {told['config']} beside a channel of memory",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
     )
     table.add_column("", no_wrap=True)
     for run in (baseline, *runs):

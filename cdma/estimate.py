@@ -7,37 +7,35 @@ from typing import Annotated
 
 import typer
 
-from cdma.errors import UserError
 from cdma.estimate_report import Report, Settings, as_dict
 from cdma.estimate_table import print_report
 from cdma.files import open_atomically
+from cdma.network_options import (
+    EPOCHS,
+    FROM_CAPTURE,
+    Batch,
+    Capture,
+    Dataset,
+    Epoch,
+    Epochs,
+    Network,
+    dataset_of,
+    density_source,
+    refuse_other_than_png,
+)
 from sim.driver import THROTTLES
 from sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from sim.link import LINKS
 from sim.machine import MACHINES
 from sim.report.bandwidth import bandwidth_png
-from sim.workload import capture_names, density
+from sim.workload import density
 from sim.workload.graph import Graph
-from sim.workload.networks import NETWORKS
-
-CAPTURE = "digits-cnn"
-EPOCHS = 90
-"""As `cdma schedule` takes them."""
 
 
 def estimate(
-    network: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
-    ],
-    batch: Annotated[
-        int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="imagenet, cifar, …; the network's usual one if not given."
-        ),
-    ] = None,
+    network: Network,
+    batch: Batch = None,
+    dataset: Dataset = None,
     config: Annotated[
         str, typer.Option(metavar="NAME", help=f"Engine and machine: {', '.join(MACHINES)}.")
     ] = "titanx_gen3",
@@ -49,7 +47,7 @@ def estimate(
         str,
         typer.Option(metavar="NAME", help=f"Limit of device memory reads: {', '.join(THROTTLES)}."),
     ] = "none",
-    density_source: Annotated[
+    densities: Annotated[
         str,
         typer.Option(
             "--density",
@@ -57,17 +55,10 @@ def estimate(
             help="How many elements are not zero: measured, by a formula, as you say, or the same "
             "in all tensors.",
         ),
-    ] = "capture",
-    capture: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"With --density capture: {', '.join(capture_names())}, or the path of one; "
-            f"{CAPTURE} if not given.",
-        ),
-    ] = None,
-    epoch: Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")] = 0,
-    epochs: Annotated[int, typer.Option(metavar="N", help="Of the training.")] = EPOCHS,
+    ] = FROM_CAPTURE,
+    capture: Capture = None,
+    epoch: Epoch = 0,
+    epochs: Epochs = EPOCHS,
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -89,18 +80,17 @@ def estimate(
 
     A closed form that the RTL confirms (docs/estimate.md); nothing is simulated.
     """
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
+    refuse_other_than_png(plot)
     setup = Setup.named(config, link, throttle)
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
     graph = Graph.from_table(network, batch, dataset)
-    source = _source(density_source, capture)
+    source = density_source(densities, capture)
     graph = _with_density(graph, source, epoch, epochs)
     report = Report(
         graph=graph,
         settings=Settings(
-            dataset=dataset or next(iter(NETWORKS[network].batches)),
+            dataset=dataset_of(network, dataset),
             density=source,
             epoch=epoch,
             epochs=epochs,
@@ -120,15 +110,6 @@ def estimate(
         typer.echo(json.dumps(as_dict(report), indent=2))
     else:
         print_report(report)
-
-
-def _source(source: str, capture: str | None) -> str:
-    """What densities are from, as `sim.workload.density` is asked, or a number."""
-    if source == "capture":
-        return CAPTURE if capture is None else capture
-    if capture is not None:
-        raise UserError("--capture is for --density capture; leave one of them out")
-    return source
 
 
 def _with_density(graph: Graph, source: str, epoch: int, epochs: int) -> Graph:

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
+from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
 from cdma.estimate_report import Report, as_dict
-from cdma.swap_report import WIDE_CHARACTERS, terminal
 
-GB, KIB = 1e9, 1024
+KIB = 1024
 
 LIMITS = {
     "link": "the link's bandwidth",
@@ -63,25 +62,19 @@ def _assumed(facts: dict[str, Any]) -> Table:
     engine, machine, throttle = facts["engine"], facts["machine"], facts["throttle"]
     density = facts["density"]
     units = engine["units"] * engine["sector_bytes"] * machine["clock_hz"]
-    out, back = machine["link_out_bytes_per_s"], machine["link_in_bytes_per_s"]
-    ways = f"{out / GB:g} GB/s each way" if out == back else f"{out / GB:g} out, {back / GB:g} in"
-    rows = {
+    rates = link_rates(machine["link_out_bytes_per_s"], machine["link_in_bytes_per_s"])
+    assumed = {
         "engine": f"{facts['config']}: {engine['units']} units of {engine['sector_bytes']} B at "
         f"{machine['clock_hz'] / GB:g} GHz take {units / GB:g} GB/s; buffer of "
         f"{engine['buffer_bytes'] / KIB:g} KiB",
         "memory": f"{machine['dram_bytes_per_s'] / GB:g} GB/s, {machine['dram_latency_ns']:g} ns",
-        "link": f"{machine['link'] or 'its own'}: {ways}, {machine['link_latency_ns']:g} ns",
+        "link": f"{machine['link'] or 'its own'}: {rates}, {machine['link_latency_ns']:g} ns",
         "throttle": throttle["name"]
         + (f": {throttle['bytes_per_s'] / GB:g} GB/s" if throttle["bytes_per_s"] else ""),
         "density": f"{density['source']}, epoch {density['epoch']} of {density['epochs']}: "
         f"{density['mean']:.3f} on average",
     }
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, text in rows.items():
-        table.add_row(name, text)
-    return table
+    return facts_grid(assumed)
 
 
 def _tensors(content: dict[str, Any], *, wide: bool) -> Table:
@@ -112,7 +105,7 @@ def _tensors(content: dict[str, Any], *, wide: bool) -> Table:
         "prefetch_limit": _most(total["prefetch_limits"]),
     }
     lines = {row["name"]: cells(row) for row in rows}
-    table = _table("tensor", [h for h in cells(sums) if wide or h not in WIDE_ONLY])
+    table = figures_table("tensor", [h for h in cells(sums) if wide or h not in WIDE_ONLY])
     for name, line in lines.items():
         table.add_row(name, *(v for h, v in line.items() if wide or h not in WIDE_ONLY))
     table.add_section()
@@ -137,7 +130,7 @@ def _sweep(sweep: dict[str, Any]) -> Table:
     headings = []
     for way in ("out", "in"):
         headings += [f"{way} {time.name}", f"GB/s {way}", f"vs raw {way}", f"limit {way}"]
-    table = _table(sweep["parameter"], headings)
+    table = figures_table(sweep["parameter"], headings)
     for row in rows:
         texts = []
         for way in ("offload", "prefetch"):
@@ -154,11 +147,3 @@ def _sweep(sweep: dict[str, Any]) -> Table:
 
 def _most(limits: dict[str, float]) -> str:
     return max(limits, key=lambda name: limits[name])
-
-
-def _table(first: str, headings: list[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table

@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
-from cdma.swap_report import terminal
+from cdma.console import plain_table, terminal
 from sim.reproduce import Paper, Row, Verdict
 
 STYLES = {
@@ -48,13 +46,7 @@ def failures(rows: Sequence[Row]) -> list[Row]:
 
 def print_paper(paper: Paper, rows: Sequence[Row]) -> None:
     """A paper's table, and below it what its rows assume."""
-    table = Table(
-        title=paper.title,
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
+    table = plain_table(paper.title)
     table.add_column("where", min_width=9)
     table.add_column("claim", ratio=5)
     table.add_column("class", no_wrap=True)

@@ -9,13 +9,26 @@ from typing import Annotated
 
 import typer
 
+from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import open_atomically
+from cdma.network_options import (
+    EPOCHS,
+    FROM_CAPTURE,
+    Batch,
+    Capture,
+    Dataset,
+    Epoch,
+    Epochs,
+    Network,
+    dataset_of,
+    density_source,
+    refuse_other_than_png,
+)
 from cdma.schedule_largest import find_largest, largest_as_dict, print_largest
 from cdma.schedule_report import Settings, as_dict, assumptions
 from cdma.schedule_run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.schedule_table import print_report
-from cdma.swap_report import terminal
 from sim.link import LINKS
 from sim.link import link as link_of
 from sim.report.chrome_trace import chrome_trace
@@ -27,15 +40,9 @@ from sim.schedule.execute import ExecutionError
 from sim.schedule.placement import MODES
 from sim.schedule.policies.registry import POLICIES, policy
 from sim.schedule.scenario import Scenario
-from sim.workload import capture_names, density
+from sim.workload import density
 from sim.workload.builder import ACTIVATIONS
 from sim.workload.graph import Graph
-from sim.workload.networks import NETWORKS
-
-DENSITY = "capture"
-CAPTURE = "digits-cnn"
-EPOCHS = 90
-"""As CSWAP+ trains (§6)."""
 
 _UNITS = {
     "": 1,
@@ -47,18 +54,9 @@ _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
 
 
 def schedule(
-    network: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
-    ],
-    batch: Annotated[
-        int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="imagenet, cifar, …; the network's usual one if not given."
-        ),
-    ] = None,
+    network: Network,
+    batch: Batch = None,
+    dataset: Dataset = None,
     activation: Annotated[
         str,
         typer.Option(metavar="|".join(ACTIVATIONS), help="leaky_relu leaves activations dense."),
@@ -84,24 +82,17 @@ def schedule(
         str | None,
         typer.Option(metavar="|".join(MODES), help="Each policy's published one if not given."),
     ] = None,
-    density_source: Annotated[
+    densities: Annotated[
         str,
         typer.Option(
             "--density",
             metavar="capture|curve|FILE.json",
             help="How many elements are not zero: measured, by a formula, or as you say.",
         ),
-    ] = DENSITY,
-    capture: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"With --density capture: {', '.join(capture_names())}, or the path of one; "
-            f"{CAPTURE} if not given.",
-        ),
-    ] = None,
-    epoch: Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")] = 0,
-    epochs: Annotated[int, typer.Option(metavar="N", help="Of the training.")] = EPOCHS,
+    ] = FROM_CAPTURE,
+    capture: Capture = None,
+    epoch: Epoch = 0,
+    epochs: Epochs = EPOCHS,
     efficiency: Annotated[
         str | None,
         typer.Option(
@@ -141,14 +132,13 @@ def schedule(
     names = _names(policies)
     if mode is not None and mode not in MODES:
         raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
+    refuse_other_than_png(plot)
     found_device, found_link = device_of(device), link_of(link)
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
         raise UserError("--run, --trace and --plot are of one efficiency; give one")
     limit = found_device.capacity_bytes if memory is None else parse_bytes(memory)
-    source = _source(density_source, capture)
+    source = density_source(densities, capture)
 
     def graph_of(images: int | None) -> Graph:
         table = Graph.from_table(network, images, dataset, activation)
@@ -180,7 +170,7 @@ def schedule(
         return
     graph = graph_of(batch)
     settings = Settings(
-        dataset=dataset or next(iter(NETWORKS[network].batches)),
+        dataset=dataset_of(network, dataset),
         activation=activation,
         mode=mode,
         density=source,
@@ -253,15 +243,6 @@ def _names(text: str) -> list[str]:
     for name in names:
         policy(name)
     return list(dict.fromkeys(names))
-
-
-def _source(source: str, capture: str | None) -> str:
-    """What `sim.workload.density` is asked for."""
-    if source == DENSITY:
-        return CAPTURE if capture is None else capture
-    if capture is not None:
-        raise UserError(f"--capture is for --density {DENSITY}; leave one of them out")
-    return source
 
 
 def _efficiencies(text: str | None) -> list[float]:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from cdma.console import figures_table
 from sim.schedule.largest import Largest, largest_batches
 from sim.schedule.placement import Mode
 from sim.schedule.scenario import Scenario
@@ -42,10 +41,7 @@ def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
 def print_largest(console: Console, found: Sequence[Largest], title: str) -> None:
     """A table of policies."""
     console.print(f"{title}\n", style="bold", highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("policy", no_wrap=True)
-    for heading in ("largest batch", "ms", "per second"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = figures_table("policy", ("largest batch", "ms", "per second"))
     for one in found:
         table.add_row(
             one.policy,

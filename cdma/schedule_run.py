@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cdma.console import figures_table
 from sim.schedule.comparison import Comparison
 from sim.schedule.errors import ScheduleError
 from sim.schedule.execute import Execution, execute
@@ -105,12 +105,9 @@ def print_runs(console: Console, runs: Runs) -> None:
 
 
 def _table(done: Sequence[Execution]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("policy", no_wrap=True)
     headings = ["factor", "copies", "KB", "cycles", "timeline", "off by"]
     headings += [heading for way in WAYS for heading in (way, "timeline")]
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = figures_table("policy", headings)
     for run in done:
         moved = sum(copy.stream_bytes for copy in run.copies)
         table.add_row(

@@ -5,16 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from rich import box
 from rich.table import Table
 
+from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
 from cdma.schedule_report import Settings, assumptions, figures_of, mean_density
-from cdma.swap_report import WIDE_CHARACTERS, terminal
 from sim.driver import THROTTLES
 from sim.schedule.comparison import ORACLE, Comparison
 from sim.schedule.placement import Placement
-
-GB = 1e9
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
@@ -72,19 +69,15 @@ def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     managed = sum(tensor["bytes"] for tensor in facts["tensors"])
-    directions = (
-        f"{link.bytes_per_s / GB:g} GB/s each way"
-        if link.bytes_per_s == link.in_bytes_per_s
-        else f"{link.bytes_per_s / GB:g} GB/s out, {link.in_bytes_per_s / GB:g} in"
-    )
-    rows = {
+    rates = link_rates(link.bytes_per_s, link.in_bytes_per_s)
+    assumed = {
         "tensors": f"{len(graph.managed)} to decide about, {managed / GB:.2f} GB; weights "
         f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients and "
         "momentum)",
         "memory": f"{scenario.memory_bytes:,} B of {device.name}",
         "device": f"{device.peak_flops / 1e12:g} TFLOP/s, {device.dram_bytes_per_s / GB:g} GB/s "
         f"({device.source}); a layer gets {_efficiency(facts, settings)} of either",
-        "link": f"{link.name}: {directions}, {link.efficiency:g} of it for copies, "
+        "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
         "engine": f"{scenario.engine}: its units take "
         f"{facts['engine']['units_bytes_per_s'] / GB:g} GB/s, throttles "
@@ -94,12 +87,7 @@ def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
         "mode": settings.mode or "each policy's published one",
         "codecs": "; ".join(map(_codec_text, facts["codecs"])) or "none",
     }
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, text in rows.items():
-        table.add_row(name, text)
-    return table
+    return facts_grid(assumed)
 
 
 def _efficiency(facts: dict[str, Any], settings: Settings) -> str:
@@ -129,13 +117,10 @@ def _codec_text(codec: dict[str, Any]) -> str:
 
 
 def _policies(comparison: Comparison, *, wide: bool) -> Table:
-    table = _table()
     units = _Units.of([comparison])
     rows = {name: _cells(comparison, name, units) for name in comparison.results}
     headings = [h for h in next(iter(rows.values())) if wide or h not in WIDE_ONLY]
-    table.add_column("policy", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = figures_table("policy", headings)
     for name, cells in rows.items():
         table.add_row(name, *(cells[heading] for heading in headings))
     return table
@@ -218,13 +203,11 @@ def _sentences(comparison: Comparison) -> list[str]:
 
 
 def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> Table:
-    table = _table()
     units = _Units.of(comparisons)
-    table.add_column("policy", no_wrap=True)
+    headings: list[str] = []
     for efficiency in efficiencies:
-        table.add_column(f"{efficiency:g}: {units.time}", justify="right", no_wrap=True)
-        table.add_column("vs vDNN", justify="right", no_wrap=True)
-        table.add_column("over oracle", justify="right", no_wrap=True)
+        headings += [f"{efficiency:g}: {units.time}", "vs vDNN", "over oracle"]
+    table = figures_table("policy", headings)
     for name in comparisons[0].results:
         cells = []
         for comparison in comparisons:
@@ -236,10 +219,6 @@ def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> 
             ]
         table.add_row(name, *cells)
     return table
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def _times(ratio: float | None) -> str:

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import golden
+from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import Array, load_npy, make_folder
-from cdma.swap_report import Settings, as_dict, print_report, save_report, terminal
+from cdma.swap_report import Settings, as_dict, print_report, save_report
 from hw.config import preset
 from sim.driver import THROTTLES, throttle
 from sim.link import LINKS, Link

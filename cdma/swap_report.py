@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.files import open_atomically
 from sim.link import Link
 from sim.swap import BASELINES, EngineFigures, Trip
-
-WIDE_CHARACTERS = 140
-"""A console this wide gets all columns."""
 
 WIDE_ONLY = (
     *("RLE", "CSR", "LZ4", "DEFLATE", "cycles out", "cycles in"),
@@ -153,20 +150,12 @@ def _per(value: float, of: float) -> float | None:
 
 def _table(trips: Sequence[Trip], settings: Settings, *, wide: bool) -> Table:
     """All columns, or those that fit into 80 characters."""
-    table = Table(
-        title=f"ZVC through {settings.rtl} ({settings.link.bytes_per_s / 1e9:g} GB/s)",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title_justify="left",
-    )
     rows = [(trip.name, _cells(_figures([trip], settings), settings)) for trip in trips]
     if len(trips) > 1:
         rows.append(("total", _cells(_figures(trips, settings), settings)))
     headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
-    table.add_column("array", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"ZVC through {settings.rtl} ({settings.link.bytes_per_s / GB:g} GB/s)"
+    table = figures_table("array", headings, title)
     for name, cells in rows:
         if name == "total":
             table.add_section()
@@ -212,13 +201,6 @@ def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
     if settings.engine == "dma":
         cells["status"] = figures["status"] or "–"
     return cells
-
-
-def terminal() -> Console:
-    """Where the table goes."""
-    console = Console()
-    # Rich takes 80 characters where there is no terminal, as in a pipe.
-    return console if console.is_terminal else Console(width=WIDE_CHARACTERS)
 
 
 def print_report(console: Console, trips: Sequence[Trip], settings: Settings) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from cdma.console import terminal
 from cdma.errors import UserError
-from cdma.swap_report import terminal
 from cdma.synth_report import json_of, print_report
 from hw.config import BUDDY_PRESETS, PRESETS
 from synth import UNIT_GATES, Library, block, block_names, synthesize

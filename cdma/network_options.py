@@ -1,0 +1,65 @@
+"""Options of the commands that are about a network: which one, and how dense its tensors are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.errors import UserError
+from sim.workload import capture_names
+from sim.workload.networks import NETWORKS
+
+FROM_CAPTURE = "capture"
+"""What `--density` is if not given."""
+
+CAPTURE = "digits-cnn"
+
+EPOCHS = 90
+"""As CSWAP+ trains (§6)."""
+
+Network = Annotated[
+    str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
+]
+Batch = Annotated[
+    int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="imagenet, cifar, …; the network's usual one if not given."),
+]
+Capture = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"With --density {FROM_CAPTURE}: {', '.join(capture_names())}, or the path of one; "
+        f"{CAPTURE} if not given.",
+    ),
+]
+Epoch = Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")]
+Epochs = Annotated[int, typer.Option(metavar="N", help="Of the training.")]
+
+
+def dataset_of(network: str, dataset: str | None) -> str:
+    """The one asked for, or a network's usual one."""
+    return dataset or next(iter(NETWORKS[network].batches))
+
+
+def density_source(source: str, capture: str | None) -> str:
+    """Where densities are from: a capture's name, or what `--density` says.
+
+    Raises
+    ------
+    UserError
+        If there is a capture that `--density` does not ask for.
+    """
+    if source == FROM_CAPTURE:
+        return CAPTURE if capture is None else capture
+    if capture is not None:
+        raise UserError(f"--capture is for --density {FROM_CAPTURE}; leave one of them out")
+    return source
+
+
+def refuse_other_than_png(plot: Path | None) -> None:
+    """Raise `UserError` for a picture of another kind."""
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
