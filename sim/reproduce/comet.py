@@ -18,7 +18,7 @@ from sim.reproduce.gradient_errors import (
     regression_coded,
     worst_error,
 )
-from sim.schedule.comet import Collected, Controller, largest_batch, law
+from sim.schedule.comet import Collected, Controller, law, training_batch
 from sim.schedule.policies import comet, oracle
 from sim.workload import load_capture
 from sim.workload.graph import Graph
@@ -217,7 +217,7 @@ def _vgg16() -> Measured:
 
 
 def _batch(network: str) -> int:
-    return largest_batch(MEMORY_GB, TABLE_1[network][0] / 128, cap=1 << 20)
+    return training_batch(MEMORY_GB, TABLE_1[network][0] / 128, cap=1 << 20)
 
 
 @PAPER.exact("Table 1, §3.4", "largest batch 2^k in 95 % of 16 GB", "2048, 256, 1024")

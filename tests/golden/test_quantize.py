@@ -13,6 +13,7 @@ import golden
 from golden import CodecError, StreamError, StreamStatus
 from sim.workload import load_capture
 from tests.golden import slow_quantize
+from tests.golden.damage import damaged, decoded_or_refused
 from tests.golden.data import ODD_FLOATS, sparse_floats
 
 BOUNDS = st.one_of(
@@ -239,29 +240,10 @@ def test_first_error_in_the_stream_counts():
 @given(floats(), BOUNDS, st.data())
 def test_damage_raises_or_makes_another_stream_that_is_sound(array, bound, data):
     codec = golden.codec("quantize", bound=bound)
-    stream = codec.compress(array).copy()
-    nbytes = array.nbytes
-    kind = data.draw(st.sampled_from(["flip", "garbage", "length"]))
-    if kind == "flip" and stream.size:
-        bit = data.draw(st.integers(0, stream.size * 8 - 1))
-        stream[bit // 8] ^= 1 << bit % 8
-    elif kind == "garbage":
-        garbage = np.frombuffer(data.draw(st.binary(max_size=200)), np.uint8)
-        stream[: garbage.size] = garbage[: stream.size]
-    else:
-        nbytes = data.draw(st.integers(0, 600))
-    raised = None
-    try:
-        restored = codec.decompress(stream, nbytes)
-    except StreamError as error:
-        raised = error
-    if raised is not None:
-        assert raised.status != StreamStatus.OK
-        assert 0 <= raised.offset <= stream.size
-        assert 0 <= raised.valid_bytes <= nbytes
-        return
-    assert restored.size == nbytes
-    assert codec.compress(restored.view("<f4")).tobytes() == stream.tobytes()
+    stream, nbytes = damaged(data.draw, codec.compress(array), array.nbytes, garbage_bytes=200)
+    restored = decoded_or_refused(codec, stream, nbytes)
+    if restored is not None:
+        assert codec.compress(restored.view("<f4")).tobytes() == stream.tobytes()
 
 
 def test_announced_length_takes_no_memory():

@@ -12,7 +12,7 @@ from pysz import sz, szAlgorithm, szConfig
 
 import golden
 from sim.link import link
-from sim.schedule.comet import Collected, Controller, largest_batch, law
+from sim.schedule.comet import Collected, Controller, law, training_batch
 from sim.schedule.device import device
 from sim.schedule.errors import ScheduleError
 from sim.schedule.placement import Placement
@@ -325,17 +325,17 @@ def test_parameters_that_cannot_be_are_refused() -> None:
     [(0.85, 2048, 2048), (5.04, 256, 256), (1.37, 1024, 1024), (4.40, 256, 512)],
 )
 def test_batches_of_table_1(peak_gb: float, ours: int, printed: int) -> None:
-    assert largest_batch(16.0, peak_gb / 128, cap=1 << 20) == ours
+    assert training_batch(16.0, peak_gb / 128, cap=1 << 20) == ours
     assert (ours == printed) == (printed * peak_gb / 128 <= 0.95 * 16)
 
 
 def test_batch_is_a_power_of_two_that_leaves_the_reserve() -> None:
-    assert largest_batch(100.0, 1.0, cap=1000) == 64
-    assert largest_batch(100.0, 1.0, cap=48) == 32
+    assert training_batch(100.0, 1.0, cap=1000) == 64
+    assert training_batch(100.0, 1.0, cap=48) == 32
     # Exactly 95 % is enough; a little less is not.
-    assert largest_batch(100.0, 95 / 64, cap=1000) == 64
-    assert largest_batch(100.0, 95.1 / 64, cap=1000) == 32
-    assert largest_batch(100.0, 1.0, cap=1000, fixed_bytes=70.0) == 16
+    assert training_batch(100.0, 95 / 64, cap=1000) == 64
+    assert training_batch(100.0, 95.1 / 64, cap=1000) == 32
+    assert training_batch(100.0, 1.0, cap=1000, fixed_bytes=70.0) == 16
 
 
 def test_batch_grows_only_after_the_first_period() -> None:
@@ -347,11 +347,11 @@ def test_batch_grows_only_after_the_first_period() -> None:
 
 def test_no_batch_at_all_says_what_two_images_need() -> None:
     with pytest.raises(ScheduleError, match=r"two need 105\.3 B of 100 B; raise the cap or give"):
-        largest_batch(100.0, 50.0, cap=1000)
+        training_batch(100.0, 50.0, cap=1000)
     with pytest.raises(ScheduleError, match="the cap is 1"):
-        largest_batch(100.0, 1.0, cap=1)
+        training_batch(100.0, 1.0, cap=1)
     with pytest.raises(ScheduleError, match="bytes_per_image must be more than 0"):
-        largest_batch(100.0, 0.0, cap=8)
+        training_batch(100.0, 0.0, cap=8)
 
 
 def test_ratios_of_table_1() -> None:

@@ -124,11 +124,11 @@ class Controller:
     def batch(self, original: int, memory_bytes: float, bytes_per_image: float, *, cap: int) -> int:
         """The batch to train with now: the original one as long as there are no bounds.
 
-        The other parameters, and the error where nothing fits, are those of `largest_batch`.
+        The other parameters, and the error where nothing fits, are those of `training_batch`.
         """
         if not self.bounds:
             return original
-        return largest_batch(memory_bytes, bytes_per_image, cap=cap)
+        return training_batch(memory_bytes, bytes_per_image, cap=cap)
 
     def _bound(self, layer: str, batch: int, values: Collected) -> float:
         if layer not in self.coefficients:
@@ -144,7 +144,7 @@ class Controller:
         )
 
 
-def largest_batch(
+def training_batch(
     memory_bytes: float, bytes_per_image: float, *, cap: int, fixed_bytes: float = 0.0
 ) -> int:
     """The batch that COMET trains with once it knows how well tensors compress (§3.4).
