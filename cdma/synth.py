@@ -1,6 +1,7 @@
 """`cdma synth`: what components cost as silicon, and how fast they clock."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,11 +9,22 @@ import typer
 
 from cdma.console import terminal
 from cdma.errors import UserError
-from cdma.synth_report import json_of, print_report
+from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
 from hw.config import BUDDY_PRESETS, PRESETS
-from synth import UNIT_GATES, Library, block, block_names, synthesize
+from synth import UNIT_GATES, Block, Library, block, block_names, synthesize
 from synth.components import CODEC_PRESET, ENTRY_PRESET
-from synth.report import ASIC, GENERIC, TARGETS, Row, read_baseline, row_of
+from synth.ecp5 import SEED, SPEED, SPEEDS, place_and_route, too_large
+from synth.fpga import FAMILIES, map_to, resources
+from synth.report import (
+    ASIC,
+    ECP5,
+    GENERIC,
+    TARGETS,
+    FpgaRow,
+    fpga_row_of,
+    read_baseline,
+    row_of,
+)
 
 
 def synth(
@@ -39,12 +51,30 @@ def synth(
         str | None,
         typer.Option(
             metavar="|".join(TARGETS),
-            help=f"{GENERIC}: the gates that come with cdma. {ASIC}: those of --liberty.",
+            help=f"{GENERIC}: the gates that come with cdma. {ASIC}: those of --liberty. The "
+            f"others are FPGAs; {ECP5} is placed and routed.",
         ),
     ] = None,
     liberty: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A library of standard cells, in Liberty's format."),
+    ] = None,
+    speed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="|".join(map(str, SPEEDS)),
+            help=f"Grade of the {ECP5}; {SPEED} if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=2**31 - 1,
+            help=f"Of the placer's random numbers, on {ECP5}; {SEED} if not given.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
@@ -53,17 +83,24 @@ def synth(
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
 ) -> None:
-    """Map components to gates: cells, flip-flops, area, depth and clock.
+    """Map components to gates or to an FPGA: what they take, their depth and their clock.
 
-    Of the generic target, the table ends with what has changed since the committed baseline.
+    Of the generic target and of ECP5, the table ends with what has changed since the committed
+    baseline.
     """
     target = _target(target, liberty)
+    device = _device(target, speed, seed)
     names = _names(components or [], all_components, config)
     blocks = [block(name, config) for name in names]
-    library = Library(liberty or UNIT_GATES)
-    rows: list[Row] = []
-    for chosen in blocks:
-        typer.echo(f"{chosen.name} ({len(rows) + 1} of {len(blocks)})", err=True)
+    if device is not None:
+        _fpga(blocks, device, out, as_json)
+    else:
+        _gates(blocks, Library(liberty or UNIT_GATES), target, out, as_json)
+
+
+def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_json: bool) -> None:
+    rows = []
+    for chosen in _told(blocks):
         synthesis = synthesize(chosen.verilog(), chosen.top, library, out / chosen.name)
         rows.append(row_of(chosen, synthesis, library, target))
     if as_json:
@@ -72,15 +109,59 @@ def synth(
         print_report(terminal(), rows, library, target, read_baseline())
 
 
+def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None:
+    rows = [_fpga_row(chosen, device, out / device.target) for chosen in _told(blocks)]
+    if as_json:
+        typer.echo(json.dumps(fpga_json_of(rows, device), indent=2))
+    else:
+        baseline = read_baseline(ECP5) if device.as_in_baseline else None
+        print_fpga_report(terminal(), rows, device, baseline)
+
+
+def _fpga_row(chosen: Block, device: Device, out: Path) -> FpgaRow:
+    folder = out / chosen.name
+    module = map_to(device.target, chosen.verilog(), chosen.top, folder)
+    found = resources(module, device.target)
+    if device.speed is None or device.seed is None:
+        return fpga_row_of(chosen, found, f"no place and route for {device.target}")
+    routed = too_large(module) or place_and_route(
+        module, folder, speed=device.speed, seed=device.seed
+    )
+    return fpga_row_of(chosen, found, routed)
+
+
+def _told(blocks: list[Block]) -> Iterator[Block]:
+    """The blocks, each told as its turn comes: they take a while."""
+    for number, chosen in enumerate(blocks, 1):
+        typer.echo(f"{chosen.name} ({number} of {len(blocks)})", err=True)
+        yield chosen
+
+
 def _target(target: str | None, liberty: Path | None) -> str:
     chosen = target or (GENERIC if liberty is None else ASIC)
     if chosen not in TARGETS:
-        raise UserError(f"unknown target {chosen!r}; choose {' or '.join(TARGETS)}")
+        raise UserError(f"unknown target {chosen!r}; choose one of {', '.join(TARGETS)}")
     if chosen == ASIC and liberty is None:
         raise UserError(f"--target {ASIC} needs a library; name one with --liberty FILE")
     if chosen == GENERIC and liberty is not None:
         raise UserError(f"--target {GENERIC} has its own library; leave --liberty away")
+    if chosen in FAMILIES and liberty is not None:
+        raise UserError(f"--target {chosen} is an FPGA, without a library; leave --liberty away")
     return chosen
+
+
+def _device(target: str, speed: int | None, seed: int | None) -> Device | None:
+    """The FPGA that is meant; None if it is none."""
+    for option, value in (("--speed", speed), ("--seed", seed)):
+        if value is not None and target != ECP5:
+            raise UserError(
+                f"{option} is of place and route; leave it away, or choose --target {ECP5}"
+            )
+    if speed is not None and speed not in SPEEDS:
+        raise UserError(f"--speed must be one of {', '.join(map(str, SPEEDS))}, not {speed}")
+    if target == ECP5:
+        return Device(target, SPEED if speed is None else speed, SEED if seed is None else seed)
+    return Device(target) if target in FAMILIES else None
 
 
 def _names(components: list[str], all_components: bool, config: str | None) -> list[str]:

@@ -1,6 +1,7 @@
 """What `cdma synth` tells: a JSON object, or a table with the changes since the baseline."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -15,13 +16,14 @@ from synth.conversion import (
     UTILIZATION,
     UnitsArea,
 )
+from synth.ecp5 import DEVICE, PACKAGE, SEED, SPEED
 from synth.library import Library
 from synth.report import (
     GENERIC,
-    LARGEST_REGRESSION,
-    LESS_IS_BETTER,
     Baseline,
     Change,
+    FpgaRow,
+    GateRow,
     Row,
     changes,
 )
@@ -41,7 +43,42 @@ UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 UNIT_CONFIG = "titanx_gen3"
 
 
-def json_of(rows: Sequence[Row], library: Library, target: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Device:
+    """An FPGA that components are mapped to.
+
+    Attributes
+    ----------
+    target : str
+        The family.
+    speed, seed : int or None
+        The grade, and the seed of the placer's random numbers; None without place and route.
+    """
+
+    target: str
+    speed: int | None = None
+    seed: int | None = None
+
+    @property
+    def as_in_baseline(self) -> bool:
+        """Whether the committed baseline is of this."""
+        return (self.speed, self.seed) == (SPEED, SEED)
+
+
+def fpga_json_of(rows: Sequence[FpgaRow], device: Device) -> dict[str, Any]:
+    """The object that `--json` prints of an FPGA; its keys are stable."""
+    routed = device.speed is not None
+    return {
+        "target": device.target,
+        "device": DEVICE if routed else None,
+        "package": PACKAGE if routed else None,
+        "speed": device.speed,
+        "seed": device.seed,
+        "components": [row.json() for row in rows],
+    }
+
+
+def json_of(rows: Sequence[GateRow], library: Library, target: str) -> dict[str, Any]:
     """The object that `--json` prints; its keys are stable."""
     return {
         "target": target,
@@ -57,7 +94,7 @@ def json_of(rows: Sequence[Row], library: Library, target: str) -> dict[str, Any
     }
 
 
-def units_of(rows: Sequence[Row]) -> dict[str, Any] | None:
+def units_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
     """Six units by the paper's conversion, with each factor; None without compressor or
     decompressor of the paper's configuration."""
     found = {row.name: row for row in rows if row.config == UNIT_CONFIG and row.name in UNIT}
@@ -89,7 +126,7 @@ def buffer_of() -> dict[str, Any]:
 
 
 def print_report(
-    console: Console, rows: Sequence[Row], library: Library, target: str, baseline: Baseline
+    console: Console, rows: Sequence[GateRow], library: Library, target: str, baseline: Baseline
 ) -> None:
     """The table, what its columns mean, the paper's figures, and what has changed."""
     console.print(_table(rows, library, target))
@@ -103,7 +140,7 @@ def print_report(
             console.print(sentence, highlight=False)
 
 
-def _table(rows: Sequence[Row], library: Library, target: str) -> Table:
+def _table(rows: Sequence[GateRow], library: Library, target: str) -> Table:
     table = Table(
         title=f"Components in {library.name}, without wires",
         box=box.SIMPLE_HEAD,
@@ -131,6 +168,68 @@ def _table(rows: Sequence[Row], library: Library, target: str) -> Table:
     return table
 
 
+def print_fpga_report(
+    console: Console, rows: Sequence[FpgaRow], device: Device, baseline: Baseline | None
+) -> None:
+    """The table, what its columns mean, what is not routed and why, and what has changed."""
+    console.print(_fpga_table(rows, device))
+    console.print(_fpga_legend(device), highlight=False)
+    unrouted = [row for row in rows if row.no_fmax and device.speed is not None]
+    if unrouted:
+        console.print()
+    for row in unrouted:
+        console.print(f"{row.name}: no clock; it {row.no_fmax}.", highlight=False)
+    if device.speed is not None:
+        console.print()
+        for sentence in (
+            [f"The baseline is of speed {SPEED} and seed {SEED}."]
+            if baseline is None
+            else _since_the_baseline(rows, baseline)
+        ):
+            console.print(sentence, highlight=False)
+
+
+def _fpga_table(rows: Sequence[FpgaRow], device: Device) -> Table:
+    routed = device.speed is not None
+    table = Table(
+        title=(
+            f"Components on {DEVICE} ({device.target}), speed {device.speed}, seed {device.seed}"
+            if routed
+            else f"Components on {device.target}"
+        ),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+    )
+    table.add_column("component", no_wrap=True)
+    for heading in ["LUTs", "FFs", "carries", "BRAMs", "DSPs", "depth", *(["MHz"] * routed)]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    if routed:
+        table.add_column("slowest path", overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        figures = (*(row.luts, row.flip_flops, row.carries, row.block_rams, row.dsps, row.depth),)
+        clock = "-" if row.fmax_mhz is None else f"{row.fmax_mhz:,.1f}"
+        table.add_row(
+            row.name,
+            *(f"{figure:,}" for figure in figures),
+            *([clock, " → ".join(row.slowest_path or [])] if routed else []),
+        )
+    return table
+
+
+def _fpga_legend(device: Device) -> str:
+    return (
+        "LUTs: with those that carry chains and LUT RAM take. Depth: LUTs on the path with most, "
+        "a carry chain\nbeing one. "
+        + (
+            "MHz: from place and route, between registers at the ports."
+            if device.speed is not None
+            else f"No clock: there is no place and route for {device.target}."
+        )
+    )
+
+
 def _legend(library: Library, target: str) -> str:
     area = (
         f"µm²: at 45 nm, {UM2_PER_GATE[45]} per gate; at 28 nm {UM2_PER_GATE[28]}"
@@ -144,7 +243,7 @@ def _legend(library: Library, target: str) -> str:
     )
 
 
-def _beside_the_paper(rows: Sequence[Row]) -> list[str]:
+def _beside_the_paper(rows: Sequence[GateRow]) -> list[str]:
     sentences = []
     units = units_of(rows)
     if units is not None:
@@ -174,11 +273,20 @@ def _since_the_baseline(rows: Sequence[Row], baseline: Baseline) -> list[str]:
     sentences.append(
         f"{same} of {len(rows)} as in the baseline"
         + (f"; not in it: {', '.join(new)}" if new else "")
-        + f". Compared: {', '.join(LESS_IS_BETTER)}."
+        + f". Compared: {', '.join(each.figure for each in rows[0].COMPARED)}."
     )
     if any(change.regression for change in changed):
-        sentences.append(f"Regressions above {LARGEST_REGRESSION:.0%} fail `make verify`.")
+        sentences.append(f"Regressions ({_tolerances(rows[0])}) fail `make verify`.")
     return sentences
+
+
+def _tolerances(row: Row) -> str:
+    """As in "above 5 %, of fmax_mhz above 15 %"."""
+    least = min(each.tolerance for each in row.COMPARED)
+    others = [each for each in row.COMPARED if each.tolerance > least]
+    return ", ".join(
+        [f"above {least:.0%}", *(f"of {each.figure} above {each.tolerance:.0%}" for each in others)]
+    )
 
 
 def _sentence(change: Change) -> str:

@@ -1,42 +1,101 @@
 """Rows of figures, one for each component, and what has changed since the committed ones."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from synth.asic import Synthesis
 from synth.components import Block
 from synth.conversion import um2_of
+from synth.ecp5 import Routed
 from synth.errors import SynthError
+from synth.fpga import FAMILIES, Resources
 from synth.library import Library
 
-BASELINE = Path(__file__).with_name("baseline.json")
-"""What `cdma synth --all --json` printed when the RTL was last changed on purpose."""
+GENERIC, ASIC, ECP5 = "generic", "asic", "ecp5"
+TARGETS = (GENERIC, ASIC, *FAMILIES)
+"""The gates that come with the package; a library that is given; families of FPGAs."""
 
-GENERIC, ASIC = "generic", "asic"
-TARGETS = (GENERIC, ASIC)
-"""The gates that come with the package; a library that is given."""
+BASELINES = {
+    GENERIC: Path(__file__).with_name("baseline.json"),
+    ECP5: Path(__file__).with_name("baseline_ecp5.json"),
+}
+"""What `cdma synth --json` printed of a target when the RTL was last changed on purpose: of the
+generic one all components, of ECP5 those that are routed in minutes."""
 
 Baseline = Mapping[tuple[str, str], Mapping[str, Any]]
 """Rows by component and configuration."""
 
 LARGEST_REGRESSION = 0.05
 
-LESS_IS_BETTER = {"kge": True, "flip_flops": True, "macro_bits": True, "fmax_mhz": False}
-"""What is compared, and whether less of it is better."""
+LARGEST_LOSS_OF_ROUTED_CLOCK = 0.15
+"""Of clocks from place and route, which differ as much from one seed to the next."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure that is compared with the baseline.
+
+    Attributes
+    ----------
+    figure : str
+        The key in the row.
+    less_is_better : bool
+    tolerance : float
+        What may be lost, over what there was.
+    """
+
+    figure: str
+    less_is_better: bool = True
+    tolerance: float = LARGEST_REGRESSION
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A component's figures.
+    """A component's figures, whatever it is mapped to.
 
     Attributes
     ----------
     name, config : str
     parameters : dict
     cells, flip_flops : int
+    depth : int
+        Gates on the slowest path, or LUTs on the path with most, between flip-flops.
+    fmax_mhz : float or None
+        Of the slowest path, with clock to output and setup.
+    slowest_path : list of str, or None
+        The registers or ports at its ends.
+    """
+
+    COMPARED: ClassVar[tuple[Compared, ...]]
+
+    name: str
+    config: str
+    parameters: dict[str, Any]
+    cells: int
+    flip_flops: int
+    depth: int
+    fmax_mhz: float | None
+    slowest_path: list[str] | None
+
+    def json(self) -> dict[str, Any]:
+        """As it stands in a file: the same keys of every target, null where one has no such
+        figure."""
+        return {**dict.fromkeys(_KEYS), **dataclasses.asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRow(Row):
+    """Figures in gates.
+
+    Attributes
+    ----------
+    fmax_mhz : float
+        Without wires.
+    slowest_path : list of str
     macro_bits : int
         Of memories that are macros, and in no other figure.
     kge : float
@@ -45,33 +104,58 @@ class Row:
         By the given library; of generic gates, by conversion to 45 nm.
     area_um2_28nm : float or None
         Of generic gates, by conversion.
-    depth : int
-        Gates on the slowest path, between flip-flops.
     delay_ps : float
-        Those gates' delay.
-    fmax_mhz : float
-        Of that path, with clock to output and setup, without wires.
-    slowest_path : list of str
-        The registers or ports at its ends.
+        Of the gates on the slowest path.
     """
 
-    name: str
-    config: str
-    parameters: dict[str, Any]
-    cells: int
-    flip_flops: int
+    COMPARED = (
+        Compared("kge"),
+        Compared("flip_flops"),
+        Compared("macro_bits"),
+        Compared("fmax_mhz", less_is_better=False),
+    )
+
+    fmax_mhz: float
+    slowest_path: list[str]
     macro_bits: int
     kge: float
     area_um2: float
     area_um2_28nm: float | None
-    depth: int
     delay_ps: float
-    fmax_mhz: float
-    slowest_path: list[str]
 
-    def json(self) -> dict[str, Any]:
-        """As it stands in a file."""
-        return asdict(self)
+
+@dataclass(frozen=True, kw_only=True)
+class FpgaRow(Row):
+    """Figures on an FPGA.
+
+    Attributes
+    ----------
+    fmax_mhz : float or None
+        From place and route, with wires.
+    no_fmax : str or None
+        Why there is none.
+    luts, carries, block_rams, dsps : int
+        As in `synth.fpga.Resources`.
+    """
+
+    COMPARED = (
+        Compared("luts"),
+        Compared("flip_flops"),
+        Compared("block_rams"),
+        Compared("dsps"),
+        Compared("fmax_mhz", less_is_better=False, tolerance=LARGEST_LOSS_OF_ROUTED_CLOCK),
+    )
+
+    no_fmax: str | None
+    luts: int
+    carries: int
+    block_rams: int
+    dsps: int
+
+
+_KEYS = tuple(
+    dict.fromkeys(field.name for kind in (GateRow, FpgaRow) for field in dataclasses.fields(kind))
+)
 
 
 @dataclass(frozen=True)
@@ -80,14 +164,20 @@ class Change:
 
     Attributes
     ----------
-    component, figure : str
+    component : str
+    compared : Compared
     before, after : float
     """
 
     component: str
-    figure: str
+    compared: Compared
     before: float
     after: float
+
+    @property
+    def figure(self) -> str:
+        """The key in the row."""
+        return self.compared.figure
 
     @property
     def relative(self) -> float:
@@ -98,16 +188,16 @@ class Change:
 
     @property
     def regression(self) -> bool:
-        """Whether it is worse by more than `LARGEST_REGRESSION`."""
-        worse = self.relative if LESS_IS_BETTER[self.figure] else -self.relative
-        return worse > LARGEST_REGRESSION
+        """Whether it is worse by more than is tolerated."""
+        worse = self.relative if self.compared.less_is_better else -self.relative
+        return worse > self.compared.tolerance
 
 
-def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) -> Row:
-    """The figures of a component, rounded to what they are worth."""
+def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) -> GateRow:
+    """A component's figures in gates, rounded to what they are worth."""
     timing = synthesis.timing
     generic = target == GENERIC
-    return Row(
+    return GateRow(
         name=block.name,
         config=block.config,
         parameters=block.parameters,
@@ -124,20 +214,41 @@ def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) ->
     )
 
 
-def read_baseline(path: Path = BASELINE) -> Baseline:
-    """The committed rows, by component and configuration.
+def fpga_row_of(block: Block, found: Resources, routed: Routed | str) -> FpgaRow:
+    """A component's figures on an FPGA; why it is not routed, if it is not."""
+    return FpgaRow(
+        name=block.name,
+        config=block.config,
+        parameters=block.parameters,
+        **dataclasses.asdict(found),
+        fmax_mhz=round(routed.fmax_mhz, 1) if isinstance(routed, Routed) else None,
+        no_fmax=None if isinstance(routed, Routed) else routed,
+        slowest_path=[routed.start, routed.end] if isinstance(routed, Routed) else None,
+    )
+
+
+def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
+    """The committed rows of a target, by component and configuration.
+
+    Parameters
+    ----------
+    target
+        One of `BASELINES`.
+    path
+        Another file than the committed one.
 
     Raises
     ------
     SynthError
-        If the file is not there or not what `cdma synth --all --json` prints.
+        If the file is not there or not what `cdma synth --json` prints.
     """
+    path = path or BASELINES[target]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return {(row["name"], row["config"]): row for row in content["components"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SynthError(
-            f"{path} is no baseline ({error}); make one with: cdma synth --all --json"
+            f"{path} is no baseline ({error}); make one with: cdma synth --target {target} --json"
         ) from error
 
 
@@ -147,8 +258,10 @@ def changes(row: Row, baseline: Baseline) -> list[Change] | None:
     if before is None or before["parameters"] != row.parameters:
         return None
     after = row.json()
+    figures = [(each, before[each.figure], after[each.figure]) for each in row.COMPARED]
     return [
-        Change(row.name, figure, before[figure], after[figure])
-        for figure in LESS_IS_BETTER
-        if before[figure] != after[figure]
+        Change(row.name, compared, was, now)
+        for compared, was, now in figures
+        # What is no longer routed has grown, which is told.
+        if was != now and was is not None and now is not None
     ]

@@ -1,14 +1,19 @@
 """`cdma synth`: figures of what was asked for, or one clear error."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cdma.cli import main
-from cdma.synth_report import units_of
+from cdma.synth_report import Device, fpga_json_of, print_fpga_report, units_of
+from synth.components import block
+from synth.ecp5 import Routed
+from synth.fpga import Resources
 from synth.library import UNIT_GATES
-from synth.report import Row
+from synth.report import GateRow, fpga_row_of
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +58,18 @@ def test_a_library_by_path_gives_its_own_areas(capsys):
         ([], "no component given; name some of zvc-compressor, "),
         (["packet"], "unknown component 'packet'; choose one of zvc-compressor, "),
         (["packer", "--all"], "--all means every component; "),
-        (["packer", "--target", "ecp6"], "unknown target 'ecp6'; choose generic or asic"),
+        (
+            ["packer", "--target", "ecp6"],
+            "unknown target 'ecp6'; choose one of generic, asic, ecp5, ",
+        ),
         (["packer", "--target", "asic"], "--target asic needs a library; "),
         (["packer", "--target", "generic", "--liberty", "x.lib"], "leave --liberty away"),
+        (["packer", "--target", "ecp5", "--liberty", "x.lib"], "FPGA, without a library; leave"),
+        (["packer", "--speed", "8"], "--speed is of place and route; leave it away, or choose"),
+        (["packer", "--target", "ice40", "--speed", "8"], "or choose --target ecp5"),
+        (["packer", "--target", "gowin", "--seed", "2"], "--seed is of place and route; "),
+        (["packer", "--target", "ecp5", "--speed", "9"], "must be one of 6, 7, 8, not 9"),
+        (["packer", "--target", "ecp5", "--seed", "0"], "--seed"),
         (["packer", "--liberty", "x.lib"], "cannot read the Liberty file x.lib: No such file"),
         (["packer", "--config", "huge"], "config must be one of titanx_gen3, "),
         (["--all", "--config", "huge"], "unknown configuration 'huge'; choose one of titanx_gen3"),
@@ -85,9 +99,9 @@ def test_liberty_that_yosys_refuses_is_told_with_its_words(capsys):
     assert error.endswith("see build/synth/token-bucket/yosys.log")
 
 
-def row(name: str, area_um2: float, config: str = "titanx_gen3") -> Row:
+def row(name: str, area_um2: float, config: str = "titanx_gen3") -> GateRow:
     figures = dict.fromkeys(("cells", "flip_flops", "macro_bits", "depth"), 1)
-    return Row(
+    return GateRow(
         name=name,
         config=config,
         parameters={},
@@ -108,3 +122,68 @@ def test_units_are_a_compressor_and_a_decompressor_of_the_paper():
     assert (units["pair_um2"], units["mm2"], units["paper_mm2"]) == (27_899, 0.154, 0.31)
     assert units_of(pair[:1]) is None
     assert units_of([pair[0], row("zvc-line-decompressor", 1, "wide")]) is None
+
+
+def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):
+    arguments = ["synth", "token-bucket", "--config", "tiny", "--target", "ecp5", "--speed", "6"]
+    assert main([*arguments, "--json"]) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert (output["target"], output["device"], output["package"]) == (
+        *("ecp5", "LFE5U-85F", "CABGA381"),
+    )
+    assert (output["speed"], output["seed"]) == (6, 1)
+    (row,) = output["components"]
+    assert (row["name"], row["config"]) == ("token-bucket", "tiny")
+    assert row["luts"] > 2 * row["carries"] > 0
+    assert row["cells"] > row["flip_flops"] > 0
+    assert (row["kge"], row["area_um2"], row["no_fmax"]) == (None, None, None)
+    folder = Path("build/synth/ecp5/token-bucket")
+    report = json.loads((folder / "report.json").read_text())
+    (clock,) = report["fmax"].values()
+    assert row["fmax_mhz"] == round(clock["achieved"], 1)
+    used = {kind: report["utilization"][kind]["used"] for kind in ("TRELLIS_COMB", "TRELLIS_FF")}
+    # With the harness.
+    assert used["TRELLIS_FF"] > row["flip_flops"]
+    assert used["TRELLIS_COMB"] > row["luts"]
+    assert len(row["slowest_path"]) == 2
+
+
+def test_other_families_are_counted_but_have_no_clock(capsys):
+    assert main(["synth", "token-bucket", "--config", "tiny", "--target", "ice40", "--json"]) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert output.keys() == {"target", "device", "package", "speed", "seed", "components"}
+    assert (output["target"], output["device"], output["speed"]) == ("ice40", None, None)
+    (row,) = output["components"]
+    assert row["luts"] > row["flip_flops"] > 0
+    assert row["depth"] > 0
+    assert (row["fmax_mhz"], row["no_fmax"]) == (None, "no place and route for ice40")
+
+
+FOUND = Resources(cells=9, luts=100_000, flip_flops=3, carries=1, block_rams=0, dsps=0, depth=2)
+
+
+def printed(rows, device, baseline=None) -> str:
+    console = Console(width=200, file=io.StringIO())
+    print_fpga_report(console, rows, device, baseline)
+    return console.file.getvalue()
+
+
+def test_what_does_not_fit_is_a_row_and_a_line_that_says_so():
+    what = "does not fit an LFE5U-85F: 100,000 LUTs of 83,640"
+    rows = [fpga_row_of(block("packer"), FOUND, what)]
+    device = Device("ecp5", 8, 2)
+    text = printed(rows, device)
+    assert "packer: no clock; it does not fit an LFE5U-85F: 100,000 LUTs of 83,640.\n" in text
+    assert "100,000 " in text.split("packer")[1]
+    assert "The baseline is of speed 8 and seed 1." in text
+    (row,) = fpga_json_of(rows, device)["components"]
+    assert (row["fmax_mhz"], row["no_fmax"]) == (None, what)
+
+
+def test_changes_since_the_baseline_of_ecp5_are_told():
+    before = fpga_row_of(block("packer"), FOUND, Routed(100.0, "a", "b"))
+    slower = fpga_row_of(block("packer"), FOUND, Routed(80.0, "a", "b"))
+    text = printed([slower], Device("ecp5", 8, 1), {("packer", before.config): before.json()})
+    assert "packer: fmax_mhz 100 → 80 (-20.0%) REGRESSION" in text
+    assert "0 of 1 as in the baseline. Compared: luts, flip_flops, " in text
+    assert "Regressions (above 5%, of fmax_mhz above " in text

@@ -6,10 +6,12 @@ import json
 import pytest
 
 from synth.components import block, block_names
+from synth.ecp5 import Routed
 from synth.errors import SynthError
-from synth.report import Row, changes, read_baseline
+from synth.fpga import Resources
+from synth.report import ECP5, GENERIC, GateRow, changes, fpga_row_of, read_baseline
 
-ROW = Row(
+ROW = GateRow(
     name="packer",
     config="tiny",
     parameters={"sector_bytes": 4},
@@ -25,6 +27,10 @@ ROW = Row(
     slowest_path=["a", "b"],
 )
 BASELINE = {("packer", "tiny"): ROW.json()}
+
+FOUND = Resources(cells=1500, luts=1000, flip_flops=100, carries=10, block_rams=2, dsps=0, depth=6)
+FPGA_ROW = fpga_row_of(block("packer", "tiny"), FOUND, Routed(120.04, "a", "b"))
+FPGA_BASELINE = {("packer", "tiny"): FPGA_ROW.json()}
 
 
 def test_same_row_has_no_changes():
@@ -51,17 +57,55 @@ def test_more_than_a_twentieth_worse_is_a_regression(figure, value, relative, re
     assert change.regression is regression
 
 
+@pytest.mark.parametrize(
+    ("figure", "value", "relative", "regression"),
+    [
+        ("luts", 1040, 0.04, False),
+        ("luts", 1060, 0.06, True),
+        ("flip_flops", 106, 0.06, True),
+        ("block_rams", 3, 0.5, True),
+        ("dsps", 1, float("inf"), True),
+        # As much as from one seed to another.
+        ("fmax_mhz", 108.0, -0.1, False),
+        ("fmax_mhz", 96.0, -0.2, True),
+        ("fmax_mhz", 240.0, 1.0, False),
+    ],
+)
+def test_more_than_that_worse_on_an_fpga_is_a_regression(figure, value, relative, regression):
+    (change,) = changes(dataclasses.replace(FPGA_ROW, **{figure: value}), FPGA_BASELINE)
+    assert (change.component, change.figure) == ("packer", figure)
+    assert change.relative == pytest.approx(relative)
+    assert change.regression is regression
+
+
+def test_what_does_not_fit_is_compared_by_what_it_takes():
+    found = dataclasses.replace(FOUND, luts=90_000)
+    row = fpga_row_of(block("packer", "tiny"), found, "does not fit")
+    assert (row.fmax_mhz, row.slowest_path, row.no_fmax) == (None, None, "does not fit")
+    assert [change.figure for change in changes(row, FPGA_BASELINE)] == ["luts"]
+
+
+def test_rows_of_all_targets_have_the_same_keys():
+    gates, fpga = ROW.json(), FPGA_ROW.json()
+    assert list(gates) == list(fpga)
+    assert (gates["luts"], gates["block_rams"], gates["no_fmax"]) == (None, None, None)
+    assert (fpga["kge"], fpga["area_um2"]) == (None, None)
+    assert (fpga["luts"], fpga["fmax_mhz"], fpga["no_fmax"]) == (1000, 120.0, None)
+
+
 def test_other_parameters_are_not_compared():
     assert changes(dataclasses.replace(ROW, config="wide"), BASELINE) is None
     assert changes(dataclasses.replace(ROW, parameters={"sector_bytes": 8}), BASELINE) is None
 
 
+@pytest.mark.parametrize("target", [GENERIC, ECP5])
 @pytest.mark.parametrize("text", ["", "[]", '{"components": [{}]}'])
-def test_what_is_no_baseline_is_told(tmp_path, text):
+def test_what_is_no_baseline_is_told(tmp_path, target, text):
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    with pytest.raises(SynthError, match="make one with: cdma synth --all --json"):
-        read_baseline(path)
+    mend = f"make one with: cdma synth --target {target} --json"
+    with pytest.raises(SynthError, match=mend):
+        read_baseline(target, path)
 
 
 def test_baseline_has_every_component_as_it_is_now():
