@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from hw.config import (
 )
 from hw.dma import registers as engine_registers
 from hw.dma.descriptor_header import DESCRIPTOR_HEADER_NAME, descriptor_header
+from hw.ip import ip_files
 from hw.registers.docs import c_header, header_name, write_html
 from hw.registers.map import RegisterSource
 from hw.verilog import (
@@ -39,6 +41,7 @@ from hw.verilog import (
 from hw.verilog import generate as generate_verilog
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
+CLOCK_MHZ = 1000.0
 
 
 def generate(
@@ -104,6 +107,16 @@ def generate(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
         "build/verilog"
     ),
+    ip: Annotated[
+        bool,
+        typer.Option(
+            "--ip", help="A folder for other flows: a FuseSoC core, constraints, waivers, headers."
+        ),
+    ] = False,
+    clock_mhz: Annotated[
+        float | None,
+        typer.Option(metavar="MHZ", help=f"Of the constraints; {CLOCK_MHZ:g} if not given."),
+    ] = None,
     assertions: Annotated[
         bool,
         typer.Option(
@@ -115,6 +128,10 @@ def generate(
 
     The engine and the buddy controller come with C headers and pages of their registers.
     """
+    if clock_mhz is not None and not ip:
+        raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
+    if assertions and ip:
+        raise UserError("--ip is for flows that read Verilog; leave --assertions away")
     codec = _given(element_bytes=element_bytes, sector_bytes=sector_bytes)
     of_engine = _given(
         units=units,
@@ -138,22 +155,22 @@ def generate(
         if component not in ENTRY_COMPONENTS:
             _refuse(component, "that of entries", of_entries)
 
-    software_side: list[Path] = []
-    if component in BUDDY_COMPONENTS or component in ENTRY_COMPONENTS:
+    registers: RegisterSource | None = None
+    headers: dict[str, str] = {}
+    if component in ENTRY_COMPONENTS:
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        if component in ENTRY_COMPONENTS:
-            verilog = generate_entry_codec(component, buddy.entry, assertions=assertions)
-        else:
-            verilog = generate_buddy(buddy, component, assertions=assertions)
-        files = _write(verilog, out, assertions)
+        verilog = generate_entry_codec(component, buddy.entry, assertions=assertions)
+    elif component in BUDDY_COMPONENTS:
+        buddy = _buddy_config(config, codec | of_entries, of_buddy)
+        verilog = generate_buddy(buddy, component, assertions=assertions)
         if component == BUDDY:
-            software_side = _write_registers(buddy_registers.register_source(buddy), out)
+            registers = buddy_registers.register_source(buddy)
     else:
         engine = _engine_config(config, codec, of_engine)
         if component == ENGINE:
             verilog = generate_engine(engine, assertions=assertions)
-            files = _write(verilog, out, assertions)
-            software_side = _write_engine_headers(engine, out)
+            registers = engine_registers.register_source(engine)
+            headers[DESCRIPTOR_HEADER_NAME] = descriptor_header()
         else:
             verilog = generate_verilog(
                 component,
@@ -162,8 +179,14 @@ def generate(
                 line_bytes=engine.codec.line_bytes,
                 assertions=assertions,
             )
-            files = _write(verilog, out, assertions)
-    files += software_side
+    if registers is not None:
+        headers = {header_name(registers): c_header(registers), **headers}
+    if ip:
+        files = _write_ip(
+            verilog, headers, registers, out, CLOCK_MHZ if clock_mhz is None else clock_mhz
+        )
+    else:
+        files = _write(verilog, headers, registers, out, assertions)
     modules = verilog.text.count("\nendmodule")
     typer.echo(
         f"{files[0]}: module {verilog.name} and {modules - 1} below it, "
@@ -198,34 +221,53 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
     return dataclasses.replace(chosen, entry=changed, cache=cache, **shape)
 
 
-def _write(verilog: Verilog, folder: Path, assertions: bool) -> list[Path]:
-    make_folder(folder)
-    rtl = folder / f"{verilog.name}.{'sv' if assertions else 'v'}"
-    sidecar = folder / f"{verilog.name}.json"
-    with open_atomically(rtl, "w") as file:
-        file.write(verilog.text)
-    with open_atomically(sidecar, "w") as file:
-        file.write(json.dumps({**verilog.sidecar, "file": rtl.name}, indent=2) + "\n")
-    return [rtl, sidecar]
+def _write(
+    verilog: Verilog,
+    headers: Mapping[str, str],
+    registers: RegisterSource | None,
+    folder: Path,
+    assertions: bool,
+) -> list[Path]:
+    """The files side by side."""
+    rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
+    sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
+    written = _write_all({rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}, folder)
+    return [*written, *_write_pages(registers, folder)]
 
 
-def _write_engine_headers(config: EngineConfig, folder: Path) -> list[Path]:
-    """What software needs of the engine."""
-    descriptors = folder / DESCRIPTOR_HEADER_NAME
-    with open_atomically(descriptors, "w") as file:
-        file.write(descriptor_header())
-    header, index = _write_registers(engine_registers.register_source(config), folder)
-    return [header, descriptors, index]
+def _write_ip(
+    verilog: Verilog,
+    headers: Mapping[str, str],
+    registers: RegisterSource | None,
+    out: Path,
+    clock_mhz: float,
+) -> list[Path]:
+    """The folder that `hw.ip` describes."""
+    folder = out / verilog.name
+    texts = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
+    texts |= {f"include/{name}": text for name, text in headers.items()}
+    written = _write_all(texts, folder)
+    return [*written, *_write_pages(registers, folder / "doc")]
 
 
-def _write_registers(source: RegisterSource, folder: Path) -> list[Path]:
-    """A block's registers: the C header, and the first of the pages."""
-    header = folder / header_name(source)
-    with open_atomically(header, "w") as file:
-        file.write(c_header(source))
+def _write_all(texts: Mapping[str, str], folder: Path) -> list[Path]:
+    written = []
+    for name, text in texts.items():
+        path = folder / name
+        make_folder(path.parent)
+        with open_atomically(path, "w") as file:
+            file.write(text)
+        written.append(path)
+    return written
+
+
+def _write_pages(source: RegisterSource | None, folder: Path) -> list[Path]:
+    """The first of the pages about a block's registers, if it has any."""
+    if source is None:
+        return []
     pages = folder / f"{source.top}_registers"
     try:
-        index = write_html(pages, source)
+        make_folder(folder)
+        return [write_html(pages, source)]
     except OSError as error:
         raise os_user_error("write", pages, error) from error
-    return [header, index]

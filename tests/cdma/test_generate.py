@@ -47,6 +47,41 @@ def test_engine_comes_with_what_software_needs():
     assert (parameters["units"], parameters["buffer_bytes"]) == (2, 128)
 
 
+def test_folder_for_other_flows():
+    arguments = ["generate", "engine", "--config", "tiny", "--ip", "--clock-mhz", "800"]
+    assert main([*arguments, "--out", "ip"]) == 0
+    folder = Path("ip/cdma_engine")
+    assert sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("cdma_engine*") if path.is_file()
+    ) == [
+        "cdma_engine.core",
+        "constraints/cdma_engine.sdc",
+        "include/cdma_engine_descriptors.h",
+        "include/cdma_engine_registers.h",
+        "lint/cdma_engine.vlt",
+        "rtl/cdma_engine.json",
+        "rtl/cdma_engine.v",
+    ]
+    assert (folder / "doc/cdma_engine_registers/index.html").exists()
+    core = (folder / "cdma_engine.core").read_text()
+    assert "files: [include/cdma_engine_registers.h, include/cdma_engine_descriptors.h]" in core
+    assert "-period 1.250 " in (folder / "constraints/cdma_engine.sdc").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--clock-mhz", "800"], "--clock-mhz is of the constraints; give --ip too"),
+        (["--ip", "--assertions"], "--ip is for flows that read Verilog; leave --assertions away"),
+        (["--ip", "--clock-mhz", "0"], "clock_mhz must be above 0 and at most 10000, not 0"),
+    ],
+)
+def test_options_of_the_folder_that_cannot_be(options, message, capsys):
+    assert main(["generate", "packer", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
+
+
 def test_buddy_controller_comes_with_what_software_needs():
     arguments = ["generate", "buddy", "--config", "tiny", "--pages", "8", "--mode", "bpc"]
     assert main([*arguments, "--out", "rtl"]) == 0
