@@ -123,17 +123,21 @@ def test_harness_registers_every_port_and_keeps_the_component(one_level):
         for bit in bits
     ]
     assert len(driven) == len(set(driven))
-    # From the pin through all inputs, in the order of the ports.
-    (bit,) = harness["ports"]["shift_in"]["bits"]
-    data = {
-        cell["connections"]["DI"][0]: cell["connections"]["Q"][0]
-        for name, cell in harness["cells"].items()
-        if name.startswith("port:")
-    }
+    (shifted,) = harness["ports"]["shift_in"]["bits"]
+    (folded,) = harness["ports"]["fold_in"]["bits"]
+    # From one pin through all inputs to the next pin, by way of what all outputs were.
+    cells = [cell["connections"] for cell in harness["cells"].values()]
+    after = {cell["DI"][0]: cell["Q"][0] for cell in cells if "DI" in cell}
+    mixed = {cell["B"][0]: (cell["A"][0], cell["Z"][0]) for cell in cells if "B" in cell}
     for port in ("a", "b"):
-        for index in range(8):
-            bit = data[bit]
-            assert bit == one_level["ports"][port]["bits"][index]
+        for bit in one_level["ports"][port]["bits"]:
+            shifted = after[shifted]
+            assert shifted == bit
+    for bit in one_level["ports"]["different"]["bits"]:
+        seen, mix = mixed[folded]
+        assert seen == after[bit]
+        folded = after[mix]
+    assert harness["ports"]["fold_out"]["bits"] == [folded]
 
 
 def test_routed_between_registers(one_level, tmp_path):
