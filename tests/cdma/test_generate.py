@@ -48,8 +48,20 @@ def test_engine_comes_with_what_software_needs():
 
 
 def test_folder_for_other_flows():
-    arguments = ["generate", "engine", "--config", "tiny", "--ip", "--clock-mhz", "800"]
-    assert main([*arguments, "--out", "ip"]) == 0
+    assert main(["generate", "packer", "--ip", "--clock-mhz", "800", "--out", "ip"]) == 0
+    assert sorted(str(path.relative_to("ip")) for path in Path("ip").rglob("*.*")) == [
+        "packer/constraints/packer.sdc",
+        "packer/lint/packer.vlt",
+        "packer/packer.core",
+        "packer/rtl/packer.json",
+        "packer/rtl/packer.v",
+    ]
+    assert "-period 1.250 " in Path("ip/packer/constraints/packer.sdc").read_text()
+
+
+@pytest.mark.verify
+def test_folder_of_the_engine_has_what_software_needs():
+    assert main(["generate", "engine", "--config", "tiny", "--ip", "--out", "ip"]) == 0
     folder = Path("ip/cdma_engine")
     assert sorted(
         str(path.relative_to(folder)) for path in folder.rglob("cdma_engine*") if path.is_file()
@@ -65,7 +77,6 @@ def test_folder_for_other_flows():
     assert (folder / "doc/cdma_engine_registers/index.html").exists()
     core = (folder / "cdma_engine.core").read_text()
     assert "files: [include/cdma_engine_registers.h, include/cdma_engine_descriptors.h]" in core
-    assert "-period 1.250 " in (folder / "constraints/cdma_engine.sdc").read_text()
 
 
 @pytest.mark.parametrize(
