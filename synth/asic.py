@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from synth.clock_gating import enables_map, gating_steps
 from synth.errors import SynthError
 from synth.library import Library
+from synth.mapped import MappedNetlist
 from synth.timing import Timing, slowest_path
 from synth.yosys import run_yosys
 
@@ -28,6 +30,7 @@ MAP = [
 ]
 """What ABC does."""
 
+ENABLES = "enables.v"
 MACRO = "memory_macro"
 _ARRAY = re.compile(r"^\s*reg (?:\[(\d+):0\] )?\w+ \[(\d+):0\];", re.MULTILINE)
 
@@ -50,6 +53,10 @@ class Synthesis:
     timing : Timing
     cell_counts : dict of str to int
         By the name of the cell.
+    clock_gates, gated_flip_flops : int
+        Of the cells, and of the flip-flops; none without clock gating.
+    module : dict
+        The netlist, as in Yosys' JSON.
     """
 
     cells: int
@@ -59,6 +66,9 @@ class Synthesis:
     macros: list[tuple[int, int]]
     timing: Timing
     cell_counts: dict[str, int]
+    clock_gates: int
+    gated_flip_flops: int
+    module: dict[str, Any] = field(repr=False)
 
     @property
     def macro_bits(self) -> int:
@@ -66,7 +76,9 @@ class Synthesis:
         return sum(words * bits for words, bits in self.macros)
 
 
-def synthesize(verilog: str, top: str, library: Library, folder: Path) -> Synthesis:
+def synthesize(
+    verilog: str, top: str, library: Library, folder: Path, *, clock_gating: bool = False
+) -> Synthesis:
     """Map a module, flat, to a library's cells.
 
     Parameters
@@ -78,12 +90,16 @@ def synthesize(verilog: str, top: str, library: Library, folder: Path) -> Synthe
     library
     folder
         Where the netlist and Yosys' log go; made if it is not there.
+    clock_gating
+        Registers with an enable get a gated clock instead of multiplexers; see
+        `synth.clock_gating`.
 
     Raises
     ------
     SynthError
-        If Yosys is missing or fails, or a file cannot be written.
+        If Yosys is missing or fails, a file cannot be written, or the library has no clock gate.
     """
+    gating = gating_steps(library, ENABLES) if clock_gating else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{top}.v").write_text(verilog, encoding="utf-8")
@@ -92,7 +108,9 @@ def synthesize(verilog: str, top: str, library: Library, folder: Path) -> Synthe
             f"set_driving_cell {library.driver.name}\nset_load {library.port_load_ff:.3f}\n"
         )
         (folder / "abc.txt").write_text("\n".join([*MAP, ""]))
-        run_yosys(_script(verilog, top), folder)
+        if clock_gating:
+            (folder / ENABLES).write_text(enables_map(), encoding="utf-8")
+        run_yosys(_script(verilog, top, gating), folder)
         netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
     except OSError as error:
         raise SynthError(
@@ -101,7 +119,7 @@ def synthesize(verilog: str, top: str, library: Library, folder: Path) -> Synthe
     return _measured(netlist["modules"][top], library)
 
 
-def _script(verilog: str, top: str) -> list[str]:
+def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
     arrays = {(int(last) + 1, int(high or 0) + 1) for high, last in _ARRAY.findall(verilog)}
     macros = [
         (words, bits)
@@ -122,6 +140,7 @@ def _script(verilog: str, top: str) -> list[str]:
         ),
         # Without ABC's first, fast run: the areas are the same.
         "synth -run coarse:check -noabc",
+        *gating,
         "dfflibmap -liberty cells.lib",
         "abc -liberty cells.lib -constr ports.txt -script abc.txt",
         # Constants are not cells here, and initial values are for FPGAs.
@@ -146,6 +165,8 @@ def _measured(module: dict[str, Any], library: Library) -> Synthesis:
                 f"{library.path} has no cell for {cell['type']}; give a library with it"
             )
     area = sum(library.cells[name].area * count for name, count in counts.items())
+    netlist = MappedNetlist(module, library)
+    gated = netlist.gate_of()
     return Synthesis(
         cells=sum(counts.values()),
         flip_flops=sum(n for name, n in counts.items() if library.cells[name].clock),
@@ -154,4 +175,9 @@ def _measured(module: dict[str, Any], library: Library) -> Synthesis:
         macros=sorted(macros),
         timing=slowest_path(module, library),
         cell_counts=dict(sorted(counts.items())),
+        clock_gates=len(netlist.clock_gates),
+        gated_flip_flops=sum(
+            flip_flop.pins.get(flip_flop.kind.clock) in gated for flip_flop in netlist.flip_flops
+        ),
+        module=module,
     )

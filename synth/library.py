@@ -1,12 +1,11 @@
-"""A library of standard cells: areas, capacitances, delays."""
+"""A library of standard cells: areas, capacitances, delays, energies."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from synth.cell import EDGES, Arc, Cell, ClockGate, EdgeEnergy, State, Table
 from synth.function import evaluate, pins_of
 from synth.liberty import Group, LibertyError, read_liberty
 
@@ -15,79 +14,15 @@ UNIT_GATES = Path(__file__).with_name("unit_gates.lib")
 
 _PICOSECONDS = {"ps": 1.0, "ns": 1e3, "us": 1e6}
 _FEMTOFARADS = {"ff": 1.0, "pf": 1e3}
+_VOLTS = {"mv": 1e-3, "v": 1.0}
+_NANOWATTS = {"pw": 1e-3, "nw": 1.0, "uw": 1e3, "mw": 1e6}
 
-
-@dataclass(frozen=True)
-class Table:
-    """Values over input slope (ps) and load (fF), in ps: bilinear, and beyond its ends too."""
-
-    slopes: tuple[float, ...]
-    loads: tuple[float, ...]
-    rows: tuple[tuple[float, ...], ...]
-
-    def at(self, slope: float, load: float) -> float:
-        """The value at a point."""
-        column, right = _place(self.loads, load)
-        row, down = _place(self.slopes, slope)
-        values = [
-            cells[column] + (right * (cells[column + 1] - cells[column]) if right else 0.0)
-            for cells in self.rows[row : row + 2]
-        ]
-        return values[0] + (down * (values[1] - values[0]) if down else 0.0)
-
-
-@dataclass(frozen=True)
-class Arc:
-    """From an input pin to an output pin.
-
-    Attributes
-    ----------
-    source : str
-        The input.
-    delay, slope : dict of str to Table
-        Of the output's "rise" and "fall".
-    causes : dict of str to tuple of str
-        Edges of the input that the output's "rise" and "fall" may follow.
-    """
-
-    source: str
-    delay: dict[str, Table]
-    slope: dict[str, Table]
-    causes: dict[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell.
-
-    Attributes
-    ----------
-    name : str
-    area : float
-        In the library's unit.
-    inputs : dict of str to float
-        Capacitances in fF.
-    outputs : dict of str to str
-        Functions.
-    arcs : dict of str to list of Arc
-        Of each output.
-    clock : str
-        A flip-flop's clock; empty of other cells.
-    setups_ps : dict of str to float
-        A flip-flop's setup times, the longer of rise and fall, at slopes of zero.
-    """
-
-    name: str
-    area: float
-    inputs: dict[str, float]
-    outputs: dict[str, str]
-    arcs: dict[str, list[Arc]]
-    clock: str
-    setups_ps: dict[str, float]
+CLOCK_GATE = "latch_posedge"
+"""Liberty's word for a clock gate without pins for tests."""
 
 
 class Library:
-    """What synthesis and timing need of a library.
+    """What synthesis, timing and energy need of a library.
 
     Parameters
     ----------
@@ -100,8 +35,12 @@ class Library:
     cells : dict of str to Cell
     driver, inverter, nand2, flip_flop : Cell
         The smallest buffer, inverter, NAND2 and plain flip-flop.
+    clock_gates : list of Cell
+        From the smallest up; there may be none.
     port_load_ff : float
         Load of an output: four of those inverters.
+    volts : float or None
+        The supply, if the file tells it.
 
     Raises
     ------
@@ -113,9 +52,16 @@ class Library:
         self.path = path
         root = read_liberty(path)
         self.name = root.name
-        self._ps = self._time_unit(root)
+        self._ps = self._scale(root, "time_unit", "1ns", _PICOSECONDS)
         self._ff = self._load_unit(root)
-        self._templates = {group.name: group for group in root.all("lu_table_template")}
+        # Energies are in units of capacitance and squared voltage, as no other unit is given.
+        volt = self._scale(root, "voltage_unit", "1V", _VOLTS)
+        self._fj = self._ff * volt**2
+        self._nw = self._scale(root, "leakage_power_unit", "1nW", _NANOWATTS)
+        volts = root.attributes.get("nom_voltage")
+        self.volts = None if volts is None else float(volts) * volt
+        templates = [*root.all("lu_table_template"), *root.all("power_lut_template")]
+        self._templates = {group.name: group for group in templates}
         self.cells = {
             group.name: self._cell(group)
             for group in root.all("cell")
@@ -130,6 +76,8 @@ class Library:
         if not flip_flops:
             raise self._error("has no plain flip-flop")
         self.flip_flop = min(flip_flops, key=lambda cell: cell.area)
+        gates = [cell for cell in self.cells.values() if cell.gate is not None]
+        self.clock_gates = sorted(gates, key=lambda cell: cell.area)
         self.port_load_ff = 4 * next(iter(self.inverter.inputs.values()))
 
     def _error(self, cause: str) -> LibertyError:
@@ -148,12 +96,12 @@ class Library:
             raise self._error(f"has no {what}")
         return min(found, key=lambda cell: cell.area)
 
-    def _time_unit(self, root: Group) -> float:
-        text = root.attributes.get("time_unit", "1ns")
-        match = re.fullmatch(r"([\d.]+)\s*(ps|ns|us)", text)
-        if match is None:
-            raise self._error(f"has a time_unit of {text!r}, not of ps, ns or us")
-        return float(match[1]) * _PICOSECONDS[match[2]]
+    def _scale(self, root: Group, attribute: str, usual: str, units: dict[str, float]) -> float:
+        text = root.attributes.get(attribute, usual)
+        match = re.fullmatch(r"([\d.]+)\s*([a-z]+)", text.lower())
+        if match is None or match[2] not in units:
+            raise self._error(f"has a {attribute} of {text!r}, which is unknown")
+        return float(match[1]) * units[match[2]]
 
     def _load_unit(self, root: Group) -> float:
         text = root.attributes.get("capacitive_load_unit", "1,pf")
@@ -166,7 +114,9 @@ class Library:
         flip_flops = group.all("ff")
         clock = flip_flops[0].attributes.get("clocked_on", "").strip("!() '") if flip_flops else ""
         inputs, outputs, arcs, setups = {}, {}, {}, {}
+        energies: list[EdgeEnergy] = []
         for pin in group.all("pin"):
+            energies += self._energies(pin)
             if pin.attributes.get("direction") == "input":
                 inputs[pin.name] = float(pin.attributes.get("capacitance", "0")) * self._ff
                 setup = self._setup(pin)
@@ -175,8 +125,47 @@ class Library:
             elif pin.attributes.get("direction") == "output":
                 outputs[pin.name] = pin.attributes.get("function", "")
                 arcs[pin.name] = self._arcs(pin)
-        area = float(group.attributes.get("area", "0"))
-        return Cell(group.name, area, inputs, outputs, arcs, clock, setups)
+        return Cell(
+            name=group.name,
+            area=float(group.attributes.get("area", "0")),
+            inputs=inputs,
+            outputs=outputs,
+            arcs=arcs,
+            clock=clock,
+            setups_ps=setups,
+            state=_state(flip_flops[0], clock) if flip_flops else None,
+            gate=self._clock_gate(group),
+            energies=tuple(energies),
+            leakage_nw=float(group.attributes.get("cell_leakage_power", "0")) * self._nw,
+        )
+
+    def _clock_gate(self, group: Group) -> ClockGate | None:
+        if group.attributes.get("clock_gating_integrated_cell") != CLOCK_GATE:
+            return None
+        marks = ("clock_gate_enable_pin", "clock_gate_clock_pin", "clock_gate_out_pin")
+        pins = [
+            [pin.name for pin in group.all("pin") if pin.attributes.get(mark) == "true"]
+            for mark in marks
+        ]
+        if any(len(found) != 1 for found in pins):
+            raise self._error(f"has a clock gate {group.name} without one {', one '.join(marks)}")
+        return ClockGate(*(found[0] for found in pins))
+
+    def _energies(self, pin: Group) -> list[EdgeEnergy]:
+        energies = []
+        for group in pin.all("internal_power"):
+            tables = {table.kind: table for table in group.groups}
+            both = tables.get("power")
+            rise, fall = (tables.get(f"{edge}_power", both) for edge in EDGES)
+            # An edge that has no table takes nothing.
+            energy = {
+                edge: self._table(table, self._fj) if table is not None else _NOTHING
+                for edge, table in zip(EDGES, (rise, fall), strict=True)
+            }
+            when = group.attributes.get("when", "")
+            related = group.attributes.get("related_pin", "").split() or [""]
+            energies += [EdgeEnergy(pin.name, source, when, energy) for source in related]
+        return energies
 
     def _arcs(self, pin: Group) -> list[Arc]:
         arcs = []
@@ -185,8 +174,8 @@ class Library:
             # A reset only falls, and has no arc that counts here.
             if not {"cell_rise", "cell_fall", "rise_transition", "fall_transition"} <= set(tables):
                 continue
-            delay = {edge: self._table(tables[f"cell_{edge}"]) for edge in ("rise", "fall")}
-            slope = {edge: self._table(tables[f"{edge}_transition"]) for edge in ("rise", "fall")}
+            delay = {edge: self._table(tables[f"cell_{edge}"], self._ps) for edge in EDGES}
+            slope = {edge: self._table(tables[f"{edge}_transition"], self._ps) for edge in EDGES}
             sense = timing.attributes.get("timing_sense", "non_unate")
             senses: dict[str, dict[str, tuple[str, ...]]] = {
                 "positive_unate": {"rise": ("rise",), "fall": ("fall",)},
@@ -199,7 +188,7 @@ class Library:
 
     def _setup(self, pin: Group) -> float | None:
         times = [
-            self._table(group).at(0.0, 0.0)
+            self._table(group, self._ps).at(0.0, 0.0)
             for timing in pin.all("timing")
             if timing.attributes.get("timing_type", "").startswith("setup")
             for group in timing.groups
@@ -207,7 +196,7 @@ class Library:
         ]
         return max(times) if times else None
 
-    def _table(self, group: Group) -> Table:
+    def _table(self, group: Group, unit: float) -> Table:
         values = group.numbers("values")
         template = self._templates.get(group.name, Group("", ""))
         axes: dict[str, tuple[float, ...]] = {}
@@ -233,16 +222,18 @@ class Library:
         return Table(
             tuple(slope * self._ps for slope in slopes),
             tuple(load * self._ff for load in loads),
-            tuple(tuple(value * self._ps for value in row) for row in rows),
+            tuple(tuple(value * unit for value in row) for row in rows),
         )
 
 
-def _place(points: tuple[float, ...], at: float) -> tuple[int, float]:
-    """The interval whose line is meant, and how far along it; of a single point, the point."""
-    if len(points) == 1:
-        return 0, 0.0
-    index = min(max(bisect_right(points, at) - 1, 0), len(points) - 2)
-    return index, (at - points[index]) / (points[index + 1] - points[index])
+_NOTHING = Table((0.0,), (0.0,), ((0.0,),))
+
+
+def _state(flip_flop: Group, clock: str) -> State:
+    name, _, inverse = flip_flop.name.partition(",")
+    attributes = flip_flop.attributes
+    plain = attributes.get("clocked_on") == clock and not {"clear", "preset"} & set(attributes)
+    return State(name, inverse, attributes.get("next_state", "") if plain else "")
 
 
 def _nand(a: bool, b: bool) -> bool:

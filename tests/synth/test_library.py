@@ -2,8 +2,10 @@
 
 import pytest
 
+from synth.cell import EDGES, ClockGate, State, Table
 from synth.liberty import LibertyError
-from synth.library import Library, Table
+from synth.library import Library
+from synth.timing import gating_ps
 from tests.synth.gates import TAU_PS, unit_gates, written
 
 
@@ -15,6 +17,7 @@ def test_unit_gates_are_gate_equivalents():
         # Columns: pairs of transistors and the gap beside them.
         **{"INV_X1": 2, "INV_X4": 5, "BUF_X1": 3, "BUF_X4": 7, "NAND2": 3, "NOR2": 3, "AND2": 4},
         **{"OR2": 4, "XOR2": 6, "XNOR2": 6, "AOI21": 4, "OAI21": 4, "MUX2": 7, "DFF": 17},
+        **{"ICG_X1": 13, "ICG_X4": 16, "ICG_X16": 34},
     }
 
 
@@ -109,3 +112,69 @@ def test_cells_are_known_by_their_function_and_figures_are_ps_and_ff(tmp_path):
 def test_what_is_missing_is_told(tmp_path, more, cause):
     with pytest.raises(LibertyError, match=f"{cause}; give a library of standard cells"):
         Library(written(tmp_path, CELLS.format(more=more)))
+
+
+def test_unit_gates_energy_inside_is_that_of_their_parasitic_delay():
+    """A node's capacitance in inverters is what it delays in tau; half of C V^2 at each edge."""
+    library = unit_gates()
+    assert library.volts == 1.1
+    for name in ("INV_X1", "BUF_X1", "NAND2", "NOR2", "AND2", "OR2", "XOR2", "AOI21", "OAI21"):
+        kind = library.cells[name]
+        assert [energy.related for energy in kind.energies] == list(kind.inputs)
+        (arc, *_), (energy, *_) = kind.arcs["Y"], kind.energies
+        tau = arc.delay["rise"].at(0, 0) / TAU_PS
+        for edge in EDGES:
+            assert energy.energy[edge].at(0, 0) == pytest.approx(tau * 0.605, abs=0.01)
+
+
+def test_unit_clock_gates_are_as_late_as_the_and_of_their_drive():
+    cells = unit_gates().cells
+    assert [kind.name for kind in unit_gates().clock_gates] == ["ICG_X1", "ICG_X4", "ICG_X16"]
+    smallest = cells["ICG_X1"]
+    assert smallest.gate == ClockGate(enable="E", clock="CK", output="GCK")
+    assert gating_ps(smallest, 7) == cells["AND2"].arcs["Y"][0].delay["rise"].at(0, 7)
+    assert gating_ps(cells["ICG_X4"], 8) == gating_ps(cells["ICG_X16"], 32) == (7 + 2) * TAU_PS
+
+
+POWERS = """cell (G) { area : 20; cell_leakage_power : 3; ff (Q, QN) { clocked_on : "C";
+    next_state : "D"; clear : "R"; }
+  pin (C) { direction : input; internal_power () { when : "D";
+      power (e) { values ("1, 3"); } } }
+  pin (D) { direction : input; }
+  pin (R) { direction : input; }
+  pin (Q) { direction : output; function : "Q"; internal_power () { related_pin : "C R";
+      rise_power (scalar) { values ("5"); } } } }
+  power_lut_template (e) { variable_1 : input_transition_time; index_1 ("0, 1"); }
+  voltage_unit : "100mV"; leakage_power_unit : "1uW"; nom_voltage : 12;"""
+
+
+def test_energies_are_fj_and_leakage_is_nw(tmp_path):
+    library = Library(written(tmp_path, CELLS.format(more=NAND + FLIP_FLOP + POWERS)))
+    assert library.volts == pytest.approx(1.2)
+    kind = library.cells["G"]
+    assert kind.leakage_nw == 3000
+    # What has a reset of its own is not known as a plain flip-flop.
+    assert kind.state == State("Q", "QN", "")
+    assert library.flip_flop.state == State("Q", "QN", "D")
+    found = [(e.pin, e.related, e.when) for e in kind.energies]
+    assert found == [("C", "", "D"), ("Q", "C", ""), ("Q", "R", "")]
+    # 0.1 V squared and pF are 10 fJ; a nanosecond is 1000 ps.
+    clock, output, _reset = kind.energies
+    assert clock.energy["fall"].at(500, 0) == pytest.approx(2 * 10)
+    assert output.energy["rise"].at(0, 0) == pytest.approx(5 * 10)
+    assert output.energy["fall"].at(0, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ('voltage_unit : "1kV";', "has a voltage_unit of '1kV', which is unknown"),
+        (
+            "cell (I) { clock_gating_integrated_cell : latch_posedge; }",
+            "has a clock gate I without one clock_gate_enable_pin, one clock_gate_clock_pin, one",
+        ),
+    ],
+)
+def test_what_is_unknown_is_told(tmp_path, more, cause):
+    with pytest.raises(LibertyError, match=f"{cause}.*; give a library of standard cells"):
+        Library(written(tmp_path, CELLS.format(more=NAND + FLIP_FLOP + more)))

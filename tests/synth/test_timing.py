@@ -1,5 +1,7 @@
 """Static timing, on netlists whose slowest path is known by hand."""
 
+from typing import Any
+
 import pytest
 
 from synth.errors import SynthError
@@ -77,3 +79,36 @@ def test_loop_is_told():
 def test_nothing_is_told():
     with pytest.raises(SynthError, match="no path"):
         slowest_path(netlist({}, [], []), unit_gates())
+
+
+def gated_netlist(behind: int, gate: str = "ICG_X1") -> dict[str, Any]:
+    """An inverter from a flip-flop to the enable of a clock gate of so many flip-flops."""
+    cells = {
+        "first": flip_flop(2, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        "gate": (gate, {"CK": CLOCK, "E": 11, "GCK": 12}),
+        **{f"last{k}": ("DFF", {"CK": 12, "D": 2, "Q": 20 + k}) for k in range(behind)},
+    }
+    return netlist(cells, [CLOCK, 2], [])
+
+
+def test_enable_must_be_earlier_by_what_its_gate_takes_to_clock_its_flip_flops():
+    timing = slowest_path(gated_netlist(behind=8), unit_gates())
+    # AND2 without load, and eight clock pins of 1.
+    gate = 4 + 8
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 1 + 1 + SETUP + gate) * TAU_PS)
+    assert (timing.depth, timing.start, timing.end) == (1, "n10", "enable of n20")
+
+
+def test_gated_clock_is_ideal():
+    # From a flip-flop behind the gate to one that is not, as if both had the same clock.
+    chain = {f"inverter{k}": ("INV_X1", {"A": 20 + k, "Y": 21 + k}) for k in range(8)}
+    cells = {
+        "gate": ("ICG_X1", {"CK": CLOCK, "E": 2, "GCK": 12}),
+        "first": ("DFF", {"CK": 12, "D": 2, "Q": 20}),
+        **chain,
+        "last": flip_flop(28, 29),
+    }
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 8 * 2 + SETUP) * TAU_PS)
+    assert (timing.start, timing.end) == ("n20", "n29")
