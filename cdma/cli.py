@@ -14,6 +14,7 @@ from typing import Annotated, cast
 import typer
 
 import golden
+from cdma.board import board
 from cdma.buddy import buddy
 from cdma.capture import capture
 from cdma.compress import compress
@@ -93,6 +94,7 @@ def _common_options(
 
 
 app.add_typer(buddy, name="buddy")
+app.command()(board)
 app.command()(capture)
 app.command()(compress)
 app.command()(decompress)

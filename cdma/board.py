@@ -1,0 +1,48 @@
+"""`cdma board`: a bitstream with which a board tests the codec by itself."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.board_report import json_of, print_report
+from cdma.console import terminal
+from cdma.files import make_folder
+from hw.config import PRESETS, preset
+from hw.selftest.config import SelfTestConfig
+from synth.bitstream import build_bitstream
+from synth.boards import board_names, find_board
+from synth.components import CODEC_PRESET
+
+
+def board(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="BOARD", help=f"Of {', '.join(board_names())}.", show_default=False),
+    ],
+    config: Annotated[
+        str,
+        typer.Option(metavar="PRESET", help=f"Whose codec is tested: one of {', '.join(PRESETS)}."),
+    ] = CODEC_PRESET,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")
+    ] = Path("build/board"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Build a bitstream with which a board compresses, decompresses and compares without end.
+
+    Takes minutes. It tells of each round over a serial port, 115200 baud.
+    """
+    chosen = find_board(name)
+    tested = SelfTestConfig(codec=preset(config).codec, clock_hz=chosen.clock_hz)
+    folder = out / chosen.name
+    make_folder(folder)
+    typer.echo("Yosys, nextpnr and ecppack are at work; this takes minutes", err=True)
+    built = build_bitstream(chosen, tested, folder)
+    if as_json:
+        typer.echo(json.dumps(json_of(chosen, config, tested, built), indent=2))
+    else:
+        print_report(terminal(), chosen, config, tested, built)
