@@ -11,10 +11,20 @@ from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
 from hw.config import BUDDY_PRESETS, PRESETS
-from synth import UNIT_GATES, Block, Library, block, block_names, synthesize
+from synth import (
+    UNIT_GATES,
+    Block,
+    Library,
+    block,
+    block_names,
+    map_to,
+    place_and_route,
+    resources,
+    synthesize,
+)
 from synth.components import CODEC_PRESET, ENTRY_PRESET
-from synth.ecp5 import SEED, SPEED, SPEEDS, place_and_route, too_large
-from synth.fpga import FAMILIES, map_to, resources
+from synth.ecp5 import SEED, SPEED, SPEEDS, too_large
+from synth.fpga import FAMILIES
 from synth.report import (
     ASIC,
     ECP5,

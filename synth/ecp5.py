@@ -80,8 +80,6 @@ def place_and_route(
                 *("--85k", "--package", PACKAGE, "--speed", str(speed), "--seed", str(seed)),
                 *("--json", _HARNESSED, "--top", "harness", "--report", REPORT),
                 *("--freq", str(TARGET_MHZ), "--timing-allow-fail", "--lpf-allow-unconstrained"),
-                # Routes critical connections again, which gains a few percent.
-                "--tmg-ripup",
             ],
             folder,
         )
