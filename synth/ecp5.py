@@ -226,5 +226,5 @@ def _register(cell: str, module: dict[str, Any]) -> str:
         for name, net in module["netnames"].items()
         if bit in net["bits"]
     ]
-    # Yosys' own names are longer.
-    return min(names, key=lambda name: (len(name), name), default=cell)
+    # Names that are not of the RTL are numbers between underscores, or longer.
+    return min(names, key=lambda name: (name.startswith("_"), len(name), name), default=cell)
