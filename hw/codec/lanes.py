@@ -1,18 +1,26 @@
 """Moving elements between lanes: the gather and scatter networks of zero-value compression.
 
-To compact a sector, a non-zero element in lane i moves down by the number of zeros before it,
-z_i. The move is done bit by bit of z, least significant first: at level k an element moves down by
-2^k lanes if bit k of its z is set. No two elements meet, because between two of them z grows by no
-more than the distance between their lanes. Run backwards, from the most significant bit, the same
-routes expand a packed sector. A network costs log2(lanes) two-way multiplexers per bit, where
-selecting each lane from all others would cost lanes - 1.
+Lanes are a ring. To gather a sector, its non-zero elements, in order, go to the lanes from a start
+on; the other elements, which are zero, go to what lanes are left. The start is where the line ends
+so far, so that gathering and turning are one network. Run backwards, the same routes scatter the
+elements that stand in a row from the start on.
 
-The multiplexers and the prefix sum are those of cDMA, §V-B and Fig 10.
+The network is a butterfly: level k pairs lanes whose numbers differ in bit k alone, and swaps the
+two of a pair or does not. Seen from the scattered side, blocks of 2^k lanes are joined two by two.
+Within a block of w lanes the elements stand in a row, and since the row has a place modulo w, each
+stands in the lane of that place. When two blocks are joined, the upper block's row begins where
+the lower block's row ends: at place p modulo 2w, p being the start and the elements before the
+upper block. Its elements then stand in lanes p to p + w - 1, modulo 2w, of the joined block: of
+each pair, this tells which lane is theirs, and the lower block's element gets the other one. So
+level k needs no more than p modulo 2^(k+1) for each upper block, and a network of n lanes costs
+log2(n) two-way multiplexers per bit and lane.
+
+The multiplexers and the prefix sum stand for those of cDMA, §V-B and Fig 10.
 """
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 
 
 def total(values: Sequence[Value]) -> Value:
@@ -29,8 +37,13 @@ def count_ones(bits: Sequence[Value] | Value) -> Value:
     return total([bits[i] for i in range(len(bits))])
 
 
-def zeros_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], Signal]:
-    """Count, for each lane, the absent lanes below it.
+def lanes_from(place: Value, lanes: int) -> Value:
+    """Bit j: lane j is at a place or behind it. The place is one of those lanes."""
+    return Cat(*(j >= place for j in range(lanes - 1)), C(1, 1))
+
+
+def ones_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], Signal]:
+    """Count, for each lane, the present lanes below it.
 
     Parameters
     ----------
@@ -40,112 +53,144 @@ def zeros_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], 
     Returns
     -------
     list of Value
-        For lane i, how many of lanes 0 … i-1 are absent.
+        For lane i, how many of lanes 0 … i-1 are present, modulo twice the highest power of two
+        that divides i: as much of it as `swaps` needs.
     Signal
-        How many lanes are absent.
+        How many lanes are present.
     """
-    # Sklansky's prefix sum: log2(lanes) adders deep, and each partial sum no wider than it needs.
-    sums: list[Value] = [~present[i] for i in range(len(present))]
+    lanes = len(present)
+    # Sums of blocks of 1, 2, 4 … lanes, by their first lane.
+    sums: list[Value] = [present[i] for i in range(lanes)]
+    ones: list[Value] = [C(0, 1)] * lanes
+    blocks: dict[int, list[Value]] = {}
     span = 1
-    while span < len(sums):
-        wider = list(sums)
-        for i in range(len(sums)):
-            if i & span:
-                below = (i & ~(2 * span - 1)) + span - 1
-                total = Signal(range(i + 2), name=f"{name}_zeros_{below + 1 - span}_{i}")
-                m.d.comb += total.eq(sums[below] + sums[i])
-                wider[i] = total
+    while span < lanes:
+        blocks[span] = sums
+        wider: list[Value] = []
+        for b in range(0, len(sums), 2):
+            block = Signal(range(2 * span + 1), name=f"{name}_block_{2 * span}_{b * span}")
+            m.d.comb += block.eq(sums[b] + sums[b + 1])
+            wider.append(block)
         sums = wider
         span *= 2
-    total = Signal(range(len(sums) + 1), name=f"{name}_zeros")
-    m.d.comb += total.eq(sums[-1])
-    return [Value.cast(0), *sums[:-1]], total
+    # Lane i's count is that of the lane where the last block before it begins, and that block's.
+    for i in range(1, lanes):
+        span = i & -i
+        before = Signal(range(2 * span), name=f"{name}_ones_{i}")
+        m.d.comb += before.eq(ones[i - span] + blocks[span][i // span - 1])
+        ones[i] = before
+    count = Signal(range(lanes + 1), name=f"{name}_count")
+    m.d.comb += count.eq(sums[0])
+    return ones, count
 
 
-def routes(m: Module, present: Value, zeros: Sequence[Value], *, name: str) -> list[Signal]:
-    """Tell which lanes move at each level of the network.
+def swaps(
+    m: Module, ones: Sequence[Value], start: Value | None = None, *, name: str
+) -> list[Signal]:
+    """Tell which pairs swap at each level of the network.
 
     Parameters
     ----------
-    present
-        One bit per lane.
-    zeros
-        The counts of `zeros_before`.
+    ones
+        The counts of `ones_before`.
+    start
+        The lane in which the row begins; 0 if it is left out.
 
     Returns
     -------
     list of Signal
-        Level k, bit j: on the way to compaction, what stands in lane j before level k moves down
-        by 2^k lanes in it.
+        Level k, bit b·2^k + j: lanes j and j + 2^k of the b-th block of 2^(k+1) lanes swap.
     """
-    lanes = len(present)
-    levels = (lanes - 1).bit_length()
-    # What a lane still has to move, in units of the level's distance.
-    left: list[Value] = []
-    for i in range(lanes):
-        own = Signal(levels, name=f"{name}_distance_{i}")
-        m.d.comb += own.eq(Mux(present[i], zeros[i], 0))
-        left.append(own)
-
-    moves = []
-    for k in range(levels):
-        move = Signal(lanes, name=f"{name}_move_{1 << k}")
-        m.d.comb += move.eq(Cat(distance[0] for distance in left))
-        moves.append(move)
-        if k == levels - 1:
-            break
-        after: list[Value] = []
-        for j in range(lanes):
-            rest = Signal(levels - 1 - k, name=f"{name}_rest_{2 << k}_{j}")
-            stays = Mux(move[j], 0, left[j][1:])
-            if j + (1 << k) < lanes:
-                m.d.comb += rest.eq(Mux(move[j + (1 << k)], left[j + (1 << k)][1:], stays))
-            else:
-                m.d.comb += rest.eq(stays)
-            after.append(rest)
-        left = after
-    return moves
+    lanes = len(ones)
+    levels = []
+    for k in range((lanes - 1).bit_length()):
+        span = 1 << k
+        swap = Signal(lanes // 2, name=f"{name}_{span}")
+        for b in range(lanes // (2 * span)):
+            upper = 2 * span * b + span
+            place: Value = ones[upper]
+            if start is not None:
+                place = Signal(k + 1, name=f"{name}_place_{upper}")
+                m.d.comb += place.eq(ones[upper] + start[: k + 1])
+            theirs = Cat(bit ^ place[k] for bit in lanes_from(place[:k], span))
+            m.d.comb += swap[span * b : span * (b + 1)].eq(theirs)
+        levels.append(swap)
+    return levels
 
 
-def compact(
-    m: Module, elements: Sequence[Value], moves: Sequence[Signal], *, name: str
+def gather(
+    m: Module,
+    elements: Sequence[Value],
+    levels: Sequence[Value],
+    *,
+    from_first: bool = False,
+    name: str,
 ) -> list[Value]:
-    """Move the present elements to the lowest lanes, in order; what the others hold is left over.
+    """Move the present elements, in order, to the lanes from the start on.
 
-    `moves` comes from `routes`.
+    Parameters
+    ----------
+    elements
+        Those that are absent are zero.
+    levels
+        Of `swaps`.
+    from_first
+        The start is always lane 0: some multiplexers fewer.
+
+    Returns
+    -------
+    list of Value
+        The lanes; those that are left are zero.
     """
     lanes = list(elements)
-    for k, move in enumerate(moves):
-        distance = 1 << k
-        moved: list[Value] = []
-        for j, own in enumerate(lanes):
-            if j + distance < len(lanes):
-                lane = Signal(len(own), name=f"{name}_{distance}_{j}")
-                m.d.comb += lane.eq(Mux(move[j + distance], lanes[j + distance], own))
-                moved.append(lane)
-            else:
-                moved.append(own)
+    for k, swap in enumerate(levels):
+        moved = list(lanes)
+        for lower, upper, swaps_here in _pairs(len(lanes), k, swap):
+            # What would go up from the first block is zero.
+            down = 0 if from_first and lower < 1 << k else lanes[lower]
+            for i, swapped, own in (
+                (lower, lanes[upper], lanes[lower]),
+                (upper, down, lanes[upper]),
+            ):
+                lane = Signal(len(own), name=f"{name}_{1 << k}_{i}")
+                m.d.comb += lane.eq(Mux(swaps_here, swapped, own))
+                moved[i] = lane
         lanes = moved
     return lanes
 
 
-def expand(
-    m: Module, elements: Sequence[Value], moves: Sequence[Signal], *, name: str
+def scatter(
+    m: Module,
+    elements: Sequence[Value],
+    levels: Sequence[Value],
+    *,
+    from_first: bool = False,
+    name: str,
 ) -> list[Value]:
-    """Move packed elements up to the present lanes, in order; what absent lanes get is left over.
+    """Move the elements that stand in a row from the start on, in order, to the present lanes.
 
-    `moves` comes from `routes`.
+    What the absent lanes get is left over. `levels` and `from_first` are those of `gather`.
     """
     lanes = list(elements)
-    for k, move in reversed(list(enumerate(moves))):
-        distance = 1 << k
-        moved: list[Value] = []
-        for j, own in enumerate(lanes):
-            if j >= distance:
-                lane = Signal(len(own), name=f"{name}_{distance}_{j}")
-                m.d.comb += lane.eq(Mux(move[j], lanes[j - distance], own))
-                moved.append(lane)
-            else:
-                moved.append(own)
+    for k, swap in reversed(list(enumerate(levels))):
+        moved = list(lanes)
+        for lower, upper, swaps_here in _pairs(len(lanes), k, swap):
+            for i, other in ((lower, upper), (upper, lower)):
+                if from_first and i < 1 << k:
+                    # A row from lane 0 is the first block's, and stays.
+                    continue
+                lane = Signal(len(lanes[i]), name=f"{name}_{1 << k}_{i}")
+                m.d.comb += lane.eq(Mux(swaps_here, lanes[other], lanes[i]))
+                moved[i] = lane
         lanes = moved
     return lanes
+
+
+def _pairs(lanes: int, k: int, swap: Value) -> list[tuple[int, int, Value]]:
+    """The pairs of level k: lower lane, upper lane, and whether they swap."""
+    span = 1 << k
+    return [
+        (2 * span * b + j, 2 * span * b + j + span, swap[span * b + j])
+        for b in range(lanes // (2 * span))
+        for j in range(span)
+    ]

@@ -4,11 +4,14 @@ A line is a mask with one bit per element, then the non-zero elements in order; 
 specified by `golden.zvc`. Here lines travel as `LineBeat`s, a sector's width of payload at a time.
 """
 
-from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import compact, expand, routes, zeros_before
+from hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
 from hw.config import CodecConfig
 from hw.stream import Damage, ExpandedSector, LineBeat, Sector
 
@@ -16,10 +19,10 @@ from hw.stream import Damage, ExpandedSector, LineBeat, Sector
 class ZvcCompressor(wiring.Component):
     """Compresses a sector per cycle.
 
-    Three stages: compare with zero and count; move the non-zero elements to the low lanes; append
-    them to the line at the running offset. A finished line is sent from the same window that the
-    next one is appended to: a sector is let in once the beat that it overwrites has left, which is
-    at once while the consumer is ready.
+    Three stages: compare with zero and count; move the non-zero elements to the lanes in which the
+    line goes on; append them to it. A finished line is sent from the same window that the next one
+    is appended to: a sector is let in once the beat that it overwrites has left, which is at once
+    while the consumer is ready.
 
     Latency: the first beat of a line is valid `line_latency` cycles after the line's first sector
     was taken, if it and the others were taken in consecutive cycles: the sectors per line - 1, and
@@ -28,7 +31,7 @@ class ZvcCompressor(wiring.Component):
     line before it.
 
     Resources: a line of window registers and two sectors of pipeline registers; for n lanes,
-    n comparators with zero, an n-input prefix sum, a compaction and a rotation network.
+    n comparators with zero, an n-input prefix sum and a butterfly network.
 
     Parameters
     ----------
@@ -68,21 +71,23 @@ class ZvcCompressor(wiring.Component):
         packed_ready = Signal()
         append_ready = Signal()
 
-        # Stage 1: compare with zero, and count the zeros below each lane.
+        # Stage 1: compare with zero, and count what is not.
         compared_valid = Signal()
         compared = Signal(Sector(config), reset_less=True)
         compared_present = Signal(lanes, reset_less=True)
-        compared_zeros = [
-            Signal(range(max(i, 1) + 1), name=f"compared_zeros_{i}", reset_less=True)
-            for i in range(lanes)
-        ]
-        compared_count = Signal(range(lanes + 1), reset_less=True)
 
         present = Signal(lanes)
         m.d.comb += present.eq(
             Cat(self.i.payload.elements[i].any() | self.i.payload.dense for i in range(lanes))
         )
-        zeros, zeros_total = zeros_before(m, present, name="compare")
+        ones, _ = ones_before(m, present, name="compare")
+        compared_ones = [
+            Signal.like(Value.cast(before), name=f"compared_ones_{i}", reset_less=True)
+            for i, before in enumerate(ones)
+        ]
+        # The lower half's count is among those.
+        half = lanes // 2
+        compared_upper = Signal(range(half + 1), reset_less=True)
         m.d.comb += [
             compared_ready.eq(packed_ready | ~compared_valid),
             self.i.ready.eq(compared_ready),
@@ -92,120 +97,121 @@ class ZvcCompressor(wiring.Component):
                 compared_valid.eq(self.i.valid),
                 compared.eq(self.i.payload),
                 compared_present.eq(present),
-                compared_count.eq(lanes - zeros_total),
-                *(reg.eq(value) for reg, value in zip(compared_zeros, zeros, strict=True)),
+                compared_upper.eq(count_ones(present[half:])),
+                *(own.eq(before) for own, before in zip(compared_ones, ones, strict=True)),
             ]
 
-        # Stage 2: move the non-zero elements to the low lanes; zero what is left over above them.
+        # Stage 2: move the non-zero elements to where the line ends, which is a lane of the window.
+        offset = Signal(range(config.elements))
+        index = Signal(range(sectors))
+        offset_lane = Signal(range(lanes))
+        completes = Signal()
+        total = Signal(range(config.elements + 1))
+        m.d.comb += [
+            offset_lane.eq(offset),
+            completes.eq((index == sectors - 1) | compared.empty),
+            total.eq(offset + (compared_ones[half] + compared_upper)),
+        ]
         packed_valid = Signal()
         packed = [Signal(element_bits, name=f"packed_{i}", reset_less=True) for i in range(lanes)]
         packed_present = Signal(lanes, reset_less=True)
-        packed_count = Signal.like(compared_count)
+        packed_place = Signal(sectors, reset_less=True)
+        packed_completes = Signal(reset_less=True)
+        packed_total = Signal.like(total, reset_less=True)
         packed_last = Signal(reset_less=True)
         packed_empty = Signal(reset_less=True)
+        # Groups of lanes of the window: up to which one it may change, and where each lane lands.
+        # From the offset's lane on they land in its group, those below in the next one.
+        packed_needs = Signal(sectors, reset_less=True)
+        packed_lands = Signal(config.elements, reset_less=True)
+        upper = Signal(lanes)
+        group = Signal(sectors)
+        lands = Signal(config.elements)
+        m.d.comb += [
+            upper.eq(lanes_from(offset_lane, lanes)),
+            group.eq(Mux(compared.empty, 0, 1 << (offset >> lane_bits))),
+        ]
+        for j in range(config.elements):
+            g, lane = divmod(j, lanes)
+            m.d.comb += lands[j].eq(Mux(upper[lane], group[g], group[g - 1] if g else 0))
 
-        moves = routes(m, compared_present, compared_zeros, name="pack")
-        low_lanes = compact(m, [compared.elements[i] for i in range(lanes)], moves, name="pack")
+        # A sector that is a line begins it.
+        whole = sectors == 1
+        turns = swaps(m, compared_ones, None if whole else offset_lane, name="pack_swap")
+        elements = [compared.elements[i] for i in range(lanes)]
+        turned = gather(m, elements, turns, from_first=whole, name="pack")
         m.d.comb += packed_ready.eq(append_ready | ~packed_valid)
         with m.If(packed_ready):
             m.d.sync += [
                 packed_valid.eq(compared_valid),
+                *(own.eq(element) for own, element in zip(packed, turned, strict=True)),
                 packed_present.eq(compared_present),
-                packed_count.eq(compared_count),
+                packed_place.eq(1 << index),
+                packed_completes.eq(completes),
+                packed_needs.eq(1 << Mux(completes, sectors - 1, index)),
+                packed_lands.eq(lands),
+                packed_total.eq(Mux(compared.empty, 0, total)),
                 packed_last.eq(compared.last),
                 packed_empty.eq(compared.empty),
-                *(packed[i].eq(Mux(i < compared_count, low_lanes[i], 0)) for i in range(lanes)),
             ]
+            with m.If(compared_valid):
+                m.d.sync += [
+                    index.eq(Mux(completes, 0, index + 1)),
+                    offset.eq(Mux(completes, 0, total)),
+                ]
 
-        # Stage 3: append to the window. The sector is turned so that each of its elements stands
-        # in the lane of its place in the window; two neighboring groups of lanes then pick theirs.
-        offset = Signal(range(config.elements))
-        index = Signal(range(sectors))
-        offset_lane = Signal(range(lanes))
-        offset_group = Signal(range(sectors))
-        m.d.comb += Cat(offset_lane, offset_group).eq(offset)
-        turned = list(packed)
-        for k in range(lane_bits):
-            turning = [Signal(element_bits, name=f"turned_{1 << k}_{i}") for i in range(lanes)]
-            for i in range(lanes):
-                m.d.comb += turning[i].eq(Mux(offset_lane[k], turned[i - (1 << k)], turned[i]))
-            turned = turning
-        upper = Signal(lanes)
-        m.d.comb += upper.eq(Cat(*(i >= offset_lane for i in range(lanes - 1)), 1))
-
+        # Stage 3: append to the window.
         append = Signal()
-        completes = Signal()
-        total = Signal(range(config.elements + 1))
-        m.d.comb += [
-            append.eq(packed_valid & append_ready),
-            completes.eq((index == sectors - 1) | packed_empty),
-            total.eq(offset + packed_count),
-        ]
+        m.d.comb += append.eq(packed_valid & append_ready)
 
         # The window sends a line's beats from its first group up.
         sending = Signal()
-        beat = Signal(range(sectors))
+        beat_place = Signal(sectors, init=1)
         sent = Signal()
-        # Elements join what is there, so a reset must clear what it leaves of a line.
-        window = [Signal(element_bits, name=f"window_{i}") for i in range(config.elements)]
+        # Behind a line's elements, anything.
+        window = [
+            Signal(element_bits, name=f"window_{i}", reset_less=True)
+            for i in range(config.elements)
+        ]
         window_mask = Signal(config.elements, reset_less=True)
-        window_count = Signal(range(config.elements + 1), reset_less=True)
+        window_left = Signal(range(config.elements + 1), reset_less=True)
+        window_final = Signal(reset_less=True)
         window_last = Signal(reset_less=True)
         window_empty = Signal(reset_less=True)
 
-        left = Signal(range(config.elements + 1))
-        first_beat = Signal()
-        final_beat = Signal()
+        # Which groups have been sent, and which will have been when this beat is: all, if it is the
+        # line's last. Sector s writes groups 0 … s; what completes a line takes the whole window
+        # over.
+        free = Signal(sectors, init=-1)
+        leaving = Signal(sectors)
         m.d.comb += [
-            first_beat.eq(beat == 0),
-            left.eq(window_count - Cat(C(0, lane_bits), beat)),
-            final_beat.eq(left <= lanes),
             sent.eq(sending & self.o.ready),
-            # Sector s writes groups 0 … s of the window: these have been sent, or go out now. What
-            # completes a line takes the whole window over.
-            append_ready.eq(
-                ~sending
-                | (sent & final_beat)
-                | (~completes & ((index < beat) | (sent & (index == beat))))
-            ),
+            leaving.eq(beat_place | free | window_final.replicate(sectors)),
+            append_ready.eq((packed_needs & free).any() | (sent & (packed_needs & leaving).any())),
         ]
 
-        group_sent = Signal(sectors)
-        m.d.comb += group_sent.eq(Mux(sent, 1 << beat, 0))
         for j, word in enumerate(window):
-            group, lane = divmod(j, lanes)
-            lands = Signal(name=f"window_lands_{j}")
-            kept = Signal(element_bits, name=f"window_kept_{j}")
-            m.d.comb += [
-                lands.eq(
-                    append
-                    & ~packed_empty
-                    & Mux(
-                        upper[lane],
-                        offset_group == group,
-                        (offset_group == group - 1) if group else 0,
-                    )
-                ),
-                kept.eq(Mux(group_sent[group], 0, word)),
-            ]
-            m.d.sync += word.eq(Mux(lands, kept | turned[lane], kept))
-
+            with m.If(append & packed_lands[j]):
+                m.d.sync += word.eq(packed[j % lanes])
         with m.If(sent):
-            m.d.sync += beat.eq(Mux(final_beat, 0, beat + 1))
-            with m.If(final_beat):
+            m.d.sync += [
+                beat_place.eq(Mux(window_final, 1, beat_place << 1)),
+                free.eq(leaving),
+                window_left.eq(window_left - lanes),
+                window_final.eq(window_left <= 2 * lanes),
+            ]
+            with m.If(window_final):
                 m.d.sync += sending.eq(0)
         with m.If(append):
-            m.d.sync += [
-                index.eq(Mux(completes, 0, index + 1)),
-                offset.eq(Mux(completes, 0, total)),
-            ]
             for s in range(sectors):
-                with m.If(index == s):
+                with m.If(packed_place[s]):
                     m.d.sync += window_mask[s * lanes : (s + 1) * lanes].eq(packed_present)
-            with m.If(completes):
+            with m.If(packed_completes):
                 m.d.sync += [
                     sending.eq(1),
-                    window_count.eq(Mux(packed_empty, 0, total)),
+                    free.eq(0),
+                    window_left.eq(packed_total),
+                    window_final.eq(packed_total <= lanes),
                     window_last.eq(packed_last),
                     window_empty.eq(packed_empty),
                 ]
@@ -213,40 +219,43 @@ class ZvcCompressor(wiring.Component):
         out = self.o.payload
         m.d.comb += [
             self.o.valid.eq(sending),
-            out.mask.eq(Mux(first_beat & ~window_empty, window_mask, 0)),
-            out.count.eq(Mux(final_beat, left, lanes)),
-            out.sol.eq(first_beat),
-            out.eol.eq(final_beat),
-            out.last.eq(window_last & final_beat),
+            out.mask.eq(Mux(beat_place[0] & ~window_empty, window_mask, 0)),
+            out.count.eq(Mux(window_final, window_left, lanes)),
+            out.sol.eq(beat_place[0]),
+            out.eol.eq(window_final),
+            out.last.eq(window_last & window_final),
             out.empty.eq(window_empty),
             out.damage.eq(Damage.NONE),
         ]
         for i in range(lanes):
-            choice = window[i]
-            for s in range(1, sectors):
-                picked = Signal(element_bits, name=f"beat_{s}_{i}")
-                m.d.comb += picked.eq(Mux(beat == s, window[s * lanes + i], choice))
-                choice = picked
-            m.d.comb += out.elements[i].eq(choice)
+            there = Signal(name=f"beat_there_{i}")
+            m.d.comb += there.eq(~window_final | (i < window_left))
+            choices = [Signal(element_bits, name=f"beat_{s}_{i}") for s in range(sectors)]
+            for s, choice in enumerate(choices):
+                word = window[s * lanes + i]
+                m.d.comb += choice.eq(Mux(beat_place[s] & there, word, 0))
+            m.d.comb += out.elements[i].eq(reduce(or_, choices))
 
         # A line can only complete into a window whose previous line is out.
-        with m.If(append & completes & sending):
-            m.d.sync += Assert(sent & final_beat)
+        with m.If(append & packed_completes & sending):
+            m.d.sync += Assert(sent & window_final)
         return m
 
 
 class ZvcDecompressor(wiring.Component):
     """Expands a sector per cycle.
 
-    Two stages: count and route a segment of the mask while its elements are picked from the
-    payload; put them in their lanes. A line can begin before its later beats have arrived.
+    Two stages: count a segment of the mask, find the ways of its elements and take the beat that it
+    needs; move them to their lanes. What decides whether a beat is needed was counted a cycle
+    before. A line can begin before its later beats have arrived.
 
     Latency: a sector is valid `sector_latency` = 2 cycles after the beat that completes its
     payload was taken, as in the paper. Throughput: a sector per cycle for as long as the beats
-    that it needs are offered; a line of s sectors takes s cycles.
+    that it needs are offered; a line of s sectors takes s cycles, and one that is cut short one
+    more.
 
-    Resources: a beat and a mask of registers for the line, two sectors of pipeline registers; for
-    n lanes, an n-input prefix sum, a picking network of 2n lanes and an expansion network.
+    Resources: two beats and a mask of registers for the line, a sector at the output; for n lanes,
+    two n-input prefix sums and a butterfly network.
 
     Parameters
     ----------
@@ -283,68 +292,83 @@ class ZvcDecompressor(wiring.Component):
         element_bits = 8 * config.element_bytes
         beat = self.i.payload
 
-        # The line being expanded: what is left of its mask, its latest beat, and how much of that
-        # beat is used up.
+        lane_bits = (lanes - 1).bit_length()
+        # A line's beats go to two slots in turn, which are a ring of lanes; if a line is a beat, to
+        # one. Its first beat begins a slot.
+        slots = 1 if sectors == 1 else 2
+        slot_elements = [
+            [Signal(element_bits, name=f"slot_{s}_{i}", reset_less=True) for i in range(lanes)]
+            for s in range(slots)
+        ]
+        slot_there = [Signal(lanes, name=f"slot_{s}_there", reset_less=True) for s in range(slots)]
+        latest = Signal(slots - 1)
+
+        # The line being expanded: its next segment and the rest of its mask, and of its latest beat
+        # how much is used up. All of it is, between lines.
         busy = Signal()
-        index = Signal(range(sectors + 1))
-        mask = None
-        if sectors > 1:
-            mask = Signal(config.elements - lanes, reset_less=True)
-        held = [Signal(element_bits, name=f"held_{i}", reset_less=True) for i in range(lanes)]
-        held_used = Signal(range(lanes + 1), reset_less=True)
+        starts = Signal()
+        index = Signal(range(sectors))
+        used = Signal(range(lanes + 1), init=lanes)
         held_count = Signal(range(lanes + 1), reset_less=True)
         held_damaged = Signal(reset_less=True)
         held_last = Signal(reset_less=True)
-
-        # Stage 1: route the segment, pick its elements.
-        segment = Signal(lanes)
-        starts = Signal()
-        routed_ready = Signal()
         m.d.comb += starts.eq(~busy)
-        if mask is None:
-            m.d.comb += segment.eq(beat.mask)
-        else:
-            m.d.comb += segment.eq(Mux(starts, beat.mask[:lanes], mask[:lanes]))
-        zeros, zeros_total = zeros_before(m, segment, name="segment")
-        moves = routes(m, segment, zeros, name="segment")
-        count = Signal(range(lanes + 1))
-        m.d.comb += count.eq(lanes - zeros_total)
 
-        # A line's first beat stands behind a held beat that is used up.
-        used = Signal(range(lanes + 1))
-        need = Signal(range(2 * lanes + 1))
+        # Stage 1: take the beat that the segment needs, and find the ways of its elements. Of the
+        # first segment they follow from the beat that brings it; others were counted a cycle ahead,
+        # so that whether a beat is needed is an addition.
+        routed_ready = Signal()
+        step = Signal()
         needs_beat = Signal()
-        m.d.comb += [
-            used.eq(Mux(starts, lanes, held_used)),
-            need.eq(used + count),
-            # Nothing follows a damaged beat: what it lacks is missing.
-            needs_beat.eq(starts | ((need > lanes) & ~held_damaged)),
-        ]
-        picked = [*held, *(beat.elements[i] for i in range(lanes))]
-        for k in reversed(range(lanes.bit_length())):
-            distance = 1 << k
-            width = lanes + distance - 1
-            picking = [Signal(element_bits, name=f"picked_{distance}_{i}") for i in range(width)]
-            for i in range(width):
-                far = picked[i + distance] if i + distance < len(picked) else 0
-                m.d.comb += picking[i].eq(Mux(used[k], far, picked[i]))
-            picked = picking
-
-        # How many of the segment's elements are there: all, unless the stream ended.
-        available = Signal(range(2 * lanes + 1))
-        damaged = Signal()
-        with m.If(starts):
-            m.d.comb += [available.eq(beat.count), damaged.eq(beat.damage != Damage.NONE)]
-        with m.Elif(held_damaged):
-            m.d.comb += [available.eq(held_count - held_used), damaged.eq(1)]
-        with m.Else():
-            m.d.comb += [
-                available.eq(lanes - held_used + beat.count),
-                damaged.eq(needs_beat & (beat.damage != Damage.NONE)),
+        present = Signal(lanes)
+        first_ones, first_count = ones_before(m, beat.mask[:lanes], name="first")
+        ways = swaps(m, first_ones, name="first_swap")
+        # Elements of the latest beat up to the segment's end.
+        wanted = Signal(range(2 * lanes + 1))
+        if sectors == 1:
+            m.d.comb += [present.eq(beat.mask), needs_beat.eq(1), wanted.eq(first_count)]
+        else:
+            segment = Signal(lanes, reset_less=True)
+            segment_count = Signal(range(lanes + 1), reset_less=True)
+            mask = Signal(config.elements - 2 * lanes, reset_less=True)
+            ahead = Signal(lanes)
+            m.d.comb += ahead.eq(Mux(starts, beat.mask[lanes : 2 * lanes], mask[:lanes]))
+            ahead_ones, ahead_count = ones_before(m, ahead, name="ahead")
+            segment_ones = [
+                Signal.like(Value.cast(before), name=f"segment_ones_{i}", reset_less=True)
+                for i, before in enumerate(ahead_ones)
             ]
-        short = Signal()
-        m.d.comb += short.eq(damaged & (count > available))
+            later_ways = swaps(m, segment_ones, used[:lane_bits], name="later_swap")
+            ways = [Mux(starts, *pair) for pair in zip(ways, later_ways, strict=True)]
+            need = Signal(range(2 * lanes + 1))
+            exceeds = Signal()
+            m.d.comb += [
+                present.eq(Mux(starts, beat.mask[:lanes], segment)),
+                need.eq(used + segment_count),
+                exceeds.eq((need > lanes) & ~held_damaged),
+                # Nothing follows a damaged beat: what it lacks is missing.
+                needs_beat.eq(starts | exceeds),
+            ]
+            with m.If(starts):
+                m.d.comb += wanted.eq(first_count)
+            with m.Elif(exceeds):
+                # Less what the older beat had: a number from 1 to `lanes`.
+                m.d.comb += wanted.eq(Cat(need[:lane_bits], need[lane_bits + 1]))
+            with m.Else():
+                m.d.comb += wanted.eq(need)
+            with m.If(step):
+                m.d.sync += [
+                    segment.eq(ahead),
+                    segment_count.eq(ahead_count),
+                    *(own.eq(before) for own, before in zip(segment_ones, ahead_ones, strict=True)),
+                    mask.eq(Mux(starts, beat.mask[2 * lanes :], mask[lanes:])),
+                ]
 
+        # In stage 2: the stream ended before the segment's end, so that it is the line's last.
+        # Stage 1 learns of it while it has the next one, if there is a next one.
+        short = Signal()
+        cut = Signal()
+        m.d.comb += cut.eq(short & busy)
         mask_missing = Signal()
         no_line = Signal()
         ends_line = Signal()
@@ -352,77 +376,102 @@ class ZvcDecompressor(wiring.Component):
         m.d.comb += [
             mask_missing.eq(starts & (beat.damage == Damage.MASK)),
             no_line.eq(starts & beat.empty),
-            ends_line.eq((index == sectors - 1) | short | mask_missing | no_line),
+            ends_line.eq((index == sectors - 1) | mask_missing | no_line),
             last.eq(ends_line & Mux(needs_beat, beat.last, held_last)),
-        ]
-
-        step = Signal()
-        m.d.comb += [
-            step.eq(routed_ready & (self.i.valid | ~needs_beat)),
-            self.i.ready.eq(routed_ready & needs_beat),
+            step.eq(routed_ready & (self.i.valid | ~needs_beat) & ~cut),
+            self.i.ready.eq(routed_ready & needs_beat & ~cut),
         ]
         with m.If(step):
             m.d.sync += [
                 busy.eq(~ends_line),
                 index.eq(Mux(ends_line, 0, index + 1)),
-                held_used.eq(Mux(needs_beat, need - lanes, need)),
+                used.eq(Mux(ends_line, lanes, wanted)),
             ]
-            if mask is not None:
-                m.d.sync += mask.eq(Mux(starts, beat.mask[lanes:], mask[lanes:]))
             with m.If(needs_beat):
                 m.d.sync += [
-                    *(held[i].eq(beat.elements[i]) for i in range(lanes)),
+                    latest.eq(~latest),
                     held_count.eq(beat.count),
                     held_damaged.eq(beat.damage != Damage.NONE),
                     held_last.eq(beat.last),
                 ]
+        with m.If(cut & routed_ready):
+            m.d.sync += [busy.eq(0), index.eq(0), used.eq(lanes)]
 
-        # Stage 2: put the elements in their lanes.
+        # Whatever the segment on the way to stage 2 needs of the older beat, it takes in this
+        # cycle. So that slot may be loaded with anything: it counts once a beat was taken.
+        for s in range(slots):
+            with m.If(routed_ready & ((latest != s) if slots == 2 else 1)):
+                m.d.sync += [
+                    *(slot_elements[s][i].eq(beat.elements[i]) for i in range(lanes)),
+                    slot_there[s].eq(Mux(needs_beat, Cat(i < beat.count for i in range(lanes)), 0)),
+                ]
+
+        # Stage 2: pick the segment's elements from the slots, and put them in their lanes.
         routed_valid = Signal()
-        routed = [Signal(element_bits, name=f"routed_{i}", reset_less=True) for i in range(lanes)]
-        routed_moves = [
-            Signal(lanes, name=f"routed_move_{1 << k}", reset_less=True) for k in range(len(moves))
+        routed_picks = Signal(lanes, reset_less=True)
+        routed_swaps = [
+            Signal(lanes // 2, name=f"routed_swap_{1 << k}", reset_less=True)
+            for k in range(lane_bits)
         ]
         routed_present = Signal(lanes, reset_less=True)
-        routed_missing = Signal(lanes, reset_less=True)
+        routed_wanted = Signal.like(wanted, reset_less=True)
         routed_sol = Signal(reset_less=True)
         routed_mask_missing = Signal(reset_less=True)
         routed_last = Signal(reset_less=True)
         routed_empty = Signal(reset_less=True)
 
-        missing = Signal(lanes)
-        m.d.comb += missing.eq(
-            Cat(damaged & segment[i] & (i - zeros[i] >= available) for i in range(lanes))
-        )
+        # The slot in which the row begins gives the lanes from its place on, the other the rest.
+        picks = Signal(lanes)
+        begins = Signal()
+        m.d.comb += [
+            begins.eq(latest ^ used[lane_bits]),
+            picks.eq(Cat(bit ^ ~begins for bit in lanes_from(used[:lane_bits], lanes))),
+        ]
         with m.If(routed_ready):
             m.d.sync += [
                 routed_valid.eq(step),
-                *(routed[i].eq(picked[i]) for i in range(lanes)),
-                *(reg.eq(move) for reg, move in zip(routed_moves, moves, strict=True)),
-                routed_present.eq(segment),
-                routed_missing.eq(missing),
+                routed_picks.eq(picks),
+                *(own.eq(way) for own, way in zip(routed_swaps, ways, strict=True)),
+                routed_present.eq(present),
+                routed_wanted.eq(wanted),
                 routed_sol.eq(starts),
                 routed_mask_missing.eq(mask_missing),
                 routed_last.eq(last),
                 routed_empty.eq(no_line),
             ]
 
+        row = []
+        for i in range(lanes):
+            # With each element goes that it is there at all.
+            words = [Cat(slot_elements[s][i], slot_there[s][i]) for s in range(slots)]
+            word = Signal(element_bits + 1, name=f"row_{i}")
+            m.d.comb += word.eq(
+                Mux(routed_picks[i], words[1], words[0]) if slots == 2 else words[0]
+            )
+            row.append(word)
+        spread = scatter(m, row, routed_swaps, from_first=slots == 1, name="spread")
+        missing = Signal(lanes)
+        m.d.comb += missing.eq(
+            Cat(routed_present[i] & ~spread[i][element_bits] for i in range(lanes))
+        )
         sector_valid = Signal()
         sector = Signal(ExpandedSector(config), reset_less=True)
-        spread = expand(m, routed, routed_moves, name="spread")
-        m.d.comb += routed_ready.eq(~routed_valid | self.o.ready | ~sector_valid)
+        m.d.comb += [
+            routed_ready.eq(~routed_valid | self.o.ready | ~sector_valid),
+            short.eq(routed_valid & held_damaged & (routed_wanted > held_count)),
+        ]
         with m.If(self.o.ready | ~sector_valid):
             m.d.sync += [
                 sector_valid.eq(routed_valid),
                 *(
-                    sector.elements[i].eq(Mux(routed_present[i], spread[i], 0))
+                    sector.elements[i].eq(Mux(routed_present[i], spread[i][:element_bits], 0))
                     for i in range(lanes)
                 ),
                 sector.present.eq(routed_present),
-                sector.missing.eq(routed_missing),
+                sector.missing.eq(missing),
                 sector.sol.eq(routed_sol),
                 sector.mask_missing.eq(routed_mask_missing),
-                sector.last.eq(routed_last),
+                sector.last.eq(routed_last | short),
                 sector.empty.eq(routed_empty),
             ]
         m.d.comb += [self.o.valid.eq(sector_valid), self.o.payload.eq(sector)]

@@ -9,6 +9,7 @@ from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.stream import SkidBuffer
 from tests.formal import sby
 from tests.formal.bench import Bench
+from tests.formal.broken import break_elaborate
 from tests.formal.lines import TINY
 from tests.formal.sby import ProofError, check, prove
 from tests.formal.test_pack import unpacker_proof
@@ -40,21 +41,17 @@ def test_buffer_that_changes_what_it_offers_is_found(tmp_path):
 
 
 def test_compressor_that_remembers_across_a_reset_is_found(tmp_path, monkeypatch):
-    def lasting(*args, name=None, reset_less=False, **kwargs):
-        stays = reset_less or (name or "").startswith("window_")
-        return Signal(*args, name=name, reset_less=stays, src_loc_at=1, **kwargs)
-
-    lasting.like = Signal.like
-    monkeypatch.setattr("hw.codec.zvc.Signal", lasting)
+    freed = "free = Signal(sectors, init=-1"
+    break_elaborate(monkeypatch, ZvcCompressor, freed, f"{freed}, reset_less=True")
     with pytest.raises(ProofError, match=IN_PROOF):
         check(compressor_proof(TINY, ZvcCompressor(TINY)), tmp_path, depth=8)
 
 
 def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
-    def expand(m, elements, moves, *, name):
-        return lanes.expand(m, elements, [*moves[:-1], Signal.like(moves[-1])], name=name)
+    def scatter(m, elements, levels, **options):
+        return lanes.scatter(m, elements, [*levels[:-1], Signal.like(levels[-1])], **options)
 
-    monkeypatch.setattr("hw.codec.zvc.expand", expand)
+    monkeypatch.setattr("hw.codec.zvc.scatter", scatter)
     with pytest.raises(ProofError, match=IN_PROOF):
         check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8)
 

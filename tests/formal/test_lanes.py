@@ -8,49 +8,59 @@ import pytest
 from amaranth.hdl import Array, Cat, Signal
 from amaranth.hdl._ast import AnyConst
 
-from hw.codec.lanes import compact, expand, routes, zeros_before
+from hw.codec.lanes import count_ones, gather, ones_before, scatter, swaps
 from tests.formal.bench import Bench
 from tests.formal.lines import widths
 from tests.formal.sby import check
 
 
 def count_proof(lanes: int, places: range) -> Bench:
-    """At these places, each lane counts one more than the one below it if that one is absent."""
+    """At these places, each lane has the count of those below it, as far as it needs it."""
     bench = Bench()
     present = Signal(lanes)
     bench.m.d.comb += present.eq(AnyConst(lanes))
-    zeros, total = zeros_before(bench.m, present, name="zeros")
-    zeros = [*zeros, total]
-    bench.require(zeros[0] == 0)
+    ones, count = ones_before(bench.m, present, name="ones")
+    bench.require(count == count_ones(present))
     for i in places:
-        bench.require(zeros[i + 1] == zeros[i] + ~present[i])
-    bench.cover(total == 0, total == lanes, total == lanes // 2)
+        if i:
+            bench.require(ones[i] == count_ones(present[:i])[: (i & -i).bit_length()])
+    bench.cover(count == 0, count == lanes, count == lanes // 2)
     return bench
 
 
-def network_proof(lanes: int) -> Bench:
+def network_proof(lanes: int, *, from_first: bool) -> Bench:
     """With the counts that `count_proof` shows, whatever makes them."""
     bench = Bench()
     m = bench.m
     bits = (lanes - 1).bit_length()
-    present, elements, picked = Signal(lanes), Signal(lanes), Signal(bits)
-    zeros = [Signal(bits, name=f"zeros_{i}") for i in range(lanes)]
-    for free in (present, elements, picked, *zeros):
+    present, elements, row = Signal(lanes), Signal(lanes), Signal(lanes)
+    picked, start = Signal(bits), Signal(bits)
+    before = [Signal(bits + 1, name=f"before_{i}") for i in range(lanes + 1)]
+    for free in (present, elements, row, picked, start, *before):
         m.d.comb += free.eq(AnyConst(len(free)))
-    bench.assume(zeros[0] == 0)
-    for i in range(lanes - 1):
-        bench.assume(zeros[i + 1] == zeros[i] + ~present[i])
-    moves = routes(m, present, zeros, name="route")
-    low_lanes = compact(m, list(elements), moves, name="compact")
-    spread = expand(m, low_lanes, moves, name="expand")
+    bench.assume((elements & ~present) == 0, before[0] == 0)
+    for i in range(lanes):
+        bench.assume(before[i + 1] == before[i] + present[i])
+    if from_first:
+        bench.assume(start == 0)
+    ones = [before[i][: max((i & -i).bit_length(), 1)] for i in range(lanes)]
+    levels = swaps(m, ones, None if from_first else start, name="swap")
+    gathered = Cat(gather(m, list(elements), levels, from_first=from_first, name="gather"))
+    spread = Cat(scatter(m, list(row), levels, from_first=from_first, name="scatter"))
 
-    # Whichever present element is picked: it moves down past the absent ones, and back.
+    # Whichever present element is picked: it moves to its place in the row, and back from there.
     is_present = present.bit_select(picked, 1)
-    element = elements.bit_select(picked, 1)
     place = Signal(bits)
-    m.d.comb += place.eq(picked - Array(zeros)[picked])
-    bench.implies(is_present, Cat(low_lanes).bit_select(place, 1) == element)
-    bench.implies(is_present, Cat(spread).bit_select(picked, 1) == element)
+    m.d.comb += place.eq(start + Array(before)[picked])
+    bench.implies(
+        is_present,
+        gathered.bit_select(place, 1) == elements.bit_select(picked, 1),
+        spread.bit_select(picked, 1) == row.bit_select(place, 1),
+    )
+    # Whichever lane is picked: behind the row there is nothing.
+    behind = Signal(bits)
+    m.d.comb += behind.eq(picked - start)
+    bench.implies(behind >= before[lanes], ~gathered.bit_select(picked, 1))
     bench.cover(present.all() & elements.all(), is_present & (place == lanes // 2))
     return bench
 
@@ -59,13 +69,15 @@ LANES = widths(2, 4, 8, 16, 32, 64, 128, quick=[8, 16])
 
 
 @pytest.mark.parametrize("lanes", LANES)
-def test_absent_lanes_are_counted(lanes, tmp_path):
+def test_present_lanes_are_counted(lanes, tmp_path):
     # The solver is quick to decide a few places at a time, and slow to decide all at once.
     for first in range(0, lanes, 8):
         places = range(first, min(first + 8, lanes))
         check(count_proof(lanes, places), tmp_path, depth=1, cover_depth=1)
 
 
+@pytest.mark.parametrize("from_first", [False, True], ids=["anywhere", "from_first"])
 @pytest.mark.parametrize("lanes", LANES)
-def test_networks_move_every_element_there_and_back(lanes, tmp_path):
-    check(network_proof(lanes), tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+def test_networks_move_every_element_there_and_back(lanes, from_first, tmp_path):
+    proof = network_proof(lanes, from_first=from_first)
+    check(proof, tmp_path, depth=1, cover_depth=1, timeout_s=1500)

@@ -4,16 +4,18 @@ The two halves meet at `encoding`: the compressor is proven to give the beats th
 decompressor to make the line of them again.
 """
 
+from collections.abc import Sequence
+
 import pytest
-from amaranth.hdl import C, Cat, Mux, Signal
+from amaranth.hdl import C, Cat, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
-from hw.codec.lanes import count_ones, routes, zeros_before
+from hw.codec.lanes import count_ones
 from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import CodecConfig
 from hw.stream import Sector
-from tests.formal.bench import Bench
+from tests.formal.bench import Bench, Inside
 from tests.formal.lines import (
     NARROW,
     SHIPPED,
@@ -28,6 +30,14 @@ from tests.formal.rules import ExpandedRules, LineRules, SectorRules
 from tests.formal.sby import prove
 
 CUT = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
+
+
+def number_of(one_hot: Sequence[Value]) -> Value:
+    """Which of the bits is set."""
+    number: Value = C(0)
+    for k, bit in enumerate(one_hot):
+        number = number | Mux(bit, k, 0)
+    return number
 
 
 def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
@@ -50,8 +60,15 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     compared_last, compared_empty = compared.last, compared.empty
     compared_valid, packed_valid = inside["compared_valid"], inside["packed_valid"]
     packed_last, packed_empty = inside["packed_last"], inside["packed_empty"]
-    index, beat, sending = inside["index"], inside["beat"], inside["sending"]
-    window_count, offset = inside["window_count"], inside["offset"]
+    packed_completes, sending = inside["packed_completes"], inside["sending"]
+    window_left, beat_place = inside["window_left"], inside["beat_place"]
+    # Sectors of the line in the window, and beats of the line that is sent.
+    index, beat = Signal(range(sectors)), Signal(range(sectors))
+    places = [inside["packed_place"][s] for s in range(sectors)]
+    m.d.comb += [
+        index.eq(Mux(packed_valid, number_of(places), inside["index"])),
+        beat.eq(number_of([beat_place[s] for s in range(sectors)])),
+    ]
     with m.If(inside["packed_ready"]):
         m.d.sync += [
             own.eq(Mux(compared_empty, 0, new))
@@ -65,31 +82,44 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
             for old, final, new in parts:
                 with m.If(index == s):
                     m.d.sync += old.eq(new)
-                with m.If(inside["completes"]):
+                with m.If(packed_completes):
                     m.d.sync += final.eq(Mux(index == s, new, Mux(index > s, old, 0)))
-        with m.If(inside["completes"]):
+        with m.If(packed_completes):
             m.d.sync += [whole.last.eq(packed_last), whole.empty.eq(packed_empty)]
 
     # Stage 1.
-    zeros = 0
-    for k in range(lanes):
-        bench.implies(compared_valid, inside[f"compared_zeros_{k}"] == zeros)
-        zeros = zeros + ~compared_present[k]
+    for k in range(1, lanes):
+        counted = inside[f"compared_ones_{k}"]
+        bench.implies(compared_valid, counted == count_ones(compared_present[:k])[: len(counted)])
     bench.implies(
         compared_valid,
         inside["compared_present"] == compared_present,
-        inside["compared_count"] == count_ones(compared_present),
+        inside["compared_upper"] == count_ones(compared_present[lanes // 2 :]),
     )
-    # Stage 2.
+    # Stage 2: the sector's elements stand from the line's end on, in a ring of lanes.
+    offset, end = Signal(range(config.elements + 1)), Signal(range(config.elements + 1))
+    low_lanes = compacted(m, ghost, ghost_present, name="stage_2")
+    m.d.comb += end.eq(offset + count_ones(ghost_present))
+    bench.implies(packed_valid, Cat(places) == 1 << index)
     bench.implies(
-        packed_valid & ~packed_empty,
-        inside["packed_present"] == ghost_present,
-        inside["packed_count"] == count_ones(ghost_present),
-        *(
-            inside[f"packed_{k}"] == value
-            for k, value in enumerate(compacted(m, ghost, ghost_present, name="stage_2"))
-        ),
+        packed_valid,
+        packed_completes == ((index == sectors - 1) | packed_empty),
+        inside["packed_total"] == Mux(packed_empty, 0, end),
+        inside["packed_needs"] == 1 << Mux(packed_completes, sectors - 1, index),
+        inside["index"] == Mux(packed_completes, 0, index + 1),
+        inside["offset"] == Mux(packed_completes, 0, end),
     )
+    bench.implies(packed_valid & ~packed_empty, inside["packed_present"] == ghost_present)
+    for place in range(config.elements):
+        lands = (place >= offset) & (place < offset + lanes) & ~packed_empty
+        bench.implies(packed_valid, inside["packed_lands"][place] == lands)
+    for k in range(lanes):
+        turned = low_lanes[k]
+        for by in range(1, lanes):
+            turned = Mux(
+                offset[: (lanes - 1).bit_length()] == by, low_lanes[(k - by) % lanes], turned
+            )
+        bench.implies(packed_valid & ~packed_empty, inside[f"packed_{k}"] == turned)
     bench.implies(packed_valid & packed_empty, ghost_present == 0)
     for k in range(lanes):
         bench.implies(packed_valid & ~ghost_present[k], ghost[k] == 0)
@@ -102,17 +132,21 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     conditions, sent_line = encoding(m, config, o.payload, beat, whole, name="sent")
     bench.implies(o.valid, *conditions)
     next_line = compacted(m, growing.elements, grown, name="next")
-    bench.require(offset == count_ones(grown))
+    m.d.comb += offset.eq(count_ones(grown))
+    bench.implies(~packed_valid, inside["offset"] == offset)
+    bench.require(beat_place == 1 << beat)
     for s in range(sectors):
         part = slice(s * lanes, (s + 1) * lanes)
         bench.implies(index > s, inside["window_mask"][part] == growing.announced(s))
     bench.implies(
         sending,
         index <= beat,
-        window_count == count_ones(whole.present),
+        window_left == count_ones(whole.present) - beat * lanes,
+        inside["window_final"] == (window_left <= lanes),
         inside["window_last"] == whole.last,
         inside["window_empty"] == whole.empty,
-        (beat == 0) | (beat * lanes < window_count),
+        (beat == 0) | (window_left != 0),
+        window_left <= config.elements,
     )
     bench.implies(
         sending & (beat == 0),
@@ -122,29 +156,32 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     for place, element in enumerate(growing.elements):
         bench.implies((index > place // lanes) & ~grown[place], element == 0)
     bench.implies(~sending, beat == 0)
+    for s in range(sectors):
+        bench.require(inside["free"][s] == (~sending | (s < beat)))
     for place in range(config.elements):
-        old = Mux(sending & (place >= beat * lanes), sent_line[place], 0)
-        bench.require(inside[f"window_{place}"] == (next_line[place] | old))
+        word = inside[f"window_{place}"]
+        bench.implies(place < offset, word == next_line[place])
+        unsent = sending & (place >= beat * lanes) & (place - beat * lanes < window_left)
+        bench.implies(unsent, word == sent_line[place], place >= offset)
 
     # The neighbors' places agree with the component's.
-    at_stage_1, at_input = Signal(range(sectors)), Signal(range(sectors))
+    at_input = Signal(range(sectors))
 
     def place_after(place, last):
         return Mux(last | (place == sectors - 1), 0, place + 1)
 
-    m.d.comb += [
-        at_stage_1.eq(Mux(packed_valid, place_after(index, packed_last), index)),
-        at_input.eq(Mux(compared_valid, place_after(at_stage_1, compared_last), at_stage_1)),
-    ]
+    m.d.comb += at_input.eq(
+        Mux(compared_valid, place_after(inside["index"], compared_last), inside["index"])
+    )
     for valid, last, empty, place in (
         (packed_valid, packed_last, packed_empty, index),
-        (compared_valid, compared_last, compared_empty, at_stage_1),
+        (compared_valid, compared_last, compared_empty, inside["index"]),
     ):
         bench.implies(valid & empty, last & (place == 0))
         bench.implies(valid & last, empty | (place == sectors - 1))
     bench.require(sector_rules.place == at_input)
     bench.require(line_rules.inside == (beat != 0))
-    bench.implies(line_rules.inside, line_rules.left == window_count - beat * lanes)
+    bench.implies(line_rules.inside, line_rules.left == window_left)
 
     order = Order(bench, len(whole.item(0)), count_bits=(2 * sectors + 2).bit_length())
     order.comes(one(i.moves, sector_item(i.payload)))
@@ -176,6 +213,13 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
 @pytest.mark.parametrize("config", configs(NARROW, quick=["4x2"]))
 def test_compressor_encodes_every_line(config, tmp_path):
     prove(compressor_proof(config, ZvcCompressor(config)), tmp_path, depth=1)
+
+
+def inside_slot(inside: Inside, lanes: int, number: int) -> Value:
+    """The elements of a slot, each with the bit that says that it is there."""
+    return Cat(
+        Cat(inside[f"slot_{number}_{k}"], inside[f"slot_{number}_there"][k]) for k in range(lanes)
+    )
 
 
 def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Bench:
@@ -258,40 +302,47 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
         line.legal,
         beats != 0,
         (beats - 1) * lanes <= total,
-        inside["held_used"] <= lanes,
-        spent == (beats - 1) * lanes + inside["held_used"],
+        inside["used"] <= lanes,
+        spent == (beats - 1) * lanes + inside["used"],
         spent <= arrived,
         ~inside["held_damaged"],
         line_rules.inside == (beats * lanes < total),
         inside["held_last"] == (line.last & ~line_rules.inside),
     )
-    bench.implies(~busy, ~line_rules.inside)
+    bench.implies(~busy, ~line_rules.inside, inside["used"] == lanes)
     bench.implies(line_rules.inside, busy, number == beats, line_rules.left == total - arrived)
     bench.implies(line_rules.inside, Cat(held.wires) == Cat(line.wires), started)
     bench.implies(~line_rules.inside, number == 0, started == i.waiting)
+    latest = inside_slot(inside, lanes, 0)
+    if sectors > 1:
+        latest = Mux(inside["latest"], inside_slot(inside, lanes, 1), latest)
     for k in range(lanes):
         for b in range(sectors):
-            bench.implies(busy & (beats == b + 1), inside[f"held_{k}"] == packed[b * lanes + k])
+            place = b * lanes + k
+            bench.implies(
+                busy & (beats == b + 1) & (place < total),
+                latest.word_select(k, bits + 1) == Cat(packed[place], C(1, 1)),
+            )
     if sectors > 1:
+        left = Cat(inside["segment"], inside["mask"])
         for s in range(1, sectors):
-            rest = line.present[s * lanes :]
-            bench.implies(busy & (index == s), inside["mask"] == rest)
+            bench.implies(busy & (index == s), left == line.present[s * lanes :])
+        bench.implies(busy, inside["segment_count"] == count_ones(inside["segment"]))
+        for k in range(1, lanes):
+            counted = inside[f"segment_ones_{k}"]
+            ones = count_ones(inside["segment"][:k])
+            bench.implies(busy, counted == ones[: len(counted)])
 
-    # Stage 2.
-    zeros, _ = zeros_before(m, routed_present, name="ghost")
-    moves = routes(m, routed_present, zeros, name="ghost")
-    low_lanes = compacted(m, routed, routed_present, name="routed_packed")
+    # Stage 2: what the network finds in the slots.
     bench.implies(
         routed_valid,
         inside["routed_present"] == routed_present,
-        inside["routed_missing"] == 0,
         ~inside["routed_mask_missing"],
-        *(inside[f"routed_move_{1 << k}"] == move for k, move in enumerate(moves)),
-        *(
-            (inside[f"routed_{k}"] == low_lanes[k]) | (count_ones(routed_present) <= k)
-            for k in range(lanes)
-        ),
+        ~inside["short"],
     )
+    for k in range(lanes):
+        found = inside["row_0"] if sectors == 1 and k == 0 else inside[f"spread_1_{k}"]
+        bench.implies(routed_valid & routed_present[k], found == Cat(routed[k], C(1, 1)))
     bench.implies(
         sector_valid,
         *(o.payload.elements[k] == given[k] for k in range(lanes)),
@@ -375,14 +426,17 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
     o = bench.watch(decompressor.o, expanded_rules)
     busy, index, damaged = inside["busy"], inside["index"], inside["held_damaged"]
     routed_valid, sector_valid = inside["routed_valid"], inside["sector_valid"]
-    used, count = inside["held_used"], inside["held_count"]
+    used, count, short = inside["used"], inside["held_count"], inside["short"]
+    cut_off = Signal()
+    bench.m.d.comb += cut_off.eq(short & busy)
 
     # What is left of the line's mask announces what is left of its payload.
-    rest = count_ones(inside["mask"]) if sectors > 1 else 0
+    left = Cat(inside["segment"], inside["mask"]) if sectors > 1 else C(0, 1)
+    rest = count_ones(left)
     bench.implies(line_rules.inside, line_rules.left != 0, busy, ~damaged, ~inside["held_last"])
     bench.implies(line_rules.inside, count == lanes)
     bench.implies(
-        busy,
+        busy & ~cut_off,
         used <= count,
         count <= lanes,
         Mux(
@@ -392,9 +446,22 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
         ),
     )
     for s in range(1, sectors):
-        bench.implies(busy & (index == s), ~inside["mask"][(sectors - s) * lanes :].any())
+        bench.implies(busy & (index == s), ~left[(sectors - s) * lanes :].any())
+    bench.implies(busy, count <= lanes)
+    bench.implies(~busy, used == lanes)
+    bench.implies(cut_off, damaged, ~line_rules.inside)
+    # Elements are said to be there as far as they are.
+    there = inside["slot_0_there"]
+    if sectors > 1:
+        there = Mux(inside["latest"], inside["slot_1_there"], there)
+        bench.implies(busy, inside["segment_count"] == count_ones(inside["segment"]))
+        for k in range(1, lanes):
+            counted = inside[f"segment_ones_{k}"]
+            ones = count_ones(inside["segment"][:k])
+            bench.implies(busy, counted == ones[: len(counted)])
     for k in range(lanes):
-        bench.implies(busy & (count <= k), inside[f"held_{k}"] == 0)
+        bench.implies(busy, there[k] == (k < count))
+    bench.implies(routed_valid, inside["missing"].any() == short)
 
     at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))
 
@@ -410,17 +477,17 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
             )
         ),
         at_stage_1.eq(
-            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"]), at_stage_2)
+            Mux(routed_valid, place_after(at_stage_2, inside["routed_last"] | short), at_stage_2)
         ),
     ]
-    bench.require(busy == (index != 0), index == at_stage_1, index < sectors)
-    cut = inside["routed_missing"].any() | inside["routed_mask_missing"]
-    empty, last = inside["routed_empty"], inside["routed_last"]
+    bench.require(busy == (index != 0), index < sectors)
+    bench.require(index == Mux(cut_off, at_stage_2 + 1, at_stage_1))
+    cut = short | inside["routed_mask_missing"]
+    empty, last = inside["routed_empty"], inside["routed_last"] | short
     nothing = last & (at_stage_2 == 0) & (inside["routed_present"] == 0)
     bench.implies(
         routed_valid,
         inside["routed_sol"] == (at_stage_2 == 0),
-        (inside["routed_missing"] & ~inside["routed_present"]) == 0,
         ~last | (at_stage_2 == sectors - 1) | cut | empty,
         ~cut | last,
         ~inside["routed_mask_missing"] | nothing,
