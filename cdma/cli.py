@@ -19,6 +19,7 @@ from cdma.buddy import buddy
 from cdma.capture import capture
 from cdma.compress import compress
 from cdma.decompress import decompress
+from cdma.energy import energy
 from cdma.errors import UserError
 from cdma.estimate import estimate
 from cdma.files import os_user_error
@@ -98,6 +99,7 @@ app.command()(board)
 app.command()(capture)
 app.command()(compress)
 app.command()(decompress)
+app.command()(energy)
 app.command()(estimate)
 app.command()(generate)
 app.command()(inspect)

@@ -1,0 +1,147 @@
+"""`cdma energy`: what a byte costs in the ZVC pipelines, and what clock gating saves."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from cdma.console import terminal
+from cdma.energy_report import Netlist, json_of, print_report
+from cdma.errors import UserError
+from cdma.network_options import CAPTURE
+from golden.interface import element_dtype
+from hw.config import PRESETS, CodecConfig, preset
+from sim.workload import capture_names, load_capture
+from synth import UNIT_GATES, Library, block, synthesize
+from synth.codec_energy import CODECS, CYCLES, Load, elements_needed, excerpts, measure, uniform
+from synth.components import CODEC_PRESET
+
+DENSITIES = [0.1, 0.38, 1.0]
+"""62 % zeros are the papers' average (cDMA, §IV)."""
+
+UNIFORM = "uniform"
+"""The load of values in random places; others have the capture's name."""
+
+CLOCK_MHZ = 1000.0
+SEED = 1
+MOST_CYCLES = 10_000
+
+
+def energy(
+    components: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMPONENT]...", help=f"Of {', '.join(CODECS)}; both if none."),
+    ] = None,
+    config: Annotated[
+        str, typer.Option(metavar="PRESET", help=f"One of {', '.join(PRESETS)}.")
+    ] = CODEC_PRESET,
+    density: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="D",
+            help="Share of elements that are not zero; may be given several times. "
+            f"{', '.join(map(str, DENSITIES))} if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    capture: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help=f"Values and activations: {', '.join(capture_names())}, or a path."
+        ),
+    ] = CAPTURE,
+    clock_gating: Annotated[
+        bool | None,
+        typer.Option(
+            "--clock-gating/--no-clock-gating",
+            help="Only with gated clocks, or only without; both and the gain if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    liberty: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A library of standard cells; the unit gates if not given."
+        ),
+    ] = None,
+    clock_mhz: Annotated[
+        float, typer.Option(metavar="MHZ", help="Clock of the powers.")
+    ] = CLOCK_MHZ,
+    cycles: Annotated[
+        int, typer.Option(metavar="N", help="Measured in each of 64 simulations.")
+    ] = CYCLES,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
+    ] = Path("build/energy"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Energy per byte of tensor, from the activity of the mapped netlist.
+
+    Streaming at each density, and with the capture's activations as they are; then stalled and
+    idle. All that comes out is compared with golden.
+    """
+    names = list(dict.fromkeys(components or CODECS))
+    densities = DENSITIES if density is None else density
+    _check(names, densities, clock_mhz, cycles)
+    codec = preset(config).codec
+    elements = elements_needed(codec, cycles)
+    library = Library(liberty or UNIT_GATES)
+    loads = _loads(codec, densities, capture, elements)
+    variants = [False, True] if clock_gating is None else [clock_gating]
+    netlists = []
+    for name in names:
+        for gated in variants:
+            typer.echo(f"{name}{', gated clocks' if gated else ''}", err=True)
+            chosen = block(name, config)
+            folder = out / (f"{name}-gated" if gated else name)
+            synthesis = synthesize(
+                chosen.verilog(), chosen.top, library, folder, clock_gating=gated
+            )
+            measured = measure(synthesis, library, name, codec, loads, cycles)
+            netlists.append(Netlist(name, config, gated, synthesis, measured))
+    if as_json:
+        typer.echo(json.dumps(json_of(netlists, library, clock_mhz), indent=2))
+    else:
+        print_report(terminal(), netlists, library, clock_mhz)
+
+
+def _check(names: list[str], densities: list[float], clock_mhz: float, cycles: int) -> None:
+    for name in names:
+        if name not in CODECS:
+            raise UserError(f"unknown component {name!r}; choose one of {', '.join(CODECS)}")
+    for share in densities:
+        if not 0 <= share <= 1:
+            raise UserError(f"--density must be 0 to 1, not {share:g}; give a share of elements")
+    if not clock_mhz > 0 or clock_mhz == float("inf"):
+        raise UserError(f"--clock-mhz must be above 0, not {clock_mhz:g}; give a clock in MHz")
+    if not 1 <= cycles <= MOST_CYCLES:
+        raise UserError(f"--cycles must be 1 to {MOST_CYCLES}, not {cycles}; {CYCLES} are enough")
+
+
+def _loads(codec: CodecConfig, densities: list[float], capture: str, elements: int) -> list[Load]:
+    activations = load_capture(capture).activations
+    tensor = np.concatenate([_as_elements(a.array, codec) for a in activations])
+    values = tensor[tensor.view(element_dtype(codec.element_bytes)) != 0]
+    if not values.size:
+        raise UserError(f"capture {capture} is all zeros; choose another one")
+    loads = [
+        Load(UNIFORM, uniform(values, share, elements, SEED + k), codec.element_bytes)
+        for k, share in enumerate(densities)
+    ]
+    return [*loads, Load(capture, excerpts(tensor, elements), codec.element_bytes)]
+
+
+def _as_elements(array: npt.NDArray[np.generic], codec: CodecConfig) -> npt.NDArray[np.generic]:
+    """A capture's floats as fp32 or fp16; of one byte, as multiples of a 255th of the largest."""
+    floats = np.asarray(array, np.float32).reshape(-1)
+    if codec.element_bytes == 4:
+        return floats
+    if codec.element_bytes == 2:
+        return floats.astype(np.float16)
+    largest = float(np.abs(floats).max(initial=0.0)) or 1.0
+    return np.clip(np.rint(np.abs(floats) * 255 / largest), 0, 255).astype(np.uint8)

@@ -1,0 +1,196 @@
+"""Energy of a codec at work, idle and stalled, from its netlist."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from golden import LINE_BYTES
+from hw.config import CodecConfig
+from synth.asic import Synthesis
+from synth.codec_bench import COMPRESSOR, DECOMPRESSOR, Bytes, Measured, lines_needed, work
+from synth.energy import Energy, EnergyModel, Register
+from synth.errors import SynthError
+from synth.library import Library
+from synth.mapped import MappedNetlist
+
+CODECS = (COMPRESSOR, DECOMPRESSOR)
+
+STREAMING, STALLED, IDLE = "streaming", "stalled", "idle"
+
+CYCLES = 64
+"""Of each of the 64 simulations, if nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What goes through the codec.
+
+    Attributes
+    ----------
+    name : str
+    data : Bytes
+        Uncompressed, (64, bytes).
+    element_bytes : int
+    """
+
+    name: str
+    data: Bytes
+    element_bytes: int
+
+    @property
+    def density(self) -> float:
+        """The share of elements that are not zero."""
+        return float(np.mean(self.data.view(f"<u{self.element_bytes}") != 0))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A codec's energy in one state.
+
+    Attributes
+    ----------
+    load : str
+    density : float
+    state : str
+        `STREAMING`, `STALLED` or `IDLE`.
+    bytes_per_cycle : float
+        Uncompressed.
+    energy : Energy
+        Per cycle.
+    leakage_mw : float
+    registers : list of Register
+        What the clock does at them, from the most of its energy down.
+    """
+
+    load: str
+    density: float
+    state: str
+    bytes_per_cycle: float
+    energy: Energy
+    leakage_mw: float
+    registers: list[Register]
+
+    def power_mw(self, clock_mhz: float) -> float:
+        """At a clock, with leakage."""
+        return self.energy.total * clock_mhz / 1000 + self.leakage_mw
+
+    def pj_per_byte(self, clock_mhz: float) -> float | None:
+        """Of tensor, at a clock, with leakage; None if none goes through."""
+        if not self.bytes_per_cycle:
+            return None
+        return self.power_mw(clock_mhz) * 1000 / clock_mhz / self.bytes_per_cycle
+
+
+def elements_needed(config: CodecConfig, cycles: int) -> int:
+    """Of each simulation's data.
+
+    Raises
+    ------
+    SynthError
+        If the configuration's lines are not those of the format.
+    """
+    if config.line_bytes != LINE_BYTES:
+        raise SynthError(
+            f"the configuration has lines of {config.line_bytes} B, and golden's have "
+            f"{LINE_BYTES} B; choose another one"
+        )
+    return lines_needed(config, cycles) * config.elements
+
+
+def measure(
+    synthesis: Synthesis,
+    library: Library,
+    component: str,
+    config: CodecConfig,
+    loads: Sequence[Load],
+    cycles: int = CYCLES,
+) -> list[Measurement]:
+    """Run loads through a codec's netlist.
+
+    Parameters
+    ----------
+    synthesis
+        Of the component.
+    library
+    component
+        One of `CODECS`.
+    config
+    loads
+        One at least, of `elements_needed`.
+    cycles
+        How many are measured, of each simulation.
+
+    Returns
+    -------
+    list of Measurement
+        Each load streaming; then of the last one stalled and idle.
+
+    Raises
+    ------
+    SynthError
+        If the netlist cannot be simulated, does not do what golden does, or the library has no
+        voltage.
+    """
+    netlist = MappedNetlist(synthesis.module, library)
+    model = EnergyModel(netlist)
+    measurements = []
+    for load in loads:
+        done = work(netlist, component, config, load.data, cycles)
+
+        def measurement(state: str, measured: Measured, load=load, done=done) -> Measurement:
+            activity = measured.activity
+            return Measurement(
+                load=load.name,
+                density=load.density,
+                state=state,
+                bytes_per_cycle=measured.tensor_bytes / activity.cycles,
+                energy=model.energy(done.simulation, activity),
+                leakage_mw=model.leakage_mw,
+                registers=model.registers(done.simulation, activity),
+            )
+
+        measurements.append(measurement(STREAMING, done.streaming))
+        if load is loads[-1]:
+            measurements.append(measurement(STALLED, done.stalled))
+            measurements.append(measurement(IDLE, done.idle))
+    return measurements
+
+
+def uniform(values: npt.NDArray[np.generic], density: float, elements: int, seed: int) -> Bytes:
+    """Data of a density, (64, bytes): some of the values in random places, zeros elsewhere.
+
+    Parameters
+    ----------
+    values
+        Of an element's type, none of them zero.
+    density
+    elements
+        Of each simulation.
+    seed
+    """
+    random = np.random.default_rng(seed)
+    chosen = random.choice(values, (64, elements))
+    chosen[random.random((64, elements)) >= density] = 0
+    return chosen.view(np.uint8)
+
+
+def excerpts(tensor: npt.NDArray[np.generic], elements: int) -> Bytes:
+    """Data of a tensor, (64, bytes): runs of it, evenly spaced from its beginning to its end.
+
+    Raises
+    ------
+    SynthError
+        If the tensor is shorter than one run.
+    """
+    flat = tensor.reshape(-1)
+    if flat.size < elements:
+        raise SynthError(
+            f"the tensors have {flat.size} elements, of which a run takes {elements}; give a "
+            "larger capture, or fewer cycles"
+        )
+    # Lines begin where the tensor's lines do.
+    line = LINE_BYTES // flat.itemsize
+    starts = np.linspace(0, (flat.size - elements) // line, 64).astype(np.int64) * line
+    return np.stack([flat[start : start + elements] for start in starts]).view(np.uint8)
