@@ -1,5 +1,7 @@
 """From AXI bursts to accesses to single entries, and the data of writes."""
 
+from typing import Any
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -68,6 +70,17 @@ class EntryAccess(data.StructLayout):
                 "unsupported": 1,
             }
         )
+
+
+def last_byte(m: Module, access: Any) -> Signal:
+    """Where in its entry an access ends: 7 bits."""
+    first_beat = Signal(7, name="first_beat")
+    last = Signal(7, name="last_byte")
+    m.d.comb += [
+        first_beat.eq(access.address[:7] >> access.size),
+        last.eq(((first_beat + access.beats) << access.size) - 1),
+    ]
+    return last
 
 
 class GatheredWrite(data.StructLayout):

@@ -1,6 +1,6 @@
 """What travels between the parts of the buddy memory controller, each payload defined once."""
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, enum
 
 from golden.buddy import FIELD_BITS, TARGET_BITS
@@ -51,6 +51,17 @@ class MetadataError(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
     """Device memory refused the line, or tore it."""
     TIMEOUT = 3
     """Device memory did not answer."""
+
+
+def take_metadata_error(m: Module, status: Signal, error: Signal) -> None:
+    """Drive the status of an access whose metadata are not known; leave it alone if they are."""
+    with m.Switch(error):
+        with m.Case(MetadataError.UNCORRECTABLE):
+            m.d.comb += status.eq(AccessStatus.METADATA_UNCORRECTABLE)
+        with m.Case(MetadataError.READ):
+            m.d.comb += status.eq(AccessStatus.METADATA_READ)
+        with m.Case(MetadataError.TIMEOUT):
+            m.d.comb += status.eq(AccessStatus.TIMEOUT)
 
 
 class PageEntry(data.StructLayout):

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.buddy import ENTRY_SECTORS, Target
 from golden.entry import AS_IT_IS, METADATA_BITS
+from hw.buddy.access import last_byte
 from hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -13,6 +14,7 @@ from hw.buddy.payloads import (
     MetadataError,
     MetadataLookup,
     MetadataResult,
+    take_metadata_error,
 )
 from hw.buddy.reads import EntryRead, ExpectedEntry
 from hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
@@ -141,12 +143,11 @@ class ReadIssuer(wiring.Component):
         decided = Signal()
         result_sound = Signal()
         first = Signal(range(ENTRY_SECTORS))
-        end = Signal(8)
         count = Signal(range(ENTRY_SECTORS + 1))
-        start = Signal(7)
         issues = Signal()
         needed, _ = split_sectors(m, mapping.target, results.o.payload.metadata, name="issued")
         access = read.access
+        last = last_byte(m, access)
         m.d.comb += [
             sound.eq(read.status == AccessStatus.OK),
             looked_up.eq(mapping.compressed & sound),
@@ -155,8 +156,6 @@ class ReadIssuer(wiring.Component):
             decided.eq(~looked_up | (hints.o.valid & (known | hints.o.payload))),
             result_sound.eq(results.o.payload.error == MetadataError.NONE),
             # What is not compressed is read by the sector.
-            start.eq(access.address[:7] >> access.size),
-            end.eq(((start + access.beats) << access.size) - 1),
             first.eq(Mux(mapping.compressed, 0, access.address[SECTOR_OFFSET_BITS:7])),
         ]
         # Once all of the slot was offered to the bus, it stays with that.
@@ -164,7 +163,7 @@ class ReadIssuer(wiring.Component):
         with m.If(~sound):
             m.d.comb += count.eq(0)
         with m.Elif(~mapping.compressed):
-            m.d.comb += count.eq(end[SECTOR_OFFSET_BITS:7] - first + 1)
+            m.d.comb += count.eq(last[SECTOR_OFFSET_BITS:] - first + 1)
         with m.Elif(~known):
             m.d.comb += count.eq(slot_sectors(mapping.target))
         with m.Elif(result_sound):
@@ -206,13 +205,7 @@ class ReadIssuer(wiring.Component):
             compressed.eq(issued.read.mapping.compressed),
         ]
         with m.If(issued.read.status == AccessStatus.OK):
-            with m.Switch(result.error):
-                with m.Case(MetadataError.UNCORRECTABLE):
-                    m.d.comb += status.eq(AccessStatus.METADATA_UNCORRECTABLE)
-                with m.Case(MetadataError.READ):
-                    m.d.comb += status.eq(AccessStatus.METADATA_READ)
-                with m.Case(MetadataError.TIMEOUT):
-                    m.d.comb += status.eq(AccessStatus.TIMEOUT)
+            take_metadata_error(m, status, result.error)
         held_device, held_buddy = split_sectors(
             m, issued.read.mapping.target, metadata, name="resolved"
         )

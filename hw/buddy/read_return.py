@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiResponse
-from hw.buddy.access import BeatPlaces, EntryAccess
+from hw.buddy.access import BeatPlaces, EntryAccess, last_byte
 from hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
 from hw.buddy.reads import ReadInfo
 from hw.codec.payloads import RestoredSector
@@ -99,17 +99,14 @@ class ReadReturner(wiring.Component):
         sector = self.i.payload
         index = Signal(range(max(sectors, 2)))
         first = Signal(range(max(sectors, 2)))
-        start = Signal(7)
-        end = Signal(8)
         final = Signal()
         wanted = Signal()
         status = Signal(AccessStatus)
         opens = Signal()
         moves = Signal()
         offered = Signal()
+        last = last_byte(m, info.access)
         m.d.comb += [
-            start.eq(info.access.address[:7] >> info.access.size),
-            end.eq(((start + info.access.beats) << info.access.size) - 1),
             first.eq(info.access.address[sector_bits:7]),
             opens.eq(wanted & (index == first)),
             final.eq(index == sectors - 1),
@@ -119,7 +116,7 @@ class ReadReturner(wiring.Component):
         if sectors == 1:
             m.d.comb += wanted.eq(~info.fetch)
         else:
-            m.d.comb += wanted.eq(~info.fetch & (index >= first) & (index <= end[sector_bits:7]))
+            m.d.comb += wanted.eq(~info.fetch & (index >= first) & (index <= last[sector_bits:]))
         with m.If((info.status == AccessStatus.OK) & (sector.status != 0)):
             m.d.comb += status.eq(AccessStatus.CORRUPT_ENTRY)
         m.d.comb += [

@@ -17,6 +17,7 @@ from hw.buddy.payloads import (
     MetadataError,
     MetadataLookup,
     MetadataResult,
+    take_metadata_error,
 )
 from hw.buddy.runs import RunWriter
 from hw.buddy.slots import split_sectors
@@ -152,13 +153,7 @@ class EntryStorer(wiring.Component):
             known.eq(stores.o.valid & (results.o.valid | ~looked_up)),
         ]
         with m.If(looked_up):
-            with m.Switch(results.o.payload.error):
-                with m.Case(MetadataError.UNCORRECTABLE):
-                    m.d.comb += status.eq(AccessStatus.METADATA_UNCORRECTABLE)
-                with m.Case(MetadataError.READ):
-                    m.d.comb += status.eq(AccessStatus.METADATA_READ)
-                with m.Case(MetadataError.TIMEOUT):
-                    m.d.comb += status.eq(AccessStatus.TIMEOUT)
+            take_metadata_error(m, status, results.o.payload.error)
         held_device, held_buddy = split_sectors(m, mapping.target, store.metadata, name="stored")
         plain_first, plain_sectors = _touched(m, store.strobe)
         shared = Signal()
