@@ -35,7 +35,9 @@ class RegisterFile(wiring.Component):
     hardware sees in the cycle after it, the one in which BVALID rises. 64-bit counters are read LO
     first, which keeps HI for its read; counters and maxima count what came in a cycle before.
 
-    Cost: a flip-flop for each bit that is stored, and 97 for each counter.
+    Latency: 2 cycles from a request to its response. Throughput: a write and a read every 2 cycles.
+
+    Resources: a flip-flop for each bit that is stored, and 97 for each counter.
 
     Parameters
     ----------
