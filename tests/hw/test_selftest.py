@@ -9,6 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
+import hw.selftest.loop as loop_module
 from golden import StreamStatus, codec
 from golden.zvc import decode
 from hw.axi import AxiStreamSignature
@@ -134,6 +135,90 @@ def simulate(component, testbench):
     simulator.add_clock(1e-9)
     simulator.add_testbench(testbench)
     simulator.run()
+
+
+def test_planner_goes_through_seeds_densities_elements_and_stalls():
+    planner = RoundPlanner()
+
+    async def run(ctx):
+        ctx.set(planner.next, 1)
+        for number in range(70):
+            plan = ctx.get(planner.plan)
+            ramp = number % 8 == 7
+            density = 0 if ramp else (0, 16, 6, 1, 15, 10, 3)[number % 8]
+            assert ctx.get(planner.round) == number
+            assert (plan.seed, plan.density, plan.ramp) == (seed_of(number), density, ramp)
+            assert (plan.one_hot, plan.stalls) == (number >> 3 & 1, stalls_of(number))
+            await ctx.tick()
+        ctx.set(planner.next, 0)
+        await ctx.tick().repeat(3)
+        assert ctx.get(planner.round) == 70
+
+    simulate(planner, run)
+
+
+class Lying(wiring.Component):
+    """A codec half that tells something else than the truth in its status."""
+
+    def __init__(self, honest, field):
+        self.honest = honest
+        self.field = field
+        super().__init__(honest.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.honest = honest = self.honest
+        for name in ("s_cmd", "s_axis"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(honest, name))
+        for name in ("m_axis", "m_sts"):
+            wiring.connect(m, getattr(honest, name), wiring.flipped(getattr(self, name)))
+        told = getattr(self.m_sts, self.field)
+        m.d.comb += told.eq(getattr(honest.m_sts, self.field) ^ 1)
+        return m
+
+
+@pytest.mark.parametrize(
+    ("half", "field", "check"),
+    [
+        (None, None, None),
+        ("ZvcCompressorAxis", "status", "compressor"),
+        ("ZvcCompressorAxis", "offset", "compressor"),
+        ("ZvcCompressorAxis", "out_size", "size"),
+        ("ZvcCompressorAxis", "crc32", "crc32"),
+        ("ZvcDecompressorAxis", "status", "decompressor"),
+        ("ZvcDecompressorAxis", "out_size", "decompressor"),
+    ],
+)
+def test_each_check_fails_by_itself_if_the_codec_lies(monkeypatch, half, field, check):
+    if half is not None:
+        honest = getattr(loop_module, half)
+        monkeypatch.setattr(loop_module, half, lambda config: Lying(honest(config), field))
+    loop = loop_module.CodecLoop(SelfTestConfig(codec=TINY, clock_hz=25e6, lines=4))
+
+    async def run(ctx):
+        ctx.set(loop.plan.seed, seed_of(4))
+        ctx.set(loop.plan.density, 15)
+        ctx.set(loop.start, 1)
+        await ctx.tick()
+        ctx.set(loop.start, 0)
+        for _ in range(200):
+            await ctx.tick()
+            if ctx.get(loop.done):
+                break
+        else:
+            raise AssertionError("never done")
+        checks = ctx.get(loop.checks)
+        failed = {
+            name
+            for name in ("compressor", "decompressor", "crc32", "size")
+            if getattr(checks, name)
+        }
+        assert failed == ({check} if check else set())
+        assert (ctx.get(loop.wrong), ctx.get(loop.sectors)) == (0, 8)
+        # 4 masks, and the elements that are not zero.
+        assert ctx.get(loop.compressed) == len(narrow_compressed(TINY, data_of(TINY, 4, 4)))
+
+    simulate(loop, run)
 
 
 class HalfStalled(wiring.Component):
@@ -274,7 +359,7 @@ def test_comparator_counts_what_is_missing_partial_or_too_much():
     # Ends in a beat of fewer bytes, or of none.
     assert Compared(should, [(1, 15, 0), (2, 7, 1)]).wrong == 4
     assert Compared(should, [(1, 15, 0), (2, 15, 0), (0, 0, 1)]).wrong == 3
-    long = Compared(should, packet([*should, 6, 7]))
+    long = Compared(should, packet([*should, should[-1], should[-1]]))
     assert (long.wrong, long.took) == (2, 5)
 
 
