@@ -31,8 +31,9 @@ Baseline = Mapping[tuple[str, str], Mapping[str, Any]]
 
 LARGEST_REGRESSION = 0.05
 
-LARGEST_LOSS_OF_ROUTED_CLOCK = 0.15
-"""Of clocks from place and route, which differ as much from one seed to the next."""
+LARGEST_LOSS_OF_ROUTED_CLOCK = 0.1
+"""Of clocks from place and route. Another seed costs up to 9.4 % of one, and a change of the RTL is
+another seed."""
 
 
 @dataclass(frozen=True)
