@@ -23,12 +23,12 @@ class Board:
         Module and class that describe it, in amaranth-boards.
     clock_hz : float
         What the self-test is clocked with: by the board's own oscillator, or by a PLL if that has
-        another frequency.
+        another frequency. Oscillators of 48 and 100 MHz are too fast for the codec with framing.
     tx, alive, passed, failed, fault, stuck : tuple
         Pins of the self-test's ports: the resource's name and number, and the signal's if it has
         several.
     program : str
-        The command that loads `{bitstream}` until the board is switched off.
+        openFPGALoader's command that loads `{bitstream}` until the board is switched off.
     uart : str
         Where the text comes out.
     lamps : str
@@ -103,7 +103,7 @@ BOARDS = {
         Board(
             name="ecpix5_85f",
             platform=("amaranth_boards.ecpix5", "ECPIX585Platform"),
-            clock_hz=50e6,
+            clock_hz=25e6,
             tx=("uart", "0", "tx"),
             alive=("rgb_led", "1", "b"),
             passed=("rgb_led", "0", "g"),
@@ -112,14 +112,14 @@ BOARDS = {
             stuck=("jumper", "1"),
             program="openFPGALoader -b ecpix5 {bitstream}",
             uart="the USB port of the debug interface, its second serial port",
-            lamps="passed LD0 green, failed LD0 red, alive LD1 blue",
+            lamps="the first RGB LED: passed green, failed red; the second: alive blue",
             faults="3.3 V at pin 1 of PMOD 0 plants a fault, at pin 2 it holds the stream up",
             resources=_ecpix5_resources,
         ),
         Board(
             name="orangecrab_85f",
             platform=("amaranth_boards.orangecrab_r0_2", "OrangeCrabR0_2_85FPlatform"),
-            clock_hz=48e6,
+            clock_hz=24e6,
             tx=("uart", "0", "tx"),
             alive=("rgb_led", "0", "b"),
             passed=("rgb_led", "0", "g"),
@@ -135,7 +135,7 @@ BOARDS = {
         Board(
             name="versa_ecp5_5g",
             platform=("amaranth_boards.versa_ecp5_5g", "VersaECP55GPlatform"),
-            clock_hz=50e6,
+            clock_hz=25e6,
             tx=("uart", "0", "tx"),
             alive=("led", "0"),
             passed=("led", "1"),

@@ -44,7 +44,7 @@ def test_json_has_what_was_built_and_how_to_use_it(built, capsys):
     ((board, config, folder),) = built
     assert (board.name, config.clock_hz, folder) == (
         "versa_ecp5_5g",
-        50e6,
+        25e6,
         Path("build/board/versa_ecp5_5g"),
     )
     assert (config.lines, config.codec.sector_bytes) == (4096, 32)
@@ -59,7 +59,7 @@ def test_json_has_what_was_built_and_how_to_use_it(built, capsys):
         "flip_flops": 11_000,
         "block_rams": 0,
         "capacity": {"luts": 80_000, "flip_flops": 80_000, "block_rams": 208},
-        "clock_mhz": 50.0,
+        "clock_mhz": 25.0,
         "fmax_mhz": 51.23,
         "program": "openFPGALoader -c ft2232 build/board/versa_ecp5_5g/selftest.bit",
         "uart": {

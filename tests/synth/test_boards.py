@@ -87,9 +87,11 @@ def test_pll_makes_the_clock_within_its_limits(input_hz, output_hz):
     assert OSCILLATOR_HZ[0] <= output_hz * dividers.output <= OSCILLATOR_HZ[1]
 
 
-def test_pll_of_the_boards_is_that_of_ecppll():
-    # `yowasp-ecppll -i 100 -o 50`
-    assert pll_dividers(100e6, 50e6) == PllDividers(input=2, feedback=1, output=12)
+def test_plls_of_the_boards_are_those_of_ecppll():
+    # `yowasp-ecppll -i 100 -o 25`
+    assert pll_dividers(100e6, 25e6) == PllDividers(input=4, feedback=1, output=24)
+    # `yowasp-ecppll -i 48 -o 24`
+    assert pll_dividers(48e6, 24e6) == PllDividers(input=2, feedback=1, output=25)
 
 
 def test_clock_that_no_pll_makes_is_told():
