@@ -14,6 +14,7 @@ from golden.entry import MODES
 from hw.buddy import registers as buddy_registers
 from hw.config import (
     BUDDY_PRESETS,
+    LATENCIES,
     METADATA_CACHES,
     PRESETS,
     BuddyConfig,
@@ -66,6 +67,13 @@ def generate(
     sector_bytes: Annotated[
         int | None,
         typer.Option(metavar="32|64|128", help="Instead of the preset's: bytes per cycle."),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(LATENCIES),
+            help="Instead of the preset's: ZVC pipelines of the paper's stages, or one more each.",
+        ),
     ] = None,
     units: Annotated[
         int | None, typer.Option(metavar="N", help="Engine: units, and memory ports, 1 to 16.")
@@ -140,6 +148,7 @@ def generate(
         write_bursts=write_bursts,
         split_lines=split_lines,
     )
+    of_zvc = _given(latency=latency)
     of_entries = _given(mode=mode)
     of_buddy = _given(
         metadata_cache=metadata_cache,
@@ -150,6 +159,8 @@ def generate(
     )
     if component != ENGINE:
         _refuse(component, "the engine's", of_engine)
+    if component in [*ENTRY_COMPONENTS, *BUDDY_COMPONENTS]:
+        _refuse(component, "that of zero-value codecs", of_zvc)
     if component not in BUDDY_COMPONENTS:
         _refuse(component, "the buddy controller's", of_buddy)
         if component not in ENTRY_COMPONENTS:
@@ -166,7 +177,7 @@ def generate(
         if component == BUDDY:
             registers = buddy_registers.register_source(buddy)
     else:
-        engine = _engine_config(config, codec, of_engine)
+        engine = _engine_config(config, codec | of_zvc, of_engine)
         if component == ENGINE:
             verilog = generate_engine(engine, assertions=assertions)
             registers = engine_registers.register_source(engine)
@@ -177,6 +188,7 @@ def generate(
                 element_bytes=engine.codec.element_bytes,
                 sector_bytes=engine.codec.sector_bytes,
                 line_bytes=engine.codec.line_bytes,
+                latency=engine.codec.latency,
                 assertions=assertions,
             )
     if registers is not None:

@@ -11,6 +11,9 @@ from golden.entry import ENTRY_BYTES, METADATA_BITS, MODES
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""
 
+LATENCIES = ("paper", "fast")
+"""Of the zero-value pipelines: the paper's stages, or one more each for the sake of the clock."""
+
 
 class ConfigError(ValueError):
     """A configuration that cannot be built; the message names the field and what would be right."""
@@ -38,6 +41,9 @@ class CodecConfig:
         Width of the data path: bytes taken (compressor) or given (decompressor) per cycle.
     line_bytes
         Bytes that share one mask. 128 in every shipped configuration; proofs narrow it.
+    latency
+        "paper": 3 stages to compress, 2 to decompress (cDMA, §V-B). "fast": 4 and 3, so that
+        sectors of many elements are counted in a cycle of their own.
 
     Raises
     ------
@@ -48,8 +54,11 @@ class CodecConfig:
     element_bytes: int = 4
     sector_bytes: int = 32
     line_bytes: int = LINE_BYTES
+    latency: str = "paper"
 
     def __post_init__(self) -> None:
+        if self.latency not in LATENCIES:
+            raise ConfigError(f"latency must be {' or '.join(LATENCIES)}, not {self.latency!r}")
         if self.element_bytes not in ELEMENT_BYTES:
             raise ConfigError(f"element_bytes must be 4, 2 or 1, not {self.element_bytes!r}")
         if self.line_bytes == LINE_BYTES:
@@ -198,6 +207,10 @@ PRESETS: dict[str, EngineConfig] = {
     ),
     # A whole line per cycle, for codecs at the link instead of at a memory controller.
     "wide": EngineConfig(codec=CodecConfig(sector_bytes=128), units=1, host_bytes=128),
+    # The same at a higher clock: a stage more in each codec.
+    "wide_fast": EngineConfig(
+        codec=CodecConfig(sector_bytes=128, latency="fast"), units=1, host_bytes=128
+    ),
     # The smallest line with several sectors and a one-element mask; for proofs.
     "tiny": EngineConfig(
         codec=CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8),

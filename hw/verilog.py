@@ -103,6 +103,7 @@ def generate(
     element_bytes: int = 4,
     sector_bytes: int = 32,
     line_bytes: int = LINE_BYTES,
+    latency: str = "paper",
     assertions: bool = False,
 ) -> Verilog:
     """Generate a block.
@@ -111,7 +112,7 @@ def generate(
     ----------
     component_name
         One of `COMPONENTS`.
-    element_bytes, sector_bytes, line_bytes
+    element_bytes, sector_bytes, line_bytes, latency
         As in `CodecConfig`.
     assertions
         Keep the components' assertions, as SystemVerilog.
@@ -126,7 +127,10 @@ def generate(
             f"component must be one of {', '.join(component_names())}, not {component_name!r}"
         )
     config = CodecConfig(
-        element_bytes=element_bytes, sector_bytes=sector_bytes, line_bytes=line_bytes
+        element_bytes=element_bytes,
+        sector_bytes=sector_bytes,
+        line_bytes=line_bytes,
+        latency=latency,
     )
     component = COMPONENTS[component_name](config)
     name = component_name.replace("-", "_")

@@ -64,10 +64,10 @@ class ZvcCompressorAxis(wiring.Component):
     status to be taken before it takes the next packet, but for the end of the one after it.
 
     Latency: from a line's first sector at the port to the first output beat, `line_latency` of the
-    pipeline (6 cycles for 32 B) and 5 in framing, checksum and port buffers, if the line fills a
-    beat. Throughput: a sector per cycle, also across packets of 32 beats and more; data so dense
-    that it grows is limited by the output. Short packets take about 10 cycles each, for their
-    checksums.
+    pipeline (6 cycles for 32 B, 7 if "fast") and 5 in framing, checksum and port buffers, if the
+    line fills a beat. Throughput: a sector per cycle, also across packets of 32 beats and more;
+    data so dense that it grows is limited by the output. Short packets take about 10 cycles each,
+    for their checksums.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ class ZvcDecompressorAxis(wiring.Component):
     next one is decompressed as if nothing had happened.
 
     Latency: from the input beat that completes a sector to the output beat, 2 cycles in the
-    pipeline and 7 in framing, checks, checksum and port buffers. Throughput: a sector per cycle, as
-    far as compressed data comes in at the pace; 1 or 2 cycles more between packets. Short packets
-    take about 10 cycles each, for their checksums.
+    pipeline (3 if "fast") and 7 in framing, checks, checksum and port buffers. Throughput: a sector
+    per cycle, as far as compressed data comes in at the pace; 1 or 2 cycles more between packets.
+    Short packets take about 10 cycles each, for their checksums.
 
     Parameters
     ----------

@@ -7,28 +7,59 @@ specified by `golden.zvc`. Here lines travel as `LineBeat`s, a sector's width of
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
 from hw.config import CodecConfig
-from hw.stream import Damage, ExpandedSector, LineBeat, Sector
+from hw.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+
+
+class ComparedSector(data.StructLayout):
+    """A sector, and which of its elements count as non-zero."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"sector": Sector(config), "present": config.lanes})
+
+
+class CountedBeat(data.StructLayout):
+    """A line beat, and what its mask says of the line's first segment.
+
+    Members
+    -------
+    beat
+    ones
+        The counts of `ones_before`, side by side.
+    count
+        Its elements.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {
+                "beat": LineBeat(config),
+                "ones": data.StructLayout(
+                    {str(i): (i & -i).bit_length() for i in range(1, config.lanes)}
+                ),
+                "count": range(config.lanes + 1),
+            }
+        )
 
 
 class ZvcCompressor(wiring.Component):
     """Compresses a sector per cycle.
 
     Three stages: compare with zero and count; move the non-zero elements to the lanes in which the
-    line goes on; append them to it. A finished line is sent from the same window that the next one
-    is appended to: a sector is let in once the beat that it overwrites has left, which is at once
-    while the consumer is ready.
+    line goes on; append them to it. If the latency is "fast", counting is a stage of its own. A
+    finished line is sent from the same window that the next one is appended to: a sector is let in
+    once the beat that it overwrites has left, which is at once while the consumer is ready.
 
     Latency: the first beat of a line is valid `line_latency` cycles after the line's first sector
     was taken, if it and the others were taken in consecutive cycles: the sectors per line - 1, and
-    3 stages; 6 cycles for 32 B sectors, as in the paper. Throughput: a sector per cycle for as
-    long as beats are taken when offered; a transfer's end without a sector (`empty`) waits for the
-    line before it.
+    3 stages; 6 cycles for 32 B sectors, as in the paper. One more if "fast". Throughput: a sector
+    per cycle for as long as beats are taken when offered; a transfer's end without a sector
+    (`empty`) waits for the line before it.
 
     Resources: a line of window registers and two sectors of pipeline registers; for n lanes,
     n comparators with zero, an n-input prefix sum and a butterfly network.
@@ -52,7 +83,7 @@ class ZvcCompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
-        self.line_latency = config.sectors - 1 + 3
+        self.line_latency = config.sectors - 1 + (4 if config.latency == "fast" else 3)
         super().__init__(
             {
                 "i": In(stream.Signature(Sector(config))),
@@ -71,15 +102,25 @@ class ZvcCompressor(wiring.Component):
         packed_ready = Signal()
         append_ready = Signal()
 
-        # Stage 1: compare with zero, and count what is not.
+        # Stage 1: compare with zero, and count what is not; two stages if that is to be fast.
+        seen = stream.Signature(ComparedSector(config)).create(path=("seen",))
+        m.d.comb += [
+            seen.valid.eq(self.i.valid),
+            seen.payload.sector.eq(self.i.payload),
+            seen.payload.present.eq(
+                Cat(self.i.payload.elements[i].any() | self.i.payload.dense for i in range(lanes))
+            ),
+            self.i.ready.eq(seen.ready),
+        ]
+        if config.latency == "fast":
+            m.submodules.seen_register = register = Register(ComparedSector(config))
+            wiring.connect(m, seen, register.i)
+            seen = register.o
+        sector, present = seen.payload.sector, seen.payload.present
         compared_valid = Signal()
         compared = Signal(Sector(config), reset_less=True)
         compared_present = Signal(lanes, reset_less=True)
 
-        present = Signal(lanes)
-        m.d.comb += present.eq(
-            Cat(self.i.payload.elements[i].any() | self.i.payload.dense for i in range(lanes))
-        )
         ones, _ = ones_before(m, present, name="compare")
         compared_ones = [
             Signal.like(Value.cast(before), name=f"compared_ones_{i}", reset_less=True)
@@ -90,12 +131,12 @@ class ZvcCompressor(wiring.Component):
         compared_upper = Signal(range(half + 1), reset_less=True)
         m.d.comb += [
             compared_ready.eq(packed_ready | ~compared_valid),
-            self.i.ready.eq(compared_ready),
+            seen.ready.eq(compared_ready),
         ]
         with m.If(compared_ready):
             m.d.sync += [
-                compared_valid.eq(self.i.valid),
-                compared.eq(self.i.payload),
+                compared_valid.eq(seen.valid),
+                compared.eq(sector),
                 compared_present.eq(present),
                 compared_upper.eq(count_ones(present[half:])),
                 *(own.eq(before) for own, before in zip(compared_ones, ones, strict=True)),
@@ -246,13 +287,14 @@ class ZvcDecompressor(wiring.Component):
     """Expands a sector per cycle.
 
     Two stages: count a segment of the mask, find the ways of its elements and take the beat that it
-    needs; move them to their lanes. What decides whether a beat is needed was counted a cycle
+    needs; move them to their lanes. If the latency is "fast", the mask that comes with a line is
+    counted in one more stage before. What decides whether a beat is needed was counted a cycle
     before. A line can begin before its later beats have arrived.
 
     Latency: a sector is valid `sector_latency` = 2 cycles after the beat that completes its
-    payload was taken, as in the paper. Throughput: a sector per cycle for as long as the beats
-    that it needs are offered; a line of s sectors takes s cycles, and one that is cut short one
-    more.
+    payload was taken, as in the paper; 3 if "fast". Throughput: a sector per cycle for as long as
+    the beats that it needs are offered; a line of s sectors takes s cycles, and one that is cut
+    short one more.
 
     Resources: two beats and a mask of registers for the line, a sector at the output; for n lanes,
     two n-input prefix sums and a butterfly network.
@@ -274,10 +316,9 @@ class ZvcDecompressor(wiring.Component):
         is missing; that one is `last`.
     """
 
-    sector_latency = 2
-
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
+        self.sector_latency = 3 if config.latency == "fast" else 2
         super().__init__(
             {
                 "i": In(stream.Signature(LineBeat(config))),
@@ -290,7 +331,25 @@ class ZvcDecompressor(wiring.Component):
         config = self.config
         lanes, sectors = config.lanes, config.sectors
         element_bits = 8 * config.element_bytes
-        beat = self.i.payload
+
+        # Count the first segment of the mask that comes with a line; in a stage of its own if that
+        # is to be fast.
+        counted = stream.Signature(CountedBeat(config)).create(path=("counted",))
+        arriving_ones, arriving_count = ones_before(m, self.i.payload.mask[:lanes], name="first")
+        m.d.comb += [
+            counted.valid.eq(self.i.valid),
+            counted.payload.beat.eq(self.i.payload),
+            *(counted.payload.ones[str(i)].eq(arriving_ones[i]) for i in range(1, lanes)),
+            counted.payload.count.eq(arriving_count),
+            self.i.ready.eq(counted.ready),
+        ]
+        if config.latency == "fast":
+            m.submodules.counted_register = register = Register(CountedBeat(config))
+            wiring.connect(m, counted, register.i)
+            counted = register.o
+        beat = counted.payload.beat
+        first_ones = [C(0, 1), *(counted.payload.ones[str(i)] for i in range(1, lanes))]
+        first_count = counted.payload.count
 
         lane_bits = (lanes - 1).bit_length()
         # A line's beats go to two slots in turn, which are a ring of lanes; if a line is a beat, to
@@ -321,7 +380,6 @@ class ZvcDecompressor(wiring.Component):
         step = Signal()
         needs_beat = Signal()
         present = Signal(lanes)
-        first_ones, first_count = ones_before(m, beat.mask[:lanes], name="first")
         ways = swaps(m, first_ones, name="first_swap")
         # Elements of the latest beat up to the segment's end.
         wanted = Signal(range(2 * lanes + 1))
@@ -378,8 +436,8 @@ class ZvcDecompressor(wiring.Component):
             no_line.eq(starts & beat.empty),
             ends_line.eq((index == sectors - 1) | mask_missing | no_line),
             last.eq(ends_line & Mux(needs_beat, beat.last, held_last)),
-            step.eq(routed_ready & (self.i.valid | ~needs_beat) & ~cut),
-            self.i.ready.eq(routed_ready & needs_beat & ~cut),
+            step.eq(routed_ready & (counted.valid | ~needs_beat) & ~cut),
+            counted.ready.eq(routed_ready & needs_beat & ~cut),
         ]
         with m.If(step):
             m.d.sync += [
@@ -477,6 +535,6 @@ class ZvcDecompressor(wiring.Component):
         m.d.comb += [self.o.valid.eq(sector_valid), self.o.payload.eq(sector)]
 
         # A line starts with its first beat, and takes no other line's beats.
-        with m.If(self.i.valid & self.i.ready):
+        with m.If(counted.valid & counted.ready):
             m.d.sync += Assert(beat.sol == starts)
         return m

@@ -117,9 +117,10 @@ class ExpansionUnit(wiring.Component):
 
     Bytes from the first thing that is wrong with a line on are not written.
 
-    Latency: the request for a line of one beat comes `request_latency` = 8 cycles after it, and one
-    more for each sector. Throughput: a sector per cycle; one more cycle for a line that does not
-    begin with a beat of memory. A line takes 2 cycles at least.
+    Latency: the request for a line of one beat comes `request_latency` = 8 cycles after it (9 if
+    the codec's latency is "fast"), and one more for each sector. Throughput: a sector per cycle;
+    one more cycle for a line that does not begin with a beat of memory. A line takes 2 cycles at
+    least.
 
     Parameters
     ----------
@@ -145,10 +146,9 @@ class ExpansionUnit(wiring.Component):
         For each line, after the response to its last burst.
     """
 
-    request_latency = 8
-
     def __init__(self, config: CodecConfig, bursts: int) -> None:
         self.config = config
+        self.request_latency = 9 if config.latency == "fast" else 8
         self.bursts = bursts
         super().__init__(
             {

@@ -28,6 +28,7 @@ def test_options_override_the_preset():
         "element_bytes": 1,
         "sector_bytes": 128,
         "line_bytes": 128,
+        "latency": "paper",
     }
     assert Path("packer.sv").exists()
 
@@ -134,6 +135,11 @@ def test_metadata_cache_has_the_shape_that_was_asked_for():
         (["zip"], "component must be one of engine, buddy, sector-mapper"),
         (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
         (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),
+        (["packer", "--latency", "slow"], "latency must be paper or fast, not 'slow'"),
+        (
+            ["buddy", "--latency", "fast"],
+            "--latency is that of zero-value codecs, not that of buddy",
+        ),
         (["packer", "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
         (["packer", "--out", "file/rtl"], "cannot write file/rtl: Not a directory"),
     ],

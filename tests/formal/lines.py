@@ -1,6 +1,7 @@
 """What a line's beats have to be, computed from its elements in the plainest way."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,13 @@ NARROW = {
     "4x4-E2": CodecConfig(element_bytes=2, sector_bytes=8, line_bytes=32),
 }
 """Lanes x sectors of lines that the solver can handle as a whole."""
+
+PIPELINES = {
+    **NARROW,
+    "4x2-fast": replace(TINY, latency="fast"),
+    "8x1-fast": replace(NARROW["8x1"], latency="fast"),
+}
+"""And those that have a stage more."""
 
 SHIPPED = {
     f"E{element_bytes}-S{sector_bytes}": CodecConfig(

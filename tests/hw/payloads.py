@@ -12,10 +12,16 @@ from tests.golden.data import sparse_bytes
 Payload = dict[str, Any]
 
 CONFIGS = [CodecConfig(element_bytes=e, sector_bytes=s) for s in (32, 64, 128) for e in (4, 2, 1)]
+FAST_CONFIGS = [
+    CodecConfig(element_bytes=e, sector_bytes=s, latency="fast")
+    for e, s in ((4, 32), (2, 64), (4, 128))
+]
+"""Of the same pipelines with a stage more."""
 
 
 def config_id(config: CodecConfig) -> str:
-    return f"E{config.element_bytes}-S{config.sector_bytes}"
+    latency = "" if config.latency == "paper" else f"-{config.latency}"
+    return f"E{config.element_bytes}-S{config.sector_bytes}{latency}"
 
 
 def elements_of(config: CodecConfig, packet: bytes) -> list[int]:

@@ -13,6 +13,7 @@ from hw.config import PRESETS, CodecConfig, ConfigError, preset
         ({"element_bytes": "4"}, "element_bytes must be 4, 2 or 1, not '4'"),
         ({"sector_bytes": 16}, "sector_bytes must be 32, 64 or 128, not 16"),
         ({"sector_bytes": 256}, "sector_bytes must be 32, 64 or 128, not 256"),
+        ({"latency": "slow"}, "latency must be paper or fast, not 'slow'"),
         ({"sector_bytes": None}, "sector_bytes must be 32, 64 or 128, not None"),
         (
             {"line_bytes": 100, "sector_bytes": 32},
@@ -61,5 +62,6 @@ def test_unknown_preset_lists_those_that_there_are():
     with pytest.raises(ConfigError) as error:
         preset("titany")
     assert str(error.value) == (
-        "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, wide, tiny, not 'titany'"
+        "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, wide, wide_fast, tiny, "
+        "not 'titany'"
     )

@@ -23,6 +23,8 @@ CONFIGS = [
     CodecConfig(element_bytes=2),
     CodecConfig(element_bytes=1, sector_bytes=64),
     CodecConfig(sector_bytes=128),
+    CodecConfig(sector_bytes=128, latency="fast"),
+    CodecConfig(latency="fast"),
 ]
 BURSTS = 8
 LINE = 128

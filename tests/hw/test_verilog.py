@@ -189,10 +189,14 @@ def test_sidecar_lists_the_ports_of_the_module(component):
     assert verilog.sidecar["module"] == verilog.name
 
 
-def test_sidecar_tells_parameters_and_latencies():
-    sidecar = generate("zvc-line-compressor", element_bytes=2, sector_bytes=64).sidecar
-    assert sidecar["parameters"] == {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128}
-    assert sidecar["latency_cycles"] == {"line": 4}
+@pytest.mark.parametrize(("latency", "line", "sector"), [("paper", 4, 2), ("fast", 5, 3)])
+def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
+    shape = {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128, "latency": latency}
+    sidecar = generate("zvc-line-compressor", **shape).sidecar
+    assert sidecar["parameters"] == shape
+    assert sidecar["latency_cycles"] == {"line": line}
+    sidecar = generate("zvc-line-decompressor", **shape).sidecar
+    assert sidecar["latency_cycles"] == {"sector": sector}
 
 
 def test_every_interface_and_record_field_is_described():

@@ -6,6 +6,7 @@ from hw.codec.zvc import ZvcCompressor
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,
+    FAST_CONFIGS,
     config_id,
     line_beats_of,
     line_with,
@@ -15,7 +16,7 @@ from tests.hw.payloads import (
 )
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=config_id)
+@pytest.fixture(scope="module", params=CONFIGS + FAST_CONFIGS, ids=config_id)
 def bench(request):
     return Bench(ZvcCompressor(request.param))
 
@@ -39,7 +40,7 @@ def compress(bench, packets, *, source=always, sink=always):
 
 def line_latency(config):
     # cDMA, §V-B: 6 cycles for 32 B sectors.
-    return {32: 6, 64: 4, 128: 3}[config.sector_bytes]
+    return {32: 6, 64: 4, 128: 3}[config.sector_bytes] + (config.latency == "fast")
 
 
 def first_beats(taken):
