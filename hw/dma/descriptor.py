@@ -11,6 +11,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.adder import add
 from hw.config import EngineConfig
 
 ENTRY_BYTES = 64
@@ -201,7 +202,8 @@ class DescriptorChecker(wiring.Component):
     Checks opcode, flags (with codec, element size and reserved bytes), alignment, lengths and
     overlap, in this order; the first that fails gives the status.
 
-    Latency: 1 cycle. Throughput: a descriptor per cycle.
+    Latency: 2 cycles, one to add up where the ranges end, one to compare. Throughput: a descriptor
+    per 2 cycles, as they are dispatched.
 
     Parameters
     ----------
@@ -225,7 +227,31 @@ class DescriptorChecker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         element_bytes = self.config.codec.element_bytes
-        d = self.i.payload.descriptor
+        arriving = self.i.payload.descriptor
+
+        # Cycle 1: take it, and find where each range ends. What is read from the host is as long as
+        # the stream; to know that opcode first would take the time of the addition.
+        summed = Signal()
+        checked = Signal()
+        takes = Signal()
+        fetched = Signal(FetchedDescriptor(), reset_less=True)
+        data_end = Signal(65, reset_less=True)
+        stream_end = Signal(65, reset_less=True)
+        dst_end = Signal(65, reset_less=True)
+        m.d.comb += [
+            self.i.ready.eq(~summed | (checked & self.o.ready)),
+            takes.eq(self.i.valid & self.i.ready),
+        ]
+        with m.If(takes):
+            m.d.sync += [
+                fetched.eq(self.i.payload),
+                data_end.eq(add(m, arriving.src, arriving.length, name="data_end")),
+                stream_end.eq(add(m, arriving.src, arriving.src_length, name="stream_end")),
+                dst_end.eq(add(m, arriving.dst, arriving.dst_capacity, name="dst_end")),
+            ]
+
+        # Cycle 2: compare.
+        d = fetched.descriptor
 
         def is_op(*opcodes: Opcode) -> Value:
             return Cat(d.opcode == opcode for opcode in opcodes).any()
@@ -233,18 +259,20 @@ class DescriptorChecker(wiring.Component):
         compresses = Signal()
         outward = Signal()
         inward = Signal()
+        from_stream = Signal()
         moves = Signal()
         m.d.comb += [
             compresses.eq(is_op(Opcode.COMPRESS_OUT, Opcode.DECOMPRESS_IN)),
             outward.eq(is_op(Opcode.COMPRESS_OUT, Opcode.COPY_OUT)),
             inward.eq(is_op(Opcode.DECOMPRESS_IN, Opcode.COPY_IN)),
+            from_stream.eq(is_op(Opcode.DECOMPRESS_IN)),
             moves.eq(outward | inward),
         ]
 
         allowed = Signal(8)
         m.d.comb += allowed.eq(
             Flag.INTERRUPT
-            | Mux(d.opcode == Opcode.DECOMPRESS_IN, Flag.CHECK_CRC, 0)
+            | Mux(from_stream, Flag.CHECK_CRC, 0)
             | Mux(d.opcode == Opcode.COMPRESS_OUT, Flag.VERIFY, 0)
             | Mux(outward, Flag.THROTTLE_CLASS, 0)
         )
@@ -253,7 +281,7 @@ class DescriptorChecker(wiring.Component):
             d.codec,
             d.element_bytes ^ Mux(compresses, element_bytes, 0),
             d.reserved,
-            Mux(d.opcode == Opcode.DECOMPRESS_IN, 0, d.src_length),
+            Mux(from_stream, 0, d.src_length),
             Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),
             Mux(moves, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
         ]
@@ -264,23 +292,27 @@ class DescriptorChecker(wiring.Component):
             d.record[:6].any() | d.src[:alignment].any() | d.dst[:alignment].any()
         )
 
-        # Where each range ends; what it reads from the host is as long as the stream.
-        src_size = Signal(64)
         src_end = Signal(65)
-        dst_end = Signal(65)
-        m.d.comb += [
-            src_size.eq(Mux(d.opcode == Opcode.DECOMPRESS_IN, d.src_length, d.length)),
-            src_end.eq(d.src + src_size),
-            dst_end.eq(d.dst + d.dst_capacity),
-        ]
-        src_limit = Mux(outward, 1 << DEVICE_ADDRESS_BITS, 1 << HOST_ADDRESS_BITS)
-        dst_limit = Mux(inward, 1 << DEVICE_ADDRESS_BITS, 1 << HOST_ADDRESS_BITS)
+        m.d.comb += src_end.eq(Mux(from_stream, stream_end, data_end))
+
+        def beyond(end: Value, in_device: Value) -> Value:
+            limits = (1 << HOST_ADDRESS_BITS, 1 << DEVICE_ADDRESS_BITS)
+            return Mux(in_device, end > limits[1], end > limits[0])
+
         bad_length = Signal()
         m.d.comb += bad_length.eq(
-            moves & ((d.length == 0) | (src_size == 0) | (src_end > src_limit))
-            | (moves & (dst_end > dst_limit))
+            moves
+            & (
+                (d.length == 0)
+                | (from_stream & (d.src_length == 0))
+                | beyond(src_end, outward)
+                | beyond(dst_end, inward)
+            )
         )
 
+        # The record begins before the end, and ends behind the start: both of its bounds are
+        # multiples of its size.
+        record_bits = (ENTRY_BYTES - 1).bit_length()
         host_start = Signal(64)
         host_end = Signal(65)
         m.d.comb += [
@@ -289,7 +321,7 @@ class DescriptorChecker(wiring.Component):
         ]
         overlap = Signal()
         m.d.comb += overlap.eq(
-            moves & (d.record < host_end) & (d.record + ENTRY_BYTES > host_start)
+            moves & (d.record < host_end) & (d.record[record_bits:] >= host_start[record_bits:])
         )
 
         status = Signal(8)
@@ -306,19 +338,17 @@ class DescriptorChecker(wiring.Component):
         with m.Else():
             m.d.comb += status.eq(Status.OK)
 
-        checked = Signal(CheckedDescriptor(), reset_less=True)
-        checked_valid = Signal()
+        told = Signal(8, reset_less=True)
         m.d.comb += [
-            self.i.ready.eq(self.o.ready | ~checked_valid),
-            self.o.valid.eq(checked_valid),
-            self.o.payload.eq(checked),
+            self.o.valid.eq(checked),
+            self.o.payload.descriptor.eq(d),
+            self.o.payload.index.eq(fetched.index),
+            self.o.payload.status.eq(told),
         ]
         with m.If(self.i.ready):
-            m.d.sync += checked_valid.eq(self.i.valid)
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [
-                checked.descriptor.eq(d),
-                checked.status.eq(status),
-                checked.index.eq(self.i.payload.index),
-            ]
+            m.d.sync += [summed.eq(self.i.valid), checked.eq(0)]
+        with m.Else():
+            m.d.sync += checked.eq(1)
+            with m.If(~checked):
+                m.d.sync += told.eq(status)
         return m
