@@ -218,6 +218,24 @@ def test_output_takes_what_the_inputs_that_changed_say(tmp_path, before, after, 
     assert energies_of(cells, library, inputs)[2] == expected
 
 
+def test_an_output_is_loaded_by_what_is_behind_it_and_charged_for_what_is_inside(tmp_path):
+    text = CONDITIONS.replace(
+        "pin (I) { direction : input; }", "pin (I) { direction : input; capacitance : 4; }"
+    )
+    library = Library(written(tmp_path, text))
+    cells: Cells = {"gate": ("D", {"X": DATA, "Y": ENABLE, "Z": 10})}
+    mapped = MappedNetlist(netlist(cells, [CLOCK, DATA, ENABLE], [10]), library)
+    mapped.ports |= {"data": [DATA], "enable": [ENABLE]}
+    simulation = Simulation(mapped)
+    simulation.cycle({"data": ALL, "enable": ALL})
+    activity = Activity(simulation)
+    simulation.cycle({"data": NONE}, activity)
+    energy = EnergyModel(mapped).energy(simulation, activity)
+    # Four inverters of 4 fF: 1 + 1.6 · 10 in the table, and no pin inside.
+    assert energy.gates * 1000 == pytest.approx(1 + 16)
+    assert energy.nets == 0
+
+
 def test_leakage_is_that_of_all_cells(conditions):
     cells = {
         "flip_flop": ("F", {"C": CLOCK, "D": DATA, "Q": 10}),
