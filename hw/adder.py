@@ -32,16 +32,16 @@ def add(m: Module, a: Value, b: Value, *, name: str) -> Signal:
     passes = differ
     span = 1
     while span < width:
+        # What ends below bit i, if bit i is in the upper half of its 2 * span.
+        below = {i: (i & ~(2 * span - 1)) + span - 1 for i in range(width) if i & span}
+        below_carries = Cat(carries[below[i]] if i in below else C(0, 1) for i in range(width))
+        below_passes = Cat(passes[below[i]] if i in below else C(1, 1) for i in range(width))
         next_carries = Signal(width, name=f"{name}_carries_{2 * span}")
         next_passes = Signal(width, name=f"{name}_passes_{2 * span}")
-        for i in range(width):
-            carry: Value = carries[i]
-            passed: Value = passes[i]
-            if i & span:
-                below = (i & ~(2 * span - 1)) + span - 1
-                carry = carries[i] | (passes[i] & carries[below])
-                passed = passes[i] & passes[below]
-            m.d.comb += [next_carries[i].eq(carry), next_passes[i].eq(passed)]
+        m.d.comb += [
+            next_carries.eq(carries | (passes & below_carries)),
+            next_passes.eq(passes & below_passes),
+        ]
         carries, passes = next_carries, next_passes
         span *= 2
     result = Signal(width + 1, name=f"{name}_sum")

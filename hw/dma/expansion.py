@@ -225,10 +225,13 @@ class ExpansionUnit(wiring.Component):
         connect(to_writer, places.i)
         connect(places.o, place_fork.i)
         to_shifter, to_job = place_fork.o
+        # So that the writer knows of a line before the shifter begins it.
+        m.submodules.leads = leads = Register(range(config.lanes))
+        connect(leads.o, shifter.lead)
         m.d.comb += [
-            shifter.lead.valid.eq(to_shifter.valid),
-            shifter.lead.payload.eq(to_shifter.payload.address[element_bits:width_bits]),
-            to_shifter.ready.eq(shifter.lead.ready),
+            leads.i.valid.eq(to_shifter.valid),
+            leads.i.payload.eq(to_shifter.payload.address[element_bits:width_bits]),
+            to_shifter.ready.eq(leads.i.ready),
             writer.job.valid.eq(to_job.valid),
             writer.job.payload.dst.eq(to_job.payload.address),
             writer.job.payload.capacity.eq(to_job.payload.writable),

@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.adder import add
 from hw.bus.burst import BusError, WriteBeat, WriteRequest
 from hw.codec.pack import OFFSET_BITS
 from hw.dma.descriptor import HOST_ADDRESS_BITS
@@ -44,8 +45,8 @@ class StreamWriter(wiring.Component):
     A packet's first beat stands at the beat of memory that holds `dst`: its bytes before `dst` are
     padding and not written.
 
-    Latency: 4 cycles from the beat that completes a burst to the burst's request. Throughput: a
-    beat per cycle.
+    Latency: 4 cycles from the beat that completes a burst to the burst's request; 2 from a job to
+    its first beat. Throughput: a beat per cycle.
 
     Parameters
     ----------
@@ -116,37 +117,61 @@ class StreamWriter(wiring.Component):
             Pending(self.address_bits, self.size_bits), self.bursts
         )
 
+        # The next job, and with it, so that none of it takes time later: up to which byte from the
+        # first beat's start on each of its bounds lets it write, and which of them is met first.
+        job = self.job.payload
+        next_valid = Signal()
+        next_job = Signal.like(job, reset_less=True)
+        next_capped = Signal(reset_less=True)
+        next_limit = Signal(self.size_bits + 1, reset_less=True)
+        next_capacity = Signal(self.size_bits + 1, reset_less=True)
+        starts = Signal()
+        job_lead = job.dst[:width_bits]
+        m.d.comb += self.job.ready.eq(~next_valid | starts)
+        with m.If(self.job.ready):
+            m.d.sync += [
+                next_valid.eq(self.job.valid),
+                next_job.eq(job),
+                next_capped.eq(job.limit > job.capacity),
+                next_limit.eq(add(m, job.limit, job_lead, name="limit")),
+                next_capacity.eq(add(m, job.capacity, job_lead, name="capacity")),
+            ]
+
         # The packet: which of a beat's bytes are between `dst` and the end of what may be written?
         active = Signal()
-        lead = Signal(width_bits)
-        address = Signal(self.address_bits)
-        before = Signal(self.size_bits + 1)
-        writable = Signal(self.size_bits + 1)
-        limit = Signal(self.size_bits + 1)
-        capacity = Signal(self.size_bits + 1)
+        first = Signal(reset_less=True)
+        lead = Signal(width_bits, reset_less=True)
+        address = Signal(self.address_bits, reset_less=True)
+        capped = Signal(reset_less=True)
+        writable = Signal(self.size_bits, reset_less=True)
         overflow = Signal()
-        m.d.comb += writable.eq(Mux(limit < capacity, limit, capacity))
+        # From the beat's start on; nothing counts but beats, all of which but the last are full.
+        room = Signal(self.size_bits + 1, reset_less=True)
+        ample = Signal(reset_less=True)
+        # Written before the beat.
+        written = Signal(self.size_bits, reset_less=True)
 
-        end = Signal(self.size_bits + 2)
-        m.d.comb += end.eq(before + beat.size)
-        room = Signal(range(width + 1))
-        with m.If(writable > before):
-            m.d.comb += room.eq(Mux(writable - before > width, width, writable - before))
-        strobe = Signal(width)
-        m.d.comb += strobe.eq(
-            Cat(
-                (j < beat.size)
-                & (j < room)
-                # The last byte is behind any padding.
-                & (1 if j == width - 1 else (before != 0) | (j >= lead))
-                for j in range(width)
-            )
-        )
-        writes = Signal()
+        start = Signal(width_bits)
+        near_room = Signal(range(width + 1))
+        fills_room = Signal()
         overflows = Signal()
+        writes = Signal()
+        strobe = Signal(width)
         m.d.comb += [
-            writes.eq(strobe.any()),
-            overflows.eq((end > capacity) & (limit > capacity)),
+            start.eq(Mux(first, lead, 0)),
+            near_room.eq(Mux(ample, width, room)),
+            fills_room.eq(~ample & (beat.size >= near_room)),
+            overflows.eq(capped & ~ample & (beat.size > near_room)),
+            writes.eq((start < beat.size) & (start < near_room)),
+            strobe.eq(
+                Cat(
+                    (j < beat.size)
+                    & (j < near_room)
+                    # The last byte is behind any padding.
+                    & (1 if j == width - 1 else j >= start)
+                    for j in range(width)
+                )
+            ),
         ]
 
         # The burst.
@@ -158,7 +183,7 @@ class StreamWriter(wiring.Component):
         m.d.comb += [
             at_boundary.eq(address[width_bits:].bit_select(0, burst_bits) == self.burst_beats - 1),
             closes.eq(
-                (writes & (at_boundary | (end >= writable))) | (beat.last & (writes | (count != 0)))
+                (writes & (at_boundary | fills_room)) | (beat.last & (writes | (count != 0)))
             ),
             ends.eq(beat.last),
         ]
@@ -179,13 +204,19 @@ class StreamWriter(wiring.Component):
             pending.i.payload.address.eq(requests.i.payload.address),
             pending.i.payload.written.eq(closes),
             pending.i.payload.ends.eq(ends),
-            pending.i.payload.size.eq(Mux(end < writable, end, writable) - lead),
+            pending.i.payload.size.eq(
+                Mux(fills_room, writable, add(m, written, beat.size, name="so_far"))
+            ),
             pending.i.payload.overflow.eq(overflow | overflows),
         ]
+        next_beat = add(m, address[width_bits:], C(1, 1), name="next_beat")
         with m.If(takes):
             m.d.sync += [
-                address.eq(address + width),
-                before.eq(end),
+                address[width_bits:].eq(next_beat),
+                first.eq(0),
+                room.eq(Mux(ample, room - width, 0)),
+                ample.eq(ample & (room > 2 * width)),
+                written.eq(written + width),
                 overflow.eq(overflow | overflows),
             ]
             with m.If(closes):
@@ -195,16 +226,22 @@ class StreamWriter(wiring.Component):
                 with m.If(count == 0):
                     m.d.sync += burst_address.eq(address)
 
-        job = self.job.payload
-        m.d.comb += self.job.ready.eq(~active | (takes & ends))
-        with m.If(self.job.ready):
+        next_room = Signal.like(room)
+        m.d.comb += [
+            starts.eq(~active | (takes & ends)),
+            next_room.eq(Mux(next_capped, next_capacity, next_limit)),
+        ]
+        with m.If(starts):
             m.d.sync += [
-                active.eq(self.job.valid),
-                lead.eq(job.dst[:width_bits]),
-                address.eq(Cat(C(0, width_bits), job.dst[width_bits:])),
-                before.eq(0),
-                limit.eq(job.limit + job.dst[:width_bits]),
-                capacity.eq(job.capacity + job.dst[:width_bits]),
+                active.eq(next_valid),
+                first.eq(1),
+                lead.eq(next_job.dst[:width_bits]),
+                address.eq(Cat(C(0, width_bits), next_job.dst[width_bits:])),
+                capped.eq(next_capped),
+                writable.eq(Mux(next_capped, next_job.capacity, next_job.limit)),
+                room.eq(next_room),
+                ample.eq(next_room > width),
+                written.eq(-next_job.dst[:width_bits]),
                 overflow.eq(0),
             ]
 
