@@ -1,6 +1,7 @@
 """`cdma board`: what was built and what to do with it, or one clear error."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_json_has_what_was_built_and_how_to_use_it(built, capsys):
     assert output == {
         "board": "versa_ecp5_5g",
         "config": "titanx_gen3",
-        "parameters": {"element_bytes": 4, "sector_bytes": 32, "line_bytes": 128},
+        "parameters": asdict(config.codec),
         "lines": 4096,
         "bitstream": "build/board/versa_ecp5_5g/selftest.bit",
         "bitstream_bytes": 1_234_567,
