@@ -31,9 +31,9 @@ Baseline = Mapping[tuple[str, str], Mapping[str, Any]]
 
 LARGEST_REGRESSION = 0.05
 
-LARGEST_LOSS_OF_ROUTED_CLOCK = 0.1
-"""Of clocks from place and route. Another seed costs up to 9.4 % of one, and a change of the RTL is
-another seed."""
+LARGEST_LOSS_OF_ROUTED_CLOCK = 0.15
+"""Of clocks from place and route: half as much again as chance was seen to cost, which is a tenth.
+Any change of the RTL is another throw of its dice."""
 
 
 @dataclass(frozen=True)
