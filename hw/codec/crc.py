@@ -15,7 +15,7 @@ from hw.stream import Beat
 class Crc32(wiring.Component):
     """Lets beats through, and computes the CRC of each packet's bytes on the way.
 
-    Latency: a beat passes in 1 cycle; a packet's CRC is valid 2 + log2(data_bytes) cycles after its
+    Latency: a beat passes in 1 cycle; a packet's CRC is valid 3 + log2(data_bytes) cycles after its
     last beat was taken. Throughput: a beat per cycle; the last beat of a packet waits for the
     former packet's result to be computed and taken.
 
@@ -55,12 +55,16 @@ class Crc32(wiring.Component):
         # The beat on its way through.
         held = Signal(Beat(self.data_bytes), reset_less=True)
         held_valid = Signal()
+        came = Signal()
+        closing = Signal()
         finishing = Signal()
         ending = Signal()
         taken = Signal()
         m.d.comb += [
+            closing.eq(came & held.last),
             self.i.ready.eq(
-                (self.o.ready | ~held_valid) & ~(self.i.payload.last & (ending | finishing))
+                (self.o.ready | ~held_valid)
+                & ~(self.i.payload.last & (closing | ending | finishing))
             ),
             taken.eq(self.i.valid & self.i.ready),
             self.o.valid.eq(held_valid),
@@ -71,19 +75,21 @@ class Crc32(wiring.Component):
         with m.If(taken):
             m.d.sync += held.eq(self.i.payload)
 
-        # The data's share, registered before it meets the state.
+        # The data's share, from the beat that came in the cycle before: its parities and what
+        # brings it here would be too long a way. Registered again before it meets the state.
         share = Signal(32, reset_less=True)
         share_valid = Signal()
         zero_bytes = Signal(size_bits, reset_less=True)
-        with m.If(taken):
-            m.d.sync += [
-                share.eq(Cat(parities(contribution(self.data_bytes), self.i.payload.data))),
-                zero_bytes.eq(self.data_bytes - self.i.payload.size),
-            ]
         m.d.sync += [
-            share_valid.eq(taken & (self.i.payload.size != 0)),
-            ending.eq(taken & self.i.payload.last),
+            came.eq(taken),
+            share_valid.eq(came & (held.size != 0)),
+            ending.eq(closing),
         ]
+        with m.If(came):
+            m.d.sync += [
+                share.eq(Cat(parities(contribution(self.data_bytes), held.data))),
+                zero_bytes.eq(self.data_bytes - held.size),
+            ]
 
         state = Signal(32, init=ONES)
         after = Signal(32)

@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.adder import add
 from hw.codec.pack import LENGTH_BITS
 from hw.config import CodecConfig
 from hw.stream import Beat, ReceivedBeat, Sector
@@ -64,18 +65,22 @@ class PacketTrimmer(wiring.Component):
         m = Module()
         beat = self.i.payload
 
-        length = Signal(LENGTH_BITS, reset_less=True)
-        left = Signal(LENGTH_BITS)
+        # Of the packet, before this beat. All beats are full until one ends it.
+        left = Signal(LENGTH_BITS, reset_less=True)
+        ample = Signal(reset_less=True)
+        given = Signal(LENGTH_BITS, reset_less=True)
         active = Signal()
         dropping = Signal()
         told = Signal()
 
+        near = Signal.like(beat.size)
         size = Signal.like(beat.size)
         ends = Signal()
         passes = Signal()
         m.d.comb += [
-            size.eq(Mux(left < beat.size, left, beat.size)),
-            ends.eq(beat.last | beat.torn | (left <= self.data_bytes)),
+            near.eq(left),
+            size.eq(Mux(~ample & (near < beat.size), near, beat.size)),
+            ends.eq(beat.last | beat.torn | ~ample),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
             passes.eq(active & ~dropping & ~(ends & told)),
@@ -84,7 +89,7 @@ class PacketTrimmer(wiring.Component):
         ]
         for j in range(self.data_bytes):
             m.d.comb += self.o.payload.data.word_select(j, 8).eq(
-                Mux(j < size, beat.data.word_select(j, 8), 0)
+                Mux((j < beat.size) & (ample | (j < near)), beat.data.word_select(j, 8), 0)
             )
 
         finishes = Signal()
@@ -95,12 +100,17 @@ class PacketTrimmer(wiring.Component):
             self.length.ready.eq(~active | (finishes & beat.last) | (came & dropping & beat.last)),
         ]
         with m.If(came):
-            m.d.sync += left.eq(left - size)
+            m.d.sync += [
+                left.eq(left - self.data_bytes),
+                ample.eq(left > 2 * self.data_bytes),
+                given.eq(given + self.data_bytes),
+            ]
         with m.If(self.length.ready):
             m.d.sync += [
                 active.eq(self.length.valid),
-                length.eq(self.length.payload),
                 left.eq(self.length.payload),
+                ample.eq(self.length.payload > self.data_bytes),
+                given.eq(0),
             ]
         with m.If(came):
             m.d.sync += dropping.eq((finishes | dropping) & ~beat.last)
@@ -109,8 +119,8 @@ class PacketTrimmer(wiring.Component):
         with m.If(finishes):
             m.d.sync += [
                 told.eq(1),
-                taken.mismatch.eq(beat.torn | (left != beat.size)),
-                taken.size.eq(length - left + size),
+                taken.mismatch.eq(beat.torn | ample | (near != beat.size)),
+                taken.size.eq(add(m, given, size, name="size")),
             ]
         with m.Elif(dropping):
             # A beat without bytes may end a packet that already has all of them.

@@ -265,8 +265,8 @@ class Unpacker(wiring.Component):
     `lines_per_cycle` at a time.
 
     Resources: three beats of registers (four if a mask has more than one element), a picking
-    network of two beats and a mask, a population count of a mask. For two lines per cycle a second
-    count, and a network that picks the second line from a beat and a mask.
+    network of two beats and a mask, a population count of each element that comes in. For two lines
+    per cycle a network that picks the second line from a beat and a mask.
 
     Parameters
     ----------
@@ -323,19 +323,14 @@ class Unpacker(wiring.Component):
         trailing = Signal()
         size = Signal(OFFSET_BITS)
 
-        # The slots: elements from `start` in the first one on, `level` of them. For two lines per
-        # cycle an element is kept with the count of its ones: counting what is picked, and again
-        # what is picked by that count, would take two population counts in one cycle.
-        word_bits = element_bits
-        arriving_words: Value = self.i.payload.data
-        if self.lines_per_cycle == 2:
-            word_bits += element_bits.bit_length()
-            arriving_words = Cat(
-                Cat(element, count_ones(element))
-                for element in (
-                    self.i.payload.data.word_select(i, element_bits) for i in range(lanes)
-                )
-            )
+        # The slots: elements from `start` in the first one on, `level` of them. An element is kept
+        # with the count of its ones: counting what is picked would take too long for a cycle, in
+        # which the next pick begins where the count says.
+        word_bits = element_bits + element_bits.bit_length()
+        arriving_words = Cat(
+            Cat(element, count_ones(element))
+            for element in (self.i.payload.data.word_select(i, element_bits) for i in range(lanes))
+        )
         held = [Signal(lanes * word_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)]
         held_count = Signal(range(slots + 1))
         start = Signal(lane_bits)
@@ -354,8 +349,7 @@ class Unpacker(wiring.Component):
                 m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
             view = list(picked)
         words = view
-        if self.lines_per_cycle == 2:
-            view = [word[:element_bits] for word in words]
+        view = [word[:element_bits] for word in words]
 
         def ones_in(counted: list[Value]) -> Value:
             return total([word[element_bits:] for word in counted])
@@ -372,9 +366,7 @@ class Unpacker(wiring.Component):
                 Mux(
                     busy,
                     payload_left,
-                    count_ones(mask)
-                    if self.lines_per_cycle == 1
-                    else ones_in(words[:mask_elements]),
+                    ones_in(words[:mask_elements]),
                 )
             ),
             overhead.eq(Mux(busy, 0, mask_elements)),

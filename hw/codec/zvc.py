@@ -7,7 +7,7 @@ specified by `golden.zvc`. Here lines travel as `LineBeat`s, a sector's width of
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,30 +21,6 @@ class ComparedSector(data.StructLayout):
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__({"sector": Sector(config), "present": config.lanes})
-
-
-class CountedBeat(data.StructLayout):
-    """A line beat, and what its mask says of the line's first segment.
-
-    Members
-    -------
-    beat
-    ones
-        The counts of `ones_before`, side by side.
-    count
-        Its elements.
-    """
-
-    def __init__(self, config: CodecConfig) -> None:
-        super().__init__(
-            {
-                "beat": LineBeat(config),
-                "ones": data.StructLayout(
-                    {str(i): (i & -i).bit_length() for i in range(1, config.lanes)}
-                ),
-                "count": range(config.lanes + 1),
-            }
-        )
 
 
 class ZvcCompressor(wiring.Component):
@@ -133,10 +109,16 @@ class ZvcCompressor(wiring.Component):
             compared_ready.eq(packed_ready | ~compared_valid),
             seen.ready.eq(compared_ready),
         ]
+        # Here and below a lane is loaded only with an element: clock gates save what is zero.
         with m.If(compared_ready):
+            m.d.sync += compared_valid.eq(seen.valid)
+        for i in range(lanes):
+            with m.If(compared_ready & seen.valid & present[i]):
+                m.d.sync += compared.elements[i].eq(sector.elements[i])
+        with m.If(compared_ready & seen.valid):
             m.d.sync += [
-                compared_valid.eq(seen.valid),
-                compared.eq(sector),
+                compared.last.eq(sector.last),
+                compared.empty.eq(sector.empty),
                 compared_present.eq(present),
                 compared_upper.eq(count_ones(present[half:])),
                 *(own.eq(before) for own, before in zip(compared_ones, ones, strict=True)),
@@ -172,9 +154,23 @@ class ZvcCompressor(wiring.Component):
             upper.eq(lanes_from(offset_lane, lanes)),
             group.eq(Mux(compared.empty, 0, 1 << (offset >> lane_bits))),
         ]
+        # Lanes that get an element: from the offset's on, as many as there are, round the end.
+        filled = Signal(lanes)
+        end = Signal(lane_bits + 1)
+        m.d.comb += [
+            end.eq(offset_lane + (compared_ones[half] + compared_upper)),
+            filled.eq(
+                Mux(
+                    end[lane_bits],
+                    upper | ~lanes_from(end[:lane_bits], lanes),
+                    upper & ~lanes_from(end[:lane_bits], lanes),
+                )
+            ),
+        ]
         for j in range(config.elements):
             g, lane = divmod(j, lanes)
-            m.d.comb += lands[j].eq(Mux(upper[lane], group[g], group[g - 1] if g else 0))
+            below = group[g - 1] if g else 0
+            m.d.comb += lands[j].eq(filled[lane] & Mux(upper[lane], group[g], below))
 
         # A sector that is a line begins it.
         whole = sectors == 1
@@ -183,9 +179,12 @@ class ZvcCompressor(wiring.Component):
         turned = gather(m, elements, turns, from_first=whole, name="pack")
         m.d.comb += packed_ready.eq(append_ready | ~packed_valid)
         with m.If(packed_ready):
+            m.d.sync += packed_valid.eq(compared_valid)
+        for i in range(lanes):
+            with m.If(packed_ready & compared_valid & filled[i]):
+                m.d.sync += packed[i].eq(turned[i])
+        with m.If(packed_ready & compared_valid):
             m.d.sync += [
-                packed_valid.eq(compared_valid),
-                *(own.eq(element) for own, element in zip(packed, turned, strict=True)),
                 packed_present.eq(compared_present),
                 packed_place.eq(1 << index),
                 packed_completes.eq(completes),
@@ -195,11 +194,10 @@ class ZvcCompressor(wiring.Component):
                 packed_last.eq(compared.last),
                 packed_empty.eq(compared.empty),
             ]
-            with m.If(compared_valid):
-                m.d.sync += [
-                    index.eq(Mux(completes, 0, index + 1)),
-                    offset.eq(Mux(completes, 0, total)),
-                ]
+            m.d.sync += [
+                index.eq(Mux(completes, 0, index + 1)),
+                offset.eq(Mux(completes, 0, total)),
+            ]
 
         # Stage 3: append to the window.
         append = Signal()
@@ -216,6 +214,8 @@ class ZvcCompressor(wiring.Component):
         ]
         window_mask = Signal(config.elements, reset_less=True)
         window_left = Signal(range(config.elements + 1), reset_less=True)
+        # Lanes of the line's last beat that have an element.
+        window_tail = Signal(lanes, reset_less=True)
         window_final = Signal(reset_less=True)
         window_last = Signal(reset_less=True)
         window_empty = Signal(reset_less=True)
@@ -231,6 +231,9 @@ class ZvcCompressor(wiring.Component):
             append_ready.eq((packed_needs & free).any() | (sent & (packed_needs & leaving).any())),
         ]
 
+        # Elements over the line's full beats; without any the last one is full too.
+        over = packed_total[:lane_bits]
+        fills = (over == 0) & (packed_total != 0)
         for j, word in enumerate(window):
             with m.If(append & packed_lands[j]):
                 m.d.sync += word.eq(packed[j % lanes])
@@ -252,6 +255,7 @@ class ZvcCompressor(wiring.Component):
                     sending.eq(1),
                     free.eq(0),
                     window_left.eq(packed_total),
+                    window_tail.eq(~lanes_from(over, lanes) | fills.replicate(lanes)),
                     window_final.eq(packed_total <= lanes),
                     window_last.eq(packed_last),
                     window_empty.eq(packed_empty),
@@ -270,7 +274,7 @@ class ZvcCompressor(wiring.Component):
         ]
         for i in range(lanes):
             there = Signal(name=f"beat_there_{i}")
-            m.d.comb += there.eq(~window_final | (i < window_left))
+            m.d.comb += there.eq(~window_final | window_tail[i])
             choices = [Signal(element_bits, name=f"beat_{s}_{i}") for s in range(sectors)]
             for s, choice in enumerate(choices):
                 word = window[s * lanes + i]
@@ -334,22 +338,30 @@ class ZvcDecompressor(wiring.Component):
 
         # Count the first segment of the mask that comes with a line; in a stage of its own if that
         # is to be fast.
-        counted = stream.Signature(CountedBeat(config)).create(path=("counted",))
-        arriving_ones, arriving_count = ones_before(m, self.i.payload.mask[:lanes], name="first")
-        m.d.comb += [
-            counted.valid.eq(self.i.valid),
-            counted.payload.beat.eq(self.i.payload),
-            *(counted.payload.ones[str(i)].eq(arriving_ones[i]) for i in range(1, lanes)),
-            counted.payload.count.eq(arriving_count),
-            self.i.ready.eq(counted.ready),
-        ]
+        first_ones, first_count = ones_before(m, self.i.payload.mask[:lanes], name="first")
+        beat, beat_valid, beat_ready = self.i.payload, self.i.valid, self.i.ready
         if config.latency == "fast":
-            m.submodules.counted_register = register = Register(CountedBeat(config))
-            wiring.connect(m, counted, register.i)
-            counted = register.o
-        beat = counted.payload.beat
-        first_ones = [C(0, 1), *(counted.payload.ones[str(i)] for i in range(1, lanes))]
-        first_count = counted.payload.count
+            # Not a `Register`: sums share parts, and as one bus they would be read where they are
+            # written, which linters take for a loop.
+            arriving, arriving_ready, beat_ready = beat, beat_ready, Signal()
+            beat = Signal(LineBeat(config), name="counted_beat", reset_less=True)
+            beat_valid = Signal(name="counted_valid")
+            m.d.comb += arriving_ready.eq(beat_ready | ~beat_valid)
+            counts = [
+                Signal.like(Value.cast(before), name=f"counted_{i}", reset_less=True)
+                for i, before in enumerate([*first_ones, first_count])
+            ]
+            with m.If(arriving_ready):
+                m.d.sync += beat_valid.eq(self.i.valid)
+            with m.If(arriving_ready & self.i.valid):
+                m.d.sync += [
+                    beat.eq(arriving),
+                    *(
+                        own.eq(before)
+                        for own, before in zip(counts, [*first_ones, first_count], strict=True)
+                    ),
+                ]
+            *first_ones, first_count = counts
 
         lane_bits = (lanes - 1).bit_length()
         # A line's beats go to two slots in turn, which are a ring of lanes; if a line is a beat, to
@@ -436,8 +448,8 @@ class ZvcDecompressor(wiring.Component):
             no_line.eq(starts & beat.empty),
             ends_line.eq((index == sectors - 1) | mask_missing | no_line),
             last.eq(ends_line & Mux(needs_beat, beat.last, held_last)),
-            step.eq(routed_ready & (counted.valid | ~needs_beat) & ~cut),
-            counted.ready.eq(routed_ready & needs_beat & ~cut),
+            step.eq(routed_ready & (beat_valid | ~needs_beat) & ~cut),
+            beat_ready.eq(routed_ready & needs_beat & ~cut),
         ]
         with m.If(step):
             m.d.sync += [
@@ -458,11 +470,13 @@ class ZvcDecompressor(wiring.Component):
         # Whatever the segment on the way to stage 2 needs of the older beat, it takes in this
         # cycle. So that slot may be loaded with anything: it counts once a beat was taken.
         for s in range(slots):
-            with m.If(routed_ready & ((latest != s) if slots == 2 else 1)):
-                m.d.sync += [
-                    *(slot_elements[s][i].eq(beat.elements[i]) for i in range(lanes)),
-                    slot_there[s].eq(Mux(needs_beat, Cat(i < beat.count for i in range(lanes)), 0)),
-                ]
+            loads = routed_ready & ((latest != s) if slots == 2 else 1)
+            for i in range(lanes):
+                with m.If(loads & beat_valid & (i < beat.count) & needs_beat):
+                    m.d.sync += slot_elements[s][i].eq(beat.elements[i])
+            with m.If(loads & (beat_valid | busy)):
+                there = Cat(i < beat.count for i in range(lanes))
+                m.d.sync += slot_there[s].eq(Mux(needs_beat, there, 0))
 
         # Stage 2: pick the segment's elements from the slots, and put them in their lanes.
         routed_valid = Signal()
@@ -486,8 +500,9 @@ class ZvcDecompressor(wiring.Component):
             picks.eq(Cat(bit ^ ~begins for bit in lanes_from(used[:lane_bits], lanes))),
         ]
         with m.If(routed_ready):
+            m.d.sync += routed_valid.eq(step)
+        with m.If(routed_ready & (beat_valid | busy)):
             m.d.sync += [
-                routed_valid.eq(step),
                 routed_picks.eq(picks),
                 *(own.eq(way) for own, way in zip(routed_swaps, ways, strict=True)),
                 routed_present.eq(present),
@@ -513,18 +528,26 @@ class ZvcDecompressor(wiring.Component):
             Cat(routed_present[i] & ~spread[i][element_bits] for i in range(lanes))
         )
         sector_valid = Signal()
-        sector = Signal(ExpandedSector(config), reset_less=True)
+        # From reset on a lane that is not present is zero.
+        sector = Signal(ExpandedSector(config))
         m.d.comb += [
             routed_ready.eq(~routed_valid | self.o.ready | ~sector_valid),
             short.eq(routed_valid & held_damaged & (routed_wanted > held_count)),
         ]
         with m.If(self.o.ready | ~sector_valid):
+            m.d.sync += sector_valid.eq(routed_valid)
+        for i in range(lanes):
+            # What is zero and stays so needs no clock.
+            with m.If(
+                (self.o.ready | ~sector_valid)
+                & routed_valid
+                & (routed_present[i] | sector.present[i])
+            ):
+                m.d.sync += sector.elements[i].eq(
+                    Mux(routed_present[i], spread[i][:element_bits], 0)
+                )
+        with m.If((self.o.ready | ~sector_valid) & routed_valid):
             m.d.sync += [
-                sector_valid.eq(routed_valid),
-                *(
-                    sector.elements[i].eq(Mux(routed_present[i], spread[i][:element_bits], 0))
-                    for i in range(lanes)
-                ),
                 sector.present.eq(routed_present),
                 sector.missing.eq(missing),
                 sector.sol.eq(routed_sol),
@@ -535,6 +558,6 @@ class ZvcDecompressor(wiring.Component):
         m.d.comb += [self.o.valid.eq(sector_valid), self.o.payload.eq(sector)]
 
         # A line starts with its first beat, and takes no other line's beats.
-        with m.If(counted.valid & counted.ready):
+        with m.If(beat_valid & beat_ready):
             m.d.sync += Assert(beat.sol == starts)
         return m

@@ -70,7 +70,8 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     bench.require(inside["active"] == open_, inside["dropping"] == dropping)
     bench.implies(dropping, open_, given == 0, inside["told"])
     bench.implies(inside["told"], inside["taken"] == Cat(wrong, sizes))
-    bench.implies(open_, inside["length"] == announced)
+    bench.implies(open_ & ~dropping, inside["given"] == given)
+    bench.implies(open_ & ~dropping, inside["ample"] == (left > width))
     bench.implies(open_ & ~dropping, given + left == announced, given <= announced)
     bench.implies(open_ & ~dropping & (given != 0), left != 0)
     bench.implies(~open_, given == 0)
@@ -125,19 +126,22 @@ def test_crc_lets_beats_through(width, tmp_path):
     # One result per packet, and in time.
     owed = Signal(2)
     m.d.sync += owed.eq(owed + (i.moves & i.payload.last) - result.moves)
-    bench.require(owed == inside["ending"] + inside["finishing"], owed <= 1)
+    closing = inside["closing"]
+    bench.require(owed == closing + inside["ending"] + inside["finishing"], owed <= 1)
     bench.implies(result.valid, owed == 1)
     steps = (width - 1).bit_length()
     bench.require(inside["steps_left"] <= steps)
     bench.implies(inside["steps_left"] != 0, inside["finishing"])
-    waited = bench.progress(owed != 0, result.valid, cycles=steps + 1)
-    bench.implies(inside["ending"], waited == 0)
+    waited = bench.progress(owed != 0, result.valid, cycles=steps + 2)
+    bench.implies(closing, waited == 0)
+    bench.implies(inside["ending"], waited == 1)
     bench.implies(
         inside["finishing"],
-        waited == Mux(inside["steps_left"] == 0, waited, steps + 1 - inside["steps_left"]),
+        waited == Mux(inside["steps_left"] == 0, waited, steps + 2 - inside["steps_left"]),
     )
     bench.implies(
-        i.valid & o.ready & result.ready & ~inside["ending"] & ~inside["finishing"], i.ready
+        i.valid & o.ready & result.ready & ~closing & ~inside["ending"] & ~inside["finishing"],
+        i.ready,
     )
     bench.cover(result.moves & (owed == 1), i.moves & result.waiting)
     prove(bench, tmp_path, depth=1)

@@ -16,7 +16,7 @@ from amaranth.lib import data
 from hw.codec.lanes import count_ones
 from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import CodecConfig
-from hw.stream import Sector
+from hw.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
     PIPELINES,
@@ -60,13 +60,13 @@ def coming_beats(
     config = decompressor.config
     if config.latency == "paper":
         return bench.drive(decompressor.i, rules)
-    counted = behind_register(bench, inside, decompressor.i, "counted_register")
-    segment = counted.payload.beat.mask[: config.lanes]
-    bench.implies(counted.valid, counted.payload.count == count_ones(segment))
-    for k in range(1, config.lanes):
-        ones = counted.payload.ones[str(k)]
-        bench.implies(counted.valid, ones == count_ones(segment[:k])[: len(ones)])
-    return bench.trust(replace(counted, payload=counted.payload.beat), rules)
+    bench.drive(decompressor.i)
+    beat = data.View(LineBeat(config), inside["counted_beat"])
+    counted = Place(inside["counted_valid"], inside["beat_ready"], beat)
+    for k in range(1, config.lanes + 1):
+        ones = inside[f"counted_{k}"]
+        bench.implies(counted.valid, ones == count_ones(beat.mask[:k])[: len(ones)])
+    return bench.trust(counted, rules)
 
 
 def number_of(one_hot: Sequence[Value]) -> Value:
@@ -98,9 +98,11 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     growing, whole = Line(config, "growing"), Line(config, "whole")
     ghost_present = Signal(lanes)
     compared = data.View(Sector(config), inside["compared"])
-    compared_elements = [compared.elements[k] for k in range(lanes)]
-    compared_present = Signal(lanes)
-    m.d.comb += compared_present.eq(Cat(e.any() | compared.dense for e in compared_elements))
+    # A lane without an element keeps what it had.
+    compared_present, compared_dense = inside["compared_present"], Signal()
+    compared_elements = [Mux(compared_present[k], compared.elements[k], 0) for k in range(lanes)]
+    with m.If(i.moves):
+        m.d.sync += compared_dense.eq(i.payload.dense)
     compared_last, compared_empty = compared.last, compared.empty
     compared_valid, packed_valid = inside["compared_valid"], inside["packed_valid"]
     packed_last, packed_empty = inside["packed_last"], inside["packed_empty"]
@@ -137,7 +139,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         bench.implies(compared_valid, counted == count_ones(compared_present[:k])[: len(counted)])
     bench.implies(
         compared_valid,
-        inside["compared_present"] == compared_present,
+        compared_present == Cat(e.any() | compared_dense for e in compared_elements),
         inside["compared_upper"] == count_ones(compared_present[lanes // 2 :]),
     )
     # Stage 2: the sector's elements stand from the line's end on, in a ring of lanes.
@@ -155,7 +157,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     )
     bench.implies(packed_valid & ~packed_empty, inside["packed_present"] == ghost_present)
     for place in range(config.elements):
-        lands = (place >= offset) & (place < offset + lanes) & ~packed_empty
+        lands = (place >= offset) & (place < end) & ~packed_empty
         bench.implies(packed_valid, inside["packed_lands"][place] == lands)
     for k in range(lanes):
         turned = low_lanes[k]
@@ -163,7 +165,8 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
             turned = Mux(
                 offset[: (lanes - 1).bit_length()] == by, low_lanes[(k - by) % lanes], turned
             )
-        bench.implies(packed_valid & ~packed_empty, inside[f"packed_{k}"] == turned)
+        lands = Cat(inside["packed_lands"][place] for place in range(k, config.elements, lanes))
+        bench.implies(packed_valid & lands.any(), inside[f"packed_{k}"] == turned)
     bench.implies(packed_valid & packed_empty, ghost_present == 0)
     for k in range(lanes):
         bench.implies(packed_valid & ~ghost_present[k], ghost[k] == 0)
@@ -207,6 +210,10 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         bench.implies(place < offset, word == next_line[place])
         unsent = sending & (place >= beat * lanes) & (place - beat * lanes < window_left)
         bench.implies(unsent, word == sent_line[place], place >= offset)
+
+    for k in range(lanes):
+        filled = (window_left != 0) & (((window_left - 1) % lanes) >= k)
+        bench.implies(sending, inside["window_tail"][k] == filled)
 
     # The neighbors' places agree with the component's.
     at_input = Signal(range(sectors))
@@ -387,6 +394,9 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
     for k in range(lanes):
         found = inside["row_0"] if sectors == 1 and k == 0 else inside[f"spread_1_{k}"]
         bench.implies(routed_valid & routed_present[k], found == Cat(routed[k], C(1, 1)))
+    for k in range(lanes):
+        # So a lane that is zero and stays so need not be loaded.
+        bench.implies(~o.payload.present[k], o.payload.elements[k] == 0)
     bench.implies(
         sector_valid,
         *(o.payload.elements[k] == given[k] for k in range(lanes)),
@@ -505,6 +515,7 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
             bench.implies(busy, counted == ones[: len(counted)])
     for k in range(lanes):
         bench.implies(busy, there[k] == (k < count))
+        bench.implies(~o.payload.present[k], o.payload.elements[k] == 0)
     bench.implies(routed_valid, inside["missing"].any() == short)
 
     at_stage_2, at_stage_1 = Signal(range(sectors)), Signal(range(sectors))

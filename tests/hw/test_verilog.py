@@ -70,6 +70,12 @@ def test_blocks_are_clean_in_every_shape(component, element_bytes, sector_bytes,
     lint(verilog.name, verilog.text, tmp_path)
 
 
+@pytest.mark.parametrize("component", BLOCKS)
+def test_fast_blocks_are_clean(component, tmp_path):
+    verilog = generate(component, element_bytes=4, sector_bytes=32, latency="fast")
+    lint(verilog.name, verilog.text, tmp_path)
+
+
 @pytest.mark.parametrize("component", sorted(set(COMPONENTS) - set(BLOCKS)))
 @pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
 def test_parts_are_clean(component, config, tmp_path):

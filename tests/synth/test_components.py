@@ -19,6 +19,7 @@ def test_parameters_are_those_that_the_component_has():
         "element_bytes": 1,
         "sector_bytes": 4,
         "line_bytes": 8,
+        "latency": "paper",
     }
     assert block("line-drain").parameters["units"] == 6
     assert "ways" in block("metadata-cache").parameters
