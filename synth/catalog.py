@@ -1,0 +1,123 @@
+"""`python -m synth.catalog`: all components and what they cost, as a document, to standard output.
+
+What a component does, its latency and its throughput are its docstring's; what it costs is the
+committed baselines'. So it is quick, and nothing in it is written twice.
+"""
+
+import gc
+import inspect
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import UnusedElaboratable
+
+from hw.docstrings import summary
+from synth.components import Block, block, block_names
+from synth.report import ECP5, GENERIC, Baseline, read_baseline
+
+DOCUMENT = "docs/components.md"
+
+_NONE = "–"
+
+
+def document() -> str:
+    """What `DOCUMENT` should hold."""
+    gates, luts = read_baseline(GENERIC), read_baseline(ECP5)
+    names = block_names()
+    return "\n".join(
+        [
+            "# Components",
+            "",
+            f"<!-- Generated: .venv/bin/python -m synth.catalog > {DOCUMENT} -->",
+            "",
+            "Every block that can be synthesized, and every part of the DMA engine. Costs are the "
+            "committed",
+            "figures of `cdma synth` ([synth.md](synth.md) tells how they are made): gates of no "
+            "process, without",
+            "wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories "
+            "that would be macros.",
+            "",
+            "| component | kGE | flip-flops | RAM bits | MHz | ECP5 LUTs | flip-flops | block RAMs "
+            "| MHz |",
+            "|---|---|---|---|---|---|---|---|---|",
+            *(_index_row(name, gates, luts) for name in names),
+            "",
+            *(line for name in names for line in _section(name)),
+        ]
+    )
+
+
+def _index_row(name: str, gates: Baseline, luts: Baseline) -> str:
+    config = block(name).config
+    gate, lut = gates.get((name, config), {}), luts.get((name, config), {})
+    cells = [
+        f"[`{name}`](#{name})",
+        _figure(gate, "kge", ",.1f"),
+        _figure(gate, "flip_flops", ",d"),
+        _figure(gate, "macro_bits", ",d"),
+        _figure(gate, "fmax_mhz", ",.0f"),
+        _figure(lut, "luts", ",d"),
+        _figure(lut, "flip_flops", ",d"),
+        _figure(lut, "block_rams", ",d"),
+        _figure(lut, "fmax_mhz", ",.0f"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _figure(row: Mapping[str, Any], key: str, form: str) -> str:
+    value = row.get(key)
+    return _NONE if value is None else format(value, form)
+
+
+def _section(name: str) -> list[str]:
+    chosen = block(name)
+    kind = _class_of(chosen)
+    paragraphs = [" ".join(part.split()) for part in summary(kind).split("\n\n")]
+    told = [part for part in paragraphs if not _COST.match(part)]
+    costs = _sentences(" ".join(part for part in paragraphs if _COST.match(part)))
+    parameters = ", ".join(f"{key} = {value}" for key, value in chosen.parameters.items())
+    return [
+        f"## {name}",
+        "",
+        *(line for part in told for line in (part, "")),
+        "| | |",
+        "|---|---|",
+        *(f"| {heading.lower()} | {text} |" for heading, text in costs.items()),
+        f"| parameters of `{chosen.config}` | {parameters} |",
+        f"| source | `{_source(kind)}`, `{kind.__name__}` |",
+        "",
+    ]
+
+
+_HEADINGS = ("Latency", "Throughput", "Resources")
+_COST = re.compile(rf"(?:{'|'.join(_HEADINGS)}): ")
+
+
+def _sentences(text: str) -> dict[str, str]:
+    """By their headings."""
+    _, *parts = re.split(rf"\b({'|'.join(_HEADINGS)}): ", text)
+    return {heading: told.strip() for heading, told in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _class_of(chosen: Block) -> type:
+    with warnings.catch_warnings():
+        # A component that is not built is a mistake elsewhere.
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        component = chosen.make()
+        kind = type(component)
+        # Its parts know each other, so that they would warn later.
+        del component
+        gc.collect()
+        return kind
+
+
+def _source(kind: type) -> str:
+    module = inspect.getmodule(kind)
+    assert module is not None
+    return module.__name__.replace(".", "/") + ".py"
+
+
+if __name__ == "__main__":
+    print(document(), end="")
