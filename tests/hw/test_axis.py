@@ -137,7 +137,7 @@ def test_long_packets_follow_each_other_within_two_cycles(decompressor):
 
 
 SHORT = (0, 1, 128)
-SHORT_PACKET_CYCLES = 11
+SHORT_PACKET_CYCLES = 12
 """Between short packets: a checksum is finished before the next one begins."""
 
 
