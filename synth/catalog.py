@@ -19,6 +19,18 @@ from synth.report import ECP5, GENERIC, Baseline, read_baseline
 
 DOCUMENT = "docs/components.md"
 
+_HEAD = f"""\
+# Components
+
+<!-- Generated: .venv/bin/python -m synth.catalog > {DOCUMENT} -->
+
+Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
+figures of `cdma synth` ([synth.md](synth.md) tells how they are made): gates of no process, without
+wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories that would be macros.
+
+| component | kGE | flip-flops | RAM bits | MHz | ECP5 LUTs | flip-flops | block RAMs | MHz |
+|---|---|---|---|---|---|---|---|---|"""  # noqa: E501
+
 _NONE = "–"
 
 
@@ -28,20 +40,7 @@ def document() -> str:
     names = block_names()
     return "\n".join(
         [
-            "# Components",
-            "",
-            f"<!-- Generated: .venv/bin/python -m synth.catalog > {DOCUMENT} -->",
-            "",
-            "Every block that can be synthesized, and every part of the DMA engine. Costs are the "
-            "committed",
-            "figures of `cdma synth` ([synth.md](synth.md) tells how they are made): gates of no "
-            "process, without",
-            "wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories "
-            "that would be macros.",
-            "",
-            "| component | kGE | flip-flops | RAM bits | MHz | ECP5 LUTs | flip-flops | block RAMs "
-            "| MHz |",
-            "|---|---|---|---|---|---|---|---|---|",
+            _HEAD,
             *(_index_row(name, gates, luts) for name in names),
             "",
             *(line for name in names for line in _section(name)),

@@ -42,6 +42,9 @@ SHIPPED = {
 }
 """All lines of 128 B that can be generated."""
 
+WITH_SHIPPED = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
+"""For proofs that reach the paper's shape."""
+
 
 def configs(choice: dict[str, Any], *, quick: Sequence[str]) -> list[Any]:
     """Parameters of a test; all but the quick ones are left to `make verify`."""

@@ -13,12 +13,11 @@ from hw.codec.pack import Packer, Unpacker
 from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, SHIPPED, TINY, configs, sector_item
+from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs, sector_item
 from tests.formal.order import Order, one
 from tests.formal.rules import SectorRules, axis_rules, beat_rules
 from tests.formal.sby import check, prove
 
-CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 COMMAND = {ZvcCompressorAxis: ["length"], ZvcDecompressorAxis: ["length", "crc32", "check_crc"]}
 STATUS = ["status", "offset", "out_size", "crc32"]
 
@@ -45,7 +44,7 @@ def port_proof(top: type, config: CodecConfig, *, whole: bool) -> Bench:
 
 
 @pytest.mark.parametrize("top", COMMAND)
-@pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2"]))
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["4x2"]))
 def test_ports_keep_the_rules(top, config, tmp_path):
     prove(port_proof(top, config, whole=False), tmp_path, depth=2, cover_depth=30)
 

@@ -9,7 +9,7 @@ from hw.codec.judge import Finding, SectorJudge
 from hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
 from hw.config import CodecConfig
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, SHIPPED, configs, widths
+from tests.formal.lines import WITH_SHIPPED, configs, widths
 from tests.formal.order import Order, one
 from tests.formal.rules import (
     ExpandedRules,
@@ -19,7 +19,6 @@ from tests.formal.rules import (
 )
 from tests.formal.sby import prove
 
-CONFIGS = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 WIDTHS = widths(2, 4, 8, 32, quick=[4, 32])
 
 
@@ -83,7 +82,7 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     prove(bench, tmp_path, depth=1)
 
 
-@pytest.mark.parametrize("config", configs(CONFIGS, quick=["4x2", "8x1", "E4-S32"]))
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["4x2", "8x1", "E4-S32"]))
 def test_padder_adds_nothing_but_zeros_to_whole_lines(config, tmp_path):
     bench = Bench()
     padder = LinePadder(config)
@@ -295,6 +294,6 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(CONFIGS, quick=["8x1"]))
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["8x1"]))
 def test_judge_gives_no_byte_beyond_the_length(config, tmp_path):
     prove(judge_proof(config, SectorJudge(config)), tmp_path, depth=1)

