@@ -1,3 +1,3 @@
 """What holds for all tests."""
 
-pytest_plugins = ["tests.lib.proofs"]
+pytest_plugins = ["tests.lib.proofs", "tests.lib.verdicts"]

@@ -1,12 +1,9 @@
 """The project's own RTL as Verilog for the simulator, generated once per content of its sources."""
 
-import ast
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from hw.buddy.controller import BuddyController
@@ -14,6 +11,7 @@ from hw.config import BuddyConfig, EngineConfig
 from hw.dma.engine import DmaEngine
 from hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
 from sim.machine.cache import cached, digest
+from sim.machine.imports import imported, path_of
 
 
 @dataclass(frozen=True)
@@ -90,53 +88,11 @@ GENERATOR = "hw.verilog"
 
 def _source_texts(module: str) -> list[str]:
     """The sources that a component comes from: its module, what that imports, and the generator."""
-    generator = {GENERATOR, "hw.netlist", "hw.docstrings", "hw.ports"}
-    names = set().union(*(_imported(name) for name in {module, *generator} - {GENERATOR}))
-    paths = {name: _path(name) for name in sorted(names | generator)}
+    parts = {module, "hw.netlist", "hw.docstrings", "hw.ports"}
+    names = imported(parts, of=("hw", "golden"), but={GENERATOR}) | {GENERATOR}
+    paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})
     described = [rdl for folder in folders for rdl in sorted(folder.glob("*.rdl"))]
     texts = [text for name, path in paths.items() for text in (name, path.read_text())]
     return [*texts, *(rdl.read_text() for rdl in described)]
-
-
-@cache
-def _imported(module: str) -> frozenset[str]:
-    """The module and those of `hw` and `golden` that it imports, at any depth."""
-    found: set[str] = set()
-    left = [module]
-    while left:
-        name = left.pop()
-        if name in found or name == GENERATOR:
-            continue
-        found.add(name)
-        left += _imports(name)
-    return frozenset(found)
-
-
-@cache
-def _imports(module: str) -> tuple[str, ...]:
-    named: set[str] = set()
-    for node in ast.walk(ast.parse(_path(module).read_text())):
-        if isinstance(node, ast.Import):
-            named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            # What is imported from a package may be a module of it.
-            named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    ours = {name for name in named if name.split(".")[0] in ("hw", "golden")}
-    packages = {name.rpartition(".")[0] for name in ours} - {""}
-    return tuple(sorted(name for name in ours | packages if _is_module(name)))
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _path(module: str) -> Path:
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin)

@@ -18,6 +18,7 @@ from sim.machine import (
     Pipeline,
     ProtocolError,
 )
+from tests.lib.requirements import FST_HEADERS, require
 
 BEAT = 32
 FULL = 2**BEAT - 1
@@ -345,6 +346,7 @@ class TestWaves:
         assert edges == times[-1] // 1000 + 1
 
     def test_fst_has_the_ports_and_the_cycles(self, echo, tmp_path):
+        require(FST_HEADERS)
         path = tmp_path / "echo.fst"
         with Pipeline.of_verilog(echo(), waves=path) as pipeline:
             batch = pipeline.run(random_packets(500))

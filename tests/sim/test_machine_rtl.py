@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from sim.machine import rtl
+from sim.machine.imports import imported
 
 ROOTS = {"codec": "hw.codec.axis", "engine": "hw.dma.engine", "buddy": "hw.buddy.controller"}
 
@@ -14,7 +15,7 @@ ROOTS = {"codec": "hw.codec.axis", "engine": "hw.dma.engine", "buddy": "hw.buddy
 @pytest.fixture
 def edited(tmp_path, monkeypatch):
     """Edits a copy of a module's folder, as far as the cache can see."""
-    real = rtl._path
+    real = rtl.path_of
 
     def edit(module: str, file: str = "") -> None:
         source = real(module)
@@ -25,7 +26,7 @@ def edited(tmp_path, monkeypatch):
         target = copy / (file or source.name)
         target.write_text(target.read_text() + "\n# edited\n")
         monkeypatch.setattr(
-            rtl, "_path", lambda name: copy / source.name if name == module else real(name)
+            rtl, "path_of", lambda name: copy / source.name if name == module else real(name)
         )
 
     return edit
@@ -62,7 +63,7 @@ def test_no_module_that_python_imports_is_left_out(root):
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert set(json.loads(done.stdout)) <= rtl._imported(root)
+    assert set(json.loads(done.stdout)) <= imported([root], of=("hw", "golden"))
 
 
 def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):

@@ -21,10 +21,13 @@ from tests.hw.cocotb.simulate import (
     build_verilator,
     icarus_version,
 )
+from tests.lib.requirements import ICARUS, require
 
 
 def built(simulator: str, verilog: Verilog | Rtl) -> Build:
     """The build of that text, made unless it is in the cache."""
+    if simulator == "icarus":
+        require(ICARUS)
     key = digest(verilog.name, verilog.text, *_tools(simulator))
 
     def build(into: Path) -> None:

@@ -1,0 +1,71 @@
+"""Tools that PyPI does not have, and tests that need them.
+
+`make test` installs them where it may. Where it may not, the tests are skipped, and say in one line
+what is missing, how to install it and what is left unchecked. CI may install them, so there a
+missing one is a failure.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something that must be installed.
+
+    Attributes
+    ----------
+    name : str
+    packages : str
+        Debian's.
+    unchecked : str
+        What no test says without it.
+    present : callable
+        Whether it is there.
+    """
+
+    name: str
+    packages: str
+    unchecked: str
+    present: Callable[[], bool]
+
+
+def _has_fst_headers() -> bool:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        return False
+    command = [compiler, "-fsyntax-only", "-x", "c++", "-"]
+    source = "#include <lz4.h>\n#include <zlib.h>\n"
+    return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
+
+
+ICARUS = Requirement(
+    "Icarus Verilog",
+    "iverilog",
+    "the RTL on a second simulator, with registers unknown at first",
+    lambda: shutil.which("iverilog") is not None,
+)
+FST_HEADERS = Requirement(
+    "the headers of lz4 and zlib",
+    "liblz4-dev zlib1g-dev",
+    "waves as FST",
+    _has_fst_headers,
+)
+
+
+def require(requirement: Requirement) -> None:
+    """Go on if it is there. Else skip the test; on CI, fail it."""
+    if requirement.present():
+        return
+    message = (
+        f"{requirement.name} missing: apt-get install {requirement.packages}; "
+        f"left unchecked: {requirement.unchecked}"
+    )
+    if os.environ.get("CI"):
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
