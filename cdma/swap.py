@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import golden
 from cdma.console import terminal
@@ -20,7 +18,7 @@ from sim.driver import THROTTLES, throttle
 from sim.link import LINKS, Link
 from sim.link import link as link_of
 from sim.machine import MACHINES, machine_config
-from sim.swap import EngineRoad, PipelineRoad, Road, Swapper, Trip, work_bytes
+from sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from sim.workload import LAYOUTS, capture_names, load_capture, relayout
 
 RTL_CODECS = ("zvc",)
@@ -131,12 +129,12 @@ def swap(
     chosen_link = None if link is None else link_of(link)
     if engine == "dma":
         _refuse(engine, sector_bytes=sector_bytes)
-        road, settings = _engine_road(
+        backend, settings = _engine_backend(
             machine or MACHINE, throttle_name or THROTTLE, chosen_link, waves, given
         )
     else:
         _refuse(engine, machine=machine, throttle=throttle_name)
-        road, settings = _codec_road(
+        backend, settings = _codec_backend(
             sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
         )
     arrays = _arrays(files or [], capture, layout)
@@ -145,25 +143,25 @@ def swap(
     if save is not None:
         # Before the work, which may take long.
         make_folder(save)
-    with Swapper(road) as swapper:
-        trips = _swap_all(swapper, arrays, element_bytes)
-    report = as_dict(trips, settings)
+    with Swapper(backend) as swapper:
+        run = swapper.swap(arrays, element_bytes=element_bytes)
+    report = as_dict(run, settings)
     if save is not None:
-        save_report(save, trips, settings, report)
+        save_report(save, report, settings)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
-        print_report(terminal(), trips, settings)
-    for trip in trips:
+        print_report(terminal(), report, settings)
+    for trip in run.trips:
         for fault in trip.faults:
             typer.echo(f"{trip.name}: {fault}", err=True)
-    if not all(trip.bit_exact for trip in trips):
+    if not all(trip.bit_exact for trip in run.trips):
         raise typer.Exit(1)
 
 
-def _engine_road(
+def _engine_backend(
     machine: str, throttle_name: str, link: Link | None, waves: Path | None, given: dict[str, Any]
-) -> tuple[Road, Settings]:
+) -> tuple[Backend, Settings]:
     surroundings = machine_config(machine)
     if link is None:
         link = Link(machine, surroundings.link_out_bytes_per_s, "its link")
@@ -175,7 +173,7 @@ def _engine_road(
         )
     config = preset(machine)
     limit = throttle(throttle_name)
-    road = EngineRoad(
+    backend = EngineBackend(
         config,
         surroundings,
         throttle=limit,
@@ -192,13 +190,13 @@ def _engine_road(
         clock_hz=surroundings.clock_hz,
         **given,
     )
-    return road, settings
+    return backend, settings
 
 
-def _codec_road(
+def _codec_backend(
     sector_bytes: int, link: Link, waves: Path | None, given: dict[str, Any]
-) -> tuple[Road, Settings]:
-    road = PipelineRoad(
+) -> tuple[Backend, Settings]:
+    backend = PipelineBackend(
         sector_bytes=sector_bytes, stalls=given["stalls"], seed=given["seed"], waves=waves
     )
     settings = Settings(
@@ -210,7 +208,7 @@ def _codec_road(
         clock_hz=CLOCK_HZ,
         **given,
     )
-    return road, settings
+    return backend, settings
 
 
 def _refuse(engine: str, **options: object) -> None:
@@ -245,31 +243,3 @@ def _arrays(
     if layout is None:
         return named
     return [(name, relayout(a, layout) if a.ndim == 4 else a) for name, a in named]
-
-
-def _swap_all(
-    swapper: Swapper, arrays: Sequence[tuple[str, Array]], element_bytes: int | None
-) -> list[Trip]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    trips = []
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("", total=sum(work_bytes(array) for _, array in arrays))
-        for name, array in arrays:
-            progress.update(task, description=name)
-            trips.append(
-                swapper.swap(
-                    name,
-                    array,
-                    element_bytes=element_bytes,
-                    progress=lambda nbytes: progress.advance(task, nbytes),
-                )
-            )
-    return trips

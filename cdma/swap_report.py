@@ -13,11 +13,11 @@ from rich.table import Table
 from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.files import open_atomically
 from sim.link import Link
-from sim.swap import BASELINES, EngineFigures, Trip
+from sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
 
 WIDE_ONLY = (
     *("RLE", "CSR", "LZ4", "DEFLATE", "cycles out", "cycles in"),
-    *("DRAM", "buffer", "µs raw", "status"),
+    *("DRAM", "latency", "µs raw", "status"),
 )
 """Columns that a narrow console does not get."""
 
@@ -55,7 +55,7 @@ class Settings:
         return f"the engine of {self.machine}{where}{limit}"
 
 
-def as_dict(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
+def as_dict(run: SwapRun, settings: Settings) -> dict[str, Any]:
     """The JSON form of a run; docs/swap.md describes the keys."""
     return {
         "engine": settings.engine,
@@ -74,17 +74,22 @@ def as_dict(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
                 "dtype": trip.dtype,
                 "shape": list(trip.shape),
                 "element_bytes": trip.element_bytes,
-                **_figures([trip], settings),
+                **_figures([trip], None, settings),
+                "latency_cycles_out": trip.engine and trip.engine.latency_cycles_out,
+                "latency_cycles_in": trip.engine and trip.engine.latency_cycles_in,
                 "crc32": trip.crc32,
                 "faults": list(trip.faults),
             }
-            for trip in trips
+            for trip in run.trips
         ],
-        "total": _figures(trips, settings),
+        "total": _figures(run.trips, run.queue, settings),
     }
 
 
-def _figures(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
+def _figures(
+    trips: Sequence[RoundTrip], queue: QueueFigures | None, settings: Settings
+) -> dict[str, Any]:
+    """Figures of one array, or of all of them with those of the queue."""
     link = settings.link
     nbytes = sum(trip.nbytes for trip in trips)
     compressed = sum(trip.compressed_bytes for trip in trips)
@@ -113,14 +118,18 @@ def _figures(trips: Sequence[Trip], settings: Settings) -> dict[str, Any]:
         "link_seconds_compressed": compressed_s,
         "swap_out_seconds": max(link_s, cycles_out / settings.clock_hz),
         "swap_in_seconds": max(link_s, cycles_in / settings.clock_hz),
-        **_engine_figures(trips, cycles_out, cycles_in, settings.clock_hz),
+        **_engine_figures(trips, queue, cycles_out, cycles_in, settings.clock_hz),
     }
 
 
 def _engine_figures(
-    trips: Sequence[Trip], cycles_out: int, cycles_in: int, clock_hz: float
+    trips: Sequence[RoundTrip],
+    queue: QueueFigures | None,
+    cycles_out: int,
+    cycles_in: int,
+    clock_hz: float,
 ) -> dict[str, Any]:
-    """What only an engine has; null without one."""
+    """What only an engine has; null without one, and what only a queue has null without that."""
     parts = [trip.engine for trip in trips if trip.engine is not None]
     if not parts:
         keys = (
@@ -137,8 +146,8 @@ def _engine_figures(
         "link_utilization_out": _per(figures.link_out_busy_cycles, cycles_out),
         "link_utilization_in": _per(figures.link_in_busy_cycles, cycles_in),
         "dram_read_bytes_per_s": _per(figures.dram_read_bytes * clock_hz, cycles_out),
-        "buffer_high_water_bytes": figures.buffer_high_water_bytes,
-        "stall_cycles": figures.stall_cycles,
+        "buffer_high_water_bytes": None if queue is None else queue.buffer_high_water_bytes,
+        "stall_cycles": None if queue is None else queue.stall_cycles,
         "status": None if figures.status is None else figures.status.name,
     }
 
@@ -148,11 +157,11 @@ def _per(value: float, of: float) -> float | None:
     return value / of if of else None
 
 
-def _table(trips: Sequence[Trip], settings: Settings, *, wide: bool) -> Table:
+def _table(report: dict[str, Any], settings: Settings, *, wide: bool) -> Table:
     """All columns, or those that fit into 80 characters."""
-    rows = [(trip.name, _cells(_figures([trip], settings), settings)) for trip in trips]
-    if len(trips) > 1:
-        rows.append(("total", _cells(_figures(trips, settings), settings)))
+    rows = [(row["name"], _cells(row, settings)) for row in report["arrays"]]
+    if len(rows) > 1:
+        rows.append(("total", _cells(report["total"], settings)))
     headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
     title = f"ZVC through {settings.rtl} ({settings.link.bytes_per_s / GB:g} GB/s)"
     table = figures_table("array", headings, title)
@@ -190,7 +199,8 @@ def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
         cells |= {
             "link %": pair("link_utilization", 0.01),
             "DRAM": number(figures["dram_read_bytes_per_s"], ".1f", 1e9),
-            "buffer": number(figures["buffer_high_water_bytes"], ".1f", 1024),
+            # There is none of all arrays together.
+            "latency": number(figures.get("latency_cycles_out"), ",.0f"),
         }
     else:
         cells["µs raw"] = f"{figures['link_seconds_raw'] * 1e6:.1f}"
@@ -203,22 +213,22 @@ def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
     return cells
 
 
-def print_report(console: Console, trips: Sequence[Trip], settings: Settings) -> None:
+def print_report(console: Console, report: dict[str, Any], settings: Settings) -> None:
     """The table, what its columns mean, and the result in a sentence."""
-    total = _figures(trips, settings)
+    total = report["total"]
     wide = console.width >= WIDE_CHARACTERS
-    console.print(_table(trips, settings, wide=wide))
+    console.print(_table(report, settings, wide=wide))
     console.print(f"{_legend(settings, wide=wide)}\n")
     if total["stall_cycles"]:
         stalls = ", ".join(
             f"{cause.replace('_', ' ')} {cycles:,}"
             for cause, cycles in total["stall_cycles"].items()
         )
-        console.print(f"Cycles in which something waited, by what it waited for: {stalls}.\n")
-    exact = sum(trip.bit_exact for trip in trips)
-    text = (
-        f"{exact} of {len(trips)} arrays came back bit for bit, their streams the golden model's."
-    )
+        console.print(f"Cycles in which something waited, by what it waited for: {stalls}.")
+        buffer_kib = total["buffer_high_water_bytes"] / 1024
+        console.print(f"Of the DMA buffer, at most {buffer_kib:.1f} KiB were reserved at once.\n")
+    exact = f"{sum(row['bit_exact'] for row in report['arrays'])} of {len(report['arrays'])}"
+    text = f"{exact} arrays came back bit for bit, their streams the golden model's."
     if total["ratio"] is not None:
         text += (
             f" {total['bytes']:,} bytes left as {total['compressed_bytes']:,}: "
@@ -236,24 +246,25 @@ def _legend(settings: Settings, *, wide: bool) -> str:
             f"and out through RTL and link, whichever takes longer, the RTL at {clock}."
         )
     sentences = [
+        "Arrays are queued across each other. cycles: from the record of the array before, or the "
+        "doorbell, to its own.",
         "B/cycle: uncompressed bytes per cycle, out and in.",
-        "link %: how busy the link was, out and in.",
-        f"µs out: from doorbell to record, the engine at {clock}.",
+        "link %: how busy the link was in those cycles, out and in.",
+        f"µs out: cycles out, the engine at {clock}.",
     ]
     if wide:
         sentences += [
-            "DRAM: GB/s read on the way out.",
-            "buffer: most KiB of the DMA buffer that were reserved at once.",
+            "DRAM: GB/s read in those cycles.",
+            "latency: cycles from descriptor to record on the way out, the wait for arrays ahead "
+            "included.",
         ]
     return " ".join(sentences)
 
 
-def save_report(
-    directory: Path, trips: Sequence[Trip], settings: Settings, report: dict[str, Any]
-) -> None:
+def save_report(directory: Path, report: dict[str, Any], settings: Settings) -> None:
     """Write swap.txt and swap.json there."""
     text = io.StringIO()
-    print_report(Console(file=text, width=WIDE_CHARACTERS), trips, settings)
+    print_report(Console(file=text, width=WIDE_CHARACTERS), report, settings)
     with open_atomically(directory / "swap.txt", "w") as file:
         file.write(text.getvalue())
     with open_atomically(directory / "swap.json", "w") as file:

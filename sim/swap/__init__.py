@@ -3,22 +3,25 @@
 And a training step of PyTorch whose saved tensors go that way (`swap_to`).
 """
 
-from sim.swap.engine import EngineRoad
-from sim.swap.pipelines import PipelineRoad
-from sim.swap.road import Carried, EngineFigures, Road
+from sim.swap.backend import ArrayResult, Backend, EngineFigures, Payload, QueueFigures
+from sim.swap.engine_backend import EngineBackend
+from sim.swap.pipeline_backend import PipelineBackend
 from sim.swap.stash import Stash, StashError
 from sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError
 from sim.swap.swap_report import SwapReport
-from sim.swap.swapper import BASELINES, Swapper, Trip, work_bytes
+from sim.swap.swapper import BASELINES, RoundTrip, Swapper, SwapRun
 from sim.swap.torch_hooks import SavedTensorError, Swapped, swap_to
 
 __all__ = [
     "BASELINES",
-    "Carried",
+    "ArrayResult",
+    "Backend",
+    "EngineBackend",
     "EngineFigures",
-    "EngineRoad",
-    "PipelineRoad",
-    "Road",
+    "Payload",
+    "PipelineBackend",
+    "QueueFigures",
+    "RoundTrip",
     "Saved",
     "SavedTensorError",
     "Stash",
@@ -26,9 +29,8 @@ __all__ = [
     "SwapPlan",
     "SwapPlanError",
     "SwapReport",
+    "SwapRun",
     "Swapped",
     "Swapper",
-    "Trip",
     "swap_to",
-    "work_bytes",
 ]

@@ -9,7 +9,7 @@ from golden.stream import ByteArray
 from hw.dma.descriptor import Codec
 from sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
 from sim.driver.memory import Memory
-from sim.swap.road import TRANSFER_BYTES
+from sim.swap.backend import TRANSFER_BYTES
 
 
 class StashError(RuntimeError):

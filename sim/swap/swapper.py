@@ -1,6 +1,6 @@
 """Arrays out through RTL and back, compared with what they were and with the golden models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -9,14 +9,27 @@ import numpy as np
 
 import golden
 from golden.interface import as_bytes, element_dtype, zero_filled
-from sim.swap.road import TRANSFER_BYTES, Array, EngineFigures, Road, comparison_faults
+from hw.progress import report
+from sim.swap.backend import (
+    TRANSFER_BYTES,
+    Array,
+    ArrayResult,
+    Backend,
+    EngineFigures,
+    Payload,
+    QueueFigures,
+    comparison_faults,
+)
 
 BASELINES = ("rle", "csr", "lz4", "deflate")
 """Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A)."""
 
+GOLDEN = "golden models"
+"""The phase that is reported to `hw.progress` while results are compared, counted in arrays."""
+
 
 @dataclass(frozen=True)
-class Trip:
+class RoundTrip:
     """An array's way out and back.
 
     Attributes
@@ -32,7 +45,8 @@ class Trip:
     compressed_bytes : int
         Of the stream that left the RTL.
     cycles_out, cycles_in : int
-        Each way, from the first command, or doorbell, to the last status, or record.
+        What the array added to each way: from the record of the array before, or the doorbell, to
+        its own. With the codec alone, from its first command to its last status.
     crc32 : int
         Of the array's bytes.
     faults : tuple of str
@@ -63,17 +77,33 @@ class Trip:
         return not self.faults
 
 
+@dataclass(frozen=True)
+class SwapRun:
+    """What came of some arrays together.
+
+    Attributes
+    ----------
+    trips : tuple of RoundTrip
+        In the order of the arrays.
+    queue : QueueFigures or None
+        What the engine counted over all of them, if there is one.
+    """
+
+    trips: tuple[RoundTrip, ...]
+    queue: QueueFigures | None
+
+
 class Swapper:
-    """Takes arrays out and back through a road, and looks at what comes of them.
+    """Takes arrays out and back through a backend, and looks at what comes of them.
 
     Parameters
     ----------
-    road : Road
+    backend : Backend
         Closed with the swapper.
     """
 
-    def __init__(self, road: Road) -> None:
-        self.road = road
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
 
     def __enter__(self) -> Self:
         return self
@@ -84,63 +114,76 @@ class Swapper:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.road.close()
+        self.backend.close()
 
     def swap(
         self,
-        name: str,
-        array: Array,
+        arrays: Sequence[tuple[str, Array]],
         *,
         element_bytes: int | None = None,
         baselines: bool = True,
-        progress: Callable[[int], None] = lambda nbytes: None,
-    ) -> Trip:
-        """Take an array out and back.
+    ) -> SwapRun:
+        """Take all arrays out and back. An array with faults does not stop the others.
 
         Parameters
         ----------
-        name
-            For the report.
-        array
-            Of any shape and type.
+        arrays
+            Of any shape and type, with their names for the report.
         element_bytes
-            4, 2 or 1; the type's own unless given.
+            4, 2 or 1; each type's own unless given.
         baselines
-            Also compress it with the golden codecs.
-        progress
-            Called with the number of bytes that one step more of the work has done; the sum of all
-            is `work_bytes(array)`.
+            Also compress them with the golden codecs.
+
+        Raises
+        ------
+        golden.CodecError
+            There are no elements of that size.
         """
-        size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
-        codec = golden.codec("zvc", size)
-        data = as_bytes(array)
-        pieces = _pieces(data)
-        carried = self.road.carry(pieces, size, progress)
-        faults = carried.faults | comparison_faults(carried, pieces, codec)
-        baseline_bytes = {}
-        for baseline in BASELINES if baselines else ():
-            baseline_bytes[baseline] = int(golden.codec(baseline, size).line_sizes(data).sum())
-            progress(data.size)
-        return Trip(
-            name=name,
-            dtype=array.dtype.name,
-            shape=array.shape,
-            nbytes=data.size,
-            nonzero=_nonzero(data, size),
-            element_bytes=size,
-            compressed_bytes=sum(stream.size for stream in carried.streams),
-            cycles_out=carried.cycles_out,
-            cycles_in=carried.cycles_in,
-            crc32=golden.crc32(data),
-            faults=tuple(sorted(faults)),
-            baseline_bytes=baseline_bytes,
-            engine=carried.engine,
+        payloads = [_payload(array, element_bytes) for _, array in arrays]
+        trips: dict[int, RoundTrip] = {}
+        for index, result in self.backend.transfer(payloads):
+            if not trips:
+                report(GOLDEN, 0, len(arrays))
+            name, array = arrays[index]
+            trips[index] = _trip(name, array, payloads[index], result, baselines=baselines)
+            report(GOLDEN, len(trips), len(arrays))
+        return SwapRun(
+            tuple(trips[index] for index in range(len(arrays))), self.backend.queue_figures()
         )
 
 
-def work_bytes(array: Array, *, baselines: bool = True) -> int:
-    """What `Swapper.swap` tells `progress` in sum."""
-    return array.nbytes * (2 + (len(BASELINES) if baselines else 0))
+def _payload(array: Array, element_bytes: int | None) -> Payload:
+    size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
+    # Refuse a wrong size before any RTL is built for it.
+    golden.codec("zvc", size)
+    return Payload(pieces=_pieces(as_bytes(array)), element_bytes=size)
+
+
+def _trip(
+    name: str, array: Array, payload: Payload, result: ArrayResult, *, baselines: bool
+) -> RoundTrip:
+    """Compare an array's result with the golden models."""
+    size = payload.element_bytes
+    data = as_bytes(array)
+    faults = result.faults | comparison_faults(result, payload.pieces, golden.codec("zvc", size))
+    return RoundTrip(
+        name=name,
+        dtype=array.dtype.name,
+        shape=array.shape,
+        nbytes=data.size,
+        nonzero=_nonzero(data, size),
+        element_bytes=size,
+        compressed_bytes=sum(stream.size for stream in result.streams),
+        cycles_out=result.cycles_out,
+        cycles_in=result.cycles_in,
+        crc32=golden.crc32(data),
+        faults=tuple(sorted(faults)),
+        baseline_bytes={
+            baseline: int(golden.codec(baseline, size).line_sizes(data).sum())
+            for baseline in (BASELINES if baselines else ())
+        },
+        engine=result.engine,
+    )
 
 
 def _pieces(data: Array) -> Sequence[Array]:

@@ -1,15 +1,16 @@
 """Through the codec alone: a compressor and a decompressor, as fast as they go."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import golden
-from golden.stream import ByteArray
+from hw.progress import report
 from sim.machine import Batch, Pipeline
-from sim.swap.road import Array, Carried, Progress, result_faults
+from sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 
 
-class PipelineRoad:
+class PipelineBackend:
     """A compressor and a decompressor for each element size that comes up.
 
     Parameters
@@ -48,37 +49,45 @@ class PipelineRoad:
         for pipeline in self._pipelines.values():
             pipeline.close()
 
-    def carry(self, pieces: Sequence[Array], element_bytes: int, progress: Progress) -> Carried:
-        streams: list[ByteArray] = []
-        returned: list[ByteArray] = []
-        faults: set[str] = set()
-        cycles_out = cycles_in = 0
-        for piece in pieces:
-            out = self._pipeline("zvc-compressor", element_bytes).run(
-                [piece], stalls=self.stalls, seed=self.seed
-            )
-            stream = out.packet(0)
-            faults |= _faults("compressor", out, piece, stream.size)
-            progress(piece.size)
-            back = self._pipeline("zvc-decompressor", element_bytes).run(
-                [stream],
-                lengths=[piece.size],
-                crc32=[int(out.records["crc32"][0])],
-                stalls=self.stalls,
-                seed=self.seed + 1,
-            )
-            faults |= _faults("decompressor", back, piece, piece.size)
-            progress(piece.size)
-            streams.append(stream)
-            returned.append(back.packet(0))
-            cycles_out += out.cycles
-            cycles_in += back.cycles
-        return Carried(
-            streams=streams,
-            returned=returned,
-            cycles_out=cycles_out,
-            cycles_in=cycles_in,
-            faults=faults,
+    def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
+        total = sum(len(payload.pieces) for payload in payloads)
+        done_out, done_in = count(1), count(1)
+        report(OUT, 0, total)
+        report(IN, 0, total)
+        for index, payload in enumerate(payloads):
+            parts = []
+            for piece in payload.pieces:
+                out = self._compress(piece, payload.element_bytes)
+                report(OUT, next(done_out), total)
+                parts.append(self._decompress(out, piece, payload.element_bytes))
+                report(IN, next(done_in), total)
+            yield index, ArrayResult.joined(parts)
+
+    def queue_figures(self) -> QueueFigures | None:
+        return None
+
+    def _compress(self, piece: Array, element_bytes: int) -> Batch:
+        return self._pipeline("zvc-compressor", element_bytes).run(
+            [piece], stalls=self.stalls, seed=self.seed
+        )
+
+    def _decompress(self, out: Batch, piece: Array, element_bytes: int) -> ArrayResult:
+        """A piece's result, after its way back."""
+        stream = out.packet(0)
+        back = self._pipeline("zvc-decompressor", element_bytes).run(
+            [stream],
+            lengths=[piece.size],
+            crc32=[int(out.records["crc32"][0])],
+            stalls=self.stalls,
+            seed=self.seed + 1,
+        )
+        return ArrayResult(
+            streams=[stream],
+            returned=[back.packet(0)],
+            cycles_out=out.cycles,
+            cycles_in=back.cycles,
+            faults=_faults("compressor", out, piece, stream.size)
+            | _faults("decompressor", back, piece, piece.size),
         )
 
     def _pipeline(self, component: str, element_bytes: int) -> Pipeline:

@@ -1,0 +1,202 @@
+"""What arrays are sent through, and the result that each of them has afterwards."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+import golden
+from golden.stream import ByteArray
+from hw.dma.descriptor import Status
+
+Array = npt.NDArray[Any]
+
+TRANSFER_BYTES = 4 << 20
+"""An array goes in transfers of at most this size; whole lines, so that the stream is the same."""
+
+OUT, IN = "swap out", "swap in"
+"""The phases that a backend reports to `hw.progress`, counted in transfers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """An array's bytes as a backend takes them.
+
+    Attributes
+    ----------
+    pieces : sequence of array
+        Of bytes, at most `TRANSFER_BYTES` each; whole lines but for the last. An empty array has
+        one empty piece.
+    element_bytes : int
+        What the codec takes as an element.
+    """
+
+    pieces: Sequence[Array]
+    element_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFigures:
+    """What engine and machine counted while an array was at the head of the queue.
+
+    Attributes
+    ----------
+    link_out_busy_cycles, link_in_busy_cycles : float
+        Those of `ArrayResult.cycles_out` in which the link moved something to the host, and those
+        of `cycles_in` in which it moved something from it; whatever array that belonged to.
+    dram_read_bytes : int
+        What was read of device memory in `cycles_out`, for whatever array.
+    latency_cycles_out, latency_cycles_in : int
+        From the arrival of the array's first descriptor in the engine to its last record. The wait
+        for what is ahead of it in the queue is included.
+    statuses : tuple of Status
+        Of all transfers.
+    """
+
+    link_out_busy_cycles: float = 0.0
+    link_in_busy_cycles: float = 0.0
+    dram_read_bytes: int = 0
+    latency_cycles_out: int = 0
+    latency_cycles_in: int = 0
+    statuses: tuple[Status, ...] = ()
+
+    @property
+    def status(self) -> Status | None:
+        """The worst of `statuses`; None if there are none."""
+        return max(self.statuses, default=None)
+
+    @classmethod
+    def joined(cls, parts: Sequence["EngineFigures"]) -> "EngineFigures":
+        """The figures of several parts that follow one another."""
+        return cls(
+            link_out_busy_cycles=sum(part.link_out_busy_cycles for part in parts),
+            link_in_busy_cycles=sum(part.link_in_busy_cycles for part in parts),
+            dram_read_bytes=sum(part.dram_read_bytes for part in parts),
+            latency_cycles_out=sum(part.latency_cycles_out for part in parts),
+            latency_cycles_in=sum(part.latency_cycles_in for part in parts),
+            statuses=tuple(status for part in parts for status in part.statuses),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueFigures:
+    """What the engine counted over all arrays, which cannot be split among them.
+
+    Attributes
+    ----------
+    buffer_high_water_bytes : int
+        Most bytes of the DMA buffer that were reserved at once on the way out.
+    stall_cycles : dict
+        Both ways, by cause.
+    """
+
+    buffer_high_water_bytes: int
+    stall_cycles: dict[str, int]
+
+    @classmethod
+    def joined(cls, parts: Sequence["QueueFigures"]) -> "QueueFigures":
+        """The figures of several queues, one after another."""
+        causes = dict.fromkeys(cause for part in parts for cause in part.stall_cycles)
+        return cls(
+            buffer_high_water_bytes=max((p.buffer_high_water_bytes for p in parts), default=0),
+            stall_cycles={c: sum(part.stall_cycles.get(c, 0) for part in parts) for c in causes},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayResult:
+    """What came of an array's pieces.
+
+    Attributes
+    ----------
+    streams, returned : list of uint8 array
+        Each piece compressed, and what was made of that again.
+    cycles_out, cycles_in : int
+        What the array added to each way: cycles from the record before its own, or from the first
+        command of the queue, to its last record. The sum over all arrays is the whole's time.
+    faults : set of str
+        What statuses say that is not so, or should not be.
+    engine : EngineFigures or None
+        None where there is no engine.
+    """
+
+    streams: list[ByteArray]
+    returned: list[ByteArray]
+    cycles_out: int
+    cycles_in: int
+    faults: set[str]
+    engine: EngineFigures | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence["ArrayResult"]) -> "ArrayResult":
+        """An array's result from those of its parts, in their order."""
+        engines = [part.engine for part in parts if part.engine is not None]
+        return cls(
+            streams=[stream for part in parts for stream in part.streams],
+            returned=[back for part in parts for back in part.returned],
+            cycles_out=sum(part.cycles_out for part in parts),
+            cycles_in=sum(part.cycles_in for part in parts),
+            faults={fault for part in parts for fault in part.faults},
+            engine=EngineFigures.joined(engines) if engines else None,
+        )
+
+
+class Backend(Protocol):
+    """RTL that arrays go out and come back through."""
+
+    def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
+        """Take arrays out and back, and yield each one's index and result as it is complete.
+
+        Arrays of one element size complete in their order. A fault of one array is in its result
+        and does not keep the others from going on. `hw.progress` is told of `OUT` and `IN`.
+        """
+        ...
+
+    def queue_figures(self) -> QueueFigures | None:
+        """The figures of all transfers so far; None where there is no engine."""
+        ...
+
+    def close(self) -> None:
+        """Free the simulators and complete the waves."""
+        ...
+
+
+def result_faults(
+    block: str, status: str | None, crc32: int, out_size: int, piece: Array, size: int
+) -> set[str]:
+    """What is wrong with a transfer's result.
+
+    Parameters
+    ----------
+    block
+        Whose result.
+    status
+        Its name, if it is one that should not be.
+    crc32, out_size
+        What the result says.
+    piece, size
+        The uncompressed bytes, and how many should have left.
+    """
+    faults = set()
+    if status is not None:
+        faults.add(f"the {block}'s status is {status}")
+    if crc32 != golden.crc32(piece):
+        faults.add(f"the {block}'s CRC-32 is not that of the data")
+    if out_size != size:
+        faults.add(f"the {block}'s status tells a wrong size")
+    return faults
+
+
+def comparison_faults(
+    result: ArrayResult, pieces: Sequence[Array], codec: golden.Codec
+) -> set[str]:
+    """What differs from the golden model, and from what went out."""
+    faults = set()
+    for piece, stream, back in zip(pieces, result.streams, result.returned, strict=True):
+        if not np.array_equal(stream, codec.compress(piece)):
+            faults.add("the stream is not the golden model's")
+        if not np.array_equal(back, piece):
+            faults.add("the array did not come back as it was")
+    return faults
