@@ -14,6 +14,7 @@ from typing import Annotated, cast
 import typer
 
 import golden
+from cdma import progress
 from cdma.board import board
 from cdma.buddy import buddy
 from cdma.capture import capture
@@ -113,11 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 2 for bad input, 130 when interrupted."""
     command = typer.main.get_command(app)
     try:
-        status = command.main(
-            args=None if arguments is None else list(arguments),
-            prog_name="cdma",
-            standalone_mode=False,
-        )
+        with progress.shown():
+            status = command.main(
+                args=None if arguments is None else list(arguments),
+                prog_name="cdma",
+                standalone_mode=False,
+            )
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
