@@ -18,7 +18,7 @@ from sim.buddy.profile import (
     ProfileError,
     profile,
 )
-from sim.buddy.replay import Replay, replay_trace, sweep_caches, sweep_links
+from sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
 from sim.buddy.snapshots import (
     WORKLOADS,
     Allocation,
@@ -46,6 +46,7 @@ __all__ = [
     "Time",
     "expect",
     "heat_map_png",
+    "link_slowdowns",
     "load_snapshots",
     "load_trace",
     "pattern_trace",

@@ -7,11 +7,12 @@ import numpy as np
 
 from golden.stream import ByteArray
 from hw.config import BuddyConfig
-from sim.buddy.expected import Expected
+from sim.buddy.content import Content, ReplayError
+from sim.buddy.expected import Expected, expect
 from sim.driver.buddy import BuddyDriver
 from sim.machine.buddy_config import BuddyMachineConfig
 from sim.machine.buddy_machine import MOST_READS, MOST_WRITES, BuddyMachine
-from sim.machine.buddy_trace import Playback
+from sim.machine.buddy_trace import Playback, Trace
 from sim.machine.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
@@ -196,6 +197,40 @@ def sweep_links(
         )
         for rate in rates
     }
+
+
+def link_slowdowns(
+    config: BuddyConfig,
+    content: Content,
+    trace: Trace,
+    machine: BuddyMachineConfig | None = None,
+    rates: Iterable[float] = LINKS_GB_PER_S,
+    *,
+    outstanding: int,
+) -> dict[float, float]:
+    """Cycles over those on uncompressed memory, less 1, behind links of so many GB/s.
+
+    Parameters
+    ----------
+    config, content, trace, machine
+        The trace is replayed on the content, and on the same content uncompressed.
+    rates
+        GB/s of the whole GPU's link.
+    outstanding
+        Reads, and writes, outstanding at once.
+
+    Raises
+    ------
+    ReplayError
+        A bit differs from the golden model.
+    """
+    limits = {"most_reads": outstanding, "most_writes": outstanding}
+    plain = replay_trace(config, expect(content.uncompressed(), trace), machine, **limits)
+    swept = sweep_links(config, expect(content, trace), machine, rates, **limits)
+    for done in (plain, *swept.values()):
+        if done.faults:
+            raise ReplayError(f"{done.faults[0]}; the controller's RTL is wrong")
+    return {rate: done.cycles / plain.cycles - 1 for rate, done in swept.items()}
 
 
 def _failed(playback: Playback, driver: BuddyDriver) -> list[str]:

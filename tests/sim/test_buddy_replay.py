@@ -14,6 +14,7 @@ from sim.buddy import (
     Region,
     ReplayError,
     expect,
+    link_slowdowns,
     load_snapshots,
     load_trace,
     pattern_trace,
@@ -24,7 +25,7 @@ from sim.buddy import (
     sweep_caches,
     sweep_links,
 )
-from sim.machine import Access, Trace
+from sim.machine import Access, BuddyMachineConfig, Trace
 from tests.golden.entries import mixed_entries
 
 CONFIG = buddy_preset("tiny")
@@ -308,6 +309,33 @@ class TestReplay:
         cycles = [each.cycles for each in done.values()]
         assert cycles == sorted(cycles, reverse=True)
         assert cycles[0] > 2 * cycles[-1]
+
+    def test_slowdowns_are_beside_uncompressed_memory(self):
+        made = spilling_content(8 * PAGE, 0.5, Target.X4, CONFIG)
+        trace = pattern_trace(made, "stream", accesses=512, read_fraction=1.0)
+        found = link_slowdowns(CONFIG, made, trace, rates=(5, 500), outstanding=8)
+        assert found[5] > found[500]
+        compressed = replay_trace(
+            CONFIG,
+            expect(made, trace),
+            BuddyMachineConfig().with_link(5),
+            most_reads=8,
+            most_writes=8,
+        )
+        plain = replay_trace(
+            CONFIG, expect(made.uncompressed(), trace), most_reads=8, most_writes=8
+        )
+        assert found[5] == compressed.cycles / plain.cycles - 1
+
+    def test_a_slowdown_of_wrong_data_is_none(self, content, monkeypatch):
+        def wrong(*arguments):
+            expected = expect(*arguments)
+            return replace(expected, data=expected.data ^ 1)
+
+        monkeypatch.setattr("sim.buddy.replay.expect", wrong)
+        trace = pattern_trace(content, "stream", accesses=20)
+        with pytest.raises(ReplayError, match=r"access 0 read .*; the controller's RTL is wrong"):
+            link_slowdowns(CONFIG, content, trace, rates=(150,), outstanding=8)
 
     def test_wrong_data_are_found(self, content):
         expected = expect(content, pattern_trace(content, "stream", accesses=20))
