@@ -29,6 +29,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
 from hw.fast_conversion import fast_conversion
+from hw.progress import Tally
 
 
 class NetlistError(RuntimeError):
@@ -115,8 +116,10 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
         If Yosys fails.
     """
     modules: dict[str, _Converted] = {}
+    progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules)
+        _convert(top, name, modules, progress)
+    progress.step()
     script = [
         *([] if assertions else ["delete t:$check"]),
         # Nothing reads what it has not written; zeros would fill pages.
@@ -135,7 +138,9 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
         "write_verilog -noattr",
     ]
     design = "\n".join(module.rtlil for module in modules.values())
+    progress = Tally("Yosys", 1)
     text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *script, ""]))
+    progress.step()
     bodies = dict(_split_modules(text))
     return [
         ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
@@ -190,7 +195,9 @@ def _elaborate(component: wiring.Component) -> Fragment:
     return Fragment.get(module, None)
 
 
-def _convert(component: wiring.Component, place: str, modules: dict[str, _Converted]) -> _Converted:
+def _convert(
+    component: wiring.Component, place: str, modules: dict[str, _Converted], progress: Tally
+) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     name = re.sub(r"_\d+$", "", place)
     below: list[str] = []
@@ -198,6 +205,7 @@ def _convert(component: wiring.Component, place: str, modules: dict[str, _Conver
     # engine has many units.
     numbered: list[tuple[_Likeness, _Converted]] = []
     fragment = _elaborate(component)
+    progress.found(sum(isinstance(f.origins[0], _Below) for f, *_ in fragment.subfragments))
     for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
         placeholder = subfragment.origins[0]
         if not isinstance(placeholder, _Below):
@@ -207,7 +215,7 @@ def _convert(component: wiring.Component, place: str, modules: dict[str, _Conver
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{subname}", modules)
+            converted = _convert(subcomponent, f"{name}_{subname}", modules, progress)
             if stem != subname:
                 numbered.append((likeness, converted))
         ports = ports_of(subcomponent)
@@ -216,6 +224,7 @@ def _convert(component: wiring.Component, place: str, modules: dict[str, _Conver
         instance = Instance(converted.name, *connections)
         fragment.subfragments[index] = (instance, subname, src_loc)
         below.append(converted.name)
+        progress.step()
 
     _rename_members(component, "")
     ports = ports_of(component)

@@ -34,6 +34,35 @@ def report(phase: str, done: int, total: int) -> None:
         _observers[-1](phase, done, total)
 
 
+class Tally:
+    """Counts and reports the steps of a phase, on one thread. It begins with the object.
+
+    Parameters
+    ----------
+    phase
+        As of `report`.
+    total
+        Steps that there are, as far as is known.
+    """
+
+    def __init__(self, phase: str, total: int) -> None:
+        self.phase = phase
+        self.total = total
+        self.done = 0
+        report(phase, 0, total)
+
+    def found(self, steps: int) -> None:
+        """There are so many steps more than was known."""
+        if steps:
+            self.total += steps
+            report(self.phase, self.done, self.total)
+
+    def step(self) -> None:
+        """One more is done."""
+        self.done += 1
+        report(self.phase, self.done, self.total)
+
+
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
     """Send every report of the block, from any thread, to `observer` and to nobody else."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hw.progress import Tally
 from sim.machine.errors import BuildError
 
 
@@ -71,7 +72,12 @@ def cached(name: str, build: Callable[[Path], None]) -> Path:
 def _locked(path: Path) -> Iterator[None]:
     # The lock file stays: removing it would let two processes lock different files of one name.
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress = Tally("wait for another process", 1)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            progress.step()
         yield
 
 

@@ -169,6 +169,19 @@ def test_commands_show_progress_on_stderr(tmp_path, monkeypatch, capsys):
     assert lines[-2:] == ["cdma: golden models 0/1", "cdma: golden models 1/1"]
 
 
+def test_generated_rtl_counts_its_modules(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 0)
+    monkeypatch.setattr("cdma.progress.LINE_EVERY_S", 0)
+    assert main(["generate", "packer", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    rtl = [re.fullmatch(r"cdma: RTL (\d+)/(\d+)", line) for line in lines if "RTL" in line]
+    counts = [(int(match[1]), int(match[2])) for match in rtl]
+    assert counts == sorted(counts)
+    done, total = counts[-1]
+    assert done == total > 1
+    assert "cdma: Yosys 1/1" in lines
+
+
 def test_errors_come_after_the_last_line_of_progress(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 0)
 

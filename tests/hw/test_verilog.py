@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 import hw.netlist
 from hw.config import BUDDY_PRESETS, PRESETS, ConfigError, EntryConfig
 from hw.netlist import to_verilog
+from hw.progress import observed
 from hw.verilog import (
     COMPONENTS,
     ENTRY_COMPONENTS,
@@ -262,6 +263,20 @@ def test_members_without_bits_are_no_ports(count, ports):
     for module in to_verilog(Parent(count), "parent", assertions=False):
         declared = re.findall(r"^  (?:input|output) \w+ (?:\[.*\] )?(\w+)", module.text, re.M)
         assert declared == ports
+
+
+def test_conversion_reports_its_modules_and_yosys():
+    reports = []
+    with observed(lambda *what: reports.append(what)):
+        to_verilog(Parent(2), "parent", assertions=False)
+    assert reports == [
+        ("RTL", 0, 1),
+        ("RTL", 0, 2),
+        ("RTL", 1, 2),
+        ("RTL", 2, 2),
+        ("Yosys", 0, 1),
+        ("Yosys", 1, 1),
+    ]
 
 
 class Constant(wiring.Component):
