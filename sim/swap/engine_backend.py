@@ -1,44 +1,23 @@
 """Through the whole engine: descriptors out, records back, over a modeled memory and link.
 
 Arrays are queued across each other, so that the link does not wait between two of them: the engine
-reads the next array while the records of the one before are written.
-
-The *queue* of an element size has the pieces of all its arrays. A *window* is as much of it as both
-memories and the ring hold. All pieces of a window go out behind one doorbell, and then all of them
-come back behind another.
+reads the next array while the records of the one before are written. The queue of an element size
+has the pieces of all its arrays, and goes out and back window by window (`sim.swap.window`).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import count, groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from golden.stream import ByteArray
 from hw.config import EngineConfig
-from hw.progress import report
-from sim.driver import (
-    Buffer,
-    CompletionRecord,
-    CopyKind,
-    Engine,
-    OutOfMemoryError,
-    Throttle,
-    Transfer,
-)
+from hw.progress import Tally
+from sim.driver import Engine, Throttle
 from sim.machine import Machine, MachineConfig
 from sim.machine.rtl import generated_engine
-from sim.swap.backend import (
-    IN,
-    OUT,
-    Array,
-    ArrayResult,
-    EngineFigures,
-    Payload,
-    QueueFigures,
-    result_faults,
-)
+from sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, QueueFigures
+from sim.swap.window import Piece, fill_window, transfer_window
 
 MEMORY_BYTES = 64 << 20
 """Size of each memory of the machine; what does not fit into it goes in several windows."""
@@ -47,11 +26,14 @@ RING_ENTRIES = 1024
 """Most transfers in a window, which costs the link some 1,500 cycles: before its first byte and
 behind its last."""
 
-STALLS = "stall_"
-"""What the names of the registers begin with that count stalls."""
-
-POISON = 0xA5
-"""What device memory is filled with, so that what comes back has come back."""
+_EMPTY = ArrayResult(
+    streams=[np.zeros(0, np.uint8)],
+    returned=[np.zeros(0, np.uint8)],
+    cycles_out=0,
+    cycles_in=0,
+    faults=set(),
+    engine=EngineFigures(),
+)
 
 
 class EngineBackend:
@@ -112,19 +94,20 @@ class EngineBackend:
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         # One queue per element size, since each of them has an engine of its own. The engine has no
         # transfers of nothing; the stream of nothing is empty.
-        queues: dict[int, list[_Piece]] = {}
+        queues: dict[int, list[Piece]] = {}
         for index, payload in enumerate(payloads):
             full = [piece for piece in payload.pieces if piece.size]
             if not full:
                 yield index, _EMPTY
             for piece in full:
                 last = piece is full[-1]
-                queues.setdefault(payload.element_bytes, []).append(_Piece(index, piece, last))
+                queues.setdefault(payload.element_bytes, []).append(Piece(index, piece, last))
         if not queues:
             return
         # Engines that have to be built are built before anything waits for them.
         engines = {size: self._engine(size) for size in queues}
-        progress = _Progress(sum(map(len, queues.values())))
+        transfers = sum(map(len, queues.values()))
+        progress = {phase: Tally(phase, transfers) for phase in (OUT, IN)}
         for size, queue in queues.items():
             yield from self._drain(engines[size], queue, progress)
 
@@ -132,18 +115,18 @@ class EngineBackend:
         return QueueFigures.joined(self._counted)
 
     def _drain(
-        self, engine: Engine, queue: Sequence["_Piece"], progress: "_Progress"
+        self, engine: Engine, queue: Sequence[Piece], progress: Mapping[str, Tally]
     ) -> Iterator[tuple[int, ArrayResult]]:
         """Take a queue out and back, window by window, and yield the arrays that are complete."""
         # The parts, so far, of an array that does not end in its window.
         begun: list[ArrayResult] = []
         sent = 0
         while sent < len(queue):
-            window = _fill(engine, queue[sent : sent + self.ring_entries])
+            window = fill_window(engine, queue[sent : sent + self.ring_entries])
             sent += len(window)
-            transferred = _transfer_window(engine, window, progress)
-            self._counted.append(transferred.figures)
-            for index, part, complete in transferred.parts:
+            parts, figures = transfer_window(engine, window, progress)
+            self._counted.append(figures)
+            for index, part, complete in parts:
                 begun.append(part)
                 if complete:
                     yield index, ArrayResult.joined(begun)
@@ -167,234 +150,3 @@ class EngineBackend:
                 throttles=(self.throttle, self.throttle),
             )
         return self._engines[element_bytes]
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A transfer's worth of the array with this index."""
-
-    index: int
-    data: Array
-    last: bool
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A piece with room in both memories."""
-
-    piece: _Piece
-    device: Buffer
-    host: Buffer
-
-    @property
-    def index(self) -> int:
-        return self.piece.index
-
-
-@dataclass(frozen=True)
-class _Done:
-    """A transfer's record, and what passed between the record before it and its own.
-
-    Attributes
-    ----------
-    at : int
-        The cycle in which the driver saw the record.
-    """
-
-    record: CompletionRecord
-    at: int
-    cycles: int
-    link_out_busy_cycles: float
-    link_in_busy_cycles: float
-    dram_read_bytes: int
-
-
-@dataclass(frozen=True)
-class _Transferred:
-    """A window's results: index, result, and whether the array is complete with it."""
-
-    parts: list[tuple[int, ArrayResult, bool]]
-    figures: QueueFigures
-
-
-_EMPTY = ArrayResult(
-    streams=[np.zeros(0, np.uint8)],
-    returned=[np.zeros(0, np.uint8)],
-    cycles_out=0,
-    cycles_in=0,
-    faults=set(),
-    engine=EngineFigures(),
-)
-
-
-class _Progress:
-    """Reports transfers as their records come."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self._done = {OUT: count(1), IN: count(1)}
-        for phase in self._done:
-            report(phase, 0, total)
-
-    def step(self, phase: str) -> None:
-        report(phase, next(self._done[phase]), self.total)
-
-
-def _fill(engine: Engine, queue: Sequence[_Piece]) -> list[_Placed]:
-    """As many pieces from the queue's head as both memories have room for."""
-    window: list[_Placed] = []
-    for piece in queue:
-        try:
-            device = engine.device.alloc(piece.data.size)
-            try:
-                host = engine.host.alloc(engine.shape.worst_stream_bytes(piece.data.size))
-            except OutOfMemoryError:
-                engine.device.free(device)
-                raise
-        except OutOfMemoryError:
-            if not window:
-                raise
-            break
-        window.append(_Placed(piece, device, host))
-    return window
-
-
-def _transfer_window(
-    engine: Engine, window: Sequence[_Placed], progress: _Progress
-) -> _Transferred:
-    """Take a window's pieces out, then back, and free their memory."""
-    for placed in window:
-        placed.device.array[:] = placed.piece.data
-    engine.clear_counters()
-    out = _finish(
-        engine,
-        [
-            engine.submit(
-                p.host, p.device, p.device.nbytes, CopyKind.DEVICE_TO_HOST, doorbell=False
-            )
-            for p in window
-        ],
-        OUT,
-        progress,
-    )
-    figures_out = _queue_figures(engine)
-    for placed in window:
-        placed.device.array[:] = POISON
-    # Of a transfer that has failed, whatever there is of its stream goes back, and fails again.
-    sizes = [
-        max(1, min(done.record.out_size, placed.host.nbytes))
-        for done, placed in zip(out, window, strict=True)
-    ]
-    engine.clear_counters()
-    back = _finish(
-        engine,
-        [
-            engine.submit(
-                placed.device,
-                placed.host,
-                placed.device.nbytes,
-                CopyKind.HOST_TO_DEVICE,
-                stream_bytes=size,
-                crc=done.record.crc32,
-                doorbell=False,
-            )
-            for placed, size, done in zip(window, sizes, out, strict=True)
-        ],
-        IN,
-        progress,
-    )
-    figures_in = _queue_figures(engine)
-    streams = [p.host.array[:size].copy() for p, size in zip(window, sizes, strict=True)]
-    parts = []
-    whole = zip(window, out, back, streams, strict=True)
-    for index, group in groupby(whole, key=lambda row: row[0].index):
-        rows = list(group)
-        parts.append((index, _part(rows), rows[-1][0].piece.last))
-    for placed in window:
-        engine.device.free(placed.device)
-        engine.host.free(placed.host)
-    return _Transferred(
-        parts,
-        QueueFigures(
-            # The way in reserves nothing of the buffer.
-            buffer_high_water_bytes=figures_out.buffer_high_water_bytes,
-            stall_cycles=QueueFigures.joined([figures_out, figures_in]).stall_cycles,
-        ),
-    )
-
-
-def _finish(
-    engine: Engine, transfers: Sequence[Transfer], phase: str, progress: _Progress
-) -> list[_Done]:
-    """Ring once for all of them, and take what the machine has counted at each one's record.
-
-    No register is read between the records, which would let time pass.
-    """
-    machine = engine.machine
-    machine.clear_counters()
-    before = machine.counters()
-    last = engine.doorbell()
-    done = []
-    for transfer in transfers:
-        record = engine.wait(transfer)
-        now, at = machine.counters(), machine.cycles
-        done.append(
-            _Done(
-                record,
-                at,
-                at - last,
-                now.link_out_busy_cycles - before.link_out_busy_cycles,
-                now.link_in_busy_cycles - before.link_in_busy_cycles,
-                int(now.dram_read_bytes.sum() - before.dram_read_bytes.sum()),
-            )
-        )
-        before, last = now, at
-        progress.step(phase)
-    return done
-
-
-def _queue_figures(engine: Engine) -> QueueFigures:
-    counted = engine.counters()
-    return QueueFigures(
-        buffer_high_water_bytes=counted["reservation_high_water"],
-        stall_cycles={
-            name.removeprefix(STALLS): value
-            for name, value in counted.items()
-            if name.startswith(STALLS)
-        },
-    )
-
-
-def _part(rows: Sequence[tuple[_Placed, _Done, _Done, ByteArray]]) -> ArrayResult:
-    """The result of an array's pieces in a window."""
-    faults = set()
-    for placed, leaving, coming, stream in rows:
-        data = placed.piece.data
-        faults |= _faults("way out", leaving.record, data, stream.size)
-        faults |= _faults("way in", coming.record, data, data.size)
-    out, back = [row[1] for row in rows], [row[2] for row in rows]
-    return ArrayResult(
-        streams=[stream for *_, stream in rows],
-        returned=[placed.device.array.copy() for placed, *_ in rows],
-        cycles_out=sum(done.cycles for done in out),
-        cycles_in=sum(done.cycles for done in back),
-        faults=faults,
-        engine=EngineFigures(
-            link_out_busy_cycles=sum(done.link_out_busy_cycles for done in out),
-            link_in_busy_cycles=sum(done.link_in_busy_cycles for done in back),
-            dram_read_bytes=sum(done.dram_read_bytes for done in out),
-            latency_cycles_out=_latency(out),
-            latency_cycles_in=_latency(back),
-            statuses=tuple(done.record.status for done in (*out, *back)),
-        ),
-    )
-
-
-def _latency(done: Sequence[_Done]) -> int:
-    """From the first descriptor's arrival to the last record."""
-    return done[-1].at - (done[0].at - done[0].record.cycles)
-
-
-def _faults(way: str, record: CompletionRecord, piece: Array, size: int) -> set[str]:
-    name = None if record.ok else record.status.name
-    return result_faults(way, name, record.crc32, record.out_size, piece, size)

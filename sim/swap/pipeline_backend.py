@@ -1,11 +1,10 @@
 """Through the codec alone: a compressor and a decompressor, as fast as they go."""
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from pathlib import Path
 
 import golden
-from hw.progress import report
+from hw.progress import Tally
 from sim.machine import Batch, Pipeline
 from sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 
@@ -50,17 +49,19 @@ class PipelineBackend:
             pipeline.close()
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
+        for size in {payload.element_bytes for payload in payloads}:
+            # What has to be built is built before anything waits for it.
+            self._pipeline("zvc-compressor", size)
+            self._pipeline("zvc-decompressor", size)
         total = sum(len(payload.pieces) for payload in payloads)
-        done_out, done_in = count(1), count(1)
-        report(OUT, 0, total)
-        report(IN, 0, total)
+        done_out, done_in = Tally(OUT, total), Tally(IN, total)
         for index, payload in enumerate(payloads):
             parts = []
             for piece in payload.pieces:
                 out = self._compress(piece, payload.element_bytes)
-                report(OUT, next(done_out), total)
+                done_out.step()
                 parts.append(self._decompress(out, piece, payload.element_bytes))
-                report(IN, next(done_in), total)
+                done_in.step()
             yield index, ArrayResult.joined(parts)
 
     def queue_figures(self) -> QueueFigures | None:

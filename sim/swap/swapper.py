@@ -9,7 +9,7 @@ import numpy as np
 
 import golden
 from golden.interface import as_bytes, element_dtype, zero_filled
-from hw.progress import report
+from hw.progress import Tally
 from sim.swap.backend import (
     TRANSFER_BYTES,
     Array,
@@ -141,12 +141,12 @@ class Swapper:
         """
         payloads = [_payload(array, element_bytes) for _, array in arrays]
         trips: dict[int, RoundTrip] = {}
+        progress = None
         for index, result in self.backend.transfer(payloads):
-            if not trips:
-                report(GOLDEN, 0, len(arrays))
+            progress = progress or Tally(GOLDEN, len(arrays))
             name, array = arrays[index]
             trips[index] = _trip(name, array, payloads[index], result, baselines=baselines)
-            report(GOLDEN, len(trips), len(arrays))
+            progress.step()
         return SwapRun(
             tuple(trips[index] for index in range(len(arrays))), self.backend.queue_figures()
         )

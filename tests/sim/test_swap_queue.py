@@ -86,13 +86,13 @@ def test_busy_cycles_and_reads_are_those_between_two_records(make):
 
 def test_arrays_that_do_not_fit_together_go_in_windows(make, monkeypatch):
     windows = []
-    transfer_window = engine_backend._transfer_window
+    transfer = engine_backend.transfer_window
 
     def noted(engine, window, progress):
-        windows.append([placed.index for placed in window])
-        return transfer_window(engine, window, progress)
+        windows.append([placed.piece.index for placed in window])
+        return transfer(engine, window, progress)
 
-    monkeypatch.setattr(engine_backend, "_transfer_window", noted)
+    monkeypatch.setattr(engine_backend, "transfer_window", noted)
     # Three pieces of device memory; host memory has the ring in it as well.
     made = make(memory_bytes=4096, ring_entries=2)
     arrays = [activations(300), activations(1100, 1), activations(20, 2)]
@@ -108,14 +108,14 @@ def test_arrays_that_do_not_fit_together_go_in_windows(make, monkeypatch):
 
 def test_memory_limits_a_window_and_the_ring_another(make, monkeypatch):
     sizes = []
-    fill = engine_backend._fill
+    fill = engine_backend.fill_window
 
     def noted(engine, queue):
         window = fill(engine, queue)
         sizes.append(len(window))
         return window
 
-    monkeypatch.setattr(engine_backend, "_fill", noted)
+    monkeypatch.setattr(engine_backend, "fill_window", noted)
     array = activations(5 * PIECE_BYTES // 4)
     assert swap(make(memory_bytes=8192, ring_entries=2), array).trips[0].bit_exact
     assert swap(make(memory_bytes=4096, ring_entries=8), array).trips[0].bit_exact
