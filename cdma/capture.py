@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cdma.errors import UserError
 from sim.workload import Capture, record
@@ -63,25 +61,7 @@ def capture(
     kept_epochs = _parse_epochs(epochs)
     check_destination(out, name)
     function = _find_hook(specification)
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        captured = record(
-            function,
-            name,
-            epochs=kept_epochs,
-            seed=seed,
-            progress=lambda epoch, last: bar.update(task, completed=epoch, total=last),
-        )
+    captured = record(function, name, epochs=kept_epochs, seed=seed)
     captured = replace(captured, recipe={"hook": specification, **captured.recipe})
     path = captured.save(out)
     _print_summary(captured, path)

@@ -16,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from hw.progress import report
 from sim.workload.capture import Activation, Array, Capture, CaptureError, check_name
+
+EPOCHS = "training epochs"
+"""The phase that is reported to `hw.progress`."""
 
 
 @dataclass(kw_only=True)
@@ -48,7 +52,6 @@ def record(
     *,
     epochs: Sequence[int] | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda epoch, last: None,
 ) -> Capture:
     """Train a hook's network and keep its activations.
 
@@ -67,8 +70,6 @@ def record(
         Instead of the subject's own. Training ends with the last.
     seed : int
         For all random generators.
-    progress : callable
-        Is told the number of the epoch that has ended, and of the last, from epoch 0.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def record(
             if epoch in kept_epochs:
                 activations += _probe(torch, subject, modules, epoch, seed)
                 activations += _allocations(torch, subject, epoch, seed)
-            progress(epoch, kept_epochs[-1])
+            report(EPOCHS, epoch, kept_epochs[-1])
     if not activations:
         raise CaptureError(
             "none of the model's ReLU and pooling modules was run; name the modules in "
