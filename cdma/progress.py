@@ -97,6 +97,8 @@ class ProgressDisplay:
             if self._timer is not None:
                 self._timer.cancel()
             self._output.clear()
+            # The delay may be ending at this moment, in another thread.
+            self._phases = {}
 
     def _show(self) -> None:
         """The delay is over."""

@@ -57,8 +57,9 @@ def screen(stream):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
 
 
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["lines", "bars"])
-def test_short_work_shows_nothing(time, stream):
+@pytest.mark.parametrize("make", [io.StringIO, Terminal], ids=["lines", "bars"])
+def test_short_work_shows_nothing(time, make):
+    stream = make()
     display = display_on(stream, time)
     with observed(display):
         report("RTL", 0, 2)
@@ -104,6 +105,16 @@ def test_work_that_fails_says_how_far_it_came(time):
     display("C++", 3, 8)
     display.close()
     assert stream.getvalue().splitlines() == ["cdma: C++ 0/8", "cdma: C++ 3/8"]
+
+
+@pytest.mark.parametrize("make", [io.StringIO, Terminal], ids=["lines", "bars"])
+def test_a_delay_that_ends_after_the_work_shows_nothing(time, make):
+    stream = make()
+    display = display_on(stream, time)
+    display("C++", 3, 8)
+    display.close()
+    time.function()
+    assert stream.getvalue() == ""
 
 
 def test_a_terminal_has_a_bar_for_each_phase_and_nothing_is_left_of_them(time, monkeypatch):
