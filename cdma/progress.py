@@ -81,12 +81,11 @@ class ProgressDisplay:
     def __call__(self, phase: str, done: int, total: int) -> None:
         """Take a report; an `hw.progress.Observer`."""
         with self._lock:
-            if not self._visible and self._timer is None:
-                self._timer = self._make_timer(self._after_s, self._show)
-                self._timer.start()
             self._phases[phase] = (done, total)
             if self._visible:
-                self._output.draw(self._phases)
+                self._draw()
+            elif self._timer is None:
+                self._wait(self._after_s)
             if all(done >= total for done, total in self._phases.values()):
                 self._output.clear()
                 self._phases = {}
@@ -100,12 +99,23 @@ class ProgressDisplay:
             # The delay may be ending at this moment, in another thread.
             self._phases = {}
 
+    def _wait(self, delay_s: float) -> None:
+        self._timer = self._make_timer(delay_s, self._show)
+        self._timer.start()
+
     def _show(self) -> None:
-        """The delay is over."""
+        """A delay is over."""
         with self._lock:
+            self._timer = None
             self._visible = True
             if self._phases:
-                self._output.draw(self._phases)
+                self._draw()
+
+    def _draw(self) -> None:
+        delay_s = self._output.draw(self._phases)
+        # A phase that begins too soon for a line, and then takes long, must have one later.
+        if delay_s > 0 and self._timer is None:
+            self._wait(delay_s)
 
 
 def _daemon_timer(delay_s: float, function: Callable[[], None]) -> Timer:
@@ -126,24 +136,28 @@ class _Lines:
         self._last_text = ""
         self._pending = ""
 
-    def draw(self, phases: dict[str, tuple[int, int]]) -> None:
+    def draw(self, phases: dict[str, tuple[int, int]]) -> float:
+        """Print a line, or return in how many seconds there may be one."""
         states = (f"{phase} {done}/{total}" for phase, (done, total) in phases.items())
         self._pending = f"cdma: {', '.join(states)}"
+        if self._pending == self._last_text:
+            return 0.0
         now = self._clock()
-        if self._last_s is None or now - self._last_s >= self._every_s:
-            self._last_s = now
-            self._print()
+        if self._last_s is not None and now - self._last_s < self._every_s:
+            return self._last_s + self._every_s - now
+        self._last_s = now
+        self._print()
+        return 0.0
 
     def clear(self) -> None:
         # The end of work that has a line, so that the last line is not of half of it.
-        if self._last_text:
+        if self._last_text and self._pending != self._last_text:
             self._print()
         self._last_text = self._pending = ""
 
     def _print(self) -> None:
-        if self._pending != self._last_text:
-            self._last_text = self._pending
-            print(self._pending, file=self._stream, flush=True)
+        self._last_text = self._pending
+        print(self._pending, file=self._stream, flush=True)
 
 
 class _Bars:
@@ -154,13 +168,15 @@ class _Bars:
         self._progress: Any = None
         self._tasks: dict[str, Any] = {}
 
-    def draw(self, phases: dict[str, tuple[int, int]]) -> None:
+    def draw(self, phases: dict[str, tuple[int, int]]) -> float:
+        """Draw the bars; they may change at any time, so nothing is left for later."""
         if self._progress is None:
             self._progress = self._started()
         for phase, (done, total) in phases.items():
             if phase not in self._tasks:
                 self._tasks[phase] = self._progress.add_task(phase, total=total)
             self._progress.update(self._tasks[phase], completed=done, total=total)
+        return 0.0
 
     def clear(self) -> None:
         if self._progress is not None:

