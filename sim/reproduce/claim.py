@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hw.progress import Tally
+
 
 class Kind(StrEnum):
     """What a reproduction can honestly be held to."""
@@ -219,8 +221,11 @@ def judge(claim: Claim) -> Row:
 
 def judge_all(paper: Paper, *, long: bool) -> Iterator[Row]:
     """Judge a paper's claims in order; those that take long only if asked for."""
+    progress = Tally(f"claims of {paper.name}", len(paper.claims))
     for claim in paper.claims:
         if claim.long and not long:
-            yield Row(claim, "takes long: --all", Verdict.NOT_RUN)
+            row = Row(claim, "takes long: --all", Verdict.NOT_RUN)
         else:
-            yield judge(claim)
+            row = judge(claim)
+        progress.step()
+        yield row

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hw.progress import observed
 from sim.reproduce import (
     PAPERS,
     Claim,
@@ -143,6 +144,13 @@ def test_long_rows_run_only_if_asked_for() -> None:
     made = _paper("shape", holds=True, long=True)
     assert [row.verdict for row in judge_all(made, long=False)] == [Verdict.NOT_RUN]
     assert [row.verdict for row in judge_all(made, long=True)] == [Verdict.SHAPE_HOLDS]
+
+
+def test_rows_are_counted() -> None:
+    reports = []
+    with observed(lambda *what: reports.append(what)):
+        list(judge_all(_paper("exact", holds=True), long=False))
+    assert reports == [("claims of toy", 0, 1), ("claims of toy", 1, 1)]
 
 
 def test_a_quoted_row_can_show_what_there_is_here() -> None:
