@@ -7,6 +7,7 @@ from sim.driver.copy import CopyKind
 from sim.driver.engine import Engine
 from sim.driver.errors import (
     BusyError,
+    ConcurrentUseError,
     DescriptorError,
     DoubleFreeError,
     DriverError,
@@ -34,6 +35,7 @@ __all__ = [
     "Buffer",
     "BusyError",
     "CompletionRecord",
+    "ConcurrentUseError",
     "CopyKind",
     "DescriptorError",
     "DoubleFreeError",

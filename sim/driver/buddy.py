@@ -9,6 +9,8 @@ from hw.buddy.registers import register_map
 from sim.driver.buddy_errors import AccessError
 from sim.driver.buddy_shape import BuddyShape, read_buddy_shape
 from sim.driver.errors import DriverError, StuckError
+from sim.driver.exclusive import Exclusive, claimed, exclusive
+from sim.driver.integers import require_integer
 from sim.driver.registers import RegisterPort
 from sim.machine.buddy_machine import BuddyMachine
 from sim.machine.errors import HangError
@@ -24,7 +26,10 @@ class BuddyDriver:
     """Compressed memory: sets up the controller, and hands out logical memory in whole pages.
 
     Pages follow one another in logical memory, in device memory and in the carve-out, in the order
-    in which they are allocated, as in `golden.buddy_memory.BuddyMemory`. One driver for a machine.
+    in which they are allocated, as in `golden.buddy_memory.BuddyMemory`.
+
+    A machine has one driver at a time, until the driver is closed or nothing refers to it any more.
+    One thread at a time may call it; a second one gets `ConcurrentUseError`.
 
     Parameters
     ----------
@@ -49,7 +54,7 @@ class BuddyDriver:
     EngineError
         There is no controller that this driver knows.
     DriverError
-        An argument is out of range.
+        An argument is out of range, or the machine has another driver.
     """
 
     def __init__(
@@ -60,39 +65,24 @@ class BuddyDriver:
         timeout_cycles: int = TIMEOUT_CYCLES,
         interrupts: bool = False,
     ) -> None:
-        if not 0 <= timeout_cycles < 2**32:
-            raise DriverError(f"timeout_cycles must be 0 to {2**32 - 1}, not {timeout_cycles!r}")
+        require_integer("timeout_cycles", timeout_cycles, 0, 2**32 - 1)
+        if logical_bytes is not None:
+            require_integer("logical_bytes", logical_bytes, 1)
+        if not isinstance(interrupts, bool):
+            raise DriverError(f"interrupts must be True or False, not {interrupts!r}")
+        self._guard = Exclusive("this buddy controller's driver")
         self.machine = machine
         self.timeout_cycles = timeout_cycles
         self.interrupts = interrupts
-        self.registers = RegisterPort(machine, register_map())
-        self.shape: BuddyShape = read_buddy_shape(self.registers)
-        most = self.shape.pages * self.shape.page_bytes
-        logical_bytes = most if logical_bytes is None else logical_bytes
-        if logical_bytes > most:
-            raise DriverError(
-                f"logical_bytes must be at most the page table's {most}, not {logical_bytes}"
-            )
-        try:
-            self.map = AddressMap(
-                device_bytes=machine.device.size,
-                logical_bytes=logical_bytes,
-                carve_out_bytes=machine.buddy.size,
-                gbbr=machine.buddy_base,
-                page_bytes=self.shape.page_bytes,
-            )
-        except ValueError as error:
-            raise DriverError(str(error)) from error
-        if self.map.metadata_base % self.shape.cache_line_bytes:
-            line = self.shape.cache_line_bytes
-            raise DriverError(
-                f"logical_bytes must be a multiple of {line * METADATA_RATIO}, so that lines of "
-                f"{line} bytes hold nothing but metadata, not {logical_bytes}"
-            )
-        self._enabled = False
-        self._allocator = PageAllocator(self.map)
-        self.reset()
+        with claimed(machine, self._guard):
+            self.registers = RegisterPort(machine, register_map())
+            self.shape: BuddyShape = read_buddy_shape(self.registers)
+            self.map = self._address_map(logical_bytes)
+            self._enabled = False
+            self._allocator = PageAllocator(self.map)
+            self.reset()
 
+    @exclusive
     def reset(self) -> None:
         """Forget all pages and what is in them, and set up the controller anew."""
         self.disable()
@@ -116,6 +106,7 @@ class BuddyDriver:
 
     # Pages
 
+    @exclusive
     def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
         """Map whole pages for `nbytes`; their logical address.
 
@@ -123,33 +114,54 @@ class BuddyDriver:
         ------
         BuddyError
             Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
+        DriverError
+            An argument is not of the type that it should be, or out of range.
         """
+        require_integer("nbytes", nbytes, 1)
+        if target not in list(Target):
+            names = ", ".join(f"Target.{one.name}" for one in Target)
+            raise DriverError(f"target must be one of {names}, not {target!r}")
+        if not isinstance(compressed, bool):
+            raise DriverError(f"compressed must be True or False, not {compressed!r}")
         address, pages = self._allocator.allocate(nbytes, target, compressed=compressed)
         for page in pages:
             self.map_page(*page)
         return address
 
+    @exclusive
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
         """Set a page-table entry as it is, right or wrong."""
+        if not isinstance(fields, PageFields):
+            raise DriverError(f"fields must be PageFields, not {fields!r}")
         self._write_page(page, frame, mapped=1, fields=fields.pack())
 
+    @exclusive
     def unmap_page(self, page: int) -> None:
         """Let accesses to a page fail."""
         self._write_page(page, 0, mapped=0, fields=0)
 
     # Control
 
+    @exclusive
     def enable(self) -> None:
         """Serve accesses."""
         self._enabled = True
         self._control()
 
+    @exclusive
     def disable(self) -> None:
         """Refuse accesses; wait until those that are under way have ended."""
         self._enabled = False
         self._control()
         self._poll(lambda: bool(self.registers.read("STATUS")["idle"]), "the controller is busy")
 
+    def close(self) -> None:
+        """Give up the machine, so that it can have another driver. Closing twice does no harm."""
+        if not self._guard.closed:
+            with self._guard:
+                self._guard.close()
+
+    @exclusive
     def flush(self) -> None:
         """Write back the metadata that the cache holds, and wait until all are in memory.
 
@@ -160,15 +172,18 @@ class BuddyDriver:
         """
         self._order(flush=1)
 
+    @exclusive
     def invalidate(self) -> None:
         """Flush, and drop what the cache holds: it takes from memory what it needs then."""
         self._order(invalidate=1)
 
     @property
+    @exclusive
     def lost(self) -> bool:
         """Metadata could not be written back: accesses are refused until `reset`."""
         return bool(self.registers.read("STATUS")["lost"])
 
+    @exclusive
     def counters(self) -> dict[str, int]:
         """The performance registers by their names, as `metadata_hits`, all of one moment."""
         self.registers.write("COUNTERS_CONTROL", freeze=1)
@@ -176,10 +191,12 @@ class BuddyDriver:
         self.registers.write("COUNTERS_CONTROL", freeze=0)
         return counted
 
+    @exclusive
     def clear_counters(self) -> None:
         """Start counting from zero."""
         self.registers.write("COUNTERS_CONTROL", clear=1)
 
+    @exclusive
     def first_error(self) -> AccessError | None:
         """What went wrong first since `clear_error`."""
         if not self.registers.read("IRQ_STATUS")["error"]:
@@ -191,11 +208,41 @@ class BuddyDriver:
             address=self.registers.read_long("ERROR_ADDR"),
         )
 
+    @exclusive
     def clear_error(self) -> None:
         """Let the next error be the first."""
         self.registers.write("IRQ_STATUS", error=1)
 
+    def _address_map(self, logical_bytes: int | None) -> AddressMap:
+        """Where everything is; `DriverError` if it cannot be there."""
+        most = self.shape.pages * self.shape.page_bytes
+        logical_bytes = most if logical_bytes is None else logical_bytes
+        if logical_bytes > most:
+            raise DriverError(
+                f"logical_bytes must be at most the page table's {most}, not {logical_bytes}"
+            )
+        try:
+            address_map = AddressMap(
+                device_bytes=self.machine.device.size,
+                logical_bytes=logical_bytes,
+                carve_out_bytes=self.machine.buddy.size,
+                gbbr=self.machine.buddy_base,
+                page_bytes=self.shape.page_bytes,
+            )
+        except ValueError as error:
+            raise DriverError(str(error)) from error
+        line = self.shape.cache_line_bytes
+        if address_map.metadata_base % line:
+            raise DriverError(
+                f"logical_bytes must be a multiple of {line * METADATA_RATIO}, so that lines of "
+                f"{line} bytes hold nothing but metadata, not {logical_bytes}"
+            )
+        return address_map
+
     def _write_page(self, page: int, frame: int, **fields: int) -> None:
+        require_integer("page", page, 0, self.shape.pages - 1)
+        frames = self.registers.map["PAGE_FRAME"].fields["frame"]
+        require_integer("frame", frame, 0, 2**frames.width - 1)
         self.registers.write("PAGE_INDEX", index=page)
         self.registers.write("PAGE_FIELDS", **fields)
         # Stores the entry.

@@ -4,8 +4,8 @@ from enum import Enum
 
 from hw.dma.descriptor import Codec, Flag, Opcode
 from sim.driver.descriptor import check
-from sim.driver.errors import DescriptorError
-from sim.driver.memory import Buffer, Span
+from sim.driver.errors import DescriptorError, DriverError
+from sim.driver.memory import Buffer, Memory, Span
 
 
 class CopyKind(Enum):
@@ -15,8 +15,10 @@ class CopyKind(Enum):
     HOST_TO_DEVICE = "host to device"
 
 
-def whole(place: Buffer | Span) -> Span:
-    """A buffer as the span that it is; a span as it is."""
+def whole(name: str, place: Buffer | Span) -> Span:
+    """A buffer as the span that it is; a span as it is. `name` is the argument's."""
+    if not isinstance(place, Buffer | Span):
+        raise DriverError(f"{name} must be a Buffer or a Span, not {place!r}")
     span = place.span() if isinstance(place, Buffer) else place
     span.buffer.require_live()
     return span
@@ -29,6 +31,8 @@ def copy_fields(
     kind: CopyKind,
     codec: Codec | None,
     *,
+    device: Memory,
+    host: Memory,
     engine_element_bytes: int,
     element_bytes: int | None,
     stream_bytes: int | None,
@@ -39,13 +43,21 @@ def copy_fields(
     interrupt: bool,
     record: int,
 ) -> dict[str, int]:
-    """The descriptor of a copy; the arguments are those of `Engine.submit`.
+    """The descriptor of a copy; the arguments are those of `Engine.submit`, and its memories.
 
     Raises
     ------
     DescriptorError
         The engine would refuse it, or it would leave its buffers.
+    DriverError
+        An argument is of another type.
     """
+    if not isinstance(kind, CopyKind):
+        raise DriverError(
+            f"kind must be {' or '.join(f'CopyKind.{one.name}' for one in CopyKind)}, not {kind!r}"
+        )
+    if not isinstance(verify, bool):
+        raise DriverError(f"verify must be True or False, not {verify!r}")
     if codec not in (None, *Codec):
         raise DescriptorError("codec", f"must be {', '.join(Codec.__members__)} or None: {codec!r}")
     if throttle_class not in (0, 1):
@@ -77,24 +89,37 @@ def copy_fields(
         "src": src.address,
         "dst": dst.address,
         "length": nbytes,
-        "crc32": crc or 0,
+        "crc32": 0 if crc is None else crc,
         "dst_capacity": dst.nbytes,
         "src_length": stream_bytes,
         "record": record,
     }
     check(fields, engine_element_bytes)
-    _check_places(fields, dst, src, kind)
+    source, destination = (device, host) if outward else (host, device)
+    _check_place("src", src, source, kind)
+    _check_place("dst", dst, destination, kind)
+    _check_sizes(fields, dst, src)
     return fields
 
 
-def _check_places(fields: dict[str, int], dst: Span, src: Span, kind: CopyKind) -> None:
-    """What the engine cannot know: where memories and buffers end."""
-    source, destination = kind.value.split(" to ")
-    for field, span, name in (("src", src, source), ("dst", dst, destination)):
-        if span.memory.name != name:
-            raise DescriptorError(
-                field, f"must be in {name} memory for {kind.name}, not in the {span.buffer}"
-            )
+def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None:
+    """What the engine cannot know: whose the bytes are."""
+    if span.memory is not memory:
+        # Its name alone would not do: another machine's memories have the same ones.
+        whose = " of another machine" if span.memory.name == memory.name else ""
+        raise DescriptorError(
+            field,
+            f"must be in {memory.name} memory for {kind.name}, not in the {span.buffer}{whose}",
+        )
+    if span.offset < 0 or span.nbytes < 0 or span.offset + span.nbytes > span.buffer.nbytes:
+        raise DescriptorError(
+            field,
+            f"must lie in the {span.buffer}, not have {span.nbytes} bytes at offset {span.offset}",
+        )
+
+
+def _check_sizes(fields: dict[str, int], dst: Span, src: Span) -> None:
+    """What the engine cannot know: where buffers end."""
     sizes = "src_length" if fields["opcode"] == Opcode.DECOMPRESS_IN else "length"
     if fields[sizes] > src.nbytes:
         raise DescriptorError(sizes, f"must be at most {src.nbytes}, src's, not {fields[sizes]}")

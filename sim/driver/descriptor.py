@@ -16,6 +16,7 @@ from hw.dma.descriptor import (
     Status,
 )
 from sim.driver.errors import DescriptorError
+from sim.driver.integers import is_integer
 
 Fields = Mapping[str, int]
 """A descriptor's fields by name; what is missing is 0."""
@@ -47,6 +48,7 @@ def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
     for name, value in fields.items():
         if name not in sizes:
             raise DescriptorError(name, f"must be one of {', '.join(sizes)}")
+        _check_integer(name, value)
         largest = 2 ** (8 * sizes[name]) - 1
         if not 0 <= value <= largest:
             raise DescriptorError(name, f"must be 0 to {largest}, not {value}")
@@ -67,6 +69,8 @@ def check(fields: Fields, element_bytes: int) -> None:
     ------
     DescriptorError
     """
+    for name, value in fields.items():
+        _check_integer(name, value)
     d = {name: int(fields.get(name, 0)) for name, _ in DESCRIPTOR_FIELDS}
     _check_opcode(d["opcode"])
     opcode = Opcode(d["opcode"])
@@ -83,6 +87,11 @@ def host_range(fields: Fields) -> tuple[int, int]:
     if get("opcode", 0) in OUTWARD:
         return get("dst", 0), get("dst", 0) + get("dst_capacity", 0)
     return get("src", 0), get("src", 0) + _source_bytes(fields)
+
+
+def _check_integer(name: str, value: object) -> None:
+    if not is_integer(value):
+        raise DescriptorError(name, f"must be an integer, not {value!r}")
 
 
 def _source_bytes(fields: Fields) -> int:

@@ -4,6 +4,8 @@ from hw.dma.descriptor import Codec, Flag, Opcode
 from sim.driver.copy import CopyKind, copy_fields, whole
 from sim.driver.descriptor import Fields, check
 from sim.driver.errors import DriverError, RingFullError
+from sim.driver.exclusive import Exclusive, claimed, exclusive
+from sim.driver.integers import require_integer
 from sim.driver.memory import Buffer, Memory, Span
 from sim.driver.queue import Queue, Transfer
 from sim.driver.record import CompletionRecord, FirstError
@@ -16,6 +18,8 @@ from sim.machine import Machine
 
 TIMEOUT_CYCLES = 100_000
 
+THROTTLE_CLASSES = 2
+
 PATIENCE_TIMEOUTS = 4
 """After so many time-outs without any movement, the engine counts as stuck."""
 
@@ -24,7 +28,10 @@ class Engine:
     """Copies between device and host memory, compressed or not.
 
     Sets up the engine and its ring in host memory. Then a copy is a descriptor in the ring, and its
-    end a record that is written beside it. One driver for a machine.
+    end a record that is written beside it.
+
+    A machine has one driver at a time, until the driver is closed or nothing refers to it any more.
+    One thread at a time may call it or its memories; a second one gets `ConcurrentUseError`.
 
     Parameters
     ----------
@@ -53,7 +60,7 @@ class Engine:
     EngineError
         There is no engine that this driver knows.
     DriverError
-        An argument is out of range.
+        An argument is out of range, or the machine has another driver.
     """
 
     def __init__(
@@ -67,41 +74,49 @@ class Engine:
         coalesce_count: int = 1,
         coalesce_cycles: int = 0,
     ) -> None:
-        if coalesce_count > 1 and not coalesce_cycles:
-            raise DriverError(
-                "coalesce_cycles must be at least 1 with a coalesce_count of "
-                f"{coalesce_count}, not 0: the last records would wait for ever"
-            )
         for name, value, bits in (
             ("timeout_cycles", timeout_cycles, 32),
             ("coalesce_count", coalesce_count, 16),
             ("coalesce_cycles", coalesce_cycles, 32),
         ):
-            if not 0 <= value < 2**bits:
-                raise DriverError(f"{name} must be 0 to {2**bits - 1}, not {value!r}")
+            require_integer(name, value, 0, 2**bits - 1)
+        if coalesce_count > 1 and not coalesce_cycles:
+            raise DriverError(
+                "coalesce_cycles must be at least 1 with a coalesce_count of "
+                f"{coalesce_count}, not 0: the last records would wait for ever"
+            )
+        if not isinstance(interrupts, bool):
+            raise DriverError(f"interrupts must be True or False, not {interrupts!r}")
+        if len(throttles) != THROTTLE_CLASSES:
+            raise DriverError(
+                f"throttles must be {THROTTLE_CLASSES}, one for each class, not {len(throttles)}"
+            )
+        self._guard = Exclusive("this engine's driver")
         self.machine = machine
         self.interrupts = interrupts
         self.timeout_cycles = timeout_cycles
         self.coalesce_count = coalesce_count
         self.coalesce_cycles = coalesce_cycles
-        self.registers = RegisterPort(machine)
-        self.shape: EngineShape = read_shape(self.registers, machine)
-        self.device = Memory("device", machine.device, machine.device_base)
-        self.host = Memory("host", machine.host, machine.host_base)
-        self._ring = Ring(self.host, ring_entries)
-        self._queue = Queue(self._ring)
-        self._waiter = Waiter(
-            machine,
-            self.registers,
-            self._queue,
-            interrupts=interrupts,
-            patience_cycles=PATIENCE_TIMEOUTS * max(timeout_cycles, TIMEOUT_CYCLES),
-        )
         self._throttles = list(throttles)
-        self.reset()
+        with claimed(machine, self._guard):
+            self.registers = RegisterPort(machine)
+            self.shape: EngineShape = read_shape(self.registers, machine)
+            self.device = Memory("device", machine.device, machine.device_base, self._guard)
+            self.host = Memory("host", machine.host, machine.host_base, self._guard)
+            self._ring = Ring(self.host, ring_entries)
+            self._queue = Queue(self._ring)
+            self._waiter = Waiter(
+                machine,
+                self.registers,
+                self._queue,
+                interrupts=interrupts,
+                patience_cycles=PATIENCE_TIMEOUTS * max(timeout_cycles, TIMEOUT_CYCLES),
+            )
+            self.reset()
 
     # Copies
 
+    @exclusive
     def memcpy_compressed(
         self,
         dst: Buffer | Span,
@@ -133,6 +148,7 @@ class Engine:
         )
         return self.wait(transfer)
 
+    @exclusive
     def submit(
         self,
         dst: Buffer | Span,
@@ -187,18 +203,22 @@ class Engine:
             It could meet a copy that is under way.
         UseAfterFreeError
             A buffer has been freed.
+        DriverError
+            An argument is not of the type that it should be.
         RingFullError
             There is no room, and `wait_for_room` is false.
         EngineError
             There is no room, and the engine does not go on.
         """
-        target, source = whole(dst), whole(src)
+        target, source = whole("dst", dst), whole("src", src)
         fields = copy_fields(
             target,
             source,
             nbytes,
             kind,
             codec,
+            device=self.device,
+            host=self.host,
             engine_element_bytes=self.shape.element_bytes,
             element_bytes=element_bytes,
             stream_bytes=stream_bytes,
@@ -218,12 +238,14 @@ class Engine:
             self.doorbell()
         return transfer
 
+    @exclusive
     def fence(self, *, doorbell: bool = True) -> Transfer:
         """Whatever comes later begins after everything before has its record."""
         return self.submit_raw(
             {"opcode": Opcode.FENCE, "tag": self._ring.tail % 2**32}, doorbell=doorbell, checks=True
         )
 
+    @exclusive
     def submit_raw(
         self,
         fields: Fields,
@@ -257,14 +279,17 @@ class Engine:
             self.doorbell()
         return transfer
 
+    @exclusive
     def doorbell(self) -> int:
         """Let the engine fetch all that was submitted, and return the cycle of the write."""
         return self._waiter.doorbell()
 
+    @exclusive
     def poll(self) -> int:
         """Take the records that have come, without waiting, and tell how many there were."""
         return self._queue.collect()
 
+    @exclusive
     def wait(self, transfer: Transfer) -> CompletionRecord:
         """Let time pass until there is a record.
 
@@ -274,10 +299,16 @@ class Engine:
             There will not be one.
         DroppedError
             A reset came first.
+        DriverError
+            Another engine has it.
         """
-        self._waiter.wait(lambda: transfer.done)
+        if not transfer.done:
+            if transfer not in self._queue:
+                raise DriverError(f"{transfer} is of another engine; wait with that one")
+            self._waiter.wait(lambda: transfer.done)
         return transfer.result()
 
+    @exclusive
     def wait_all(self) -> list[CompletionRecord]:
         """The records of all transfers that are under way, in order. Raises as `wait` does."""
         transfers = list(self._queue)
@@ -291,6 +322,7 @@ class Engine:
 
     # Control
 
+    @exclusive
     def abort(self) -> None:
         """End everything that the engine has fetched, with ABORTED unless it has ended before.
 
@@ -300,6 +332,7 @@ class Engine:
         self._waiter.poll(lambda: not self._is_aborting(), "an abort does not end")
         self._queue.collect()
 
+    @exclusive
     def reset(self) -> None:
         """Abort, drop what has not been fetched, and set up the engine anew.
 
@@ -317,26 +350,43 @@ class Engine:
         self._waiter.restart()
         self._set_up()
 
+    def close(self) -> None:
+        """Give up the machine, so that it can have another driver. Closing twice does no harm.
+
+        The engine is left as it is: the next driver resets it, and what is under way is lost.
+        """
+        if not self._guard.closed:
+            with self._guard:
+                self._guard.close()
+
+    @exclusive
     def set_throttle(self, throttle_class: int, throttle: Throttle) -> None:
         """Limit the reads of a throttle class from now on."""
+        require_integer("throttle_class", throttle_class, 0, THROTTLE_CLASSES - 1)
+        if not isinstance(throttle, Throttle):
+            raise DriverError(f"throttle must be a Throttle, not {throttle!r}")
         name = f"THROTTLE{throttle_class}"
         rate = throttle.rate(self.machine.config.clock_hz)
         self.registers.write(f"{name}_BURST", value=throttle.burst_bytes)
         self.registers.write(f"{name}_RATE", value=rate)
         self._throttles[throttle_class] = throttle
 
+    @exclusive
     def counters(self) -> dict[str, int]:
         """The performance registers by their names, as `raw_bytes_out`."""
         return self.registers.counters()
 
+    @exclusive
     def clear_counters(self) -> None:
         """Start counting from zero."""
         self.registers.write("PERF_CONTROL", clear=1)
 
+    @exclusive
     def first_error(self) -> FirstError | None:
         """What went wrong first since `clear_error`."""
         return self._waiter.first_error()
 
+    @exclusive
     def clear_error(self) -> None:
         """Let the next error be the first."""
         self.registers.write("IRQ_STATUS", error=1)

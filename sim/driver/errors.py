@@ -49,6 +49,10 @@ class DescriptorError(DriverError):
         super().__init__(f"{field} {message}")
 
 
+class ConcurrentUseError(DriverError):
+    """A thread called a driver while another one was in it."""
+
+
 class DroppedError(DriverError):
     """A reset came before the engine had fetched the descriptor; nothing was done for it."""
 

@@ -13,6 +13,8 @@ from sim.driver.errors import (
     OverlapError,
     UseAfterFreeError,
 )
+from sim.driver.exclusive import Exclusive, exclusive
+from sim.driver.integers import is_integer, require_integer
 
 
 class Memory:
@@ -26,12 +28,17 @@ class Memory:
         Its content.
     base : int
         The address of its first byte.
+    guard : Exclusive, optional
+        Its driver's; its own if not given.
     """
 
-    def __init__(self, name: str, array: ByteArray, base: int) -> None:
+    def __init__(
+        self, name: str, array: ByteArray, base: int, guard: Exclusive | None = None
+    ) -> None:
         self.name = name
         self.array = array
         self.base = base
+        self._guard = guard or Exclusive(f"this {name} memory")
         self._allocator = Allocator(base, array.size)
 
     @property
@@ -44,6 +51,7 @@ class Memory:
         """What no buffer has."""
         return self._allocator.free_bytes
 
+    @exclusive
     def alloc(
         self, nbytes: int, *, alignment: int = LINE_BYTES, address: int | None = None
     ) -> "Buffer":
@@ -65,11 +73,11 @@ class Memory:
         OverlapError
             At `address` is another buffer, or the end of the memory.
         """
-        if nbytes < 1:
-            raise DriverError(f"nbytes must be at least 1, not {nbytes}")
-        if alignment < 1 or alignment & (alignment - 1):
-            raise DriverError(f"alignment must be a power of two, not {alignment}")
+        require_integer("nbytes", nbytes, 1)
+        if not is_integer(alignment) or alignment < 1 or alignment & (alignment - 1):
+            raise DriverError(f"alignment must be a power of two, not {alignment!r}")
         if address is not None:
+            require_integer("address", address, 0)
             if not self._allocator.take_at(address, nbytes):
                 raise OverlapError(
                     f"{nbytes} bytes at {address:#x} are not all free in {self.name} memory, "
@@ -85,6 +93,7 @@ class Memory:
             )
         return Buffer(self, found, nbytes)
 
+    @exclusive
     def free(self, buffer: "Buffer") -> None:
         """Give a buffer back.
 
@@ -95,6 +104,8 @@ class Memory:
         BusyError
             A transfer uses it. It does until the driver has seen its record: wait for it.
         """
+        if not isinstance(buffer, Buffer):
+            raise DriverError(f"what is freed must be a Buffer, not {buffer!r}")
         if buffer.memory is not self:
             raise DoubleFreeError(f"{buffer} is not of this {self.name} memory")
         if not buffer.live:
@@ -153,6 +164,9 @@ class Buffer:
         DriverError
             It is not all in the buffer.
         """
+        for name, value in (("offset", offset), ("nbytes", nbytes)):
+            if value is not None and not is_integer(value):
+                raise DriverError(f"{name} must be an integer, not {value!r}")
         size = self.nbytes - offset if nbytes is None else nbytes
         if offset < 0 or size < 0 or offset + size > self.nbytes:
             raise DriverError(f"{self} has no {size} bytes at offset {offset}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from hw.dma.descriptor import Opcode
 from sim.driver.descriptor import Fields
 from sim.driver.errors import DroppedError, EngineError, OverlapError
-from sim.driver.memory import Span
+from sim.driver.memory import Memory, Span
+from sim.driver.ranges import Ranges
 from sim.driver.record import CompletionRecord
 from sim.driver.ring import INDEXES, Ring
 
@@ -66,8 +67,11 @@ class Queue:
     def __init__(self, ring: Ring) -> None:
         self.ring = ring
         self._pending: deque[Transfer] = deque()
-        # Those that nothing keeps from running at the same time as the next one.
-        self._concurrent: list[Transfer] = []
+        # Those that nothing keeps from running at the same time as the next one, in order; and what
+        # they read and write, by memory.
+        self._concurrent: dict[Transfer, None] = {}
+        self._read: dict[Memory, Ranges] = {}
+        self._written: dict[Memory, Ranges] = {}
         self._end: int | None = None
 
     @property
@@ -77,24 +81,23 @@ class Queue:
     def __iter__(self) -> Iterator[Transfer]:
         return iter(self._pending)
 
+    def __contains__(self, transfer: object) -> bool:
+        return transfer in self._pending
+
     def require_apart(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
         """Raise `OverlapError` if a transfer under way could meet these bytes.
 
         Both may read the same.
         """
-        for transfer in self._concurrent:
-            for spans, others in (
-                (writes, transfer.writes),
-                (writes, transfer.reads),
-                (reads, transfer.writes),
-            ):
-                for span in spans:
-                    for other in others:
-                        if _meet(span, other):
-                            raise OverlapError(
-                                f"{other.buffer} is still used by {transfer}; wait for it, or put "
-                                "a fence between"
-                            )
+        for spans, used in (
+            (writes, self._written),
+            (writes, self._read),
+            (reads, self._written),
+        ):
+            for span in spans:
+                ranges = used.get(span.memory)
+                if ranges is not None and ranges.meets(span.address, span.end):
+                    raise self._overlap(reads, writes)
 
     def add(
         self, fields: Fields, reads: tuple[Span, ...] = (), writes: tuple[Span, ...] = ()
@@ -103,9 +106,11 @@ class Queue:
         transfer = Transfer(self.ring.put(fields), fields, reads, writes)
         self._pending.append(transfer)
         if fields.get("opcode") == Opcode.FENCE:
-            self._concurrent = []
+            self._forget_concurrent()
         else:
-            self._concurrent.append(transfer)
+            self._concurrent[transfer] = None
+            for span, used in _uses(transfer, self._read, self._written):
+                used.setdefault(span.memory, Ranges()).add(span.address, span.end)
         for span in (*reads, *writes):
             span.buffer.users += 1
         return transfer
@@ -142,15 +147,52 @@ class Queue:
                 self.ring.drop()
                 transfer.dropped = True
                 self._release(transfer)
-        self._concurrent = []
+        self._forget_concurrent()
         self._end = None
 
     def _release(self, transfer: Transfer) -> None:
         for span in (*transfer.reads, *transfer.writes):
             span.buffer.users -= 1
         if transfer in self._concurrent:
-            self._concurrent.remove(transfer)
+            del self._concurrent[transfer]
+            for span, used in _uses(transfer, self._read, self._written):
+                used[span.memory].remove(span.address, span.end)
+
+    def _forget_concurrent(self) -> None:
+        self._concurrent.clear()
+        self._read.clear()
+        self._written.clear()
+
+    def _overlap(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> OverlapError:
+        """Who is in the way of these, of whom it is known that somebody is."""
+        transfer, other = next(
+            (transfer, other)
+            for transfer in self._concurrent
+            for spans, others in (
+                (writes, transfer.writes),
+                (writes, transfer.reads),
+                (reads, transfer.writes),
+            )
+            for span in spans
+            for other in others
+            if _meet(span, other)
+        )
+        return OverlapError(
+            f"{other.buffer} is still used by {transfer}; wait for it, or put a fence between"
+        )
+
+
+def _uses(
+    transfer: Transfer, read: dict[Memory, Ranges], written: dict[Memory, Ranges]
+) -> Iterator[tuple[Span, dict[Memory, Ranges]]]:
+    """Each of a transfer's spans, and where it belongs."""
+    for span in transfer.reads:
+        yield span, read
+    for span in transfer.writes:
+        yield span, written
 
 
 def _meet(a: Span, b: Span) -> bool:
-    return a.memory is b.memory and a.address < b.end and b.address < a.end
+    if a.memory is not b.memory or not a.nbytes or not b.nbytes:
+        return False
+    return a.address < b.end and b.address < a.end

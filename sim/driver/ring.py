@@ -7,6 +7,7 @@ import numpy as np
 from hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
 from sim.driver.descriptor import Fields, packed
 from sim.driver.errors import DriverError
+from sim.driver.integers import is_integer
 from sim.driver.memory import Memory
 from sim.driver.record import CompletionRecord
 
@@ -40,7 +41,7 @@ class Ring:
     """
 
     def __init__(self, memory: Memory, entries: int) -> None:
-        if entries not in ENTRY_COUNTS:
+        if not is_integer(entries) or entries not in ENTRY_COUNTS:
             raise DriverError(f"ring_entries must be a power of two, 2 to 32768, not {entries!r}")
         self.memory = memory
         self.entries = entries

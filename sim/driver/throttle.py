@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hw.dma.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
 from sim.driver.errors import DriverError
+from sim.driver.integers import is_integer
 
 WINDOW_S = 10e-6
 """No window of this length has more reads than its policy's rate allows."""
@@ -42,7 +43,8 @@ class Throttle:
         sustained = self.bytes_per_s - self.burst_bytes / WINDOW_S
         value = int(sustained / clock_hz * 2**RATE_FRACTION_BITS)
         least, most = 1, 2**RATE_BITS - 1
-        if not least <= value <= most or not 0 <= self.burst_bytes < 2**BURST_BITS:
+        bursts = is_integer(self.burst_bytes) and 0 <= self.burst_bytes < 2**BURST_BITS
+        if not least <= value <= most or not bursts:
             unit = clock_hz / 2**RATE_FRACTION_BITS
             raise DriverError(
                 f"bytes_per_s of throttle {self.name} must be {least * unit:.3g} to "

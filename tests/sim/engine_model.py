@@ -232,3 +232,17 @@ class ModelMachine:
         self._unanswered -= 1
         if interrupt:
             self.words["IRQ_STATUS"] |= 1
+
+
+def refuse_standstill(machine):
+    """Let the test fail if software asks again and again for what has come already."""
+    run_until_word = machine.run_until_word
+    asked = {"cycle": -1, "times": 0}
+
+    def watched(*arguments, **options):
+        again = machine.cycles == asked["cycle"]
+        asked.update(cycle=machine.cycles, times=asked["times"] + 1 if again else 0)
+        assert asked["times"] < 100, "the driver loops while time stands still"
+        return run_until_word(*arguments, **options)
+
+    machine.run_until_word = watched

@@ -1,5 +1,6 @@
 """The buddy controller's driver, on the controller's RTL."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from golden.buddy_memory import BuddyMemory
 from golden.entry import ENTRY_BYTES
 from hw.buddy.payloads import AccessStatus
 from hw.config import buddy_preset
-from sim.driver import AccessError, BuddyDriver, DriverError, IdentityError
+from sim.driver import AccessError, BuddyDriver, ConcurrentUseError, DriverError, IdentityError
 from sim.driver.buddy_shape import read_buddy_shape
 from sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
 from sim.machine.buddy_trace import OKAY, SLVERR
@@ -89,6 +90,11 @@ class TestSetup:
             ({"logical_bytes": 17 * PAGE}, "logical_bytes must be at most the page table's"),
             ({"logical_bytes": PAGE + 1}, "logical_bytes must be whole pages"),
             ({"timeout_cycles": -1}, "timeout_cycles must be 0 to"),
+            ({"timeout_cycles": 1e3}, "timeout_cycles must be an integer, 0 to 4294967295, not 10"),
+            ({"logical_bytes": 13.7}, r"logical_bytes must be an integer, at least 1, not 13\.7"),
+            ({"logical_bytes": "1"}, "logical_bytes must be an integer, at least 1, not '1'"),
+            ({"logical_bytes": -PAGE}, "logical_bytes must be at least 1, not"),
+            ({"interrupts": 1}, "interrupts must be True or False, not 1"),
         ],
     )
     def test_arguments_that_cannot_be(self, machine, options, message):
@@ -114,7 +120,98 @@ class TestSetup:
         assert not data.any()
 
 
+class TestOneAtATime:
+    def test_a_machine_has_one_driver(self, machine):
+        made = machine()
+        first = BuddyDriver(made)
+        with pytest.raises(DriverError, match="has a driver already; use this buddy controller's"):
+            BuddyDriver(made)
+        address = first.allocate(PAGE, Target.X2)
+        assert write(first, address, NOISE).tolist() == [OKAY] * (PAGE // ENTRY_BYTES)
+        first.close()
+        assert BuddyDriver(made).allocate(PAGE, Target.X2) == 0
+        with pytest.raises(DriverError, match="this buddy controller's driver is closed; make"):
+            first.allocate(PAGE, Target.X2)
+
+    def test_a_driver_that_could_not_start_makes_room_for_another(self, machine):
+        made = machine()
+        with pytest.raises(DriverError, match="at most the page table's") as kept:
+            BuddyDriver(made, logical_bytes=17 * PAGE)
+        assert BuddyDriver(made).shape.pages
+        assert kept.value
+
+    def test_a_second_thread_is_refused(self, machine):
+        made = machine()
+        driver = BuddyDriver(made, interrupts=True)
+        inside, go_on = threading.Event(), threading.Event()
+        run_until_irq = made.run_until_irq
+
+        def stopped(budget):
+            inside.set()
+            assert go_on.wait(60)
+            run_until_irq(budget)
+
+        made.run_until_irq = stopped
+        ended = []
+        thread = threading.Thread(target=lambda: ended.append(driver.flush()))
+        thread.start()
+        try:
+            assert inside.wait(60)
+            calls = (
+                driver.flush,
+                driver.invalidate,
+                driver.reset,
+                driver.enable,
+                driver.disable,
+                driver.counters,
+                driver.clear_counters,
+                driver.first_error,
+                driver.clear_error,
+                driver.close,
+                lambda: driver.lost,
+                lambda: driver.allocate(PAGE, Target.X2),
+                lambda: driver.unmap_page(0),
+            )
+            for call in calls:
+                with pytest.raises(ConcurrentUseError, match="let one thread call it at a time"):
+                    call()
+        finally:
+            go_on.set()
+            thread.join(60)
+        assert ended == [None]
+        assert driver.allocate(PAGE, Target.X2) == 0
+
+
 class TestPages:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((13.7, Target.X2), r"nbytes must be an integer, at least 1, not 13\.7"),
+            (("64", Target.X2), "nbytes must be an integer, at least 1, not '64'"),
+            ((0, Target.X2), "nbytes must be at least 1, not 0"),
+            ((-PAGE, Target.X2), "nbytes must be at least 1, not -"),
+            ((PAGE, "2x"), "target must be one of Target.X1, .*, not '2x'"),
+            ((PAGE, 99), "target must be one of Target.X1, .*, not 99"),
+        ],
+    )
+    def test_allocations_that_cannot_be(self, driver, arguments, message):
+        with pytest.raises(DriverError, match=message):
+            driver.allocate(*arguments)
+        assert driver.allocate(PAGE, Target.X2) == 0
+
+    def test_page_table_entries_that_cannot_be(self, driver):
+        fields = PageFields(compressed=True, target=Target.X2)
+        for arguments, message in (
+            ((CONFIG.pages, fields, 0), f"page must be 0 to {CONFIG.pages - 1}, not"),
+            ((1.0, fields, 0), "page must be an integer, 0 to"),
+            ((0, fields, -1), r"frame must be 0 to \d+, not -1"),
+            ((0, 5, 0), "fields must be PageFields, not 5"),
+        ):
+            with pytest.raises(DriverError, match=message):
+                driver.map_page(*arguments)
+        with pytest.raises(DriverError, match="page must be 0 to"):
+            driver.unmap_page(-1)
+
     @pytest.mark.parametrize("interrupts", [False, True])
     def test_memories_are_the_golden_models_after_a_flush(self, machine, interrupts):
         rng = np.random.default_rng(3)

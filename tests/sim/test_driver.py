@@ -1,5 +1,7 @@
 """The driver: rings, doorbells, interrupts and checks, on an engine of Python."""
 
+import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from hw.dma.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
 from sim.driver import (
     THROTTLES,
     BusyError,
+    ConcurrentUseError,
     CopyKind,
     DescriptorError,
     DriverError,
@@ -28,7 +31,13 @@ from sim.driver import (
 )
 from sim.driver.descriptor import check, packed
 from tests.hw.test_dma_descriptor import BAD, GOOD
-from tests.sim.engine_model import COPY_CYCLES, PREFETCH, RESPONSE_CYCLES, ModelMachine
+from tests.sim.engine_model import (
+    COPY_CYCLES,
+    PREFETCH,
+    RESPONSE_CYCLES,
+    ModelMachine,
+    refuse_standstill,
+)
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 MODES = [{"interrupts": False}, {"interrupts": True}]
@@ -53,6 +62,24 @@ def pairs(engine, count, nbytes=1024):
         (engine.host.alloc(2 * nbytes), filled(engine.device, sparse(nbytes, seed)))
         for seed in range(count)
     ]
+
+
+def lines_of(function):
+    """How many lines of Python a call goes through: its work, whatever the machine's speed."""
+    lines = 0
+
+    def count(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 @pytest.fixture(params=MODES, ids=["polling", "interrupts"])
@@ -241,6 +268,38 @@ class TestUnderWay:
         engine.submit(dst, src, 1024, OUT)
         assert first.done
 
+    def test_parts_of_one_buffer_are_apart(self, engine):
+        src = filled(engine.device, sparse(4096))
+        dst = engine.host.alloc(4096)
+        for start in (1024, 3072, 0, 2048):
+            engine.submit(dst.span(start, 1024), src.span(start, 1024), 1024, OUT, None)
+        for start, nbytes in ((0, 4), (1020, 8), (2044, 4), (4092, 4), (0, 4096)):
+            with pytest.raises(OverlapError, match="still used by descriptor"):
+                engine.submit(src.span(start, nbytes), dst.span(start, nbytes), nbytes, IN, None)
+        engine.wait_all()
+        engine.submit(src, dst, 4096, IN, None)
+        assert [record.status for record in engine.wait_all()] == [Status.OK]
+
+    def test_a_copy_costs_the_same_however_many_are_pending(self):
+        """In lines of Python; `test_driver_ranges.py` counts comparisons of addresses."""
+        engine = Engine(ModelMachine(), ring_entries=2048)
+        engine.machine.dead = True
+        src, dst = engine.device.alloc(4 * 1100), engine.host.alloc(128 * 1100)
+
+        def submit(number):
+            engine.submit(
+                dst.span(128 * number, 128), src.span(4 * number, 4), 4, OUT, doorbell=False
+            )
+
+        costs = {}
+        for number in range(1050):
+            if engine.pending in (16, 1000):
+                costs[number] = lines_of(lambda: submit(engine.pending))
+            else:
+                submit(number)
+        assert engine.pending == 1050
+        assert costs[1000] == costs[16] > 50
+
     def test_a_buffer_is_not_freed_under_a_copy(self, engine):
         (dst, src), *_ = pairs(engine, 1)
         transfer = engine.submit(dst, src, 1024, OUT)
@@ -306,6 +365,77 @@ class TestChecks:
         assert (engine.pending, src.users, dst.users) == (0, 0, 0)
         engine.memcpy_compressed(dst, src, 1024, OUT).check()
 
+    @pytest.mark.parametrize("field", ["nbytes", "element_bytes", "stream_bytes", "crc", "tag"])
+    @pytest.mark.parametrize("value", [13.7, 4.0, "4", True, np.float32(4)])
+    def test_numbers_are_integers(self, engine, field, value):
+        (host, device), *_ = pairs(engine, 1)
+        options = {"nbytes": 1024, field: value}
+        with pytest.raises(DescriptorError, match=rf" must be an integer, not .*{value}"):
+            engine.submit(device, host, kind=IN, **options)
+        assert (engine.pending, device.users, host.users) == (0, 0, 0)
+
+    def test_numbers_of_numpy_are_integers(self, engine):
+        (host, device), *_ = pairs(engine, 1)
+        assert engine.memcpy_compressed(host, device, np.int64(1024), OUT, tag=np.uint8(3)).tag == 3
+
+    def test_raw_numbers_are_integers_too(self, engine):
+        with pytest.raises(DescriptorError, match=r"length must be an integer, not 1\.5"):
+            engine.submit_raw({"opcode": Opcode.COPY_OUT, "length": 1.5})
+        assert engine.pending == 0
+
+    @pytest.mark.parametrize("kind", ["host to device", "DEVICE_TO_HOST", None, 0])
+    def test_a_kind_is_a_copy_kind(self, engine, kind):
+        (host, device), *_ = pairs(engine, 1)
+        message = "kind must be CopyKind.DEVICE_TO_HOST or CopyKind.HOST_TO_DEVICE, not "
+        with pytest.raises(DriverError, match=f"{message}{kind!r}"):
+            engine.submit(host, device, 1024, kind)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"dst": b"bytes"}, "dst must be a Buffer or a Span, not b'bytes'"),
+            ({"src": 0x1000}, "src must be a Buffer or a Span, not 4096"),
+            ({"verify": "no"}, "verify must be True or False, not 'no'"),
+            ({"codec": "zvc"}, "codec must be ZVC or None: 'zvc'"),
+        ],
+    )
+    def test_arguments_of_another_type(self, engine, changes, message):
+        (dst, src), *_ = pairs(engine, 1)
+        arguments = {"dst": dst, "src": src, "nbytes": 1024, "kind": OUT, **changes}
+        with pytest.raises(DriverError, match=message):
+            engine.submit(**arguments)
+
+    @pytest.mark.parametrize("wrong", ["dst", "src"])
+    def test_buffers_are_of_this_machine(self, engine, wrong):
+        other = Engine(ModelMachine())
+        places = dict(zip(("dst", "src"), pairs(engine, 1)[0], strict=True))
+        foreign = dict(zip(("dst", "src"), pairs(other, 1)[0], strict=True))
+        places[wrong] = foreign[wrong]
+        before = engine.machine.device.copy(), engine.machine.host.copy()
+        message = rf"{wrong} must be in \w+ memory for DEVICE_TO_HOST, .* of another machine"
+        with pytest.raises(DescriptorError, match=message) as caught:
+            engine.memcpy_compressed(**places, nbytes=1024, kind=OUT)
+        assert caught.value.field == wrong
+        np.testing.assert_array_equal(engine.machine.device, before[0])
+        np.testing.assert_array_equal(engine.machine.host, before[1])
+
+    @pytest.mark.parametrize("part", [(-4, 1028), (4, 1024), (1024, 4), (0, 2048)])
+    def test_spans_made_by_hand_are_in_their_buffer(self, engine, part):
+        (dst, src), *_ = pairs(engine, 1)
+        offset, nbytes = part
+        outside = replace(src.span(), offset=offset, nbytes=nbytes)
+        with pytest.raises(DescriptorError, match=f"src must lie in .*, not have {nbytes} bytes"):
+            engine.submit(dst, outside, 4, OUT)
+
+    def test_transfers_are_waited_for_where_they_are(self, engine):
+        other = Engine(ModelMachine())
+        (dst, src), *_ = pairs(engine, 1)
+        transfer = engine.submit(dst, src, 1024, OUT)
+        with pytest.raises(DriverError, match=r"descriptor 0 .* is of another engine; wait with"):
+            other.wait(transfer)
+        assert engine.wait(transfer).ok
+        assert other.wait(transfer).ok
+
     def test_a_stream_must_be_in_its_buffer(self, engine):
         (host, device), *_ = pairs(engine, 1)
         with pytest.raises(DescriptorError, match="src_length must be at most 2048, src's"):
@@ -362,6 +492,11 @@ class TestTrouble:
             ({"ring_entries": 65536}, "ring_entries must be a power of two"),
             ({"timeout_cycles": -1}, "timeout_cycles must be 0 to 4294967295, not -1"),
             ({"coalesce_count": 65536, "coalesce_cycles": 1}, "coalesce_count must be 0 to 65535"),
+            ({"ring_entries": 64.0}, "ring_entries must be a power of two, 2 to 32768, not 64.0"),
+            ({"timeout_cycles": 1.5}, "timeout_cycles must be an integer, 0 to 4294967295, not 1"),
+            ({"interrupts": "no"}, "interrupts must be True or False, not 'no'"),
+            ({"throttles": (throttle("none"),)}, "throttles must be 2, one for each class, not 1"),
+            ({"throttles": ("none", "none")}, "throttle must be a Throttle, not 'none'"),
         ],
     )
     def test_settings_that_cannot_be(self, options, message):
@@ -388,6 +523,29 @@ class TestTrouble:
         with pytest.raises(DroppedError, match=r"descriptor 2 .* before it had fetched it"):
             engine.wait(transfers[2])
         assert all(engine.memcpy_compressed(*place, 1024, OUT).ok for place in places)
+
+    def test_a_ring_that_stops_before_a_long_copy_ends(self, engine, monkeypatch):
+        """The copy's record comes late, and no other will."""
+        monkeypatch.setattr("tests.sim.engine_model.COPY_CYCLES", 35_000)
+        machine = engine.machine
+        refuse_standstill(machine)
+        (dst, src), *_ = pairs(engine, 1)
+        copy = engine.submit(dst, src, 1024, OUT)
+        machine._stop()
+        fence = engine.fence()
+        assert engine.wait(copy).ok
+        with pytest.raises(RingError, match=r"stopped, and descriptor 1 \(FENCE.* has no record"):
+            engine.wait(fence)
+
+    def test_records_that_came_with_the_end_of_the_ring_count(self, engine):
+        """What the engine finished before it stopped is finished, whoever looks first."""
+        places = pairs(engine, 2)
+        transfers = [engine.submit(dst, src, 1024, OUT) for dst, src in places]
+        fence = engine.fence()
+        engine.machine.run(3 * COPY_CYCLES)
+        engine.machine._stop()
+        assert [engine.wait(transfer).ok for transfer in reversed(transfers)] == [True, True]
+        assert engine.wait(fence).ok
 
     def test_abort(self, engine):
         places = pairs(engine, 8)
@@ -432,6 +590,99 @@ class TestTrouble:
         assert engine.first_error() is None
 
 
+class TestOneAtATime:
+    def test_a_machine_has_one_driver(self):
+        machine = ModelMachine()
+        engine = Engine(machine)
+        with pytest.raises(DriverError, match="the machine has a driver already; use this engine"):
+            Engine(machine)
+        (dst, src), *_ = pairs(engine, 1)
+        assert engine.memcpy_compressed(dst, src, 1024, OUT).ok
+
+    def test_a_closed_driver_makes_room_for_another(self):
+        machine = ModelMachine()
+        first = Engine(machine)
+        (dst, src), *_ = pairs(first, 1)
+        first.close()
+        first.close()
+        second = Engine(machine)
+        assert second.memcpy_compressed(*pairs(second, 1)[0], 1024, OUT).ok
+        for use in (
+            lambda: first.submit(dst, src, 1024, OUT),
+            first.counters,
+            lambda: first.host.alloc(4),
+            lambda: first.host.free(dst),
+        ):
+            with pytest.raises(DriverError, match="this engine's driver is closed; make another"):
+                use()
+
+    def test_a_forgotten_driver_makes_room_for_another(self):
+        machine = ModelMachine()
+        Engine(machine)
+        Engine(machine)
+
+    def test_a_driver_that_could_not_start_makes_room_for_another(self):
+        machine = ModelMachine()
+        right = machine.words["ID"]
+        machine.words["ID"] = 5
+        with pytest.raises(IdentityError) as kept:
+            Engine(machine)
+        machine.words["ID"] = right
+        assert Engine(machine).pending == 0
+        assert kept.value
+
+    def test_a_second_thread_is_refused(self, engine):
+        """Whatever it calls, while the first one waits; and the first one does not notice."""
+        machine = engine.machine
+        places = pairs(engine, 2)
+        inside, go_on = threading.Event(), threading.Event()
+        run_until_word, run_until_irq = machine.run_until_word, machine.run_until_irq
+
+        def stopping(function):
+            def stopped(*arguments, **options):
+                inside.set()
+                assert go_on.wait(60)
+                return function(*arguments, **options)
+
+            return stopped
+
+        machine.run_until_word = stopping(run_until_word)
+        machine.run_until_irq = stopping(run_until_irq)
+        records = []
+        thread = threading.Thread(
+            target=lambda: records.append(engine.memcpy_compressed(*places[0], 1024, OUT))
+        )
+        thread.start()
+        try:
+            assert inside.wait(60)
+            calls = (
+                lambda: engine.submit(*places[1], 1024, OUT),
+                engine.fence,
+                lambda: engine.submit_raw({"opcode": Opcode.FENCE}),
+                engine.doorbell,
+                engine.poll,
+                engine.wait_all,
+                engine.abort,
+                engine.reset,
+                engine.close,
+                engine.counters,
+                engine.clear_counters,
+                engine.first_error,
+                engine.clear_error,
+                lambda: engine.set_throttle(0, throttle("none")),
+                lambda: engine.host.alloc(4),
+                lambda: engine.device.free(places[1][1]),
+            )
+            for call in calls:
+                with pytest.raises(ConcurrentUseError, match="let one thread call it at a time"):
+                    call()
+        finally:
+            go_on.set()
+            thread.join(60)
+        assert [record.ok for record in records] == [True]
+        assert engine.memcpy_compressed(*places[1], 1024, OUT).ok
+
+
 class TestThrottles:
     def test_policies_are_the_papers(self):
         assert {name: policy.bytes_per_s for name, policy in THROTTLES.items()} == {
@@ -454,6 +705,15 @@ class TestThrottles:
     def test_rates_that_the_register_cannot_hold(self, rate):
         with pytest.raises(DriverError, match="bytes_per_s of throttle odd must be"):
             Throttle(name="odd", bytes_per_s=rate).rate(1e9)
+
+    def test_bursts_are_whole_bytes(self):
+        with pytest.raises(DriverError, match=r"and burst_bytes 0 to \d+, not 4.8e\+10 and 64\.5"):
+            Throttle(name="odd", bytes_per_s=48e9, burst_bytes=64.5).rate(1e9)
+
+    @pytest.mark.parametrize("throttle_class", [-1, 2, 0.5, "0"])
+    def test_there_are_two_classes(self, engine, throttle_class):
+        with pytest.raises(DriverError, match="throttle_class must be"):
+            engine.set_throttle(throttle_class, throttle("none"))
 
     def test_classes_have_registers_of_their_own(self, engine):
         words = engine.machine.words

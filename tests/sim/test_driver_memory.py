@@ -95,6 +95,17 @@ class TestMemory:
         with pytest.raises(DriverError, match=f"nbytes must be at least 1, not {nbytes}"):
             memory.alloc(nbytes)
 
+    @pytest.mark.parametrize("value", [13.7, 128.0, "128", True])
+    @pytest.mark.parametrize("name", ["nbytes", "alignment", "address"])
+    def test_sizes_are_integers(self, memory, name, value):
+        with pytest.raises(DriverError, match=rf"{name} must be .*, not .*{value}"):
+            memory.alloc(**{"nbytes": 128, name: value})
+        assert memory.free_bytes == SIZE
+
+    def test_only_buffers_are_freed(self, memory):
+        with pytest.raises(DriverError, match="what is freed must be a Buffer, not 16384"):
+            memory.free(BASE)
+
     @pytest.mark.parametrize(
         ("address", "nbytes"),
         [(BASE + 100, 1), (BASE, 101), (BASE + 199, 10), (BASE - 1, 1), (BASE + SIZE - 1, 2)],
@@ -141,4 +152,7 @@ class TestMemory:
         assert buffer.span(4, 2).address == BASE + 4
         for offset, nbytes in ((0, 101), (100, 1), (-1, 1), (101, None), (1, -1)):
             with pytest.raises(DriverError, match=rf"has no -?\d+ bytes at offset {offset}"):
+                buffer.span(offset, nbytes)
+        for offset, nbytes in ((1.5, 4), (0, 4.0), ("0", None)):
+            with pytest.raises(DriverError, match=r"(offset|nbytes) must be an integer, not"):
                 buffer.span(offset, nbytes)

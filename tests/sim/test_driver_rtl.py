@@ -22,7 +22,7 @@ from sim.driver.descriptor import check
 from sim.machine import BusFault, Machine, machine_config
 from sim.machine.rtl import generated_engine
 from tests.hw.test_dma_descriptor import BAD
-from tests.sim.engine_model import ModelMachine
+from tests.sim.engine_model import ModelMachine, refuse_standstill
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 MEMORY = 4 << 20
@@ -286,6 +286,25 @@ class TestTrouble:
         assert record.detail == TimeoutDetail.READ
         engine.machine.set_faults([])
         assert engine.memcpy_compressed(other, src, 2048, OUT).ok
+
+    def test_a_fence_that_cannot_be_read_behind_a_long_copy(self, engine):
+        """The ring stops at once, and the copy's record comes long after."""
+        machine = engine.machine
+        refuse_standstill(machine)
+        (dst, src), *_ = pairs(engine, 1, 1 << 20)
+        copy = engine.submit(dst, src, 1 << 20, OUT, doorbell=False)
+        fence = engine.fence(doorbell=False)
+        second_beat = engine.registers.read_long("RING_BASE") + ENTRY_BYTES + 32
+        fault = BusFault("host", "r", "slverr", addresses=(second_beat, second_beat + 1))
+        machine.set_faults([fault])
+        with pytest.raises(RingError, match=r"stopped, and descriptor 1 \(FENCE.* has no record"):
+            engine.wait(fence)
+        assert machine.delivered_faults()[0].times == 1
+        assert engine.wait(copy).ok
+        machine.set_faults([])
+        engine.reset()
+        assert fence.dropped
+        assert engine.memcpy_compressed(dst, src, 1 << 20, OUT).ok
 
     def test_a_bus_that_does_not_answer_without_a_timeout(self, machine):
         engine = Engine(machine, timeout_cycles=0)

@@ -1,0 +1,20 @@
+"""Numbers that registers and descriptors can hold."""
+
+from numbers import Integral
+from typing import TypeGuard
+
+from sim.driver.errors import DriverError
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether it counts something: a whole number of Python or numpy, but no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def require_integer(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise `DriverError` unless it is an integer from `least` to `most`, if there is a most."""
+    if is_integer(value) and least <= value and (most is None or value <= most):
+        return
+    bounds = f"at least {least}" if most is None else f"{least} to {most}"
+    kind = "" if is_integer(value) else "an integer, "
+    raise DriverError(f"{name} must be {kind}{bounds}, not {value!r}")

@@ -1,0 +1,38 @@
+"""Ranges of addresses, of which any number may overlap."""
+
+from bisect import bisect_left, bisect_right, insort
+
+
+class Ranges:
+    """Tells whether anything lies in a range, in a time that hardly grows with how much there is.
+
+    Starts and ends are sorted, each for themselves. Of the ranges that begin before a piece's end,
+    those that also end before its start are none that meet it; so two counts tell.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Add a range; an empty one meets nothing."""
+        if start < end:
+            insort(self._starts, start)
+            insort(self._ends, end)
+
+    def remove(self, start: int, end: int) -> None:
+        """Remove one that was added."""
+        if start < end:
+            del self._starts[bisect_left(self._starts, start)]
+            del self._ends[bisect_left(self._ends, end)]
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._starts.clear()
+        self._ends.clear()
+
+    def meets(self, start: int, end: int) -> bool:
+        """Whether any of them has a byte from `start` up to `end`."""
+        if start >= end:
+            return False
+        return bisect_left(self._starts, end) > bisect_right(self._ends, start)
