@@ -1,16 +1,22 @@
 """The shell around the commands: one line per error, and exit statuses."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cdma.cli import REPORTED_ERRORS, main
-from cdma.errors import UserError
-from golden import CodecError, StreamError
+from cdma.app import COMMANDS, LazyCommand, root
+from cdma.cli import REPORTED_ERRORS, is_reported, main
+from golden import StreamError, StreamStatus
+from sim.machine.errors import BuildError
 
 
 def run(*arguments, **options):
@@ -59,10 +65,233 @@ def test_usage_error_is_one_line(capsys, arguments, named, context):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", sorted(REPORTED_ERRORS))
+def test_reported_errors_are_known_by_where_they_are_defined(name):
+    module, _, cls = name.rpartition(".")
+    found = getattr(import_module(module), cls)
+    assert issubclass(found, Exception)
+    assert (found.__module__, found.__qualname__) == (module, cls)
+
+
 def test_expected_errors_are_reported_and_bugs_are_not():
-    assert {UserError, CodecError, StreamError} <= set(REPORTED_ERRORS)
-    for bug in (ValueError, TypeError, KeyError, RuntimeError, Exception):
-        assert bug not in REPORTED_ERRORS
+    # One of a class below a reported one, too.
+    for error in (StreamError(next(iter(StreamStatus)), 3), BuildError("no g++")):
+        assert is_reported(error)
+    for bug in (ValueError, TypeError, KeyError, RuntimeError, Exception, KeyboardInterrupt):
+        assert not is_reported(bug())
+
+
+HEAVY = ("amaranth", "golden", "hw", "matplotlib", "numpy", "scipy", "sim", "sklearn", "synth")
+MODULES = (
+    "import sys; from cdma.cli import main; status = main(sys.argv[1:]); import json; "
+    "print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+)
+
+
+def imported_by(*arguments):
+    """The modules that a run of `cdma` has imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES, *arguments], text=True, capture_output=True
+    )
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["frobnicate"], []])
+def test_the_shell_alone_imports_no_command(arguments):
+    modules = imported_by(*arguments)
+    assert "cdma.app" in modules
+    assert not {name for name in modules if name.split(".")[0] in HEAVY}
+    assert not {name for name in COMMANDS if f"cdma.{name}" in modules}
+
+
+def test_a_command_imports_its_own_module_only():
+    modules = imported_by("inspect", "--help")
+    assert "cdma.inspect" in modules
+    assert not {"cdma.swap", "cdma.synth", "amaranth", "scipy"} & set(modules)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_of_commands_that_are_not_loaded_is_theirs(name):
+    lazy = root().get_command(None, name)
+    assert isinstance(lazy, LazyCommand)
+    loaded = lazy.load()
+    assert loaded.name == name
+    assert " ".join(loaded.help.split("\n\n")[0].split()) == COMMANDS[name]
+    assert lazy.get_short_help_str(1000) == loaded.get_short_help_str(1000)
+    context = lazy.make_context(name, ["--help"], resilient_parsing=True)
+    assert [param.name for param in lazy.get_params(context)] == [
+        param.name for param in loaded.get_params(context)
+    ]
+
+
+def completions(*words):
+    """What the shell would offer behind these words; the last one is not complete."""
+    command = root()
+    context = command.make_context("cdma", list(words[:-1]), resilient_parsing=True)
+    while getattr(context.command, "commands", None) and context._protected_args:
+        name, found, rest = context.command.resolve_command(
+            context, [*context._protected_args, *context.args]
+        )
+        context = found.make_context(name, rest, parent=context, resilient_parsing=True)
+    return [item.value for item in context.command.shell_complete(context, words[-1])]
+
+
+def test_completion_knows_commands_and_their_options():
+    assert completions("sch") == ["schedule"]
+    assert set(completions("")) >= set(COMMANDS)
+    assert completions("compress", "--bo") == ["--bound"]
+    assert completions("buddy", "re") == ["replay"]
+    assert completions("buddy", "profile", "--heat") == ["--heat-map"]
+
+
+@pytest.mark.parametrize("module", ["cdma", "cdma.cli"])
+def test_as_a_module(module):
+    def as_module(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments], text=True, capture_output=True
+        )
+
+    assert as_module("--version").stdout == f"cdma {version('cdma')}\n"
+    done = as_module("inspect", "missing.cz")
+    assert done.returncode == 2
+    assert done.stderr.startswith("cdma: error: cannot read missing.cz")
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+def start(code, *arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def until(condition, what):
+    """Wait for it; that it comes at all is what is asked for, not when."""
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError(what)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_modules_are_imported_prints_no_traceback(number):
+    """Also where Python cannot raise, as in callbacks of weak references, as imports use."""
+    code = (
+        "import os, signal, sys, weakref\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy':\n"
+        "            class Thing: pass\n"
+        "            thing = Thing()\n"
+        "            where = sys.argv[1]\n"
+        "            send = lambda *_: os.kill(os.getpid(), int(sys.argv[2]))\n"
+        "            if where == 'plain': send()\n"
+        "            kept = weakref.ref(thing, send)\n"
+        "            del thing\n"
+        "            import time\n"
+        "            for _ in range(6000): time.sleep(0.01)\n"
+        "            print('it goes on')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from cdma.cli import main\n"
+        "sys.exit(main(['inspect', 'a.cz']))"
+    )
+    for where in ("plain", "callback"):
+        process = start(code, where, str(int(number)))
+        out, err = process.communicate(timeout=300)
+        assert (process.returncode, out, err) == (128 + number, "", "")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_leaves_no_temporary_file(tmp_path, number):
+    code = (
+        "import sys, time, cdma.compress\n"
+        "from contextlib import contextmanager\n"
+        "opened = cdma.compress.open_atomically\n"
+        "@contextmanager\n"
+        "def slow(*arguments, **options):\n"
+        "    with opened(*arguments, **options) as file:\n"
+        "        yield file\n"
+        "        for _ in range(6000): time.sleep(0.01)\n"
+        "cdma.compress.open_atomically = slow\n"
+        "from cdma.cli import main\n"
+        "sys.exit(main(['compress', 'a.npy', 'a.cz']))"
+    )
+    np.save(tmp_path / "a.npy", np.zeros(4, np.float32))
+    process = start(code, cwd=tmp_path)
+    until(lambda: list(tmp_path.glob(".a.cz.*.tmp")), "nothing is written")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (128 + number, "", "")
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def alive(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
+    """And what they have started; and no worker thread starts another one afterwards."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    trap = "trap '' TERM INT\n" if stubborn else ""
+    (tools / "g++").write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) echo 1; exit;; esac\n'
+        f'{trap}sleep 600 &\necho $$ $! >> "{tmp_path}/pids"\nwait\nwait\n'
+    )
+    (tools / "g++").chmod(0o755)
+    np.save(tmp_path / "a.npy", np.zeros(4, np.float32))
+    process = start(
+        "import sys; from cdma.cli import main; sys.exit(main(sys.argv[1:]))",
+        *("swap", "a.npy", "--engine", "codec"),
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "CDMA_CACHE": str(tmp_path / "cache"),
+        },
+    )
+    pids = tmp_path / "pids"
+    # Two compilers work at a time, each with a child.
+    until(lambda: pids.exists() and len(pids.read_text().split()) >= 4, "nothing is compiled")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (128 + number, "", "")
+    assert not [pid for pid in pids.read_text().split() if alive(pid)]
+    assert not list((tmp_path / "cache").glob("*.partial"))
+    assert not list(tmp_path.glob("*.so"))
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path):
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "import cdma.app\n"
+        "run = cdma.app.run\n"
+        "def interrupted(arguments): os.kill(os.getpid(), signal.SIGINT); return run(arguments)\n"
+        "cdma.app.run = interrupted\n"
+        "from cdma.cli import main\n"
+        "sys.exit(main(['--version']))"
+    )
+    process = start(code)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (0, f"cdma {version('cdma')}\n", "")
+
+
+def test_handlers_are_put_back():
+    before = [signal.getsignal(number) for number in SIGNALS], sys.unraisablehook
+    main(["--version"])
+    assert ([signal.getsignal(number) for number in SIGNALS], sys.unraisablehook) == before
 
 
 def test_reader_that_leaves_is_no_error(tmp_path):

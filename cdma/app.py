@@ -1,0 +1,104 @@
+"""The commands. Each is a function in a module named for what it does.
+
+A command's module is imported when the command is used, not for `cdma --help` or a completion: some
+take a second.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS = {
+    "board": "Build a bitstream with which a board compresses, decompresses and compares without "
+    "end.",
+    "capture": "Train a network and keep the activations of a minibatch (needs the extra 'torch').",
+    "compress": "Compress the array in an .npy file with a golden model.",
+    "decompress": "Restore the array in a .cz file: type, shape, memory order and every bit that "
+    "it holds.",
+    "energy": "Energy per byte of tensor, from the activity of the mapped netlist.",
+    "estimate": "Tell how long a network's tensors take to the host and back, and what limits "
+    "them.",
+    "generate": "Write a block as Verilog, with a JSON file that describes its ports.",
+    "inspect": "Tell what a .cz file holds, and check that it is whole; the stream is not decoded.",
+    "reproduce": "Compute every row of the papers' claims; exit status 1 if any does not hold.",
+    "schedule": "Plan a network's training step by every policy, and run each plan on one "
+    "timeline.",
+    "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
+    "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
+    "buddy": "Compressed memory with an overflow in buddy memory.",
+}
+"""Each command with the first paragraph of its docstring, as `cdma --help` shows it."""
+
+# Typer publishes no name for the base of its usage errors (click's, or its own copy of click's).
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
+Abort = typer.Abort
+
+app = typer.Typer(
+    name="cdma",
+    help="Generator of RTL for a compressing DMA engine, with golden models and simulator.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"cdma {version('cdma')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common_options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+class LazyCommand(TyperCommand):
+    """A command of which only name and help are known until it is used."""
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """The command itself, from its module."""
+        found = getattr(import_module(f"cdma.{self.name}"), str(self.name))
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False)
+            alone.command(self.name)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = self.name
+        return cast(TyperCommand | TyperGroup, command)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return self.load().get_params(ctx)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        # The context's command is the loaded one, which the caller then invokes or completes.
+        return self.load().make_context(*arguments, **options)
+
+
+def root() -> TyperGroup:
+    """`cdma` with all its commands."""
+    group = cast(TyperGroup, typer.main.get_command(app))
+    for name, text in COMMANDS.items():
+        group.add_command(LazyCommand(name, help=text))
+    return group
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; raises what the command raises."""
+    status = root().main(
+        args=None if arguments is None else list(arguments),
+        prog_name="cdma",
+        standalone_mode=False,
+    )
+    return status if isinstance(status, int) else 0
