@@ -1,5 +1,6 @@
 """The DMA engine in a machine: device memory, host memory, a link, registers and an interrupt."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from sim.machine.bus import HOST, Counters
 from sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
 from sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from sim.machine.config import MachineConfig
-from sim.machine.waves import trace_kind
+from sim.machine.waves import require_writable, trace_kind
 
 
 class Machine(BusMachine):
@@ -89,16 +90,15 @@ class Machine(BusMachine):
         if window_cycles < 1:
             raise ConfigError(f"window_cycles must be at least 1, not {window_cycles!r}")
 
+        # All that can be refused is, before the simulator is built, which may take minutes.
+        _require_channels(verilog, config)
         trace = None if waves is None else trace_kind(Path(waves))
+        if waves is not None:
+            require_writable(Path(waves))
         library = lib.load(build_library(verilog, trace=trace, shim=ENGINE_SHIM))
         self.units = int(library.cdma_engine_units())
         self.sector_bytes = int(library.cdma_engine_sector_bytes())
         self.link_port_bytes = int(library.cdma_engine_host_bytes())
-        if config.channels != self.units:
-            raise ConfigError(
-                f"channels must be {self.units}, the memory ports of {verilog.name}, not "
-                f"{config.channels!r}"
-            )
         self.config = config
         self.window_cycles = window_cycles
         self.host_base = host_base
@@ -186,4 +186,13 @@ class Machine(BusMachine):
                 for name in PORT_COUNTERS.names or ()
                 if name not in ("read_bytes", "written_bytes", "foreign_bytes")
             },
+        )
+
+
+def _require_channels(verilog: VerilogText, config: MachineConfig) -> None:
+    """Refuse a machine with another number of channels than the engine has memory ports."""
+    ports = len(set(re.findall(r"\bm_axi_mem(\d+)_arvalid\b", verilog.text)))
+    if config.channels != ports:
+        raise ConfigError(
+            f"channels must be {ports}, the memory ports of {verilog.name}, not {config.channels!r}"
         )

@@ -16,10 +16,13 @@ def trace_kind(waves: Path) -> Trace:
 
 
 def require_writable(waves: Path) -> None:
-    """Create the file, or raise `MachineError` with the cause."""
+    """Raise `MachineError`, with the cause, if the file could not be written; it is not changed."""
     # The simulator would not say why.
     try:
-        waves.open("wb").close()
+        existed = waves.exists()
+        waves.open("ab").close()
+        if not existed:
+            waves.unlink()
     except OSError as error:
         raise MachineError(
             f"waves cannot be written to {waves}: {error.strerror}; name another file"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hw.config import EngineConfig
+from hw.config import ConfigError, EngineConfig
 from hw.progress import Tally
 from sim.driver import Engine, Throttle
 from sim.machine import Machine, MachineConfig
@@ -60,6 +60,8 @@ class EngineBackend:
 
     Raises
     ------
+    ConfigError
+        If the machine has another number of memory channels than the engine.
     sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
@@ -76,6 +78,11 @@ class EngineBackend:
         memory_bytes: int = MEMORY_BYTES,
         ring_entries: int = RING_ENTRIES,
     ) -> None:
+        # Before any RTL is made.
+        if config.units != surroundings.channels:
+            raise ConfigError(
+                f"channels must be {config.units}, the engine's units, not {surroundings.channels}"
+            )
         self.config = config
         self.surroundings = surroundings
         self.throttle = throttle

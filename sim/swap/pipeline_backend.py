@@ -8,6 +8,8 @@ from hw.progress import Tally
 from sim.machine import Batch, Pipeline
 from sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 
+COMPRESSOR, DECOMPRESSOR = COMPONENTS = ("zvc-compressor", "zvc-decompressor")
+
 
 class PipelineBackend:
     """A compressor and a decompressor for each element size that comes up.
@@ -51,8 +53,8 @@ class PipelineBackend:
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         for size in {payload.element_bytes for payload in payloads}:
             # What has to be built is built before anything waits for it.
-            self._pipeline("zvc-compressor", size)
-            self._pipeline("zvc-decompressor", size)
+            for component in COMPONENTS:
+                self._pipeline(component, size)
         total = sum(len(payload.pieces) for payload in payloads)
         done_out, done_in = Tally(OUT, total), Tally(IN, total)
         for index, payload in enumerate(payloads):
@@ -68,14 +70,14 @@ class PipelineBackend:
         return None
 
     def _compress(self, piece: Array, element_bytes: int) -> Batch:
-        return self._pipeline("zvc-compressor", element_bytes).run(
+        return self._pipeline(COMPRESSOR, element_bytes).run(
             [piece], stalls=self.stalls, seed=self.seed
         )
 
     def _decompress(self, out: Batch, piece: Array, element_bytes: int) -> ArrayResult:
         """A piece's result, after its way back."""
         stream = out.packet(0)
-        back = self._pipeline("zvc-decompressor", element_bytes).run(
+        back = self._pipeline(DECOMPRESSOR, element_bytes).run(
             [stream],
             lengths=[piece.size],
             crc32=[int(out.records["crc32"][0])],
@@ -94,10 +96,7 @@ class PipelineBackend:
     def _pipeline(self, component: str, element_bytes: int) -> Pipeline:
         key = (component, element_bytes)
         if key not in self._pipelines:
-            waves = None
-            if self.waves is not None:
-                suffix = component.removeprefix("zvc-")
-                waves = self.waves.with_name(f"{self.waves.stem}-{suffix}{self.waves.suffix}")
+            waves = None if self.waves is None else pipeline_waves(self.waves, component)
             self._pipelines[key] = Pipeline(
                 component,
                 element_bytes=element_bytes,
@@ -105,6 +104,11 @@ class PipelineBackend:
                 waves=waves,
             )
         return self._pipelines[key]
+
+
+def pipeline_waves(waves: Path, component: str) -> Path:
+    """Where a component's waves go, if `waves` is where all go."""
+    return waves.with_name(f"{waves.stem}-{component.removeprefix('zvc-')}{waves.suffix}")
 
 
 def _faults(block: str, batch: Batch, piece: Array, size: int) -> set[str]:

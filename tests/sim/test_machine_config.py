@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from hw.config import ConfigError
+from hw.config import ConfigError, preset
+from sim.driver import throttle
 from sim.machine import (
     MACHINES,
     Machine,
     MachineConfig,
+    MachineError,
     machine_config,
 )
+from sim.machine.waves import require_writable
+from sim.swap import EngineRoad
 from tests.sim.copier import (
     QUIET,
     copier_rtl,
@@ -79,8 +83,31 @@ class TestConfig:
         with pytest.raises(ConfigError, match=message):
             machine(**arguments)
 
-    def test_channels_must_be_the_ports(self):
+    def test_channels_must_be_the_ports_before_anything_is_built(self, monkeypatch):
+        def too_late(*arguments, **options):
+            raise AssertionError
+
+        monkeypatch.setattr("sim.machine.machine.build_library", too_late)
         with pytest.raises(
             ConfigError, match="channels must be 2, the memory ports of cdma_engine"
         ):
             Machine(copier_rtl(units=2), MachineConfig(), device_bytes=4096, host_bytes=4096)
+
+
+def test_a_swap_needs_an_engine_of_the_machines_channels(monkeypatch):
+    def too_late(*arguments, **options):
+        raise AssertionError
+
+    monkeypatch.setattr("sim.swap.engine.generated_engine", too_late)
+    with pytest.raises(ConfigError, match="channels must be 2, the engine's units, not 6"):
+        EngineRoad(preset("tiny"), machine_config("titanx_gen3"), throttle=throttle("none"))
+
+
+def test_looking_whether_waves_can_be_written_changes_nothing(tmp_path):
+    require_writable(tmp_path / "new.vcd")
+    (tmp_path / "old.vcd").write_text("before")
+    require_writable(tmp_path / "old.vcd")
+    assert [path.name for path in tmp_path.iterdir()] == ["old.vcd"]
+    assert (tmp_path / "old.vcd").read_text() == "before"
+    with pytest.raises(MachineError, match=r"waves cannot be written to .*: No such file"):
+        require_writable(tmp_path / "missing" / "new.vcd")
