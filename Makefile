@@ -17,8 +17,8 @@ PYTEST := $(PY) -m pytest
 .PHONY: run test check bench verify synth capture test-torch debian clean
 
 run: $(VENV)/.run
-	$(VENV)/bin/cdma generate engine --out build/verilog
-	$(VENV)/bin/cdma swap --capture digits-cnn --save build/swap
+	$(VENV)/bin/cdma generate engine --out build/verilog --force
+	$(VENV)/bin/cdma swap --capture digits-cnn --save build/swap --force
 
 test: $(VENV)/.dev debian
 	$(PYTEST) -n 2 -m "not verify and not torch"
@@ -36,11 +36,11 @@ verify: $(VENV)/.dev debian
 	$(PYTEST) -n 2 -m verify --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S))
 
 synth: $(VENV)/.dev
-	$(VENV)/bin/cdma synth --all
+	$(VENV)/bin/cdma synth --all --force
 
 capture: $(VENV)/.torch
-	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures
-	$(VENV)/bin/cdma capture digits-cnn-training --out sim/workload/captures
+	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures --force
+	$(VENV)/bin/cdma capture digits-cnn-training --out sim/workload/captures --force
 
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch

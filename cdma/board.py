@@ -8,7 +8,7 @@ import typer
 
 from cdma.board_report import json_of, print_report
 from cdma.console import terminal
-from cdma.files import make_folder
+from cdma.outputs import Force, claim_folder
 from hw.config import PRESETS, preset
 from hw.selftest.config import SelfTestConfig
 from synth.bitstream import build_bitstream
@@ -28,6 +28,7 @@ def board(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")
     ] = Path("build/board"),
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -39,7 +40,7 @@ def board(
     chosen = find_board(name)
     tested = SelfTestConfig(codec=preset(config).codec, clock_hz=chosen.clock_hz)
     folder = out / chosen.name
-    make_folder(folder)
+    claim_folder(folder, force=force)
     typer.echo("Yosys, nextpnr and ecppack are at work; this takes minutes", err=True)
     built = build_bitstream(chosen, tested, folder)
     if as_json:

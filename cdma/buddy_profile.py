@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from cdma.buddy_profile_report import as_dict, print_report
-from cdma.errors import UserError
-from cdma.files import open_atomically
+from cdma.network_options import files_of, require_png
+from cdma.outputs import Force, open_atomically, require_outputs
 from golden.buddy import MIN_PAGE_BYTES
 from golden.entry import MODES
 from sim.buddy import WORKLOADS, heat_map_png, load_snapshots
@@ -53,13 +53,15 @@ def profile(
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw the size of each entry, page by page."),
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
 ) -> None:
     """Measure snapshots of memory and choose a target ratio for each allocation."""
-    if heat_map is not None and heat_map.suffix.lower() != ".png":
-        raise UserError(f"--heat-map writes PNG, not {heat_map.name!r}; name a .png file")
+    require_png("--heat-map", heat_map)
+    if heat_map is not None:
+        require_outputs([heat_map], inputs=files_of(snapshots), force=force)
     made = profile_of(
         load_snapshots(snapshots),
         threshold=threshold,
@@ -70,7 +72,7 @@ def profile(
         page_bytes=page_bytes,
     )
     if heat_map is not None:
-        with open_atomically(heat_map) as file:
+        with open_atomically(heat_map, force=force) as file:
             file.write(heat_map_png(made))
     if as_json:
         told = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from cdma.errors import UserError
-from sim.workload import Capture, record
+from cdma.outputs import Force, require_outputs
+from sim.workload import Capture, capture_files, record
 from sim.workload.capture import check_destination, check_name
 
 BUILT_IN_HOOKS = {
@@ -49,6 +50,7 @@ def capture(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random generators.")] = 0,
+    force: Force = False,
 ) -> None:
     """Train a network and keep the activations of a minibatch (needs the extra 'torch')."""
     check_name(name)
@@ -60,6 +62,7 @@ def capture(
     specification = BUILT_IN_HOOKS[name] if hook is None else hook
     kept_epochs = _parse_epochs(epochs)
     check_destination(out, name)
+    require_outputs(capture_files(out / f"{name}.json"), force=force, makes_folders=True)
     function = _find_hook(specification)
     captured = record(function, name, epochs=kept_epochs, seed=seed)
     captured = replace(captured, recipe={"hook": specification, **captured.recipe})

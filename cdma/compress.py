@@ -8,7 +8,8 @@ import typer
 
 import golden
 from cdma.errors import UserError
-from cdma.files import load_npy, open_atomically
+from cdma.files import load_npy
+from cdma.outputs import Force, open_atomically, require_outputs
 from golden import container
 
 
@@ -40,6 +41,7 @@ def compress(
             metavar="ERROR", help="quantize: the largest error of a value.", show_default=False
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Compress the array in an .npy file with a golden model.
 
@@ -48,6 +50,7 @@ def compress(
     options = {"rate": rate, "bound": bound}
     parameters = {name: value for name, value in options.items() if value is not None}
     # Before the file is read, which may take long.
+    require_outputs([destination], inputs=[source], force=force)
     golden.codec(codec, 4 if element_bytes is None else element_bytes, **parameters)
     array = load_npy(source)
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
@@ -55,7 +58,7 @@ def compress(
         content = container.pack(array, golden.codec(codec, size, **parameters))
     except TypeError as error:
         raise UserError(f"{source} does not fit: {error}; reshape it or save a view") from error
-    with open_atomically(destination) as file:
+    with open_atomically(destination, force=force) as file:
         file.write(content)
     ratio = f", {array.nbytes / len(content):.2f}x" if array.nbytes else ""
     typer.echo(

@@ -8,6 +8,7 @@ import typer
 import golden
 from cdma.errors import UserError
 from cdma.files import read_bytes, save_npy
+from cdma.outputs import Force, require_outputs
 from golden import container
 
 
@@ -18,14 +19,16 @@ def decompress(
     destination: Annotated[
         Path, typer.Argument(metavar="OUT.npy", help="The file to write.", show_default=False)
     ],
+    force: Force = False,
 ) -> None:
     """Restore the array in a .cz file: type, shape, memory order and every bit that it holds."""
+    require_outputs([destination], inputs=[source], force=force)
     content = read_bytes(source)
     try:
         array = container.unpack(content)
     except (container.ContainerError, golden.StreamError) as error:
         raise damaged(source, error) from error
-    save_npy(destination, array)
+    save_npy(destination, array, force=force)
     typer.echo(f"{destination}: {array.dtype} {array.shape}, {array.nbytes:,} bytes", err=True)
 
 

@@ -11,7 +11,8 @@ import typer
 from cdma.console import terminal
 from cdma.energy_report import Netlist, json_of, print_report
 from cdma.errors import UserError
-from cdma.network_options import CAPTURE
+from cdma.network_options import CAPTURE, files_of
+from cdma.outputs import Force, claim_folder
 from golden.interface import element_dtype
 from hw.config import PRESETS, CodecConfig, preset
 from sim.workload import capture_names, load_capture
@@ -76,6 +77,7 @@ def energy(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
     ] = Path("build/energy"),
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -89,21 +91,25 @@ def energy(
     densities = DENSITIES if density is None else density
     _check(names, densities, clock_mhz, cycles)
     codec = preset(config).codec
+    variants = [False, True] if clock_gating is None else [clock_gating]
     elements = elements_needed(codec, cycles)
     library = Library(liberty or UNIT_GATES)
     loads = _loads(codec, densities, capture, elements)
-    variants = [False, True] if clock_gating is None else [clock_gating]
+    folders = {
+        (name, gated): out / (f"{name}-gated" if gated else name)
+        for name in names
+        for gated in variants
+    }
+    inputs = [*files_of([capture]), *([] if liberty is None else [liberty])]
+    for folder in folders.values():
+        claim_folder(folder, inputs=inputs, force=force)
     netlists = []
-    for name in names:
-        for gated in variants:
-            typer.echo(f"{name}{', gated clocks' if gated else ''}", err=True)
-            chosen = block(name, config)
-            folder = out / (f"{name}-gated" if gated else name)
-            synthesis = synthesize(
-                chosen.verilog(), chosen.top, library, folder, clock_gating=gated
-            )
-            measured = measure(synthesis, library, name, codec, loads, cycles)
-            netlists.append(Netlist(name, config, gated, synthesis, measured))
+    for (name, gated), folder in folders.items():
+        typer.echo(f"{name}{', gated clocks' if gated else ''}", err=True)
+        chosen = block(name, config)
+        synthesis = synthesize(chosen.verilog(), chosen.top, library, folder, clock_gating=gated)
+        measured = measure(synthesis, library, name, codec, loads, cycles)
+        netlists.append(Netlist(name, config, gated, synthesis, measured))
     if as_json:
         typer.echo(json.dumps(json_of(netlists, library, clock_mhz), indent=2))
     else:

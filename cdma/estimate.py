@@ -9,7 +9,6 @@ import typer
 
 from cdma.estimate_report import Report, Settings, as_dict
 from cdma.estimate_table import print_report
-from cdma.files import open_atomically
 from cdma.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -21,8 +20,10 @@ from cdma.network_options import (
     Network,
     dataset_of,
     density_source,
-    refuse_other_than_png,
+    files_of,
+    require_png,
 )
+from cdma.outputs import Force, open_atomically, require_outputs
 from sim.driver import THROTTLES
 from sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from sim.link import LINKS
@@ -72,6 +73,7 @@ def estimate(
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw effective bandwidth against density."),
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -80,12 +82,14 @@ def estimate(
 
     A closed form that the RTL confirms (docs/estimate.md); nothing is simulated.
     """
-    refuse_other_than_png(plot)
+    require_png("--plot", plot)
+    source = density_source(densities, capture)
+    if plot is not None:
+        require_outputs([plot], inputs=files_of([source]), force=force)
     setup = Setup.named(config, link, throttle)
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
     graph = Graph.from_table(network, batch, dataset)
-    source = density_source(densities, capture)
     graph = _with_density(graph, source, epoch, epochs)
     report = Report(
         graph=graph,
@@ -104,7 +108,7 @@ def estimate(
         picture = bandwidth_png(
             setup, report.estimate.tensors, f"{report.title} on {config}, throttle {throttle}"
         )
-        with open_atomically(plot) as file:
+        with open_atomically(plot, force=force) as file:
             file.write(picture)
     if as_json:
         typer.echo(json.dumps(as_dict(report), indent=2))

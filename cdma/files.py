@@ -1,37 +1,17 @@
-"""Reading and writing the user's files: whole or not at all, and with clear errors."""
+"""The user's .npy files, and reading files with clear errors."""
 
-import errno
 import io
-import os
-import secrets
-import stat
 import tokenize
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import IO, Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cdma.errors import UserError
+from cdma.errors import FilePath, UserError, os_user_error
+from cdma.outputs import open_atomically
 
-FilePath = str | os.PathLike[str]
 Array = npt.NDArray[Any]
-
-_MENDS = {
-    errno.ENOENT: "check the path; its directory must exist",
-    errno.ENOTDIR: "a part of the path is a file: name another path",
-    errno.EISDIR: "name a file, not a directory",
-    errno.EACCES: "change its permissions or name another path",
-    errno.EPERM: "change its permissions or name another path",
-    errno.EROFS: "name a path on a writable file system",
-    errno.ENOSPC: "free some space or name a path on another disk",
-    errno.EDQUOT: "free some space or name a path on another disk",
-    errno.EFBIG: "name a path on a file system that takes files of this size",
-    errno.ENAMETOOLONG: "give it a shorter name",
-    errno.ELOOP: "its symbolic links form a circle: name the file itself",
-}
 
 # Whatever a damaged header makes of numpy's parser.
 _HEADER_ERRORS = (
@@ -42,76 +22,6 @@ _HEADER_ERRORS = (
     RecursionError,
     tokenize.TokenError,
 )
-
-
-def os_user_error(action: str, path: FilePath, error: OSError) -> UserError:
-    """The `UserError` for an operating system's refusal to `action` ("read", "write") `path`."""
-    cause = error.strerror or str(error) or type(error).__name__
-    mend = _MENDS.get(error.errno or 0, "check the path and the disk")
-    return UserError(f"cannot {action} {os.fspath(path)}: {cause}; {mend}")
-
-
-@overload
-def open_atomically(path: FilePath, mode: Literal["w"]) -> AbstractContextManager[IO[str]]: ...
-@overload
-def open_atomically(
-    path: FilePath, mode: Literal["wb"] = "wb"
-) -> AbstractContextManager[IO[bytes]]: ...
-@contextmanager
-def open_atomically(path: FilePath, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a file for writing that appears at `path` whole, or not at all.
-
-    The bytes go to a temporary file in the same directory, which replaces `path` when the body
-    ends; when the body raises, it is removed and whatever was at `path` stays as it was. Links are
-    followed; a pipe or a device (`/dev/stdout`) is written directly. Text is UTF-8.
-
-    Raises
-    ------
-    UserError
-        The operating system refused: no such directory, no permission, disk full.
-    """
-    target = os.path.realpath(path)
-    temporary = None
-    try:
-        if os.path.exists(target) and not os.path.isfile(target):
-            # Nothing can be moved into a directory's, a pipe's or a device's place.
-            descriptor = os.open(target, os.O_WRONLY)
-        else:
-            if os.path.exists(target) and not os.access(target, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            directory, name = os.path.split(target)
-            temporary = os.path.join(directory, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            descriptor = os.open(temporary, flags, 0o666)
-    except OSError as error:
-        raise os_user_error("write", path, error) from error
-    try:
-        with open(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            if temporary is not None:
-                # Without it, a crash soon after may leave an empty file in the good one's place.
-                os.fsync(file.fileno())
-        if temporary is not None:
-            if os.path.exists(target):
-                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
-            os.replace(temporary, target)
-    except BaseException as error:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
-        # An error that names another file is the body's, not ours.
-        if isinstance(error, OSError) and error.filename in (None, temporary):
-            raise os_user_error("write", path, error) from error
-        raise
-
-
-def make_folder(path: FilePath) -> None:
-    """Create a folder, and those above it, where there is none; `UserError` when refused."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise os_user_error("write", path, error) from error
 
 
 def read_bytes(path: FilePath) -> bytes:
@@ -171,8 +81,14 @@ def load_npy(path: FilePath) -> Array:
         raise UserError(f"{path} has a damaged .npy header; save it again") from error
 
 
-def save_npy(path: FilePath, array: Array) -> None:
-    """Write an array to an .npy file, atomically; `UserError` when it cannot be written."""
+def save_npy(path: FilePath, array: Array, *, force: bool) -> None:
+    """Write an array to an .npy file, atomically, over another one only with `force`.
+
+    Raises
+    ------
+    UserError
+        It cannot be written.
+    """
     fortran_order = array.flags.f_contiguous and not array.flags.c_contiguous
     header = {
         "descr": np.lib.format.dtype_to_descr(array.dtype),
@@ -180,7 +96,7 @@ def save_npy(path: FilePath, array: Array) -> None:
         "shape": array.shape,
     }
     rows = np.ascontiguousarray(array.T if fortran_order else array)
-    with open_atomically(path) as file:
+    with open_atomically(path, force=force) as file:
         np.lib.format.write_array_header_1_0(file, header)
         # Not `numpy.save`, whose OSError does not tell a full disk from a broken one.
         file.write(rows.reshape(-1).view(np.uint8).data)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cdma.errors import UserError
-from cdma.files import make_folder, open_atomically, os_user_error
+from cdma.outputs import Force, require_folder, write_all
 from golden.entry import MODES
 from hw.buddy import registers as buddy_registers
 from hw.config import (
@@ -43,6 +44,9 @@ from hw.verilog import generate as generate_verilog
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0
+
+Contents = dict[str, str | bytes]
+"""Files of a folder by their names."""
 
 
 def generate(
@@ -131,6 +135,7 @@ def generate(
             "--assertions", help="Keep the RTL's assertions; the file is then SystemVerilog, .sv."
         ),
     ] = False,
+    force: Force = False,
 ) -> None:
     """Write a block as Verilog, with a JSON file that describes its ports.
 
@@ -140,6 +145,8 @@ def generate(
         raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
     if assertions and ip:
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
+    # Before the RTL, which may take long; which files there will be is not known yet.
+    require_folder(out)
     codec = _given(element_bytes=element_bytes, sector_bytes=sector_bytes)
     of_engine = _given(
         units=units,
@@ -193,12 +200,15 @@ def generate(
             )
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
+    folder = out / verilog.name if ip else out
     if ip:
-        files = _write_ip(
-            verilog, headers, registers, out, CLOCK_MHZ if clock_mhz is None else clock_mhz
-        )
+        texts = _ip_contents(verilog, headers, CLOCK_MHZ if clock_mhz is None else clock_mhz)
     else:
-        files = _write(verilog, headers, registers, out, assertions)
+        texts = _contents(verilog, headers, assertions)
+    html = _pages(registers, "doc/" if ip else "")
+    write_all(folder, texts | html, force=force)
+    # Of the pages only the one to begin with.
+    files = [folder / name for name in [*texts, *list(html)[:1]]]
     modules = verilog.text.count("\nendmodule")
     typer.echo(
         f"{files[0]}: module {verilog.name} and {modules - 1} below it, "
@@ -233,53 +243,26 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
     return dataclasses.replace(chosen, entry=changed, cache=cache, **shape)
 
 
-def _write(
-    verilog: Verilog,
-    headers: Mapping[str, str],
-    registers: RegisterSource | None,
-    folder: Path,
-    assertions: bool,
-) -> list[Path]:
+def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) -> Contents:
     """The files side by side."""
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
     sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
-    written = _write_all({rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}, folder)
-    return [*written, *_write_pages(registers, folder)]
+    return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
 
 
-def _write_ip(
-    verilog: Verilog,
-    headers: Mapping[str, str],
-    registers: RegisterSource | None,
-    out: Path,
-    clock_mhz: float,
-) -> list[Path]:
+def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
     """The folder that `hw.ip` describes."""
-    folder = out / verilog.name
-    texts = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
-    texts |= {f"include/{name}": text for name, text in headers.items()}
-    written = _write_all(texts, folder)
-    return [*written, *_write_pages(registers, folder / "doc")]
+    files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
+    return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 
 
-def _write_all(texts: Mapping[str, str], folder: Path) -> list[Path]:
-    written = []
-    for name, text in texts.items():
-        path = folder / name
-        make_folder(path.parent)
-        with open_atomically(path, "w") as file:
-            file.write(text)
-        written.append(path)
-    return written
-
-
-def _write_pages(source: RegisterSource | None, folder: Path) -> list[Path]:
-    """The first of the pages about a block's registers, if it has any."""
+def _pages(source: RegisterSource | None, folder: str) -> Contents:
+    """The pages about a block's registers, if it has any; first the one to begin with."""
     if source is None:
-        return []
-    pages = folder / f"{source.top}_registers"
-    try:
-        make_folder(folder)
-        return [write_html(pages, source)]
-    except OSError as error:
-        raise os_user_error("write", pages, error) from error
+        return {}
+    name = f"{folder}{source.top}_registers"
+    with tempfile.TemporaryDirectory() as scratch:
+        index = write_html(Path(scratch), source)
+        others = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
+        paths = [index, *(path for path in others if path != index)]
+        return {f"{name}/{path.relative_to(scratch)}": path.read_bytes() for path in paths}

@@ -1,12 +1,13 @@
 """Options of the commands that are about a network: which one, and how dense its tensors are."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdma.errors import UserError
-from sim.workload import capture_names
+from sim.workload import capture_files, capture_names
 from sim.workload.networks import NETWORKS
 
 FROM_CAPTURE = "capture"
@@ -59,7 +60,18 @@ def density_source(source: str, capture: str | None) -> str:
     return source
 
 
-def refuse_other_than_png(plot: Path | None) -> None:
+def files_of(names: Iterable[str]) -> list[Path]:
+    """The files that are read for captures, or for paths; a name of neither is taken for a path."""
+    files: list[Path] = []
+    for name in names:
+        path = Path(name)
+        if name in capture_names() or path.suffix in (".json", ".npz"):
+            files += capture_files(name)
+        files.append(path)
+    return files
+
+
+def require_png(option: str, picture: Path | None) -> None:
     """Raise `UserError` for a picture of another kind."""
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise UserError(f"--plot writes PNG, not {plot.name!r}; name a .png file")
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise UserError(f"{option} writes PNG, not {picture.name!r}; name a .png file")

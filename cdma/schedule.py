@@ -11,7 +11,6 @@ import typer
 
 from cdma.console import terminal
 from cdma.errors import UserError
-from cdma.files import open_atomically
 from cdma.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -23,8 +22,10 @@ from cdma.network_options import (
     Network,
     dataset_of,
     density_source,
-    refuse_other_than_png,
+    files_of,
+    require_png,
 )
+from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.schedule_largest import find_largest, largest_as_dict, print_largest
 from cdma.schedule_report import Settings, as_dict, assumptions
 from cdma.schedule_run import Runs, print_runs, run_plans, runs_as_dict
@@ -121,6 +122,7 @@ def schedule(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the timelines.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -132,13 +134,15 @@ def schedule(
     names = _names(policies)
     if mode is not None and mode not in MODES:
         raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
-    refuse_other_than_png(plot)
+    source = density_source(densities, capture)
+    require_png("--plot", plot)
+    written = [path for path in (trace, plot) if path is not None]
+    require_outputs(written, inputs=files_of([source]), force=force)
     found_device, found_link = device_of(device), link_of(link)
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
         raise UserError("--run, --trace and --plot are of one efficiency; give one")
     limit = found_device.capacity_bytes if memory is None else parse_bytes(memory)
-    source = density_source(densities, capture)
 
     def graph_of(images: int | None) -> Graph:
         table = Graph.from_table(network, images, dataset, activation)
@@ -192,12 +196,12 @@ def schedule(
     shown = [comparisons[0].results[name].trace for name in names]
     if trace is not None:
         about = assumptions(comparisons[:1], settings)
-        with open_atomically(trace, "w") as file:
+        with open_atomically(trace, "w", force=force) as file:
             json.dump(chrome_trace(shown, about), file)
             file.write("\n")
     if plot is not None:
         picture = gantt_png(shown, f"{settings.title(graph)} on {device} behind {link}")
-        with open_atomically(plot) as image:
+        with open_atomically(plot, force=force) as image:
             image.write(picture)
     runs = _run(comparisons[0]) if run else None
     if as_json:

@@ -11,14 +11,18 @@ import typer
 import golden
 from cdma.console import terminal
 from cdma.errors import UserError
-from cdma.files import Array, load_npy, make_folder
-from cdma.swap_report import Settings, as_dict, print_report, save_report
+from cdma.files import Array, load_npy
+from cdma.network_options import files_of
+from cdma.outputs import Force, require_outputs
+from cdma.swap_report import SAVED, Settings, as_dict, print_report, save_report
 from hw.config import preset
 from sim.driver import THROTTLES, throttle
 from sim.link import LINKS, Link
 from sim.link import link as link_of
 from sim.machine import MACHINES, machine_config
+from sim.machine.waves import trace_kind
 from sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
+from sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
 from sim.workload import LAYOUTS, capture_names, load_capture, relayout
 
 RTL_CODECS = ("zvc",)
@@ -111,6 +115,7 @@ def swap(
         Path | None,
         typer.Option(metavar="DIR", help="Also write swap.txt and swap.json there."),
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -125,6 +130,13 @@ def swap(
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     if not 0 <= stalls < 1:
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
+    read = files_of([*map(str, files or []), *([] if capture is None else [capture])])
+    if waves is not None:
+        trace_kind(waves)
+        require_outputs(_wave_files(engine, waves), inputs=read, force=force)
+    if save is not None:
+        saved = [save / name for name in SAVED]
+        require_outputs(saved, inputs=read, force=force, makes_folders=True)
     given = {"codec": codec, "stalls": stalls, "seed": seed, "layout": layout}
     chosen_link = None if link is None else link_of(link)
     if engine == "dma":
@@ -140,14 +152,11 @@ def swap(
     arrays = _arrays(files or [], capture, layout)
     if waves is not None:
         _require_one_size(arrays, element_bytes)
-    if save is not None:
-        # Before the work, which may take long.
-        make_folder(save)
     with Swapper(backend) as swapper:
         run = swapper.swap(arrays, element_bytes=element_bytes)
     report = as_dict(run, settings)
     if save is not None:
-        save_report(save, report, settings)
+        save_report(save, report, settings, force=force)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
@@ -157,6 +166,12 @@ def swap(
             typer.echo(f"{trip.name}: {fault}", err=True)
     if not all(trip.bit_exact for trip in run.trips):
         raise typer.Exit(1)
+
+
+def _wave_files(engine: str, waves: Path) -> list[Path]:
+    if engine == "dma":
+        return [waves]
+    return [pipeline_waves(waves, component) for component in COMPONENTS]
 
 
 def _engine_backend(

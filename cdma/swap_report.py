@@ -11,9 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.console import GB, WIDE_CHARACTERS, figures_table
-from cdma.files import open_atomically
+from cdma.outputs import make_folder, open_atomically
 from sim.link import Link
 from sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
+
+SAVED = ("swap.txt", "swap.json")
+"""What is saved of a run: what was printed, and the JSON object."""
 
 WIDE_ONLY = (
     *("RLE", "CSR", "LZ4", "DEFLATE", "cycles out", "cycles in"),
@@ -261,11 +264,14 @@ def _legend(settings: Settings, *, wide: bool) -> str:
     return " ".join(sentences)
 
 
-def save_report(directory: Path, report: dict[str, Any], settings: Settings) -> None:
-    """Write swap.txt and swap.json there."""
+def save_report(
+    directory: Path, report: dict[str, Any], settings: Settings, *, force: bool
+) -> None:
+    """Write the files of `SAVED` there."""
     text = io.StringIO()
     print_report(Console(file=text, width=WIDE_CHARACTERS), report, settings)
-    with open_atomically(directory / "swap.txt", "w") as file:
-        file.write(text.getvalue())
-    with open_atomically(directory / "swap.json", "w") as file:
-        file.write(json.dumps(report, indent=2) + "\n")
+    make_folder(directory)
+    contents = (text.getvalue(), json.dumps(report, indent=2) + "\n")
+    for name, content in zip(SAVED, contents, strict=True):
+        with open_atomically(directory / name, "w", force=force) as file:
+            file.write(content)

@@ -9,6 +9,7 @@ import typer
 
 from cdma.console import terminal
 from cdma.errors import UserError
+from cdma.outputs import Force, claim_folder
 from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
 from hw.config import BUDDY_PRESETS, PRESETS
 from synth import (
@@ -89,6 +90,7 @@ def synth(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
     ] = Path("build/synth"),
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -102,10 +104,15 @@ def synth(
     device = _device(target, speed, seed)
     names = _names(components or [], all_components, config)
     blocks = [block(name, config) for name in names]
+    library = Library(liberty or UNIT_GATES)
+    inputs = [] if liberty is None else [liberty]
+    place = out if device is None else out / device.target
+    for chosen in blocks:
+        claim_folder(place / chosen.name, inputs=inputs, force=force)
     if device is not None:
-        _fpga(blocks, device, out, as_json)
+        _fpga(blocks, device, place, as_json)
     else:
-        _gates(blocks, Library(liberty or UNIT_GATES), target, out, as_json)
+        _gates(blocks, library, target, place, as_json)
 
 
 def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_json: bool) -> None:
@@ -120,7 +127,7 @@ def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_jso
 
 
 def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None:
-    rows = [_fpga_row(chosen, device, out / device.target) for chosen in _told(blocks)]
+    rows = [_fpga_row(chosen, device, out) for chosen in _told(blocks)]
     if as_json:
         typer.echo(json.dumps(fpga_json_of(rows, device), indent=2))
     else:

@@ -1,6 +1,13 @@
 """What gets swapped: captures of real activations, and how they were made."""
 
-from sim.workload.capture import Activation, Capture, CaptureError, capture_names, load_capture
+from sim.workload.capture import (
+    Activation,
+    Capture,
+    CaptureError,
+    capture_files,
+    capture_names,
+    load_capture,
+)
 from sim.workload.layouts import LAYOUTS, relayout
 from sim.workload.recorder import Subject, record
 
@@ -10,6 +17,7 @@ __all__ = [
     "Capture",
     "CaptureError",
     "Subject",
+    "capture_files",
     "capture_names",
     "load_capture",
     "record",

@@ -265,6 +265,12 @@ def load_capture(name_or_path: str | os.PathLike[str]) -> Capture:
         raise _damaged(recipe_path, f"it is not a recipe ({cause})") from error
 
 
+def capture_files(name_or_path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """The two files that `load_capture` reads; `CaptureError` for an unknown name."""
+    recipe = _find(name_or_path)
+    return recipe, recipe.with_suffix(".npz")
+
+
 def _find(name_or_path: str | os.PathLike[str]) -> Path:
     text = os.fspath(name_or_path)
     names = capture_names()

@@ -300,7 +300,7 @@ def test_write_that_fails_half_way_leaves_the_old_file():
     Path("a.cz").write_bytes(b"precious")
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
-        "from cdma.cli import main; sys.exit(main(['compress', 'a.npy', 'a.cz']))"
+        "from cdma.cli import main; sys.exit(main(['compress', 'a.npy', 'a.cz', '--force']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 2

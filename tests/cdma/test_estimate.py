@@ -186,7 +186,7 @@ def test_a_run_that_is_stopped_leaves_what_was_there(capsys, tmp_path, monkeypat
     def stopped(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cdma.files.os.fsync", stopped)
-    main(["estimate", *VGG, "--plot", "p.png"])
+    monkeypatch.setattr("cdma.outputs.os.fsync", stopped)
+    assert main(["estimate", *VGG, "--plot", "p.png", "--force"]) == 130
     assert (tmp_path / "p.png").read_text() == "before"
     assert list(tmp_path.iterdir()) == [tmp_path / "p.png"]

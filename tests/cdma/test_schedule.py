@@ -288,8 +288,8 @@ def test_a_run_that_is_stopped_leaves_what_was_there(capsys, tmp_path, monkeypat
         assert len(list(tmp_path.iterdir())) == 2
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cdma.files.os.fsync", stopped)
-    main(["schedule", *QUICK, option, path.name])
+    monkeypatch.setattr("cdma.outputs.os.fsync", stopped)
+    assert main(["schedule", *QUICK, option, path.name, "--force"]) == 130
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
 
