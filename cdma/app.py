@@ -11,6 +11,8 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cdma import progress
+
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
     "end.",
@@ -96,9 +98,10 @@ def root() -> TyperGroup:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; raises what the command raises."""
-    status = root().main(
-        args=None if arguments is None else list(arguments),
-        prog_name="cdma",
-        standalone_mode=False,
-    )
+    with progress.shown():
+        status = root().main(
+            args=None if arguments is None else list(arguments),
+            prog_name="cdma",
+            standalone_mode=False,
+        )
     return status if isinstance(status, int) else 0
