@@ -23,7 +23,7 @@ from sim.buddy.profile import CARVE_OUT, THRESHOLD
 from sim.machine.buddy_config import BUDDY_MACHINES
 from sim.papers import printed
 from sim.reproduce.claim import Kind, Measured, Paper
-from sim.reproduce.rtl import elaborated
+from sim.reproduce.rtl import cycles_to_output
 
 PRINTED = printed("buddy")
 PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)
@@ -97,13 +97,14 @@ def _capacity() -> Measured:
     return Measured(f"{found:g} GB", found == figure["data_gb"])
 
 
-@PAPER.exact("§4.1", "cycles to compress an entry, and to decompress it", kind=Kind.CONSTANT)
+@PAPER.exact("§4.1", "cycles to compress an entry, and to decompress it")
 def _latency() -> Measured:
-    compress = elaborated(EntryCompressor(EntryConfig())).entry_latency
+    config = EntryConfig()
+    compress = cycles_to_output(EntryCompressor(config), config.sectors)
+    restore = cycles_to_output(EntryDecompressor(config), 1)
     return Measured(
-        f"{compress} and {EntryDecompressor.entry_latency} with 32 B sectors, say the components, "
-        "and tests/hw hold them to that",
-        compress == EntryDecompressor.entry_latency == PRINTED["latency"]["cycles"],
+        f"{compress} and {restore} of the RTL with {config.sector_bytes} B sectors",
+        compress == restore == PRINTED["latency"]["cycles"],
     )
 
 

@@ -33,8 +33,8 @@ CLAIMS = [claim for each in PAPERS.values() for claim in each.claims]
 COUNTS = {
     "cdma": {
         (ClaimClass.SHAPE, Kind.MECHANISM): 12,
-        (ClaimClass.EXACT, Kind.MECHANISM): 3,
-        (ClaimClass.EXACT, Kind.CONSTANT): 7,
+        (ClaimClass.EXACT, Kind.MECHANISM): 5,
+        (ClaimClass.EXACT, Kind.CONSTANT): 5,
         (ClaimClass.EXACT, Kind.ARITHMETIC): 7,
         (ClaimClass.NOT_CLAIMABLE, Kind.QUOTED): 5,
     },
@@ -54,8 +54,8 @@ COUNTS = {
     "buddy": {
         (ClaimClass.SHAPE, Kind.MECHANISM): 2,
         (ClaimClass.SHAPE, Kind.ARITHMETIC): 1,
-        (ClaimClass.EXACT, Kind.MECHANISM): 1,
-        (ClaimClass.EXACT, Kind.CONSTANT): 9,
+        (ClaimClass.EXACT, Kind.MECHANISM): 2,
+        (ClaimClass.EXACT, Kind.CONSTANT): 8,
         (ClaimClass.EXACT, Kind.ARITHMETIC): 3,
         (ClaimClass.NOT_CLAIMABLE, Kind.QUOTED): 4,
     },
