@@ -120,7 +120,7 @@ def _average_reads() -> Measured:
     return Measured(f"{found} GB/s", found != f"{figure['gbps']}")
 
 
-@PAPER.exact("§V-C, §VI", "what computation leaves of DRAM bandwidth", kind=Kind.ARITHMETIC)
+@PAPER.exact("§VI", "what computation leaves of DRAM bandwidth", kind=Kind.ARITHMETIC)
 def _left() -> Measured:
     figure = PRINTED["left"]
     left = figure["dram_gbps"] - figure["used_gbps"]
@@ -307,7 +307,7 @@ PAPER.not_claimable(
 )
 PAPER.not_claimable(
     "area",
-    "§V-C",
+    "§V-C, §VIII",
     "area of codecs and buffer, and of a gen5 engine, in 28 nm",
     needs="their library and its scaling of 45 to 28 nm by .46",
 )
@@ -345,7 +345,7 @@ def _loss() -> Measured:
 
 for _name in roofline.DEVICES:
     PAPER.shape(
-        "§VII, Fig. 13",
+        {"titanx": "§VII-C", "titanxp": "abstract"}[_name],
         f"what cDMA gains over vDNN, {_name}",
         under=_CALIBRATED,
         name=f"gain-{_name}",
@@ -439,7 +439,7 @@ def _capped() -> Measured:
 
 PAPER.not_claimable(
     "loss-titanx",
-    "§I, §III",
+    "§I",
     "the same on a Titan X",
     needs="their layer times; print names no GPU, and this one does not come near",
     here=lambda: "{}, at full peak {}".format(

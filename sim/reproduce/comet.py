@@ -147,7 +147,7 @@ def _activations() -> list[Array]:
     ]
 
 
-@PAPER.exact("§3.4, §5.2", "a predicting error-bounded coder makes zeros small values")
+@PAPER.exact("§5.2", "a predicting error-bounded coder makes zeros small values")
 def _zeros_broken() -> Measured:
     zeros = broken = 0
     for array in _activations():

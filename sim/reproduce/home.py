@@ -131,7 +131,7 @@ def _search_size() -> Measured:
     )
 
 
-@PAPER.exact("§4.1", "memory of the 2080 Ti", kind=Kind.CONSTANT)
+@PAPER.exact("§4.4", "memory of the 2080 Ti", kind=Kind.CONSTANT)
 def _capacity() -> Measured:
     found = device("2080ti").capacity_bytes / 1e9
     return Measured(f"{found:g} GB", found == PRINTED["capacity"]["gb"])
@@ -214,7 +214,7 @@ def _evaluations() -> Measured:
     )
 
 
-@PAPER.shape("§4.5", "the swarm's plans are near-optimal", under=_SMALL)
+@PAPER.shape("§3.3", "the swarm's plans are near-optimal", under=_SMALL)
 def _optimal() -> Measured:
     found = placing.gaps()
     literal, plus = [gap.literal for gap in found], [gap.plus for gap in found]
@@ -228,7 +228,7 @@ def _optimal() -> Measured:
 
 
 @PAPER.shape(
-    "§3.5",
+    "§3.3, §3.5",
     "where memory is tight, HOME+, with mutation and seeds that fit, is ahead of Algorithm 3",
     under="MobileNet, ImageNet, V100, as much memory as the leanest uniform plan takes",
 )
