@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from cdma import buddy_profile_report, energy
 from sim.link import link
 from sim.machine import machine_config
 from sim.papers import PAPERS, Figure, Table, printed
+from sim.reproduce import buddy
 from sim.schedule.comet import controller, law
 from sim.schedule.device import device
 from sim.schedule.policies import vdnn_pp
@@ -145,6 +147,19 @@ CONSTANTS = {
     "conversion.PAPER_UNITS_MM2": (conversion.PAPER_UNITS_MM2, "cdma", "area", "units_mm2", 1),
     "conversion.SCALING_45_TO_28": (
         *(conversion.SCALING_45_TO_28, "cdma", "area-scaling", "factor", 1),
+    ),
+    "energy.DENSITIES": (1 - energy.DENSITIES[1], "cdma", "sparsity", "zeros_percent", 100),
+    "buddy_profile_report.SWEEP, least": (
+        *(buddy_profile_report.SWEEP[0], "buddy", "threshold", "least_percent", 100),
+    ),
+    "buddy_profile_report.SWEEP, most": (
+        *(buddy_profile_report.SWEEP[-1], "buddy", "threshold", "most_percent", 100),
+    ),
+    "reproduce.buddy.THRESHOLDS, least": (
+        *(buddy.THRESHOLDS[0], "buddy", "threshold", "least_percent", 100),
+    ),
+    "reproduce.buddy.THRESHOLDS, most": (
+        *(buddy.THRESHOLDS[-1], "buddy", "threshold", "most_percent", 100),
     ),
     "link nvlink2": (link("nvlink2").bytes_per_s, "buddy", "channels", "link_gbps", 1e-9),
     "machine v100_nvlink2": (
