@@ -335,7 +335,7 @@ _CALIBRATED = (
 
 @PAPER.shape(
     "§I",
-    "what vDNN loses to the oracle, titanxp",
+    "the mean of what vDNN loses to the oracle, titanxp",
     under=_CALIBRATED,
     name="loss",
 )
@@ -346,7 +346,7 @@ def _loss() -> Measured:
 for _name in roofline.DEVICES:
     PAPER.shape(
         {"titanx": "§VII-C", "titanxp": "abstract"}[_name],
-        f"what cDMA gains over vDNN, {_name}",
+        f"the mean of what cDMA gains over vDNN, {_name}",
         under=_CALIBRATED,
         name=f"gain-{_name}",
     )(partial(_between, _name, "gain", PRINTED[f"gain-{_name}"]["mean_percent"]))
@@ -440,7 +440,7 @@ def _capped() -> Measured:
 PAPER.not_claimable(
     "loss-titanx",
     "§I",
-    "the same on a Titan X",
+    "the mean of what vDNN loses to the oracle, titanx",
     needs="their layer times; print names no GPU, and this one does not come near",
     here=lambda: "{}, at full peak {}".format(
         *(

@@ -264,7 +264,7 @@ def _order(*, large: bool) -> Measured:
 
 PAPER.shape(
     "§4.2",
-    "faster than vDNN, SuperNeurons and Capuchin",
+    "not slower than vDNN, SuperNeurons and Capuchin",
     under=_UNDER,
     name="order",
 )(partial(_order, large=False))
