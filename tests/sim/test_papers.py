@@ -17,6 +17,7 @@ from sim.reproduce import buddy
 from sim.schedule.comet import controller, law
 from sim.schedule.device import device
 from sim.schedule.policies import vdnn_pp
+from sim.schedule.training import schemes
 from sim.workload.networks import batches
 from synth import conversion, sram
 
@@ -161,6 +162,8 @@ CONSTANTS = {
     "reproduce.buddy.THRESHOLDS, most": (
         *(buddy.THRESHOLDS[-1], "buddy", "threshold", "most_percent", 100),
     ),
+    "schemes.TOP_BITS": (schemes.TOP_BITS, "cswap_plus", "sliding", "top", 1),
+    "schemes.BOTTOM_BITS": (schemes.BOTTOM_BITS, "cswap_plus", "sliding", "bottom", 1),
     "link nvlink2": (link("nvlink2").bytes_per_s, "buddy", "channels", "link_gbps", 1e-9),
     "machine v100_nvlink2": (
         *(machine_config("v100_nvlink2").dram_bytes_per_s, "buddy", "channels", "gbps", 1e-9),
@@ -175,6 +178,21 @@ them, and what ours is multiplied by."""
 def test_constants_of_other_rooms_are_as_printed(name: str) -> None:
     ours, paper, figure, value, factor = CONSTANTS[name]
     assert ours * factor == pytest.approx(printed(paper)[figure][value], rel=1e-12)
+
+
+def test_sub_models_share_the_printed_range() -> None:
+    from sim.schedule.cswap.time_model import SPARSE_RANGE  # scikit-learn is slow to load
+
+    figure = printed("cswap_plus")["sub-model-range"]
+    assert [100 * share for share in SPARSE_RANGE] == [
+        figure["base_percent"],
+        figure["span_percent"],
+    ]
+
+
+def test_static_bounds_are_estimated_when_print_does() -> None:
+    first, second, _ = printed("comet")["collapse"]["static_iterations"]
+    assert (first, second) == schemes.STATIC_ITERATIONS
 
 
 def test_mobilenet_of_imagenet_on_a_2080ti_has_32_images() -> None:
