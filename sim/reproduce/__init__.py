@@ -7,11 +7,22 @@ the rows; `scenes` declares what is assumed; `roofline`, `swapping`, `placing` a
 """
 
 from sim.reproduce import buddy, cdma, comet, cswap, home
-from sim.reproduce.claim import Claim, Kind, Measured, Paper, Row, Verdict, judge, judge_all
+from sim.reproduce.claim import (
+    Claim,
+    ClaimClass,
+    Kind,
+    Measured,
+    Paper,
+    Row,
+    Verdict,
+    judge,
+    judge_all,
+)
 
 __all__ = [
     "PAPERS",
     "Claim",
+    "ClaimClass",
     "Kind",
     "Measured",
     "Paper",

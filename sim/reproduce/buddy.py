@@ -26,24 +26,32 @@ from sim.buddy import (
     profile,
     spilling_content,
 )
-from sim.buddy.profile import CARVE_OUT
+from sim.buddy.profile import CARVE_OUT, THRESHOLD
 from sim.machine import buddy_machine_config
+from sim.machine.buddy_config import BUDDY_MACHINES
 from sim.machine.buddy_machine import MOST_READS
-from sim.reproduce.claim import Measured, Paper
-from sim.reproduce.rtl import elaborated
+from sim.papers import printed
+from sim.reproduce.claim import Kind, Measured, Paper
+from sim.reproduce.rtl import cycles_to_output
 
-PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)")
+PRINTED = printed("buddy")
+PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)
 
-DEVICE_GBPS = 900
-ALEXNET_FRACTION = 0.054
+DEVICE_GBPS = PRINTED["disparity"]["device_gbps"]
+ALEXNET_FRACTION = PRINTED["alexnet"]["spilled_percent"] / 100
 """Of its accesses, to buddy memory (§4.2)."""
-ALEXNET_SLOWDOWN = {150: 0.065, 50: 0.35}
+ALEXNET_SLOWDOWN = {
+    gbps: PRINTED["alexnet"][f"slowdown_{gbps}_percent"] / 100 for gbps in (150, 50)
+}
 """By GB/s of the link (§4.2)."""
 
 READS = 8192
 CONTENT_BYTES = 4 << 20
 OUTSTANDING = (MOST_READS, 256)
 """Reads at once: what `cdma buddy replay` has by itself, and more than the controller takes."""
+
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4)
+"""From the least to the most that Fig. 9 has."""
 
 _MEASURED = {
     "training": ("digits-cnn-training",),
@@ -52,77 +60,113 @@ _MEASURED = {
 _UNDER = "best-of codec; a digits CNN in training, and small solvers, for the paper's GPU dumps"
 
 
-@PAPER.exact("§3.1", "sizes of compressed entries", "0, 8, 16, 32, 64, 80, 96, 128 B")
+@PAPER.exact("§3.1", "sizes of compressed entries", kind=Kind.CONSTANT)
 def _sizes() -> Measured:
-    text = f"{', '.join(map(str, SIZES))} B"
-    return Measured(text, SIZES == (0, 8, 16, 32, 64, 80, 96, 128))
+    return Measured(f"{', '.join(map(str, SIZES))} B", list(SIZES) == PRINTED["sizes"]["sizes"])
 
 
-@PAPER.exact("§3.2", "targets, and their sectors in device memory", "1, 1.33, 2, 4×: 4, 3, 2, 1")
+@PAPER.exact("§3.2", "targets, and their sectors in device memory")
 def _targets() -> Measured:
     ratios = [f"{target.ratio:.3g}" for target in list(Target)[:4]]
     dense = np.full(1, len(SIZES) - 1, np.uint8)
     sectors = [int(split_sectors(target, dense)[0][0]) for target in list(Target)[:4]]
+    figure = PRINTED["targets"]
     return Measured(
         f"{', '.join(ratios)}×: {', '.join(map(str, sectors))}",
-        (ratios, sectors) == (["1", "1.33", "2", "4"], [4, 3, 2, 1]),
+        (ratios, sectors) == ([f"{ratio:g}" for ratio in figure["ratios"]], figure["sectors"]),
     )
 
 
-@PAPER.exact("§3.2", "metadata of all memory, entries per line of 32 B", "0.4 %, 1 + 63")
+@PAPER.exact("§3.2", "metadata of all memory, entries per line of 32 B", kind=Kind.CONSTANT)
 def _metadata() -> Measured:
     share = 1 / METADATA_RATIO
     entries = METADATA_CACHES["paper_3_2"].line_bytes * 8 // METADATA_BITS
-    return Measured(f"{share:.2%}, {entries}", (f"{share:.1%}", entries) == ("0.4%", 64))
+    figure = PRINTED["metadata"]
+    return Measured(
+        f"{share:.2%}, {entries}",
+        (f"{share:.1%}", entries - 1) == (f"{figure['percent']}%", figure["neighbors"]),
+    )
 
 
-@PAPER.exact("§3.2", "bits that page-table entries grow by", "24")
+@PAPER.exact("§3.2", "bits that page-table entries grow by", kind=Kind.CONSTANT)
 def _page_table() -> Measured:
-    return Measured(f"{FIELD_BITS}", FIELD_BITS == 24)
+    return Measured(f"{FIELD_BITS}", PRINTED["page-table"]["bits"] == FIELD_BITS)
 
 
-@PAPER.exact("§3.2, §3.5", "carve-out for 4× at most", "3× device memory")
+@PAPER.exact("§3.2", "carve-out for 4× at most", kind=Kind.CONSTANT)
 def _carve_out() -> Measured:
     most = BUDDY_SLOT_BYTES[Target.X4] / DEVICE_SLOT_BYTES[Target.X4]
-    return Measured(f"{most:g}×", most == CARVE_OUT == 3)
+    return Measured(f"{most:g}×", most == CARVE_OUT == PRINTED["carve-out"]["times"])
 
 
-@PAPER.exact("§3.2", "a GPU of 12 GB with targets of 2×", "24 GB")
+@PAPER.exact("§3.5", "the threshold of the final design", kind=Kind.CONSTANT)
+def _default_threshold() -> Measured:
+    return Measured(f"{THRESHOLD:.0%}", PRINTED["default-threshold"]["percent"] == THRESHOLD * 100)
+
+
+@PAPER.exact("§3.2", "a GPU of 12 GB with targets of 2×", kind=Kind.ARITHMETIC)
 def _capacity() -> Measured:
-    found = 12 * Target.X2.ratio
-    return Measured(f"{found:g} GB", found == 24)
+    figure = PRINTED["capacity"]
+    found = figure["memory_gb"] * figure["target"]
+    return Measured(f"{found:g} GB", found == figure["data_gb"])
 
 
-@PAPER.exact("§4.1", "cycles to compress an entry, and to decompress it", "11")
+@PAPER.exact("§4.1", "cycles to compress an entry, and to decompress it")
 def _latency() -> Measured:
-    compress = elaborated(EntryCompressor(EntryConfig())).entry_latency
+    config = EntryConfig()
+    compress = cycles_to_output(EntryCompressor(config), config.sectors)
+    restore = cycles_to_output(EntryDecompressor(config), 1)
     return Measured(
-        f"{compress} and {EntryDecompressor.entry_latency} of the RTL with 32 B sectors",
-        compress == EntryDecompressor.entry_latency == 11,
+        f"{compress} and {restore} of the RTL with {config.sector_bytes} B sectors",
+        compress == restore == PRINTED["latency"]["cycles"],
     )
 
 
-@PAPER.exact("§4.1", "the link's share of device bandwidth", "150 of 900 GB/s: 6×")
+@PAPER.exact("§3.4", "the link's share of device bandwidth", kind=Kind.ARITHMETIC)
 def _disparity() -> Measured:
-    return Measured(f"{DEVICE_GBPS / 150:g}×", DEVICE_GBPS / 150 == 6)
+    figure = PRINTED["disparity"]
+    found = figure["device_gbps"] / figure["link_gbps"]
+    return Measured(f"{found:g}×", found == figure["times"])
 
 
-@PAPER.exact("§3.2, §3.5", "the metadata cache", "64 KB in 8 slices; 4 KB per L2 slice", slip=True)
+@PAPER.exact("Table 2", "memory channels and link of the paper's GPU", kind=Kind.CONSTANT)
+def _channels() -> Measured:
+    figure, machine = PRINTED["channels"], BUDDY_MACHINES["channel"]
+    return Measured(
+        f"{machine.channels} at {machine.clock_hz / 1e6:g} MHz, "
+        f"{machine.link_bytes_per_s / 1e9:g} GB/s",
+        (machine.channels, machine.clock_hz / 1e6, machine.link_bytes_per_s / 1e9)
+        == (figure["channels"], figure["mhz"], figure["link_gbps"]),
+    )
+
+
+@PAPER.exact("§3.2, §3.5, Table 2", "the metadata cache", kind=Kind.CONSTANT, slip=True)
 def _cache() -> Measured:
+    figure = PRINTED["cache"]
     one, other = METADATA_CACHES["paper_3_2"], METADATA_CACHES["paper_table2"]
     return Measured(
-        f"{one.capacity_bytes >> 10} KiB, lines of {one.line_bytes} B; or 32 slices of 4, "
-        f"{other.capacity_bytes >> 10} KiB, of {other.line_bytes} B: both are presets",
-        (one.capacity_bytes, other.capacity_bytes) == (64 << 10, 128 << 10),
+        f"{one.capacity_bytes >> 10} KiB, lines of {one.line_bytes} B; or {other.slices} slices of "
+        f"4, {other.capacity_bytes >> 10} KiB, of {other.line_bytes} B: both are presets",
+        [one.capacity_bytes >> 10, one.slices, one.line_bytes]
+        == [figure["whole_kb"], figure["slices"], figure["line_bytes"]]
+        and [other.capacity_bytes >> 10, other.slices, other.line_bytes]
+        == [
+            figure["slice_kb"] * figure["l2_slices"],
+            figure["l2_slices"],
+            figure["l2_line_bytes"],
+        ]
+        and one.capacity_bytes != other.capacity_bytes,
     )
 
 
-@PAPER.exact("Table 1", "footprint of 370.bt", "1.21 MB", slip=True)
+@PAPER.exact("Table 1", "footprint of 370.bt", kind=Kind.ARITHMETIC, slip=True)
 def _footprint() -> Measured:
-    others = (2.89, 2.75, 1.23, 2.83, 2.83, 1.44, 1.94, 2.32, 1.59)
+    sizes, units = (PRINTED.tables["1"].column(name) for name in ("footprint", "unit"))
+    hpc = [size for name, size in sizes.items() if name[0].isdigit() or name.startswith("FF")]
+    others = [size for size in hpc if size != sizes["370.bt"]]
     return Measured(
         f"the other HPC footprints are {min(others):g} to {max(others):g} GB; GB is meant",
-        min(others) < 1.21 * 1.1 < max(others),
+        units["370.bt"] == "MB" and min(others) < sizes["370.bt"] * 1.1 < max(others),
     )
 
 
@@ -133,15 +177,15 @@ def _profiles() -> Mapping[str, Profile]:
 
 @PAPER.shape(
     "§3.4, Fig. 7",
-    "naive ≤ per allocation ≤ with 16× ≤ best achievable",
-    "HPC 1.57, 1.7, 1.9, 2.51; DL 1.18, 1.42, 1.5, 1.85",
+    "naive < per allocation ≤ with 16× < best achievable",
     under=_UNDER,
 )
 def _modes() -> Measured:
     parts, holds = [], True
     for name, found in _profiles().items():
         ratios = [mode.ratio for mode in found.modes().values()]
-        holds &= all(a <= b for a, b in pairwise(ratios)) and ratios[0] < ratios[-1]
+        naive, by_allocation, with_zero_page, best = ratios
+        holds &= naive < by_allocation <= with_zero_page < best
         parts.append(f"{name} {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
     return Measured("; ".join(parts), holds)
 
@@ -149,33 +193,36 @@ def _modes() -> Measured:
 @PAPER.shape(
     "§3.4, Fig. 9",
     "a higher threshold: higher ratio, more buddy accesses",
-    "10 to 40 %",
     under=_UNDER,
 )
 def _threshold() -> Measured:
     parts, holds = [], True
     for name, found in _profiles().items():
-        modes = list(found.sweep((0.1, 0.2, 0.3, 0.4)).values())
+        modes = list(found.sweep(THRESHOLDS).values())
         for a, b in pairwise(modes):
             holds &= a.ratio <= b.ratio
             holds &= a.buddy_access_fraction <= b.buddy_access_fraction
         ends = (modes[0], modes[-1])
+        holds &= ends[0].ratio < ends[1].ratio
+        holds &= ends[0].buddy_access_fraction < ends[1].buddy_access_fraction
         shown = (f"{m.ratio:.2f}× with {m.buddy_access_fraction:.1%}" for m in ends)
         parts.append(f"{name} {' to '.join(shown)}")
     return Measured("; ".join(parts), holds)
 
 
-@PAPER.exact("§3.2", "no target above 4× but for what is mostly zero", "16× by 8 B")
+@PAPER.exact("§3.4", "a target above 4×, for what is mostly zero", kind=Kind.CONSTANT)
 def _zero_page() -> Measured:
     found = Target.X16.ratio
     slot = DEVICE_SLOT_BYTES[Target.X16]
-    return Measured(f"{found:g}× by {slot} B", (found, slot, ENTRY_BYTES) == (16, 8, 128))
+    return Measured(
+        f"{found:g}× by {slot} B",
+        (found, slot, ENTRY_BYTES) == tuple(PRINTED["zero-page"].values.values()),
+    )
 
 
 @PAPER.shape(
     "§4.2",
     "AlexNet's share of buddy accesses costs more behind a slower link",
-    "150 GB/s: 6.5 %; 50 GB/s: 35 %",
     under=f"the controller's RTL beside one of 32 channels; a stream of {READS:,} reads, 5.4 % of "
     "whose entries spill, evenly spread; targets of 2×; beside uncompressed memory. The direction "
     "is the paper's, the size is not: our reads are answered in order, so that few outstanding "
@@ -199,29 +246,25 @@ def _alexnet() -> Measured:
 
 PAPER.not_claimable(
     "ratios",
-    "§3.4",
+    "§3.5",
     "ratios and buddy accesses, HPC and DL",
-    "1.9× and .08 %; 1.5× and 4 %",
     needs="memory dumps of SpecAccel, DoE proxies and ImageNet trainings",
 )
 PAPER.not_claimable(
     "benchmarks",
     "§3.4",
     "SqueezeNet, ResNet-50; 354.cg, 370.bt; HPGMG's best needs a threshold above",
-    "1.49, 1.64; 1.1, 1.3; 80 %",
     needs="the same",
 )
 PAPER.not_claimable(
     "performance",
     "§4.2",
     "compression for bandwidth alone; buddy with 200, 150, 50 GB/s",
-    "+5.5 %; +2 %, −1 to −2.2 %, over −20 %",
     needs="their simulator; the controller's RTL on our traces is in docs/buddy-replay.md",
 )
 PAPER.not_claimable(
     "training",
     "§4.3, §4.4",
-    "unified memory at 75 GB/s; larger batches; correlation with V100",
-    "1.67× worst; +14 % (BigLSTM 28, VGG16 30); r = .989",
+    "oversubscribed by half; larger batches; correlation with V100",
     needs="their simulator and GPU",
 )

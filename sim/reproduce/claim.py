@@ -1,13 +1,14 @@
-"""What a paper claims, which class of claim that is, and what becomes of it here."""
+"""What a paper claims, which class and kind of claim that is, and what becomes of it here."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from hw.progress import Tally
+from sim.papers import Figure, Printed
 
 
-class Kind(StrEnum):
+class ClaimClass(StrEnum):
     """What a reproduction can honestly be held to."""
 
     EXACT = "exact"
@@ -18,10 +19,28 @@ class Kind(StrEnum):
     """Needs the authors' hardware or data: quoted, never claimed."""
 
 
+class Kind(StrEnum):
+    """What stands beside the print, and so what a row is worth."""
+
+    MECHANISM = "mechanism"
+    """What our code, RTL or networks do when they run."""
+    CONSTANT = "constant"
+    """A number that our code declares. That it does what the number says is for other tests."""
+    ARITHMETIC = "arithmetic"
+    """The paper's own numbers, calculated again: it says whether print agrees with itself."""
+    QUOTED = "quoted"
+    """Nothing. The row only says what the paper has and what it would take to claim it."""
+
+
 class Verdict(StrEnum):
     """What became of a claim."""
 
     EXACT = "exact"
+    """Our code does what is printed."""
+    AS_PRINTED = "as printed"
+    """Our constant is the printed one."""
+    ADDS_UP = "adds up"
+    """The paper's numbers agree with each other."""
     SHAPE_HOLDS = "shape holds"
     SLIP = "slip in the print"
     """The paper's own rule gives another figure than it prints: ours."""
@@ -29,6 +48,14 @@ class Verdict(StrEnum):
     FAILS = "FAILS"
     NOT_RUN = "not run"
     """A long computation that was not asked for."""
+
+
+_HELD = {
+    Kind.MECHANISM: Verdict.EXACT,
+    Kind.CONSTANT: Verdict.AS_PRINTED,
+    Kind.ARITHMETIC: Verdict.ADDS_UP,
+}
+"""The verdict on an exact claim that holds."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +85,15 @@ class Claim:
     ----------
     paper : str
     name : str
-        Unique in its paper; stable.
+        Unique in its paper; stable. The paper's figure has the same name in `sim.papers`.
     section : str
         Where the paper has it.
     text : str
         What is claimed.
+    claim_class : ClaimClass
     kind : Kind
-    published : str
-        The paper's figure.
+    figure : Figure
+        What the paper prints.
     ours : callable
         Computes our figure.
     under : str
@@ -80,12 +108,18 @@ class Claim:
     name: str
     section: str
     text: str
+    claim_class: ClaimClass
     kind: Kind
-    published: str
+    figure: Figure
     ours: Compute
     under: str = ""
     slip: bool = False
     long: bool = False
+
+    @property
+    def published(self) -> str:
+        """The paper's figure, as tables show it."""
+        return self.figure.shown
 
 
 @dataclass(frozen=True)
@@ -100,17 +134,22 @@ class Row:
 class Paper:
     """A paper's claims, in the order in which they are added.
 
+    Each claim is about the transcribed figure of its own name.
+
     Parameters
     ----------
     name : str
         What `cdma reproduce` calls it.
     title : str
         Authors, title, venue.
+    transcribed : Printed
+        What the paper prints.
     """
 
-    def __init__(self, name: str, title: str) -> None:
+    def __init__(self, name: str, title: str, transcribed: Printed) -> None:
         self.name = name
         self.title = title
+        self.printed = transcribed
         self._claims: list[Claim] = []
 
     @property
@@ -118,18 +157,23 @@ class Paper:
         return tuple(self._claims)
 
     def exact(
-        self, section: str, text: str, published: str, *, slip: bool = False
+        self, section: str, text: str, *, kind: Kind = Kind.MECHANISM, slip: bool = False
     ) -> Callable[[Compute], Compute]:
         """Decorates the function that computes an exact row; its name is the claim's."""
-        return self._adder("", section, text, Kind.EXACT, published, "", slip, False)
+
+        def add(ours: Compute) -> Compute:
+            self._add(_named(ours), section, text, ClaimClass.EXACT, kind, ours, slip=slip)
+            return ours
+
+        return add
 
     def shape(
         self,
         section: str,
         text: str,
-        published: str,
         *,
         under: str,
+        kind: Kind = Kind.MECHANISM,
         name: str = "",
         long: bool = False,
     ) -> Callable[[Compute], Compute]:
@@ -137,14 +181,19 @@ class Paper:
 
         The claim's name is the function's if none is given.
         """
-        return self._adder(name, section, text, Kind.SHAPE, published, under, False, long)
+
+        def add(ours: Compute) -> Compute:
+            known = name or _named(ours)
+            self._add(known, section, text, ClaimClass.SHAPE, kind, ours, under=under, long=long)
+            return ours
+
+        return add
 
     def not_claimable(
         self,
         name: str,
         section: str,
         text: str,
-        published: str,
         *,
         needs: str,
         here: Callable[[], str] | None = None,
@@ -155,48 +204,34 @@ class Paper:
             instead = "" if here is None else f"; here {here()}"
             return Measured(f"needs {needs}{instead}", None)
 
-        self._add(name, section, text, Kind.NOT_CLAIMABLE, published, ours)
-
-    def _adder(
-        self,
-        name: str,
-        section: str,
-        text: str,
-        kind: Kind,
-        published: str,
-        under: str,
-        slip: bool,
-        long: bool,
-    ) -> Callable[[Compute], Compute]:
-        def add(ours: Compute) -> Compute:
-            known = name or ours.__name__.strip("_").replace("_", "-")
-            self._add(known, section, text, kind, published, ours, under, slip, long)
-            return ours
-
-        return add
+        self._add(name, section, text, ClaimClass.NOT_CLAIMABLE, Kind.QUOTED, ours)
 
     def _add(
         self,
         name: str,
         section: str,
         text: str,
+        claim_class: ClaimClass,
         kind: Kind,
-        published: str,
         ours: Compute,
+        *,
         under: str = "",
         slip: bool = False,
         long: bool = False,
     ) -> None:
         if any(claim.name == name for claim in self._claims):
             raise ValueError(f"{self.name} has two claims {name!r}; rename one")
+        if name not in self.printed.figures:
+            raise ValueError(f"{self.name} has no figure {name!r}; transcribe it in sim/papers")
         self._claims.append(
             Claim(
                 paper=self.name,
                 name=name,
                 section=section,
                 text=text,
+                claim_class=claim_class,
                 kind=kind,
-                published=published,
+                figure=self.printed[name],
                 ours=ours,
                 under=under,
                 slip=slip,
@@ -205,17 +240,21 @@ class Paper:
         )
 
 
+def _named(ours: Compute) -> str:
+    return ours.__name__.strip("_").replace("_", "-")
+
+
 def judge(claim: Claim) -> Row:
     """Compute our figure, and say what becomes of the claim."""
     measured = claim.ours()
-    if claim.kind is Kind.NOT_CLAIMABLE:
+    if claim.claim_class is ClaimClass.NOT_CLAIMABLE:
         verdict = Verdict.NOT_CLAIMABLE
     elif not measured.holds:
         verdict = Verdict.FAILS
-    elif claim.kind is Kind.SHAPE:
+    elif claim.claim_class is ClaimClass.SHAPE:
         verdict = Verdict.SHAPE_HOLDS
     else:
-        verdict = Verdict.SLIP if claim.slip else Verdict.EXACT
+        verdict = Verdict.SLIP if claim.slip else _HELD[claim.kind]
     return Row(claim, measured.value, verdict)
 
 

@@ -6,6 +6,7 @@ network's layers by depth. None of it is fitted to what a paper prints.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -46,14 +47,24 @@ def scenario(
     link_name: str,
     *,
     efficiency: float | None = None,
+    layer_time: float = 1.0,
     memory_bytes: int = UNLIMITED,
     epoch: int = EPOCH,
 ) -> Scenario:
-    """A step on a device behind a link; with an efficiency, all kinds of layers get that."""
+    """A step on a device behind a link; with an efficiency, all kinds of layers get that.
+
+    Layers take `layer_time` of the time that they have by their efficiency, if they do not get
+    more than the peak then.
+    """
     found = device(device_name)
+    if efficiency is not None:
+        found = found.with_efficiency(efficiency)
+    if layer_time != 1:
+        parts = {kind: min(1.0, part / layer_time) for kind, part in found.efficiency.items()}
+        found = replace(found, efficiency=parts)
     return Scenario(
         graph=graph,
-        device=found if efficiency is None else found.with_efficiency(efficiency),
+        device=found,
         link=link(link_name),
         memory_bytes=memory_bytes,
         epoch=epoch,

@@ -111,8 +111,22 @@ class Execution:
 
     @property
     def error(self) -> float:
-        """By how much the engine took longer, as a part of what the timeline says."""
+        """By how much the step took longer, as a part of what the timeline says.
+
+        The cycles of the computation, `compute_share` of them, are the timeline's own: where they
+        hide the copies, this says little of the engine. `error_of` says it.
+        """
         return self.cycles / self.timeline_cycles - 1
+
+    @property
+    def compute_share(self) -> float:
+        """The part of the step's cycles in which the computation did not wait."""
+        return self.compute_cycles / self.cycles
+
+    def error_of(self, way: str) -> float:
+        """By how much longer copies of a direction, `out` or `in`, were under way; 0 if none."""
+        timeline = self.under_way(way, timeline=True)
+        return self.under_way(way) / timeline - 1 if timeline else 0.0
 
     def under_way(self, way: str, *, timeline: bool = False) -> float:
         """Cycles in which a copy was under way in this direction, latencies included."""

@@ -13,26 +13,33 @@ from golden.stream import ByteArray
 from golden.zvc import Zvc
 from sim.buddy import Allocation, Profile, load_snapshots, profile
 from sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from sim.papers import printed
 
 GROUPS = {
     "HPC": ("heat", "shallow-water", "indices"),
     "DL": ("digits-cnn", "digits-cnn-training"),
 }
 MIXED = "mixed"
+PRINTED = printed("buddy")
 PAPER = {
     # Ratio and buddy accesses, %: §3.1 and §3.4; what is not told is None.
-    "HPC": {
-        NAIVE: (1.57, 8),
-        PER_ALLOCATION: (1.7, None),
-        ZERO_PAGE: (1.9, 0.08),
-        BEST: (2.51, None),
-    },
-    "DL": {
-        NAIVE: (1.18, 32),
-        PER_ALLOCATION: (1.42, None),
-        ZERO_PAGE: (1.5, 4),
-        BEST: (1.85, None),
-    },
+    group: dict(
+        zip(
+            (NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST),
+            zip(
+                PRINTED["modes"][group.lower()],
+                (
+                    PRINTED["modes"][f"{group.lower()}_naive_percent"],
+                    None,
+                    PRINTED["ratios"][f"{group.lower()}_percent"],
+                    None,
+                ),
+                strict=True,
+            ),
+            strict=True,
+        )
+    )
+    for group in GROUPS
 }
 THRESHOLDS = (0.10, 0.20, 0.30, 0.40)
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim.link import link
+from sim.papers import printed
 from sim.schedule.device import device
 from sim.schedule.plan.batch import largest_batch
 from sim.schedule.plan.bound import lower_bound
@@ -21,16 +22,13 @@ from sim.schedule.scenario import Scenario
 from sim.schedule.timeline import Evaluator
 from sim.workload import density
 from sim.workload.graph import Graph
+from sim.workload.networks.batches import HOME, by_network
 from tests.sim.small_graphs import random_scenario
 
 NETWORKS = {
-    # Search in seconds, from Table 3; largest batches of PyTorch and HOME, from Table 2.
-    "mobilenet": (28, 2012, 4200),
-    "plain20": (41, 1040, 2926),
-    "squeezenet": (9, 1667, 4347),
-    "vgg16": (25, 2759, 5125),
-    "resnet50": (10, 1255, 2576),
-    "inceptionv3": (350, 125, 365),
+    # Seconds of the search (Table 3), largest batches of PyTorch and HOME (Table 2).
+    name: (search_s, HOME[name].pytorch, HOME[name].home)
+    for name, search_s in by_network(printed("home").tables["3"].column("search_s")).items()
 }
 DEVICE, LINK = "2080ti", "2080ti-pcie"
 MEMORY_BYTES = 11 * 10**9

@@ -41,7 +41,7 @@ def _networks(console: Console) -> dict[str, dict[str, dict[str, float]]]:
         table.add_row(word, *cells)
     published = []
     for device in roofline.DEVICES:
-        loss, gain = roofline.PUBLISHED_LOSS, roofline.PUBLISHED_GAIN[device]
+        loss, gain = roofline.published("loss"), roofline.published(f"gain-{device}")
         published += [f"{loss[0]:.0%}, {loss[1]:.0%}", f"{gain[0]:+.0%}, {gain[1]:+.0%}", "94%"]
     table.add_row("the paper: mean, most", *published)
     console.print(table)
@@ -65,11 +65,14 @@ def _sweep(console: Console) -> list[dict[str, Any]]:
         table.add_column(heading, justify="right" if heading[:1] in ("", ".", "0", "1") else "left")
     rows: list[dict[str, Any]] = []
     for device in roofline.DEVICES:
-        published = {"loss": roofline.PUBLISHED_LOSS, "gain": roofline.PUBLISHED_GAIN[device]}
+        published = {
+            "loss": roofline.published("loss"),
+            "gain": roofline.published(f"gain-{device}"),
+        }
         for mode in MODES:
             for figure, (mean, most) in published.items():
                 found = {
-                    e: roofline.summary(roofline.performance(device, mode, e), figure)
+                    e: roofline.summary(roofline.performance(device, mode, efficiency=e), figure)
                     for e in roofline.EFFICIENCIES
                 }
                 rows += [

@@ -1,6 +1,7 @@
 """`cdma schedule`: keys that stay, figures that fit together, errors that help, files whole."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from cdma.cli import main
 from cdma.errors import UserError
 from cdma.schedule import parse_bytes
 from sim.schedule.device import DEVICES
-from sim.schedule.execute import ExecutionError
+from sim.schedule.execute import Executed, Execution, ExecutionError
 from sim.schedule.policies.registry import POLICIES
 from sim.workload.networks import NETWORKS
 
@@ -311,7 +312,44 @@ def test_plans_run_on_the_engine_beside_the_timeline(capsys):
         assert run["error"] == pytest.approx(run["cycles"] / run["timeline_cycles"] - 1)
         swapped = {name for name, choice in row["choices"].items() if choice.startswith("swap")}
         for way in ("out", "in"):
-            assert {c["tensor"] for c in run["copies"] if c["way"] == way} == swapped
+            copies = [c for c in run["copies"] if c["way"] == way]
+            assert {c["tensor"] for c in copies} == swapped
+            assert 0 < abs(run[f"{way}_error"]) < 0.05
+
+
+def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, monkeypatch):
+    """Computation's cycles are the timeline's own, so that the step alone says little."""
+    times = {"out": (100, 90.0), "in": (120, 125.0)}
+    done = Execution(
+        policy="made up",
+        factor=1.0,
+        trace=SimpleNamespace(seconds=990e-9),
+        clock_hz=1e9,
+        cycles=1000,
+        compute_cycles=950,
+        copies=tuple(
+            Executed(
+                name="relu1",
+                way=way,
+                nbytes=4096,
+                stream_bytes=2048,
+                start_cycle=0,
+                end_cycle=cycles,
+                timeline_start_cycle=0.0,
+                timeline_end_cycle=timeline,
+            )
+            for way, (cycles, timeline) in times.items()
+        ),
+        link_out_cycles=0.0,
+        link_in_cycles=0.0,
+    )
+    monkeypatch.setattr("cdma.schedule_run.execute", lambda *_arguments: done)
+    assert main(["schedule", *QUICK, "--bound-seconds", "0", "--run"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    ways = "out timeline off by in timeline off by"
+    assert f"policy factor copies KB cycles timeline off by computed {ways}" in lines
+    figures = "1,000 990 +1.01 % 95 % 100 90 +11.11 % 120 125 -4.00 %"
+    assert f"made up 1/1 2 4 {figures}" in lines
 
 
 def test_a_tensor_that_does_not_come_back_is_status_1(capsys, monkeypatch):

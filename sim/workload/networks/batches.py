@@ -1,51 +1,39 @@
 """Batches that the papers print, by this package's names of networks."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-CDMA = {
-    "alexnet": 256,
-    "overfeat": 256,
-    "nin": 128,
-    "vgg16": 128,
-    "squeezenet": 512,
-    "googlenet": 256,
+from sim.papers import printed
+
+_NAMES = {
+    "AlexNet": "alexnet",
+    "OverFeat": "overfeat",
+    "NiN": "nin",
+    "VGG": "vgg16",
+    "VGG16": "vgg16",
+    "SqueezeNet": "squeezenet",
+    "GoogLeNet": "googlenet",
+    "MobileNet": "mobilenet",
+    "Plain20": "plain20",
+    # It has no depth in print; ResNet-50 stands for it.
+    "ResNet": "resnet50",
+    "InceptionV3": "inceptionv3",
 }
+
+
+def by_network(column: dict[str, Any]) -> dict[str, Any]:
+    """A column of a printed table, by our names of networks instead of the printed ones."""
+    return {_NAMES[name]: cell for name, cell in column.items()}
+
+
+CDMA: dict[str, int] = by_network(printed("cdma").tables["II"].column("batch"))
 """cDMA, Table II: training on ImageNet."""
 
-CSWAP = {
-    ("cifar", "v100"): {
-        "alexnet": 2560,
-        "vgg16": 2560,
-        "mobilenet": 2560,
-        "plain20": 2560,
-        "resnet50": 2560,
-        "squeezenet": 2560,
-    },
-    ("imagenet", "v100"): {
-        "alexnet": 512,
-        "vgg16": 128,
-        "mobilenet": 128,
-        "plain20": 32,
-        "resnet50": 64,
-        "squeezenet": 512,
-    },
-    ("cifar", "2080ti"): {
-        "alexnet": 2560,
-        "vgg16": 2560,
-        "mobilenet": 1280,
-        "plain20": 1024,
-        "resnet50": 1280,
-        "squeezenet": 1280,
-    },
-    ("imagenet", "2080ti"): {
-        "alexnet": 256,
-        "vgg16": 32,
-        "mobilenet": 128,
-        "resnet50": 16,
-        "squeezenet": 128,
-    },
+CSWAP: dict[tuple[str, str], dict[str, int]] = {
+    (dataset, device): by_network(printed("cswap_plus").tables["3"].column(f"{dataset}_{device}"))
+    for device in ("v100", "2080ti")
+    for dataset in ("cifar", "imagenet")
 }
-"""CSWAP+, Table 3, by dataset and GPU. "ResNet" has no depth in print; ResNet-50 stands for it."""
+"""CSWAP+, Table 3, by dataset and GPU."""
 
 
 class LargestBatches(NamedTuple):
@@ -57,11 +45,7 @@ class LargestBatches(NamedTuple):
 
 
 HOME = {
-    "mobilenet": LargestBatches(2012, 3954, 4200),
-    "plain20": LargestBatches(1040, 2843, 2926),
-    "squeezenet": LargestBatches(1667, 4056, 4347),
-    "vgg16": LargestBatches(2759, 4250, 5125),
-    "resnet50": LargestBatches(1255, 2014, 2576),
-    "inceptionv3": LargestBatches(125, 345, 365),
+    name: LargestBatches(*row[:3])
+    for name, row in by_network(dict(printed("home").tables["2"].rows)).items()
 }
-"""HOME, Table 2: CIFAR on a 2080 Ti. Of "ResNet", the same holds."""
+"""HOME, Table 2: CIFAR on a 2080 Ti."""

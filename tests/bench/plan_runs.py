@@ -1,0 +1,76 @@
+"""Plans carried out by the engine's RTL, beside the timeline: the step, and each direction.
+
+A step's cycles are mostly computation's, which are the timeline's own; copies of a direction are
+the engine's alone. Networks of many small tensors are the hardest, as latencies weigh most there.
+"""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sim.link import link
+from sim.schedule.comparison import compare
+from sim.schedule.device import device
+from sim.schedule.execute import CODECS, execute
+from sim.schedule.placement import Placement
+from sim.schedule.scenario import Scenario
+from sim.workload import density
+from sim.workload.graph import Graph
+
+NETWORKS = {"googlenet": 128, "squeezenet": 512}
+POLICIES = ("vdnn", "cdma", "cdma-bandwidth-aware", "superneurons", "vdnn++", "capuchin", "joint")
+DEVICE, LINK = "titanx", "pcie3x16"
+WAYS = ("out", "in")
+MEMORY_SHARE = 0.7
+"""Of what the device has: plans that fit more computation than copies have something to swap."""
+
+
+def run(console: Console) -> dict[str, Any]:
+    """Print the tables and return their figures."""
+    rows = [row for name, batch in NETWORKS.items() for row in _rows(name, batch)]
+    table = Table(title="Plans carried out by the RTL, off by", title_justify="left")
+    for heading in ("network", "policy", "step", "computed", *WAYS):
+        table.add_column(heading, justify="left" if heading in ("network", "policy") else "right")
+    for row in rows:
+        table.add_row(
+            row["network"],
+            row["policy"],
+            f"{row['step']:+.2%}",
+            f"{row['computed']:.0%}",
+            *(f"{row[way]:+.2%}" for way in WAYS),
+        )
+    most = {
+        "step": max(abs(row["step"]) for row in rows),
+        "direction": max(abs(row[way]) for row in rows for way in WAYS),
+    }
+    table.add_section()
+    table.add_row("at most", "", f"{most['step']:.1%}", "", f"{most['direction']:.1%}", "")
+    console.print(table)
+    return {"plans": rows, "most": most}
+
+
+def _rows(name: str, batch: int) -> list[dict[str, Any]]:
+    found = device(DEVICE)
+    scenario = Scenario(
+        graph=density.apply(Graph.from_table(name, batch)),
+        device=found,
+        link=link(LINK),
+        memory_bytes=round(found.capacity_bytes * MEMORY_SHARE),
+    )
+    rows = []
+    for policy, result in compare(scenario, POLICIES, bound_seconds=0).results.items():
+        swapped = [c for c in result.plan.choices if c.placement is Placement.SWAP]
+        if not swapped or not result.trace.feasible or any(c.codec not in CODECS for c in swapped):
+            continue
+        done = execute(scenario, result.plan)
+        rows.append(
+            {
+                "network": name,
+                "policy": policy,
+                "step": done.error,
+                "computed": done.compute_share,
+                **{way: done.error_of(way) for way in WAYS},
+            }
+        )
+    return rows
