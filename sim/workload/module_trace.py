@@ -182,7 +182,7 @@ class _Recording:
                 return torch.native_dropout(input, p, True)[0]
             return plain_dropout(input, p, training, inplace)
 
-        fused = {
+        fused: dict[Any, Any] = {
             functional.dropout: dropout,
             functional.scaled_dot_product_attention: partial(fused_attention, torch),
         }

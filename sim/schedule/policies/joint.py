@@ -67,7 +67,7 @@ def plan(
         One that does not fit if none was found that does.
     """
     seeds = [p for p in known if lossy or is_lossless(scenario, p)]
-    options = dict.fromkeys([*LOSSLESS, *(LOSSY if lossy else ())])
+    options = dict.fromkeys(means(scenario, lossy=lossy))
     options |= dict.fromkeys(choice for p in seeds for choice in p.choices)
     modes = [mode] if mode is not None else dict.fromkeys([ASYNCHRONOUS, *(p.mode for p in seeds)])
     throttles = dict.fromkeys(["none", *(p.throttle for p in seeds)])
@@ -85,6 +85,11 @@ def plan(
     best = min(starts, key=lambda start: start.seconds)
     best.simplify(best.evaluator.options.index(RETAIN))
     return best.evaluator.plan("joint-lossy" if lossy else "joint", best.particle)
+
+
+def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
+    """What may become of a tensor; nothing is compressed on the way where there is no engine."""
+    return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
 
 
 def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:
