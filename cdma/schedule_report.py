@@ -179,6 +179,15 @@ def as_dict(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, 
             }
             for efficiency, comparison in pairs
         ],
+        "engine_worth": [
+            {
+                "efficiency": efficiency,
+                "without": comparison.best(engine=False),
+                "with": comparison.best(engine=True),
+                "gain": comparison.engine_gain,
+            }
+            for efficiency, comparison in pairs
+        ],
         "policies": [
             {"policy": name, "efficiency": efficiency, **figures_of(comparison, name)}
             for efficiency, comparison in pairs

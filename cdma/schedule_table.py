@@ -210,6 +210,8 @@ def _sentences(comparison: Comparison) -> list[str]:
             "The engine or its device, not the link, limits copies that it compresses, of all: "
             f"{'; '.join(limited)}."
         )
+    if comparison.engine_gain is not None:
+        lines.append(_engine_gain(comparison, units))
     for lossless, bound in sorted(comparison.bounds.items(), reverse=True):
         plan = "lossless plan" if lossless else "plan"
         if bound.seconds < float("inf"):
@@ -217,6 +219,20 @@ def _sentences(comparison: Comparison) -> list[str]:
         else:
             lines.append(f"No {plan} with these means fits.")
     return lines
+
+
+def _engine_gain(comparison: Comparison, units: _Units) -> str:
+    without, with_engine = (
+        f"{units.seconds(comparison.seconds(name))} {units.time}, {name}"
+        for engine in (False, True)
+        if (name := comparison.best(engine=engine)) is not None
+    )
+    if not comparison.engine_gain:
+        return f"The fastest lossless plan, {without}, does without the engine."
+    return (
+        f"The fastest lossless plan without the engine takes {without}, with it {with_engine}: the "
+        f"engine gains {_percent(comparison.engine_gain)}."
+    )
 
 
 def _limits(limits: dict[str, int]) -> str:

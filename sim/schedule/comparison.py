@@ -77,6 +77,35 @@ class Comparison:
             return None
         return seconds / bound.seconds - 1
 
+    def best(self, *, engine: bool) -> str | None:
+        """The fastest lossless policy of all, or of those whose plans do without the engine; of
+        equals the first. None if none fits, or if no policy here would take the engine."""
+        fitting = {
+            name: result.trace.seconds
+            for name, result in self.results.items()
+            if result.trace.feasible
+            and result.lossless
+            and name != ORACLE
+            and (engine or not self._has_engine(result))
+        }
+        willing = any(POLICIES[name].engine or POLICIES[name].chooses for name in self.results)
+        if engine and (self.scenario.engine is None or not willing):
+            return None
+        return min(fitting, key=lambda name: fitting[name], default=None)
+
+    @property
+    def engine_gain(self) -> float | None:
+        """How much faster the fastest lossless plan is than the fastest one without the engine, as
+        a part; None if there is none, or no policy here would take the engine."""
+        without, with_engine = self.best(engine=False), self.best(engine=True)
+        if without is None or with_engine is None:
+            return None
+        return self.results[without].trace.seconds / self.results[with_engine].trace.seconds - 1
+
+    def _has_engine(self, result: Result) -> bool:
+        models = map(self.scenario.codec, result.plan.choices)
+        return any(model is not None and model.where == "inline" for model in models)
+
     @property
     def usable(self) -> bool:
         """Whether any policy fits, or only the oracle was asked for."""

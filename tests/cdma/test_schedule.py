@@ -109,7 +109,7 @@ def tight() -> dict[str, Any]:
 
 
 def test_keys_are_stable_and_every_policy_is_there(tight):
-    assert list(tight) == ["assumptions", "bounds", "policies"]
+    assert list(tight) == ["assumptions", "bounds", "engine_worth", "policies"]
     assert list(tight["assumptions"]) == ASSUMPTION_KEYS
     assert [row["policy"] for row in tight["policies"]] == list(POLICIES)
     for row in tight["policies"]:
@@ -147,6 +147,38 @@ def test_figures_fit_together(tight):
             gap = row["seconds"] / by_loss[row["lossless"]] - 1
             assert row["over_bound"] == pytest.approx(gap)
             assert gap >= -1e-9
+
+
+def test_the_engine_is_held_against_the_best_plan_without_it(tight, capsys):
+    (worth,) = tight["engine_worth"]
+    rows = {row["policy"]: row for row in tight["policies"]}
+    fitting = [r for r in rows.values() if r["feasible"] and r["policy"] != "oracle"]
+    lossless = [r for r in fitting if r["lossless"]]
+    plain = [r for r in lossless if "swap zvc" not in r["choices"].values()]
+    assert rows[worth["without"]]["seconds"] == min(r["seconds"] for r in plain)
+    assert rows[worth["with"]]["seconds"] == min(r["seconds"] for r in lossless)
+    assert worth["gain"] == rows[worth["without"]]["seconds"] / rows[worth["with"]]["seconds"] - 1
+    assert rows[worth["without"]]["seconds"] < rows["vdnn"]["seconds"]
+
+    def sentence(policies: str) -> str:
+        assert main(["schedule", *TIGHT, "--policy", policies, "--bound", "none"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        return text[text.index("The fastest lossless plan") :]
+
+    vdnn, cdma = (rows[name]["seconds"] for name in ("vdnn", "cdma"))
+    assert sentence("vdnn,cdma") == (
+        f"The fastest lossless plan without the engine takes {1000 * vdnn:,.1f} ms, vdnn, with it "
+        f"{1000 * cdma:,.1f} ms, cdma: the engine gains {100 * (vdnn / cdma - 1):.1f} %."
+    )
+    capuchin = rows["capuchin"]["seconds"]
+    assert capuchin < cdma
+    assert sentence("capuchin,cdma") == (
+        f"The fastest lossless plan, {1000 * capuchin:,.1f} ms, capuchin, does without the engine."
+    )
+    nobody = schedule_json(capsys, *TIGHT, "--policy", "vdnn,capuchin", "--bound", "none")
+    assert nobody["engine_worth"] == [
+        {"efficiency": None, "without": "capuchin", "with": None, "gain": None}
+    ]
 
 
 def test_assumptions_say_what_the_options_did(capsys):
