@@ -201,13 +201,13 @@ def _sentences(comparison: Comparison) -> list[str]:
     if ORACLE in unfit:
         lines.append("The oracle has all the memory it needs.")
     left_out = [name for name in POLICIES if name not in possible(comparison.scenario)]
-    if left_out:
+    if left_out and set(comparison.results) == set(possible(comparison.scenario)):
         lines.append(f"Left out are {' and '.join(left_out)}: {comparison.scenario.no_engine}")
     limits = {name: copy_limits(comparison, name) for name in comparison.results}
     limited = [f"{name} {_limits(each)}" for name, each in limits.items() if len(each) > 1]
     if limited:
         lines.append(
-            "The engine or its device, not the link, limits copies that it compresses, of all: "
+            "Of the copies that the engine compresses, it or the device, not the link, limits: "
             f"{'; '.join(limited)}."
         )
     if comparison.engine_gain is not None:

@@ -270,6 +270,8 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert out == pytest.approx(0.8 * 450e9, rel=1e-3)
     told = schedule_error(capsys, *step, "--policy", "vdnn,cdma")
     assert "policy cdma: no engine passes the 360 GB/s that copies get of nvlink4" in told
+    assert main(["schedule", *step, "--policy", "vdnn,home"]) == 0
+    assert "Left out" not in capsys.readouterr().out
     assert main(["schedule", *step]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "none: no engine passes the 360 GB/s" in text
@@ -289,7 +291,7 @@ def test_where_the_engine_is_the_limit_it_says_so(capsys, tmp_path):
     assert main(["schedule", *step]) == 0
     text = " ".join(capsys.readouterr().out.split())
     units = rows["cdma"]["units"]
-    assert f"not the link, limits copies that it compresses, of all: cdma {units} of 26" in text
+    assert f"it or the device, not the link, limits: cdma {units} of 26 ({units} by units" in text
 
 
 def test_a_sweep_is_one_table(capsys):
