@@ -34,12 +34,13 @@ from sim.link import LINKS
 from sim.link import link as link_of
 from sim.report.chrome_trace import chrome_trace
 from sim.report.gantt import gantt_png
-from sim.schedule.comparison import BOUND_SECONDS, Comparison, compare
+from sim.schedule.comparison import NO_BOUND, Comparison, compare
 from sim.schedule.device import DEVICES, Device
 from sim.schedule.device import device as device_of
 from sim.schedule.execute import ExecutionError
 from sim.schedule.placement import MODES
-from sim.schedule.policies.registry import POLICIES, policy
+from sim.schedule.plan.bound import AUTOMATIC, EFFORTS
+from sim.schedule.policies.registry import POLICIES, policy, possible
 from sim.schedule.scenario import Scenario
 from sim.workload import density
 from sim.workload.builder import ACTIVATIONS
@@ -101,10 +102,13 @@ def schedule(
             help="The part of the device's peak that every layer gets; several are compared.",
         ),
     ] = None,
-    bound_seconds: Annotated[
-        float,
-        typer.Option(min=0, metavar="S", help="Time for each lower bound; 0 for none."),
-    ] = BOUND_SECONDS,
+    bound: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join((*EFFORTS, NO_BOUND)),
+            help="How lower bounds are found: auto is integral for small networks, else linear.",
+        ),
+    ] = AUTOMATIC,
     seed: Annotated[int, typer.Option(min=0, help="Of policies that draw.")] = 0,
     run: Annotated[
         bool, typer.Option("--run", help="Also carry the plans out, made small, by the RTL.")
@@ -132,6 +136,8 @@ def schedule(
     Exit status 1 if the engine does not give a tensor back to the bit.
     """
     names = _names(policies)
+    if bound not in (*EFFORTS, NO_BOUND):
+        raise UserError(f"unknown bound {bound!r}; choose from {', '.join((*EFFORTS, NO_BOUND))}")
     if mode is not None and mode not in MODES:
         raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
     source = density_source(densities, capture)
@@ -163,7 +169,7 @@ def schedule(
         each = _devices(found_device, efficiencies)[0]
         found = find_largest(
             lambda images: scenario_of(graph_of(images), each),
-            names,
+            names or possible(scenario_of(graph_of(None), each)),
             None if mode is None else MODES[mode],
             seed,
         )
@@ -181,15 +187,17 @@ def schedule(
         efficiencies=tuple(efficiencies),
         seed=seed,
     )
+    scenarios = [scenario_of(graph, each) for each in _devices(found_device, efficiencies)]
+    names = names or possible(scenarios[0])
     comparisons = [
         compare(
-            scenario_of(graph, each),
+            each,
             names,
             mode=None if mode is None else MODES[mode],
             seed=seed,
-            bound_seconds=bound_seconds,
+            effort=bound,
         )
-        for each in _devices(found_device, efficiencies)
+        for each in scenarios
     ]
     if not any(comparison.usable for comparison in comparisons):
         raise comparisons[0].infeasible()
@@ -239,11 +247,11 @@ def _refuse_with_largest(
         raise UserError("--largest-batch is of one efficiency; give one")
 
 
-def _names(text: str) -> list[str]:
-    """Of policies, in the order asked for."""
+def _names(text: str) -> Sequence[str]:
+    """Of policies, in the order asked for; none for all that are possible."""
     names = [name.strip() for name in text.split(",")]
     if names == ["all"]:
-        return list(POLICIES)
+        return ()
     for name in names:
         policy(name)
     return list(dict.fromkeys(names))

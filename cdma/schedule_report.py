@@ -1,5 +1,6 @@
 """What `cdma schedule` tells as a JSON object: what was assumed, and every policy's figures."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from sim.schedule.codec_model import REFERENCE_DRAM_BYTES_PER_S, codec_model
 from sim.schedule.comparison import REFERENCE, Comparison
 from sim.schedule.placement import MODES, Mode
 from sim.schedule.policies.registry import POLICIES
+from sim.schedule.scenario import Scenario
 from sim.workload.graph import Graph
 
 
@@ -43,7 +45,6 @@ def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[s
     """All that the times depend on and nobody measured; docs/schedule.md describes the keys."""
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
-    engine = preset(scenario.engine)
     kinds = sorted({layer.kind for layer in graph.layers})
     return {
         "network": graph.name,
@@ -81,13 +82,7 @@ def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[s
             "duplex": link.duplex,
             "source": link.source,
         },
-        "engine": {
-            "name": scenario.engine,
-            "clock_hz": scenario.machine.clock_hz,
-            "units_bytes_per_s": engine.units
-            * engine.codec.sector_bytes
-            * scenario.machine.clock_hz,
-        },
+        "engine": _engine(scenario),
         "mode": settings.mode or "published",
         "density": {
             "source": settings.density,
@@ -100,6 +95,30 @@ def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[s
         "speedup_over": REFERENCE,
         "seed": settings.seed,
     }
+
+
+def _engine(scenario: Scenario) -> dict[str, Any] | None:
+    if scenario.engine is None:
+        return None
+    engine, clock_hz = preset(scenario.engine), scenario.machine.clock_hz
+    return {
+        "name": scenario.engine,
+        "clock_hz": clock_hz,
+        "units_bytes_per_s": engine.units * engine.codec.sector_bytes * clock_hz,
+        "port_bytes_per_s": engine.host_bytes * clock_hz,
+    }
+
+
+def copy_limits(comparison: Comparison, name: str) -> dict[str, int]:
+    """Of a policy's copies that the engine compresses, both ways: how many have which narrowest
+    place; the link first."""
+    scenario, plan = comparison.scenario, comparison.results[name].plan
+    limits: Counter[str] = Counter({"link": 0})
+    for t, choice in zip(scenario.graph.managed, plan.choices, strict=True):
+        model = scenario.codec(choice)
+        if model is not None and model.where == "inline":
+            limits.update(scenario.copy_limits(t, choice, plan.throttle))
+    return dict(limits)
 
 
 def mean_density(graph: Graph) -> float:
@@ -160,6 +179,15 @@ def as_dict(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, 
             }
             for efficiency, comparison in pairs
         ],
+        "engine_worth": [
+            {
+                "efficiency": efficiency,
+                "without": comparison.best(engine=False),
+                "with": comparison.best(engine=True),
+                "gain": comparison.engine_gain,
+            }
+            for efficiency, comparison in pairs
+        ],
         "policies": [
             {"policy": name, "efficiency": efficiency, **figures_of(comparison, name)}
             for efficiency, comparison in pairs
@@ -198,6 +226,7 @@ def figures_of(comparison: Comparison, name: str) -> dict[str, Any]:
         "stall_seconds": if_run(trace.stall_seconds),
         "codec_seconds": if_run(trace.seconds_of("compress", "decompress")),
         "recompute_seconds": if_run(trace.seconds_of("recompute")),
+        "copy_limits": copy_limits(comparison, name),
         "busy_seconds": if_run(
             {stream: trace.busy(stream) for stream in ("compute", "d2h", "h2d")}
         ),

@@ -8,10 +8,12 @@ from typing import Any, Self
 from rich.table import Table
 
 from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
-from cdma.schedule_report import Settings, assumptions, figures_of, mean_density
+from cdma.schedule_report import Settings, assumptions, copy_limits, figures_of, mean_density
 from sim.driver import THROTTLES
 from sim.schedule.comparison import ORACLE, Comparison
 from sim.schedule.placement import Placement
+from sim.schedule.policies.registry import POLICIES, possible
+from sim.schedule.scenario import Scenario
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
@@ -79,15 +81,23 @@ def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
         f"({device.source}); a layer gets {_efficiency(facts, settings)} of either",
         "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
-        "engine": f"{scenario.engine}: its units take "
-        f"{facts['engine']['units_bytes_per_s'] / GB:g} GB/s, throttles "
-        + " or ".join(f"{t.bytes_per_s / GB:g}" for t in THROTTLES.values() if t.bytes_per_s),
+        "engine": _engine(scenario, facts),
         "density": f"{settings.density}, epoch {scenario.epoch} of {scenario.epochs}: "
         f"{mean_density(graph):.3f} on average",
         "mode": settings.mode or "each policy's published one",
         "codecs": "; ".join(map(_codec_text, facts["codecs"])) or "none",
     }
     return facts_grid(assumed)
+
+
+def _engine(scenario: Scenario, facts: dict[str, Any]) -> str:
+    if facts["engine"] is None:
+        return f"none: {scenario.no_engine}"
+    throttles = " or ".join(f"{t.bytes_per_s / GB:g}" for t in THROTTLES.values() if t.bytes_per_s)
+    return (
+        f"{scenario.engine}: its units take {facts['engine']['units_bytes_per_s'] / GB:g} GB/s, "
+        f"its port to the link {facts['engine']['port_bytes_per_s'] / GB:g}, throttles {throttles}"
+    )
 
 
 def _efficiency(facts: dict[str, Any], settings: Settings) -> str:
@@ -190,16 +200,44 @@ def _sentences(comparison: Comparison) -> list[str]:
         )
     if ORACLE in unfit:
         lines.append("The oracle has all the memory it needs.")
+    left_out = [name for name in POLICIES if name not in possible(comparison.scenario)]
+    if left_out and set(comparison.results) == set(possible(comparison.scenario)):
+        lines.append(f"Left out are {' and '.join(left_out)}: {comparison.scenario.no_engine}")
+    limits = {name: copy_limits(comparison, name) for name in comparison.results}
+    limited = [f"{name} {_limits(each)}" for name, each in limits.items() if len(each) > 1]
+    if limited:
+        lines.append(
+            "Of the copies that the engine compresses, it or the device, not the link, limits: "
+            f"{'; '.join(limited)}."
+        )
+    if comparison.engine_gain is not None:
+        lines.append(_engine_gain(comparison, units))
     for lossless, bound in sorted(comparison.bounds.items(), reverse=True):
         plan = "lossless plan" if lossless else "plan"
-        proved = "" if bound.tight else ", as far as there was time to prove it"
         if bound.seconds < float("inf"):
-            lines.append(
-                f"No {plan} takes less than {units.seconds(bound.seconds)} {units.time}{proved}."
-            )
+            lines.append(f"No {plan} takes less than {units.seconds(bound.seconds)} {units.time}.")
         else:
             lines.append(f"No {plan} with these means fits.")
     return lines
+
+
+def _engine_gain(comparison: Comparison, units: _Units) -> str:
+    without, with_engine = (
+        f"{units.seconds(comparison.seconds(name))} {units.time}, {name}"
+        for engine in (False, True)
+        if (name := comparison.best(engine=engine)) is not None
+    )
+    if not comparison.engine_gain:
+        return f"The fastest lossless plan, {without}, does without the engine."
+    return (
+        f"The fastest lossless plan without the engine takes {without}, with it {with_engine}: the "
+        f"engine gains {_percent(comparison.engine_gain)}."
+    )
+
+
+def _limits(limits: dict[str, int]) -> str:
+    places = ", ".join(f"{count} by {place}" for place, count in limits.items() if place != "link")
+    return f"{sum(limits.values()) - limits['link']} of {sum(limits.values())} ({places})"
 
 
 def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> Table:

@@ -332,7 +332,7 @@ def _evaluator() -> Measured:
 )
 def _linear() -> Measured:
     scenario = placing.pressed(scenes.swapping("vgg16", 128, "imagenet", "v100"), 0.3)
-    bound = lower_bound(scenario, home.OPTIONS, time_limit_s=120.0)
+    bound = lower_bound(scenario, home.OPTIONS)
     tensors = len(scenario.graph.managed)
     found = search_plus(
         Evaluator(scenario, home.OPTIONS),

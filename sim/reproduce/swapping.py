@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from sim.reproduce import scenes
-from sim.schedule.cswap import CostModel
 from sim.schedule.cswap.accuracy import right_decisions
+from sim.schedule.placement import SYNCHRONOUS, Mode
 from sim.schedule.policies import cswap, static, vdnn, vdnn_pp
 from sim.schedule.scenario import Scenario
+from sim.workload.graph import Graph
 from sim.workload.networks.batches import CSWAP
 
 ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
@@ -75,7 +76,7 @@ def compare(dataset: str, device: str, kind: str) -> Mapping[str, Comparison]:
 def _compare(scenario: Scenario) -> Comparison:
     codec = SPARSE_CODEC
     if not cswap.is_sparse(scenario.graph):
-        bits = cswap.zfp_bits(scenario, CostModel(scenario), scenario.graph.conv_inputs)
+        bits = cswap.zfp_bits(scenario, cswap.cost_model(scenario), scenario.graph.conv_inputs)
         codec = "zfp-128" if bits is None else f"zfp-{bits}"
     ours = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
     always = static.plan(scenario, codec=codec)
@@ -96,14 +97,42 @@ def over(figures: Mapping[str, Comparison], figure: str) -> dict[str, float]:
     return {name: getattr(each, figure) for name, each in figures.items()}
 
 
-def decision_accuracy(scenario: Scenario) -> float:
-    """The share of decisions that the timeline agrees with (§6.3)."""
-    plan = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
+def judged_decisions(
+    scenario: Scenario, time_models: cswap.TimeModels | None = None, mode: Mode = SYNCHRONOUS
+) -> list[bool]:
+    """Of each decision, whether the timeline agrees with it (§6.3).
+
+    The policy decides with learned times and a window for each tensor alone. The timeline has the
+    codecs' own times, which the policy never sees, and all copies on one link.
+    """
+    plan = cswap.plan(scenario, codecs=(SPARSE_CODEC,), time_models=time_models, mode=mode)
     decisions = cswap.decisions(
-        scenario, CostModel(scenario), scenario.graph.conv_inputs, codecs=(SPARSE_CODEC,)
+        scenario,
+        cswap.cost_model(scenario, time_models),
+        scenario.graph.conv_inputs,
+        codecs=(SPARSE_CODEC,),
     )
-    right = right_decisions(scenario, plan, decisions)
-    return sum(right.values()) / len(right)
+    return list(right_decisions(scenario, plan, decisions).values())
+
+
+SWEEP_DENSITIES = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+"""Of all tensors of a network with ReLU."""
+SWEEP_EPOCHS = (0, 30, 60, 89)
+"""Of the same network with Leaky ReLU, whose tensors are dense and whose P slides."""
+
+
+def swept(name: str) -> list[Scenario]:
+    """A network's steps on a V100, over densities and epochs."""
+    batch = CSWAP["imagenet", "v100"][name]
+    return [
+        swept_step(name, batch, "relu", density, scenes.EPOCH) for density in SWEEP_DENSITIES
+    ] + [swept_step(name, batch, "leaky_relu", 1.0, epoch) for epoch in SWEEP_EPOCHS]
+
+
+def swept_step(name: str, batch: int, activation: str, density: float, epoch: int) -> Scenario:
+    graph = Graph.from_table(name, batch, "imagenet", activation)
+    graph = graph.with_densities({graph.tensors[t].name: density for t in graph.managed})
+    return scenes.scenario(graph, "v100", scenes.COPIES["v100"], epoch=epoch)
 
 
 def compressed_tensors(scenario: Scenario) -> set[str]:

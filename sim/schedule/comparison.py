@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sim.schedule.errors import InfeasibleError
 from sim.schedule.memory import explain
 from sim.schedule.placement import Mode
-from sim.schedule.plan.bound import Bound, lower_bound
+from sim.schedule.plan.bound import AUTOMATIC, Bound, lower_bound
 from sim.schedule.policies import joint
 from sim.schedule.policies.registry import POLICIES, Result, plan_all
 from sim.schedule.scenario import Scenario
@@ -17,7 +17,8 @@ REFERENCE = "vdnn"
 ORACLE = "oracle"
 """The policy that no memory limits."""
 
-BOUND_SECONDS = 3.0
+NO_BOUND = "none"
+"""No effort at all for a bound."""
 
 _SAME = 1 + 1e-9
 
@@ -76,6 +77,35 @@ class Comparison:
             return None
         return seconds / bound.seconds - 1
 
+    def best(self, *, engine: bool) -> str | None:
+        """The fastest lossless policy of all, or of those whose plans do without the engine; of
+        equals the first. None if none fits, or if no policy here would take the engine."""
+        fitting = {
+            name: result.trace.seconds
+            for name, result in self.results.items()
+            if result.trace.feasible
+            and result.lossless
+            and name != ORACLE
+            and (engine or not self._has_engine(result))
+        }
+        willing = any(POLICIES[name].engine or POLICIES[name].chooses for name in self.results)
+        if engine and (self.scenario.engine is None or not willing):
+            return None
+        return min(fitting, key=lambda name: fitting[name], default=None)
+
+    @property
+    def engine_gain(self) -> float | None:
+        """How much faster the fastest lossless plan is than the fastest one without the engine, as
+        a part; None if there is none, or no policy here would take the engine."""
+        without, with_engine = self.best(engine=False), self.best(engine=True)
+        if without is None or with_engine is None:
+            return None
+        return self.results[without].trace.seconds / self.results[with_engine].trace.seconds - 1
+
+    def _has_engine(self, result: Result) -> bool:
+        models = map(self.scenario.codec, result.plan.choices)
+        return any(model is not None and model.where == "inline" for model in models)
+
     @property
     def usable(self) -> bool:
         """Whether any policy fits, or only the oracle was asked for."""
@@ -93,7 +123,7 @@ def compare(
     *,
     mode: Mode | None = None,
     seed: int = 0,
-    bound_seconds: float = BOUND_SECONDS,
+    effort: str = AUTOMATIC,
 ) -> Comparison:
     """Plan a scenario by each of these policies.
 
@@ -101,27 +131,24 @@ def compare(
     ----------
     scenario : Scenario
     names : sequence of str
-        Of `POLICIES`. A policy that chooses among others' plans has all of them to choose from,
-        whoever else is asked for.
+        As of `plan_all`.
     mode : Mode or None
         For all of them; None for each one's own.
     seed : int
         Of those that draw.
-    bound_seconds : float
-        That each bound may take; 0 for none.
+    effort : str
+        Of each bound: one of `sim.schedule.plan.bound.EFFORTS`, or `NO_BOUND` for none.
 
     Raises
     ------
     ScheduleError
-        There is no such policy.
+        There is no such policy, or it needs an engine and there is none for the link.
     """
-    choosing = any(POLICIES[name].mode is None for name in names if name in POLICIES)
-    wanted = {*names, REFERENCE, *(POLICIES if choosing else ())}
-    results = plan_all(scenario, sorted(wanted), mode=mode, seed=seed)
+    results = plan_all(scenario, [*names, REFERENCE], mode=mode, seed=seed)
     bounds = {}
-    if bound_seconds:
+    if effort != NO_BOUND:
         for lossless in {results[name].lossless for name in names}:
-            bounds[lossless] = _bound(scenario, results.values(), lossless, bound_seconds)
+            bounds[lossless] = _bound(scenario, results.values(), lossless, effort)
     return Comparison(
         scenario=scenario,
         results={name: results[name] for name in names},
@@ -130,14 +157,12 @@ def compare(
     )
 
 
-def _bound(
-    scenario: Scenario, results: Iterable[Result], lossless: bool, time_limit_s: float
-) -> Bound:
+def _bound(scenario: Scenario, results: Iterable[Result], lossless: bool, effort: str) -> Bound:
     """Of all plans with the options that these plans have, and the joint plan's."""
     allowed = [r for r in results if r.plan.policy != ORACLE and (r.lossless or not lossless)]
     oracle = scenario.compute_seconds
     if any(r.trace.feasible and r.trace.seconds <= oracle * _SAME for r in allowed):
         return Bound(seconds=oracle, tight=True, particle=None)
-    options = dict.fromkeys([*joint.LOSSLESS, *(() if lossless else joint.LOSSY)])
+    options = dict.fromkeys(joint.means(scenario, lossy=not lossless))
     options |= dict.fromkeys(choice for r in allowed for choice in r.plan.choices)
-    return lower_bound(scenario, tuple(options), time_limit_s=time_limit_s)
+    return lower_bound(scenario, tuple(options), effort=effort)

@@ -180,6 +180,8 @@ def execute(
                 f"the plan of {plan.policy} swaps with {choice.codec!r}, which the engine has not "
                 f"got; execute plans with {', '.join(map(str, CODECS))}"
             )
+    if scenario.engine is None:
+        raise ScheduleError(scenario.no_engine)
     whole = simulate(scenario, plan)
     if not whole.feasible:
         raise ScheduleError(
@@ -194,7 +196,7 @@ def execute(
     config = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
-        generated_engine(preset(small.scenario.engine)),
+        generated_engine(preset(scenario.engine)),
         config,
         device_bytes=room,
         host_bytes=room,

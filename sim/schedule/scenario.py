@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from hw.config import EngineConfig, preset
+from hw.config import preset
 from sim.driver import throttle as throttle_of
 from sim.estimate.transfer import WAYS, TransferCost, transfer_cost
 from sim.link import Link
@@ -28,12 +27,11 @@ FAST_ENGINE = "v100_nvlink2"
 LINK_TURN_BYTES = 1 << 20
 """Enough that the latency is that of any longer copy."""
 
+LONG_COPY_BYTES = 1 << 40
+"""Enough that nothing but bandwidth counts."""
 
-class EngineAndMachine(TypedDict):
-    """Arguments of `sim.estimate.transfer.transfer_cost`."""
-
-    engine: EngineConfig
-    machine: MachineConfig
+FITS = 1 + 1e-3
+"""An engine fits a link if its plain copies take no more than this times the link's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +117,23 @@ class Scenario:
         return float(self.forward_seconds.sum() + self.backward_seconds.sum())
 
     @cached_property
-    def engine(self) -> str:
-        """The preset of the engine that the device is imagined with: its own, unless the link is
-        faster than that one's port."""
-        own = preset(self.device.engine)
-        port = own.host_bytes * machine_config(self.device.engine).clock_hz
-        fastest = max(self.link.bytes_per_s, self.link.in_bytes_per_s) * self.link.efficiency
-        return self.device.engine if fastest <= port else FAST_ENGINE
+    def engine(self) -> str | None:
+        """The preset of the engine that the device is imagined with: its own, or for a faster link
+        `FAST_ENGINE`. None if that one, too, would slow down copies that it does not compress; then
+        the device copies as it does without an engine, and nothing is compressed on the way."""
+        for name in (self.device.engine, FAST_ENGINE):
+            if self._fits(name):
+                return name
+        return None
 
     @cached_property
     def machine(self) -> MachineConfig:
         """What that engine has around it."""
+        return self._machine(self.engine or self.device.engine)
+
+    def _machine(self, engine: str) -> MachineConfig:
         return replace(
-            machine_config(self.engine),
+            machine_config(engine),
             dram_bytes_per_s=self.device.dram_bytes_per_s,
             link_out_bytes_per_s=self.link.bytes_per_s,
             link_in_bytes_per_s=self.link.in_bytes_per_s,
@@ -175,30 +177,81 @@ class Scenario:
         nbytes, density = self._size(tensor)
         return model.seconds(nbytes, density, self.device.dram_bytes_per_s)
 
+    def offers(self, choice: Choice) -> bool:
+        """Whether there is what a choice needs: an engine, if it compresses on the way."""
+        return self.engine is not None or not self._is_inline(choice)
+
     def copy_seconds(self, tensor: int, choice: Choice, throttle: str) -> tuple[float, float]:
-        """How long the tensor's copies occupy the engine and its link, out and in."""
+        """How long the tensor's copies occupy the engine and its link, out and in.
+
+        Raises
+        ------
+        ScheduleError
+            The choice compresses on the way, and no engine is as fast as the link.
+        """
+        throttle_of(throttle)
+        if self.engine is None:
+            self._require_engine(choice)
+            stream = self.stream_bytes(tensor, choice)
+            out_rate, in_rate = self._plain_bytes_per_s
+            return stream / out_rate, stream / in_rate
         out, back = self._copy_costs(tensor, choice, throttle)
         return out.queued_cycles / out.clock_hz, back.queued_cycles / back.clock_hz
+
+    def copy_limits(self, tensor: int, choice: Choice, throttle: str) -> tuple[str, str]:
+        """The narrowest place of the tensor's copies, out and in: `link`, or one of the engine's or
+        the device's (`sim.estimate.transfer.TransferCost`)."""
+        self._require_engine(choice)
+        if self.engine is None:
+            return "link", "link"
+        out, back = self._copy_costs(tensor, choice, throttle)
+        return out.limit, back.limit
 
     @cached_property
     def copy_latency(self) -> tuple[float, float]:
         """Seconds, out and in, from a copy's turn to its completion record, beside what it occupies
         the link for. The next copy does not wait for it."""
+        out, back = self._plain_costs(self.engine or self.device.engine, LINK_TURN_BYTES)
+        return out.latency_cycles / out.clock_hz, back.latency_cycles / back.clock_hz
+
+    def _fits(self, engine: str) -> bool:
+        """Whether an engine's plain copies are as fast as the link and the device's memory."""
+        costs = self._plain_costs(engine, LONG_COPY_BYTES)
+        return all(
+            cost.flow_cycles / cost.clock_hz <= LONG_COPY_BYTES / rate * FITS
+            for cost, rate in zip(costs, self._plain_bytes_per_s, strict=True)
+        )
+
+    @cached_property
+    def _plain_bytes_per_s(self) -> tuple[float, float]:
+        """Of copies out and in that no engine has a part in."""
+        out, back = (
+            min(rate * self.link.efficiency, self.device.dram_bytes_per_s)
+            for rate in (self.link.bytes_per_s, self.link.in_bytes_per_s)
+        )
+        return out, back
+
+    def _plain_costs(self, engine: str, nbytes: int) -> tuple[TransferCost, TransferCost]:
         out, back = (
             transfer_cost(
-                LINK_TURN_BYTES, LINK_TURN_BYTES, way=way, **self._engine, compressed=False
+                nbytes,
+                nbytes,
+                way=way,
+                engine=preset(engine),
+                machine=self._machine(engine),
+                compressed=False,
             )
             for way in WAYS
         )
-        return out.latency_cycles / out.clock_hz, back.latency_cycles / back.clock_hz
+        return out, back
 
     def _copy_costs(
         self, tensor: int, choice: Choice, throttle: str
     ) -> tuple[TransferCost, TransferCost]:
+        assert self.engine is not None
         nbytes, _ = self._size(tensor)
         stream = self.stream_bytes(tensor, choice)
-        model = self.codec(choice)
-        inline = model is not None and model.where == "inline"
+        inline = self._is_inline(choice)
         # What the multiprocessors have compressed is copied as it is.
         raw = float(nbytes) if inline else stream
         out, back = (
@@ -208,15 +261,31 @@ class Scenario:
                 way=way,
                 throttle=throttle_of(throttle),
                 compressed=inline,
-                **self._engine,
+                engine=preset(self.engine),
+                machine=self.machine,
             )
             for way in WAYS
         )
         return out, back
 
-    @cached_property
-    def _engine(self) -> EngineAndMachine:
-        return {"engine": preset(self.engine), "machine": self.machine}
+    def _is_inline(self, choice: Choice) -> bool:
+        model = self.codec(choice)
+        return model is not None and model.where == "inline"
+
+    def _require_engine(self, choice: Choice) -> None:
+        if not self.offers(choice):
+            raise ScheduleError(self.no_engine)
+
+    @property
+    def no_engine(self) -> str:
+        """Why there is no engine, and what to do about it."""
+        port = preset(FAST_ENGINE).host_bytes * machine_config(FAST_ENGINE).clock_hz
+        wanted = max(self._plain_bytes_per_s)
+        return (
+            f"no engine passes the {wanted / 1e9:.4g} GB/s that copies get of {self.link.name}; "
+            f"{FAST_ENGINE}, the fastest, passes {port / 1e9:.4g}. Choose another link, or "
+            "policies that compress nothing on the way."
+        )
 
     def _size(self, tensor: int) -> tuple[int, float]:
         found = self.graph.tensors[tensor]

@@ -171,8 +171,10 @@ class Builder(TableWriter):
             return self._plain(name, self.activation, (x,), self.shape(x), saves_output=True)
         return self._in_place(name, self.activation, x, saves_output=True)
 
-    def dropout(self, name: str, x: int, *, in_place: bool = True) -> int:
-        """Dropout. Keeps a mask on the device, 1 B per element."""
+    def dropout(self, name: str, x: int, p: float = 0.5, *, in_place: bool = True) -> int:
+        """Dropout with probability `p`. Keeps a mask on the device, 1 B per element."""
+        if not 0 <= p <= 1:
+            raise GraphError(f"layer {name}: p must be 0 to 1, not {p}")
         mask = prod(self.shape(x))
         if in_place and not self._values_needed(x):
             out = self._in_place(name, "dropout", x)
@@ -184,6 +186,7 @@ class Builder(TableWriter):
             bytes_forward=layer.bytes_forward + mask,
             bytes_backward=layer.bytes_backward + mask,
             kept_bytes=mask,
+            keeps=1 - p,
         )
 
     def max_pool(

@@ -4,7 +4,7 @@ Three sources: a capture of another training, a file, and a curve with few param
 is fitted to a result that someone has published.
 
 Some densities follow from others, whatever the source. Concatenation keeps its inputs' zeros, local
-response normalization too, and dropout zeroes a share `1 - DROPOUT_KEEPS`. What no source declares
+response normalization too, and dropout zeroes the share that it drops. What no source declares
 is dense: convolutions, batch normalization, sums, leaky ReLUs, and pooling of what is dense.
 """
 
@@ -19,10 +19,7 @@ from sim.workload.density_sources import SPARSE_KINDS, Captured, Curve, Declared
 from sim.workload.graph import Graph
 from sim.workload.layers import KINDS, GraphError, Layer
 
-__all__ = ["DROPOUT_KEEPS", "Captured", "Curve", "Declared", "Source", "apply", "find"]
-
-DROPOUT_KEEPS = 0.5
-"""Of a dropout's elements: the usual rate."""
+__all__ = ["Captured", "Curve", "Declared", "Source", "apply", "find"]
 
 
 def find(source: str | os.PathLike[str]) -> Source:
@@ -108,7 +105,7 @@ def _derived(graph: Graph, layer: Layer, densities: Sequence[float]) -> float:
     if layer.kind == "lrn":
         return densities[layer.inputs[0]]
     if layer.kind == "dropout":
-        return DROPOUT_KEEPS * densities[layer.inputs[0]]
+        return layer.keeps * densities[layer.inputs[0]]
     if layer.kind == "concat":
         sizes = [graph.tensors[t].nbytes for t in layer.inputs]
         parts = [densities[t] * size for t, size in zip(layer.inputs, sizes, strict=True)]

@@ -202,6 +202,8 @@ def _check_layers(graph: Graph) -> None:
             value = getattr(layer, field)
             if not 0 <= value < float("inf"):
                 raise GraphError(f"layer {layer.name}: {field} must be 0 or more, not {value}")
+        if not 0 <= layer.keeps <= 1:
+            raise GraphError(f"layer {layer.name}: keeps must be 0 to 1, not {layer.keeps}")
     for t, tensor in enumerate(graph.tensors):
         if t not in there:
             raise GraphError(f"tensor {tensor.name} dangles: no layer makes it; remove it")

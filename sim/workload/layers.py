@@ -59,6 +59,8 @@ class Layer:
     kept_bytes : int
         What else stays on the device from its forward to its backward pass, as a dropout's mask;
         never moved.
+    keeps : float
+        The share of elements that a dropout does not zero, 1 - p; 1 of all other layers.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Layer:
     parameter_bytes: int = 0
     workspace_bytes: int = 0
     kept_bytes: int = 0
+    keeps: float = 1.0
 
     @property
     def in_place(self) -> bool:

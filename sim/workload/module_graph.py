@@ -28,7 +28,6 @@ _KINDS = {
     "add": "add",
     "cat": "concat",
     "_softmax": "softmax",
-    "_safe_softmax": "softmax",
     "_log_softmax": "softmax",
 }
 """Kinds of ATen's functions; all others are `other`."""
@@ -40,7 +39,8 @@ def trace(module: Any, example_input: Any) -> Table:
     One layer per operation of PyTorch's, named by the module that runs it. Tensors are storages:
     views share one. Saved is what autograd saves, without parameters; what it saves that no layer
     reads forward, as the indices of a maximum pooling or a dropout's mask, is `kept_bytes`.
-    Arithmetic of both passes is what `torch.utils.flop_counter` counts.
+    Arithmetic of both passes is what `torch.utils.flop_counter` counts. Attention is the operation
+    that a GPU has for it (`sim.workload.attention`).
 
     Parameters
     ----------
@@ -120,6 +120,7 @@ class _Writer:
                 bytes_backward=operation.bytes_backward,
                 parameter_bytes=sum(s.nbytes for s in weights),
                 kept_bytes=sum(s.nbytes for s in kept),
+                keeps=operation.keeps,
             )
         )
 

@@ -12,8 +12,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from sim.workload.attention import fused_attention
 from sim.workload.layers import GraphError
 
 # They only reserve memory; whoever writes it first makes the tensor.
@@ -51,6 +53,8 @@ class Operation:
     flops_backward: float = 0.0
     bytes_forward: float = 0.0
     bytes_backward: float = 0.0
+    keeps: float = 1.0
+    """Of a dropout: the share of elements that it does not zero."""
 
 
 def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[Operation]]:
@@ -163,9 +167,25 @@ class _Recording:
 
     @contextmanager
     def _modes(self) -> Iterator[None]:
+        """Sees every operation, and has dropout and attention done as a GPU does them."""
         torch, recording = self._torch, self
         dispatch: Any = torch.utils._python_dispatch.TorchDispatchMode
         override: Any = torch.overrides.TorchFunctionMode
+        functional = torch.nn.functional
+        plain_dropout = functional.dropout
+
+        def dropout(
+            input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+        ) -> Any:
+            # On a GPU it is one operation with a mask of 1 B per element.
+            if training and p > 0 and not inplace:
+                return torch.native_dropout(input, p, True)[0]
+            return plain_dropout(input, p, training, inplace)
+
+        fused: dict[Any, Any] = {
+            functional.dropout: dropout,
+            functional.scaled_dot_product_attention: partial(fused_attention, torch),
+        }
 
         class Operations(dispatch):
             def __torch_dispatch__(
@@ -175,28 +195,29 @@ class _Recording:
                 recording._operation(function, args, kwargs or {}, output)
                 return output
 
-        class Dropout(override):
-            """On a GPU, dropout is one operation with a mask of 1 B per element."""
-
+        class Fused(override):
             def __torch_function__(
                 self, function: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
-                if function is torch.nn.functional.dropout:
-                    return dropout(*args, **(kwargs or {}))
-                return function(*args, **(kwargs or {}))
+                return fused.get(function, function)(*args, **(kwargs or {}))
 
-        def dropout(
-            input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
-        ) -> Any:
-            if training and p > 0 and not inplace:
-                return torch.native_dropout(input, p, True)[0]
-            return torch.nn.functional.dropout(input, p, training, inplace)
-
-        with Dropout(), Operations():
-            yield
+        # The mode is not asked about what PyTorch's own functions call, as `multi_head_attention_
+        # forward`; these find the names in their module.
+        with ExitStack() as restore:
+            for function, replacement in fused.items():
+                name = function.__name__
+                restore.callback(setattr, functional, name, function)
+                setattr(functional, name, replacement)
+            with Fused(), Operations():
+                yield
 
     def _operation(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         name = function.overloadpacket.__name__
+        if name == "_safe_softmax":
+            raise GraphError(
+                "cannot trace attention that PyTorch computes by its math fallback, whose T × T "
+                "matrices no GPU keeps; call torch.nn.functional.scaled_dot_product_attention"
+            )
         arguments = self._tensors((args, kwargs))
         results = self._tensors(output) + _mutated(function, args, kwargs, self._torch)
         reads = list(dict.fromkeys(map(self._storage, arguments)))
@@ -228,6 +249,7 @@ class _Recording:
                 number=self._torch._C._autograd._get_sequence_nr(),
                 flops_forward=flops,
                 bytes_forward=moved,
+                keeps=1 - args[1] if name == "native_dropout" else 1.0,
             )
         )
 

@@ -1,15 +1,20 @@
 """CSWAP+: how well compression's time is learned, and how often decisions by it are right."""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from sim.link import link
-from sim.schedule.cswap import CostModel, Sample, model_samples, sample_names, shipped_samples
-from sim.schedule.cswap.accuracy import right_decisions
+from sim.reproduce import swapping
+from sim.schedule.cswap import (
+    Sample,
+    learned_times,
+    model_samples,
+    sample_names,
+    shipped_samples,
+)
 from sim.schedule.cswap.samples import shipped_conditions
 from sim.schedule.cswap.time_model import (
     DENSE_RANGE,
@@ -22,21 +27,15 @@ from sim.schedule.device import device
 from sim.schedule.placement import MODES
 from sim.schedule.policies import cswap
 from sim.schedule.scenario import Scenario
-from sim.workload.graph import Graph
 
 SUB_MODELS = 4
 DEVICE, LINK = "v100", "v100-pcie"
 NETWORKS = ("alexnet", "vgg16", "mobilenet", "plain20", "resnet50", "squeezenet")
 """At the batches of CSWAP+'s Table 3 for ImageNet on a V100."""
-DENSITIES = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
-EPOCHS = (0, 30, 60, 89)
-"""Of the variants with Leaky ReLU."""
-CODECS = ("zvc-sm",)
+DENSITIES, EPOCHS = swapping.SWEEP_DENSITIES, swapping.SWEEP_EPOCHS
 LAYER_CODECS = ("zvc-sm", "csr-sm", "lz4-sm")
 LAYER_DENSITIES = (0.9, *DENSITIES, 0.1)
 EFFICIENCIES = (0.4, 0.7, 1.0)
-
-Models = Mapping[str, TimeModel]
 
 
 def run(console: Console) -> dict[str, Any]:
@@ -115,36 +114,29 @@ def _decisions(console: Console) -> dict[str, Any]:
     return figures
 
 
-def _time_models() -> dict[str, Models]:
+def _time_models() -> dict[str, cswap.TimeModels]:
     dram = device(DEVICE).dram_bytes_per_s
-
-    def learned(sub_models: int, product: bool) -> Models:
-        return {
-            name: _model(name, "linear", sub_models, product=product).fit(
-                model_samples(name, dram_bytes_per_s=dram)
-            )
-            for name in ("zvc-sm", "zfp")
-        }
-
+    with_product = {
+        name: _model(name, "linear", 1, product=True).fit(
+            model_samples(name, dram_bytes_per_s=dram)
+        )
+        for name in (swapping.SPARSE_CODEC, "zfp")
+    }
     return {
         "declared": {},
-        f"linear {SUB_MODELS}": learned(SUB_MODELS, False),
-        "linear 1 S·r": learned(1, True),
+        f"linear {SUB_MODELS}": learned_times(dram),
+        "linear 1 S·r": with_product,
     }
 
 
-def _right(name: str, mode: str, models: Models) -> tuple[int, int]:
+def _right(name: str, mode: str, models: cswap.TimeModels) -> tuple[int, int]:
     """Decisions that are right, and all."""
-    cells = [_scenario(name, density) for density in DENSITIES]
-    cells += [_scenario(name, 1.0, epoch) for epoch in EPOCHS]
-    verdicts: list[bool] = []
-    for scenario in cells:
-        plan = cswap.plan(scenario, codecs=CODECS, time_models=models, mode=MODES[mode])
-        decided = cswap.decisions(
-            scenario, CostModel(scenario, models), scenario.graph.conv_inputs, codecs=CODECS
-        )
-        verdicts += right_decisions(scenario, plan, decided).values()
-    return sum(verdicts), len(verdicts)
+    judged = [
+        right
+        for scenario in swapping.swept(name)
+        for right in swapping.judged_decisions(scenario, models, MODES[mode])
+    ]
+    return sum(judged), len(judged)
 
 
 def _layers(console: Console) -> dict[str, Any]:
@@ -160,7 +152,7 @@ def _layers(console: Console) -> dict[str, Any]:
     for density in LAYER_DENSITIES:
         counts = {}
         for codec, part in columns:
-            plan = cswap.plan(_scenario("vgg16", density, efficiency=part), codecs=[codec])
+            plan = cswap.plan(_scenario(density, part), codecs=[codec], time_models={})
             counts[f"{codec} {part}"] = sum(c.codec is not None for c in plan.choices)
         table.add_row(f"{density}", *map(str, counts.values()))
         figures[str(density)] = counts
@@ -168,21 +160,7 @@ def _layers(console: Console) -> dict[str, Any]:
     return figures
 
 
-@cache
-def _graph(name: str, activation: str) -> Graph:
-    return Graph.from_table(name, dataset="imagenet", activation=activation)
-
-
-def _scenario(
-    name: str, density: float, epoch: int = 0, efficiency: float | None = None
-) -> Scenario:
-    """With one density for all tensors; 1 is the variant with Leaky ReLU."""
-    graph = _graph(name, "relu" if density < 1 else "leaky_relu")
-    where = device(DEVICE)
-    return Scenario(
-        graph=graph.with_densities({graph.tensors[t].name: density for t in graph.managed}),
-        device=where if efficiency is None else where.with_efficiency(efficiency),
-        link=link(LINK),
-        memory_bytes=where.capacity_bytes,
-        epoch=epoch,
-    )
+def _scenario(density: float, efficiency: float) -> Scenario:
+    """VGG16 with one density for all tensors."""
+    step = swapping.swept_step("vgg16", 128, "relu", density, 0)
+    return replace(step, device=device(DEVICE).with_efficiency(efficiency))

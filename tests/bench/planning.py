@@ -32,7 +32,6 @@ NETWORKS = {
 }
 DEVICE, LINK = "2080ti", "2080ti-pcie"
 MEMORY_BYTES = 11 * 10**9
-BOUND_SECONDS = 30.0
 SMALL, TENSORS = 48, 9
 BUDGETS = ((50, 30), (PARTICLES, ITERATIONS))
 LIMIT_SECONDS = 60.0
@@ -129,7 +128,7 @@ def _networks(console: Console) -> dict[str, Any]:
         home = _find(search, evaluator, tensors, BUDGETS[-1], 0)
         search_s = time.perf_counter() - begin
         plus = _find(search_plus, evaluator, tensors, BUDGETS[-1], 0)
-        bound = lower_bound(scenario, OPTIONS, time_limit_s=BOUND_SECONDS)
+        bound = lower_bound(scenario, OPTIONS)
         own = HomeEvaluator(Profile.of(scenario)).estimate(plus.particle).seconds
         figures[name] = {
             "largest_batch": [plain, managed],

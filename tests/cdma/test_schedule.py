@@ -56,6 +56,7 @@ POLICY_KEYS = [
     "stall_seconds",
     "codec_seconds",
     "recompute_seconds",
+    "copy_limits",
     "busy_seconds",
     "choices",
 ]
@@ -109,7 +110,7 @@ def tight() -> dict[str, Any]:
 
 
 def test_keys_are_stable_and_every_policy_is_there(tight):
-    assert list(tight) == ["assumptions", "bounds", "policies"]
+    assert list(tight) == ["assumptions", "bounds", "engine_worth", "policies"]
     assert list(tight["assumptions"]) == ASSUMPTION_KEYS
     assert [row["policy"] for row in tight["policies"]] == list(POLICIES)
     for row in tight["policies"]:
@@ -149,13 +150,45 @@ def test_figures_fit_together(tight):
             assert gap >= -1e-9
 
 
+def test_the_engine_is_held_against_the_best_plan_without_it(tight, capsys):
+    (worth,) = tight["engine_worth"]
+    rows = {row["policy"]: row for row in tight["policies"]}
+    fitting = [r for r in rows.values() if r["feasible"] and r["policy"] != "oracle"]
+    lossless = [r for r in fitting if r["lossless"]]
+    plain = [r for r in lossless if "swap zvc" not in r["choices"].values()]
+    assert rows[worth["without"]]["seconds"] == min(r["seconds"] for r in plain)
+    assert rows[worth["with"]]["seconds"] == min(r["seconds"] for r in lossless)
+    assert worth["gain"] == rows[worth["without"]]["seconds"] / rows[worth["with"]]["seconds"] - 1
+    assert rows[worth["without"]]["seconds"] < rows["vdnn"]["seconds"]
+
+    def sentence(policies: str) -> str:
+        assert main(["schedule", *TIGHT, "--policy", policies, "--bound", "none"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        return text[text.index("The fastest lossless plan") :]
+
+    vdnn, cdma = (rows[name]["seconds"] for name in ("vdnn", "cdma"))
+    assert sentence("vdnn,cdma") == (
+        f"The fastest lossless plan without the engine takes {1000 * vdnn:,.1f} ms, vdnn, with it "
+        f"{1000 * cdma:,.1f} ms, cdma: the engine gains {100 * (vdnn / cdma - 1):.1f} %."
+    )
+    capuchin = rows["capuchin"]["seconds"]
+    assert capuchin < cdma
+    assert sentence("capuchin,cdma") == (
+        f"The fastest lossless plan, {1000 * capuchin:,.1f} ms, capuchin, does without the engine."
+    )
+    nobody = schedule_json(capsys, *TIGHT, "--policy", "vdnn,capuchin", "--bound", "none")
+    assert nobody["engine_worth"] == [
+        {"efficiency": None, "without": "capuchin", "with": None, "gain": None}
+    ]
+
+
 def test_assumptions_say_what_the_options_did(capsys):
     facts = schedule_json(
         capsys,
         *("--network", "alexnet", "--batch", "64", "--activation", "leaky_relu"),
         *("--device", "v100", "--link", "v100-pcie", "--memory", "8GiB", "--mode", "async"),
         *("--policy", "cdma", "--density", "curve", "--epoch", "3", "--epochs", "7"),
-        *("--seed", "11", "--bound-seconds", "0"),
+        *("--seed", "11", "--bound", "none"),
     )["assumptions"]
     assert (facts["network"], facts["dataset"], facts["batch"]) == ("alexnet", "imagenet", 64)
     assert (facts["activation"], facts["mode"], facts["seed"]) == ("leaky_relu", "async", 11)
@@ -194,7 +227,7 @@ def test_a_file_declares_densities(capsys, tmp_path):
 
 
 def test_efficiencies_are_swept(capsys):
-    report = schedule_json(capsys, *QUICK, "--efficiency", ".4,.8", "--bound-seconds", "0")
+    report = schedule_json(capsys, *QUICK, "--efficiency", ".4,.8", "--bound", "none")
     assert report["assumptions"]["efficiencies"] == [0.4, 0.8]
     assert report["assumptions"]["efficiency"] is None
     assert [(row["efficiency"], row["policy"]) for row in report["policies"]] == [
@@ -205,7 +238,7 @@ def test_efficiencies_are_swept(capsys):
     ]
     slow, fast = (bound["oracle_seconds"] for bound in report["bounds"])
     assert slow == pytest.approx(2 * fast)
-    one = schedule_json(capsys, *QUICK, "--efficiency", "0.8", "--bound-seconds", "0")
+    one = schedule_json(capsys, *QUICK, "--efficiency", "0.8", "--bound", "none")
     assert one["policies"] == report["policies"][2:]
     assert set(one["assumptions"]["efficiency"].values()) == {0.8}
 
@@ -225,6 +258,43 @@ def test_the_table_has_the_assumptions_above_and_what_does_not_fit_below(capsys)
     assert "vdnn-conv 1,485,732,472 B" in " ".join(lines[first:])
 
 
+def test_a_link_that_no_engine_fits_has_none(capsys):
+    """Raw copies go at the link's pace, so nothing is 1.23x faster than a vDNN that was slowed."""
+    step = ("--network", "alexnet", "--device", "h100", "--link", "nvlink4", "--bound", "none")
+    report = schedule_json(capsys, *step)
+    assert report["assumptions"]["engine"] is None
+    assert report["assumptions"]["link"]["bytes_per_s"] == 450e9
+    rows = {row["policy"]: row for row in report["policies"]}
+    assert list(rows) == [name for name in POLICIES if not name.startswith("cdma")]
+    assert all("swap zvc" not in row["choices"].values() for row in rows.values())
+    out = rows["vdnn"]["link_out_bytes"] / rows["vdnn"]["busy_seconds"]["d2h"]
+    assert out == pytest.approx(0.8 * 450e9, rel=1e-3)
+    told = schedule_error(capsys, *step, "--policy", "vdnn,cdma")
+    assert "policy cdma: no engine passes the 360 GB/s that copies get of nvlink4" in told
+    assert main(["schedule", *step, "--policy", "vdnn,home"]) == 0
+    assert "Left out" not in capsys.readouterr().out
+    assert main(["schedule", *step]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "none: no engine passes the 360 GB/s" in text
+    assert "Left out are cdma and cdma-bandwidth-aware: no engine passes" in text
+
+
+def test_where_the_engine_is_the_limit_it_says_so(capsys, tmp_path):
+    (tmp_path / "sparse.json").write_text('{"relu": 0.02, "pool": 0.9, "dropout": 0.9}')
+    step = ("--network", "alexnet", "--density", "sparse.json", "--bound", "none")
+    step += ("--policy", "vdnn,cdma,cdma-bandwidth-aware")
+    rows = {row["policy"]: row["copy_limits"] for row in schedule_json(capsys, *step)["policies"]}
+    assert rows["vdnn"] == {"link": 0}
+    assert rows["cdma"]["units"] > 0
+    assert rows["cdma-bandwidth-aware"]["throttle"] > 0
+    for limits in (rows["cdma"], rows["cdma-bandwidth-aware"]):
+        assert sum(limits.values()) == 2 * 13
+    assert main(["schedule", *step]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    units = rows["cdma"]["units"]
+    assert f"it or the device, not the link, limits: cdma {units} of 26 ({units} by units" in text
+
+
 def test_a_sweep_is_one_table(capsys):
     assert main(["schedule", *QUICK, "--efficiency", ".4,.6,.8"]) == 0
     text = capsys.readouterr().out
@@ -237,6 +307,7 @@ def test_a_sweep_is_one_table(capsys):
     [
         (("--network", "vgg"), "unknown network 'vgg'; name one of alexnet, "),
         ((*QUICK, "--policy", "vdnn,dvnn"), "unknown policy 'dvnn'; choose from oracle, vdnn, "),
+        ((*QUICK, "--bound", "3"), "unknown bound '3'; choose from linear, integral, auto, none"),
         ((*QUICK, "--device", "k80"), "unknown device 'k80'; choose from k40, "),
         ((*QUICK, "--link", "usb"), "unknown link 'usb'; choose from pcie3x16, "),
         ((*QUICK, "--mode", "lazy"), "unknown mode 'lazy'; choose sync or async"),
@@ -303,7 +374,7 @@ def test_plans_run_on_the_engine_beside_the_timeline(capsys):
     report = schedule_json(
         capsys,
         *("--network", "digits_cnn", "--batch", "2", "--policy", "vdnn-conv,comet,cdma"),
-        *("--bound-seconds", "0", "--run"),
+        *("--bound", "none", "--run"),
     )
     assert report["runs"]["left_out"] == {"comet": "it swaps nothing"}
     assert [run["policy"] for run in report["runs"]["plans"]] == ["vdnn-conv", "cdma"]
@@ -405,7 +476,7 @@ def test_the_largest_batch_is_the_last_that_fits(capsys):
                 str(batch),
             ]
             # vDNN fits wherever anything does.
-            main([*step, "--policy", f"{one['policy']},vdnn", "--bound-seconds", "0", "--json"])
+            main([*step, "--policy", f"{one['policy']},vdnn", "--bound", "none", "--json"])
             out = capsys.readouterr().out
             policies = json.loads(out)["policies"] if out else [{"feasible": False}]
             assert policies[0]["feasible"] is feasible

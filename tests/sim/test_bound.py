@@ -4,7 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 
+from sim.link import link
+from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
 from sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
@@ -15,9 +19,15 @@ from sim.schedule.placement import (
     Placement,
 )
 from sim.schedule.plan import relaxation
-from sim.schedule.plan.bound import lower_bound
+from sim.schedule.plan.bound import EFFORTS, lower_bound
 from sim.schedule.plan.exact import exhaustive
+from sim.schedule.plan.linear import Answer
+from sim.schedule.plan.relaxation import Relaxation
+from sim.schedule.scenario import Scenario
 from sim.schedule.timeline import Evaluator, with_memory
+from sim.workload import density
+from sim.workload.builder import Builder
+from sim.workload.graph import Graph
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (
@@ -88,12 +98,76 @@ def test_fewer_cuts_only_lower_it(monkeypatch, cuts: int) -> None:
     assert sum(fewer) < sum(full)
 
 
-def test_out_of_time_it_says_what_was_proved() -> None:
-    scenario = random_scenario(4, 30)
-    hurried = lower_bound(scenario, HOME_OPTIONS, time_limit_s=0.01)
-    assert not hurried.tight
-    assert scenario.compute_seconds * 0.99 < hurried.seconds
-    assert hurried.seconds <= lower_bound(scenario, HOME_OPTIONS, time_limit_s=2).seconds * 1.0001
+def test_with_less_effort_it_is_lower_and_says_so() -> None:
+    scenario = random_scenario(2, 8)
+    linear, integral, automatic = (
+        lower_bound(scenario, HOME_OPTIONS, effort=effort) for effort in EFFORTS
+    )
+    assert not linear.tight
+    assert integral.tight
+    assert scenario.compute_seconds * 1.001 < linear.seconds < integral.seconds
+    assert (automatic.seconds, automatic.tight) == (integral.seconds, True)
+
+
+def test_out_of_nodes_it_says_what_was_proved(monkeypatch) -> None:
+    scenario = random_scenario(2, 8)
+    linear, solved = (
+        lower_bound(scenario, HOME_OPTIONS, effort=effort) for effort in ("linear", "integral")
+    )
+    between = (linear.seconds + solved.seconds) / 2 / scenario.compute_seconds
+    solve = Relaxation.solve
+
+    def stop(self: Relaxation, nodes: int = 0) -> Answer:
+        if not nodes:
+            return solve(self)
+        return Answer(solved=False, infeasible=False, proved=between, solution=None)
+
+    monkeypatch.setattr(Relaxation, "solve", stop)
+    stopped = lower_bound(scenario, HOME_OPTIONS, effort="integral")
+    assert not stopped.tight
+    assert linear.seconds < stopped.seconds < solved.seconds
+    assert np.array_equal(stopped.particle, linear.particle)
+
+
+def test_an_unknown_effort_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="effort '3'; choose from linear, integral, auto"):
+        lower_bound(random_scenario(4, 3), HOME_OPTIONS, effort="3")
+
+
+def test_a_deep_network_has_a_bound_that_is_more_than_the_oracle() -> None:
+    """A solver with 25 seconds had proved nothing about so many tensors."""
+    net = Builder(8)
+    x = net.input("data", 64, 56, 56)
+    for i in range(270):
+        x = net.relu(f"relu{i}", net.conv(f"conv{i}", x, 64, 3, pad=1))
+    table = net.table()
+    graph = Graph(name="deep", batch=8, tensors=table.tensors, layers=table.layers)
+    scenario = Scenario(
+        graph=density.apply(graph, density.Declared({"relu": 0.5})),
+        device=device("h100"),
+        link=link("pcie3x16"),
+        memory_bytes=2 * 10**8,
+    )
+    assert len(graph.managed) == 270
+    found = lower_bound(scenario, MANY_OPTIONS)
+    assert not found.tight
+    assert found.seconds > 1.05 * scenario.compute_seconds
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_solver_is_given_no_time(monkeypatch, effort: str) -> None:
+    """A limit in seconds would make bounds those of a machine."""
+    given: list[dict] = []
+
+    def milp(*arguments, options, **named):
+        given.append(options)
+        return solve(*arguments, options=options, **named)
+
+    solve = scipy.optimize.milp
+    monkeypatch.setattr(scipy.optimize, "milp", milp)
+    lower_bound(random_scenario(4, 6), HOME_OPTIONS, effort=effort)
+    assert len(given) == (1 if effort == "linear" else 2)
+    assert set().union(*given) <= {"node_limit", "mip_rel_gap"}
 
 
 def test_more_memory_or_more_options_never_raise_it() -> None:

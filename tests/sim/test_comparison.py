@@ -54,7 +54,7 @@ def test_ratios_are_those_of_the_seconds(simple: Comparison) -> None:
 def test_the_reference_is_there_even_if_nobody_asks_for_it(
     alexnet: Scenario, simple: Comparison
 ) -> None:
-    alone = compare(alexnet, ("comet",), bound_seconds=0)
+    alone = compare(alexnet, ("comet",), effort="none")
     assert list(alone.results) == ["comet"]
     assert alone.speedup("comet") == simple.speedup("comet")
     assert alone.bounds == {}
@@ -79,7 +79,7 @@ def test_no_policy_beats_the_bound_of_its_kind(everyone: Comparison) -> None:
 def test_the_joint_plan_is_the_same_whoever_else_is_asked_for(
     alexnet: Scenario, everyone: Comparison
 ) -> None:
-    alone = compare(alexnet, ("joint",), bound_seconds=0)
+    alone = compare(alexnet, ("joint",), effort="none")
     assert alone.results["joint"].plan == everyone.results["joint"].plan
     assert everyone.results["joint"].trace.seconds == min(
         result.trace.seconds
@@ -89,7 +89,7 @@ def test_the_joint_plan_is_the_same_whoever_else_is_asked_for(
 
 
 def test_a_mode_is_everyones(alexnet: Scenario) -> None:
-    published = compare(alexnet, SIMPLE, bound_seconds=0)
+    published = compare(alexnet, SIMPLE, effort="none")
     assert published.results["comet"].plan.mode == POLICIES["comet"].mode == ASYNCHRONOUS
     for name, result in compare(alexnet, SIMPLE, mode=SYNCHRONOUS).results.items():
         assert result.plan.mode == SYNCHRONOUS or name == ORACLE
@@ -104,15 +104,15 @@ def test_where_the_oracle_is_reached_it_is_the_bound(alexnet: Scenario) -> None:
 
 
 def test_what_does_not_fit_has_no_time_but_a_need(alexnet: Scenario) -> None:
-    needs = compare(alexnet, ("vdnn",), bound_seconds=0).results["vdnn"].trace.least_bytes
-    tight = compare(replace(alexnet, memory_bytes=needs - 1), ("oracle", "vdnn"), bound_seconds=0)
+    needs = compare(alexnet, ("vdnn",), effort="none").results["vdnn"].trace.least_bytes
+    tight = compare(replace(alexnet, memory_bytes=needs - 1), ("oracle", "vdnn"), effort="none")
     assert tight.seconds("vdnn") is tight.speedup("vdnn") is tight.over_oracle("vdnn") is None
     assert tight.seconds(ORACLE) == pytest.approx(alexnet.compute_seconds)
     assert not tight.usable
     error = tight.infeasible()
     assert error.least_bytes == needs
     assert f"{needs:,}" in str(error)
-    assert compare(replace(alexnet, memory_bytes=needs), ("vdnn",), bound_seconds=0).usable
+    assert compare(replace(alexnet, memory_bytes=needs), ("vdnn",), effort="none").usable
 
 
 def test_the_oracle_alone_needs_no_memory(alexnet: Scenario) -> None:

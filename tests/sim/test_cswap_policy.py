@@ -1,18 +1,28 @@
 """CSWAP+'s plans on its paper's networks, decided by cost and judged by the timeline."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 import pytest
 
 from sim.link import link
-from sim.schedule.cswap import CostModel, ParameterRange, SlidingDown, model_samples
+from sim.reproduce import swapping
+from sim.schedule.codec_model import codec_model
+from sim.schedule.cswap import (
+    CostModel,
+    ParameterRange,
+    SlidingDown,
+    learned_times,
+    model_samples,
+)
 from sim.schedule.cswap.accuracy import right_decisions
-from sim.schedule.cswap.time_model import DENSE_RANGE, TimeModel
+from sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
 from sim.schedule.device import device
 from sim.schedule.errors import ScheduleError
 from sim.schedule.placement import RETAIN, SWAP, Choice, Placement, Plan
 from sim.schedule.policies import cswap, static, vdnn
+from sim.schedule.policies.registry import plan_all
 from sim.schedule.scenario import Scenario
 from sim.schedule.timeline import simulate
 from sim.workload.graph import Graph
@@ -67,11 +77,12 @@ class TestSparseNetworks:
 
     @pytest.mark.parametrize("name", NETWORKS)
     def test_sparser_tensors_are_never_less_often_compressed(self, name: str):
-        """The paper's VGG16 goes from 5 layers in epoch 0 to 9 in epoch 48 (Fig. 9)."""
+        """The paper's VGG16 goes from 5 layers in epoch 0 to 9 in epoch 48 (Fig. 9). Learned times
+        are not monotone where one sub-model ends and the next begins."""
         before: set[str] = set()
         for percent in range(90, 0, -20):
             scenario = _scenario(name, percent / 100)
-            now = _compressed(scenario, cswap.plan(scenario))
+            now = _compressed(scenario, cswap.plan(scenario, time_models={}))
             assert before <= now
             before = now
         assert before
@@ -190,6 +201,41 @@ def learned() -> dict[str, TimeModel]:
             model_samples("zfp", 500, dram_bytes_per_s=V100)
         ),
     }
+
+
+class TestLearnedTimes:
+    def test_the_policy_decides_with_what_it_has_learned(self):
+        """Not with the times that the timeline will take; of ResNet-50's small tensors it has
+        learned too little, so that its plan is another one."""
+        scenario = _scenario("resnet50", 0.5)
+        plan = cswap.plan(scenario)
+        assert plan == cswap.plan(scenario, time_models=learned_times(V100))
+        assert plan != cswap.plan(scenario, time_models={})
+        assert plan_all(scenario, ["cswap+"])["cswap+"].plan == plan
+        slow = replace(scenario, device=replace(scenario.device, dram_bytes_per_s=V100 / 3))
+        assert cswap.plan(slow) == cswap.plan(slow, time_models=learned_times(V100 / 3))
+
+    def test_it_is_the_papers_regression(self):
+        models = learned_times(V100)
+        assert set(models) == {"zvc-sm", "rle-sm", "csr-sm", "lz4-sm", "zfp"}
+        for codec, model in models.items():
+            assert isinstance(model, TimeModel)
+            assert (model.regressor, model.sub_models, model.product) == ("linear", 4, False)
+            assert (model.base, model.span) == (DENSE_RANGE if codec == "zfp" else SPARSE_RANGE)
+
+    def test_what_it_has_learned_is_not_what_codecs_take(self):
+        """So that a judge with the codecs' own times can find it wrong, and does."""
+        predicted, _ = learned_times(V100)["zvc-sm"].predict(10**8, 0.5)
+        assert float(predicted) != pytest.approx(codec_model("zvc-sm").seconds(10**8, 0.5, V100))
+        shares = {}
+        for learned, models in ((True, None), (False, {})):
+            judged = [
+                right
+                for scenario in swapping.swept("resnet50")
+                for right in swapping.judged_decisions(scenario, models)
+            ]
+            shares[learned] = sum(judged) / len(judged)
+        assert 0.8 < shares[True] < shares[False] <= 1
 
 
 class TestAccuracy:

@@ -66,7 +66,7 @@ def test_other_networks_are_interpolated_by_kind_and_depth() -> None:
         assert found[f"pool{block}"] > found[f"relu{block}_2"]
     assert found["prob"] == found["data"] == 1
     # Dropout behind the last ReLU, in place.
-    assert found["drop7"] == pytest.approx(density.DROPOUT_KEEPS * captured["fc0.relu"])
+    assert found["drop7"] == pytest.approx(0.5 * captured["fc0.relu"])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -79,11 +79,41 @@ def test_every_network_gets_a_density_for_every_tensor(name: str) -> None:
         assert ("relu" in sparse) == (name != "biglstm")
 
 
+@pytest.mark.parametrize(("p", "keeps"), [(0.0, 1.0), (0.1, 0.9), (0.5, 0.5), (1.0, 0.0)])
+def test_dropout_zeroes_what_it_drops(p: float, keeps: float) -> None:
+    net = Builder(2)
+    x = net.relu("relu", net.conv("conv", net.input("data", 3, 8, 8), 4, 3, pad=1))
+    net.softmax("prob", net.fc("fc", net.dropout("drop", x, p, in_place=False), 10))
+    table = net.table()
+    graph = Graph(name="one", batch=2, tensors=table.tensors, layers=table.layers)
+    found = _densities(density.apply(graph, density.Declared({"relu": 0.4})))
+    assert found["drop"] == pytest.approx(0.4 * keeps)
+
+
+def test_googlenet_drops_as_much_as_it_publishes() -> None:
+    """40 % before the classifier, 70 % in the auxiliary ones (Szegedy et al. 2015, §5)."""
+    keeps = {
+        layer.name: layer.keeps
+        for layer in Graph.from_table("googlenet").layers
+        if layer.kind == "dropout"
+    }
+    assert keeps == pytest.approx(
+        {"pool5/drop_7x7_s1": 0.6, "loss1/drop_fc": 0.3, "loss2/drop_fc": 0.3}
+    )
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
+def test_a_dropout_of_no_probability_is_refused(p: float) -> None:
+    net = Builder(2)
+    with pytest.raises(GraphError, match=f"layer drop: p must be 0 to 1, not {p}"):
+        net.dropout("drop", net.input("data", 3, 8, 8), p)
+
+
 def test_leaky_relus_and_their_poolings_are_dense() -> None:
     for name in ("vgg16", "digits_cnn", "squeezenet"):
         graph = density.apply(Graph.from_table(name, activation="leaky_relu"))
         for tensor in graph.tensors:
-            assert tensor.density == (density.DROPOUT_KEEPS if tensor.kind == "dropout" else 1)
+            assert tensor.density == (0.5 if tensor.kind == "dropout" else 1)
 
 
 def test_a_capture_from_a_path_and_one_without_activations(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ import pytest
 
 from sim.link import link
 from sim.schedule.device import device
+from sim.schedule.errors import ScheduleError
+from sim.schedule.largest import largest_batches
 from sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from sim.schedule.plan.exact import exhaustive
 from sim.schedule.policies import joint
-from sim.schedule.policies.registry import POLICIES, plan_all
+from sim.schedule.policies.registry import POLICIES, plan_all, possible
 from sim.schedule.scenario import Scenario
 from sim.schedule.timeline import Evaluator, simulate, with_memory
 from sim.workload import density
@@ -76,6 +78,30 @@ def test_the_joint_plan_is_faster_than_all_others_on_most_networks() -> None:
         for network in NETWORKS + OTHERS
     ]
     assert sum(faster) >= len(faster) / 2, faster
+
+
+def test_asked_for_alone_it_has_all_other_plans_to_begin_with() -> None:
+    """Without them it was slower than HOME+."""
+    scenario = tight_scenario("resnet50", 64, "imagenet")
+    home = plan_all(scenario, ["home+"])["home+"].trace
+    alone = plan_all(scenario, ["joint"])
+    assert list(alone) == ["joint"]
+    assert alone["joint"].trace.seconds <= home.seconds
+    assert alone["joint"].plan == plan_all(scenario)["joint"].plan
+    (largest,) = largest_batches(lambda _batch: scenario, ["joint"], highest=1)
+    assert largest.seconds == alone["joint"].trace.seconds
+
+
+def test_where_no_engine_fits_the_link_nothing_goes_through_one() -> None:
+    scenario = replace(tight_scenario(*NETWORKS[0]), link=link("nvlink4"))
+    without = [name for name, each in POLICIES.items() if not each.engine]
+    assert list(possible(scenario)) == without
+    assert set(POLICIES) - set(without) == {"cdma", "cdma-bandwidth-aware"}
+    results = plan_all(scenario, ["vdnn", "joint", "joint-lossy"])
+    for result in results.values():
+        assert "zvc" not in {choice.codec for choice in result.plan.choices}
+    with pytest.raises(ScheduleError, match=r"^policy cdma: no engine passes the 360 GB/s"):
+        plan_all(scenario, ["cdma"])
 
 
 def test_a_mode_that_is_asked_for_is_kept() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.workload import digits_cnn
+from sim.workload import density, digits_cnn
 from sim.workload.graph import Graph
 from sim.workload.layers import GraphError
 from sim.workload.networks import NETWORKS
@@ -227,17 +227,183 @@ def test_masks_and_indices_are_kept_and_parameters_counted_once() -> None:
     assert len(Graph.from_module(Tied().eval(), torch.randn(4, 8)).layers) == 2
 
 
-def test_a_transformers_attention_is_seen_inside() -> None:
+def _attention(**options):
+    """A module that is attention of one projected tensor with itself: batch × heads × length."""
     import torch
     from torch import nn
 
-    encoder = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
-    graph = Graph.from_module(encoder, torch.randn(8, 16, 64))
+    class Attention(nn.Module):
+        def __init__(self, heads: int, groups: int, elements: int) -> None:
+            super().__init__()
+            self.query = nn.Linear(8, heads * elements)
+            self.both = nn.ModuleList(nn.Linear(8, groups * elements) for _ in "kv")
+            self.shape = (-1, elements)
+
+        def forward(self, x, mask=None):
+            split = [
+                layer(x).unflatten(-1, self.shape).transpose(1, 2)
+                for layer in (self.query, *self.both)
+            ]
+            return torch.nn.functional.scaled_dot_product_attention(
+                *split, **({} if mask is None else {"attn_mask": mask}), **options
+            )
+
+    return Attention
+
+
+def test_a_transformers_attention_keeps_no_matrix_of_its_products() -> None:
+    """One layer of 16 heads at T = 8192 kept 17 GB where a GPU keeps none of it."""
+    import torch
+    from torch import nn
+
+    batch, heads, length, width = 4, 16, 8192, 1024
+    for dtype in (torch.float32, torch.bfloat16):
+        with torch.device("meta"):
+            encoder = nn.TransformerEncoderLayer(
+                width, heads, 4 * width, batch_first=True, dtype=dtype
+            )
+            graph = Graph.from_module(encoder, torch.empty(batch, length, width, dtype=dtype))
+        unit = batch * length * width * dtype.itemsize
+        # The feed-forward part has four times as many.
+        assert max(tensor.nbytes for tensor in graph.tensors) == 4 * unit
+        (attention,) = (layer for layer in graph.layers if "attention" in layer.name)
+        # Query, key and value in one, and the output; a number for each query is kept.
+        assert sum(graph.tensors[t].nbytes for t in attention.saved) == 4 * unit
+        assert attention.kept_bytes == pytest.approx(4 * batch * heads * length, abs=64)
+        products = 2 * 2 * batch * heads * length * length * (width // heads)
+        assert attention.flops_forward == products
+        # It multiplies once more, as it has kept no products, and four times for gradients.
+        assert attention.flops_backward == 2.5 * products
+        assert not any("to_copy" in layer.name for layer in graph.layers)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_saves_what_pytorch_saves_on_a_cpu(masked: bool) -> None:
+    """A CPU's fused attention runs, with values; the trace is held to the bytes it saves."""
+    import torch
+
+    module = _attention()(4, 4, 16)
+    x = torch.randn(2, 32, 8)
+    arguments = (x, torch.randn(32, 32)) if masked else (x,)
+    saved: dict[int, int] = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        module(*arguments)
+    real = sum(nbytes for pointer, nbytes in saved.items() if pointer not in parameters)
+    graph = Graph.from_module(module, arguments)
+    kept = sum(layer.kept_bytes for layer in graph.layers)
+    once = {t for layer in graph.layers for t in layer.saved}
+    # A GPU's operation also keeps the state of its random numbers.
+    assert sum(graph.tensors[t].nbytes for t in once) + kept == pytest.approx(real, abs=32)
+
+
+def test_attention_is_the_operation_that_a_gpu_would_take() -> None:
+    import torch
+
+    def taken(module, dtype, *arguments) -> str:
+        with torch.device("meta"):
+            made = module.to(dtype)
+            graph = Graph.from_module(made, (torch.empty(2, 64, 8, dtype=dtype), *arguments))
+        (layer,) = (layer for layer in graph.layers if "attention" in layer.name)
+        return layer.name.removeprefix("scaled_dot_product_").removesuffix("_attention")
+
+    half = torch.bfloat16
+    assert taken(_attention()(4, 4, 16), half) == "flash"
+    assert taken(_attention(is_causal=True)(4, 4, 16), half) == "flash"
+    # Heads of 12 are padded to 16.
+    assert taken(_attention()(4, 4, 12), half) == "flash"
+    assert taken(_attention(enable_gqa=True)(4, 2, 16), half) == "flash"
+    assert taken(_attention()(4, 4, 16), torch.float32) == "efficient"
+    mask = torch.ones(64, 64, dtype=torch.bool)
+    assert taken(_attention()(4, 4, 16), half, mask) == "efficient"
+    assert taken(_attention()(4, 4, 264), half) == "efficient"
+
+
+@pytest.mark.parametrize(
+    ("options", "heads", "dtype", "message"),
+    [
+        ({}, (4, 4, 16), "float64", "no fused attention has these types.*make query, key and"),
+        ({}, (4, 4, 13), "float32", "heads of 13 elements are not aligned.*a multiple of 4$"),
+        ({"enable_gqa": True}, (4, 2, 16), "float32", "grouped queries are flash.*or repeat key"),
+        ({"enable_gqa": True}, (4, 3, 16), "bfloat16", "heads of query, key and value are 4, 3, 3"),
+    ],
+)
+def test_attention_that_would_keep_its_products_is_refused(
+    options: dict, heads: tuple[int, int, int], dtype: str, message: str
+) -> None:
+    import torch
+
+    module = _attention(**options)(*heads).to(getattr(torch, dtype))
+    with pytest.raises(GraphError, match=message) as refused:
+        Graph.from_module(module, torch.randn(2, 64, 8, dtype=getattr(torch, dtype)))
+    assert refused.match("^cannot trace scaled_dot_product_attention of 2×4×64×")
+    assert refused.match("so PyTorch computes and keeps its T × T matrices")
+
+
+def test_the_math_fallback_is_refused_however_it_is_reached() -> None:
+    import torch
+    from torch import nn
+
+    class Direct(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+
+        def forward(self, x):
+            y = self.linear(x)
+            return torch.ops.aten.scaled_dot_product_attention(y, y, y)
+
+    with pytest.raises(GraphError, match=r"^cannot trace attention that PyTorch computes by its"):
+        Graph.from_module(Direct(), torch.randn(2, 4, 8, 16))
+
+
+def test_attention_written_out_keeps_its_products() -> None:
+    """With its weights asked for, PyTorch's own layer makes them, on a GPU too."""
+    import torch
+    from torch import nn
+
+    class Asks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(64, 4, dropout=0.1, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=True)
+
+    graph = Graph.from_module(Asks(), torch.randn(8, 16, 64))
     assert sum(layer.kind == "softmax" for layer in graph.layers) == 1
-    products = 4 * 2 * 8 * 16 * 64 * 64 + 2 * 2 * 8 * 4 * 16 * 16 * 16 + 2 * 2 * 8 * 16 * 64 * 128
-    assert sum(layer.flops_forward for layer in graph.layers) == products
-    probabilities = 4 * 8 * 4 * 16 * 16
-    assert probabilities in {graph.tensors[t].nbytes for t in graph.managed}
+    assert 4 * 8 * 4 * 16 * 16 in {graph.tensors[t].nbytes for t in graph.managed}
+    # The dropout inside is one operation, too.
+    assert [layer.keeps for layer in graph.layers if layer.kind == "dropout"] == [0.9]
+
+
+def test_tracing_leaves_pytorchs_functions_as_they_were() -> None:
+    import torch
+    from torch import nn
+
+    functional = torch.nn.functional
+    before = functional.dropout, functional.scaled_dot_product_attention
+    Graph.from_module(nn.Linear(8, 8), torch.randn(4, 8))
+    with pytest.raises(GraphError):
+        Graph.from_module(nn.Linear(8, 8), torch.randn(4, 9))
+    assert (functional.dropout, functional.scaled_dot_product_attention) == before
+
+
+def test_a_dropout_keeps_what_it_does_not_drop() -> None:
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 8))
+    graph = Graph.from_module(module, torch.randn(4, 8))
+    assert [layer.keeps for layer in graph.layers] == [1, 1, 0.9, 1]
+    found = density.apply(graph, density.Declared({"relu": 0.5}))
+    assert found.tensors[found.index["2"]].density == pytest.approx(0.45)
 
 
 def test_tracing_leaves_the_module_as_it_was() -> None:

@@ -171,6 +171,56 @@ def test_a_link_that_is_faster_than_the_engines_port_gets_the_fast_engine() -> N
     assert scenario(link=link("nvlink2")).engine == "v100_nvlink2"
 
 
+@pytest.mark.parametrize("name", ["nvlink3", "nvlink4"])
+def test_no_engines_port_holds_back_what_it_does_not_compress(name: str) -> None:
+    """The fastest port has 166 GB/s, and these links 240 and 360 for copies."""
+    made = scenario(link=link(name), device=device("h100"))
+    assert made.engine is None
+    out, back = made.copy_seconds(1, SWAP, "none")
+    assert out == back == pytest.approx(NBYTES / (0.8 * link(name).bytes_per_s))
+    stream = made.stream_bytes(1, Choice(Placement.SWAP, "zvc-sm"))
+    by_codec, _ = made.copy_seconds(1, Choice(Placement.SWAP, "zvc-sm"), "none")
+    assert by_codec == pytest.approx(out * stream / NBYTES)
+    assert all(1e-7 < seconds < 1e-5 for seconds in made.copy_latency)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("gpu", ["titanx", "titanxp", "v100", "h100"])
+def test_copies_that_nobody_compresses_go_at_every_links_pace(name: str, gpu: str) -> None:
+    made = scenario(link=link(name), device=device(gpu))
+    rates = link(name).bytes_per_s, link(name).in_bytes_per_s
+    for seconds, rate in zip(made.copy_seconds(1, SWAP, "none"), rates, strict=True):
+        pace = min(rate * link(name).efficiency, made.device.dram_bytes_per_s)
+        assert NBYTES / seconds == pytest.approx(pace, rel=2e-3)
+
+
+def test_a_device_whose_memory_is_slower_than_the_link_copies_at_that_pace() -> None:
+    made = scenario(link=link("nvlink4"), device=device("k40"))
+    assert NBYTES / made.copy_seconds(1, SWAP, "none")[0] == pytest.approx(288e9)
+
+
+def test_nothing_is_compressed_on_the_way_over_a_link_that_no_engine_fits() -> None:
+    made = scenario(link=link("nvlink4"))
+    assert made.offers(SWAP)
+    assert made.offers(Choice(Placement.SWAP, "zvc-sm"))
+    assert not made.offers(ZVC)
+    message = (
+        r"^no engine passes the 336 GB/s that copies get of nvlink4; v100_nvlink2, the fastest, "
+    )
+    for ask in (made.copy_seconds, made.copy_limits):
+        with pytest.raises(ScheduleError, match=message + "passes 166.4. Choose another link, or"):
+            ask(1, ZVC, "none")
+
+
+def test_what_limits_a_copy_is_named() -> None:
+    assert scenario(density=0.5).copy_limits(1, ZVC, "none") == ("link", "link")
+    assert scenario(density=0.5).copy_limits(1, SWAP, "none") == ("link", "link")
+    sparse = scenario(density=0.01)
+    assert sparse.copy_limits(1, ZVC, "none") == ("units", "units")
+    assert sparse.copy_limits(1, ZVC, "bandwidth-aware") == ("throttle", "units")
+    assert scenario(link=link("nvlink4")).copy_limits(1, SWAP, "none") == ("link", "link")
+
+
 # What cannot be.
 
 

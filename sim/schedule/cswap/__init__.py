@@ -6,11 +6,13 @@ scikit-learn and so is not imported here.
 
 from sim.schedule.cswap.cost import Cost, CostModel, TimePredictor, Window
 from sim.schedule.cswap.decision import Decision, decide
+from sim.schedule.cswap.learned import LOSSLESS, learned_times
 from sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
 from sim.schedule.cswap.samples import Sample, model_samples, sample_names, shipped_samples
 from sim.schedule.cswap.sliding import SLOPES, Inverse, SlidingDown, Slope, printed_step
 
 __all__ = [
+    "LOSSLESS",
     "SLOPES",
     "Cost",
     "CostModel",
@@ -23,6 +25,7 @@ __all__ = [
     "TimePredictor",
     "Window",
     "decide",
+    "learned_times",
     "model_samples",
     "parameter_range",
     "printed_step",

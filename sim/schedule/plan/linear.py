@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 Sum = dict[int, float]
 """A linear expression: coefficients by variable."""
@@ -17,6 +18,28 @@ def add(*parts: tuple[float, Sum]) -> Sum:
         for variable, coefficient in part.items():
             total[variable] = total.get(variable, 0.0) + factor * coefficient
     return total
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answer:
+    """What is known of a program's least value.
+
+    Attributes
+    ----------
+    solved : bool
+        Whether it was found.
+    infeasible : bool
+        Whether it was proved that there is no solution.
+    proved : float
+        What no solution is below; minus infinity if nothing was proved.
+    solution : numpy.ndarray or None
+        The best one found, float64 by variable.
+    """
+
+    solved: bool
+    infeasible: bool
+    proved: float
+    solution: npt.NDArray[np.float64] | None
 
 
 class LinearProgram:
@@ -54,8 +77,24 @@ class LinearProgram:
             totals.append(self.named(add((1, part), (1, {totals[-1]: 1.0} if totals else {}))))
         return totals
 
-    def minimize(self, variable: int, time_limit_s: float, relative_gap: float = 1e-4) -> Any:
-        """HiGHS's answer, a `scipy.optimize.OptimizeResult`."""
+    @property
+    def coefficients(self) -> int:
+        """Of all rows."""
+        return sum(map(len, self._sums))
+
+    def minimize(self, variable: int, nodes: int = 0, relative_gap: float = 1e-4) -> Answer:
+        """What HiGHS finds.
+
+        It gets no time limit, so that its answer does not depend on the machine.
+
+        Parameters
+        ----------
+        variable : int
+        nodes : int
+            Of branch and bound at most; 0 to take integral variables for continuous ones.
+        relative_gap : float
+            At which branch and bound is content.
+        """
         # Here, as it takes a second that no other command shall wait for.
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
@@ -70,12 +109,19 @@ class LinearProgram:
         )
         cost = np.zeros(len(self._upper))
         cost[variable] = 1
-        return milp(
+        found = milp(
             cost,
-            integrality=np.array(self._integral, int),
+            integrality=np.array(self._integral, int) if nodes else None,
             bounds=Bounds(0, self._upper),
             constraints=LinearConstraint(rows, self._least, self._most),
-            options={"time_limit": time_limit_s, "mip_rel_gap": relative_gap},
+            options={"node_limit": nodes, "mip_rel_gap": relative_gap} if nodes else {},
+        )
+        proved = found.mip_dual_bound if nodes else found.fun
+        return Answer(
+            solved=found.status == 0,
+            infeasible=found.status == 2,
+            proved=-math.inf if proved is None else float(proved),
+            solution=found.x,
         )
 
     def _constrain(self, total: Sum, least: float, most: float) -> None:

@@ -24,13 +24,12 @@ and staging and lookahead.
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.schedule.placement import Placement
-from sim.schedule.plan.linear import LinearProgram, Sum, add
+from sim.schedule.plan.linear import Answer, LinearProgram, Sum, add
 from sim.schedule.plan.swarm import Particles
 from sim.schedule.recurrence import Options, Structure
 
@@ -80,9 +79,14 @@ class Relaxation:
         self._wait_for_offloads()
         self._wait_for_room()
 
-    def solve(self, time_limit_s: float) -> Any:
-        """HiGHS's answer."""
-        return self._program.minimize(self._end, time_limit_s)
+    @property
+    def coefficients(self) -> int:
+        """How large the program is."""
+        return self._program.coefficients
+
+    def solve(self, nodes: int = 0) -> Answer:
+        """The least end of the step, in `unit_s`; as of `LinearProgram.minimize`."""
+        return self._program.minimize(self._end, nodes)
 
     def particle(self, solution: npt.NDArray[np.float64]) -> Particles:
         """The options that a solution chooses."""

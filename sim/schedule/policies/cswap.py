@@ -1,7 +1,8 @@
 """CSWAP+: swap what vDNN swaps, and compress where it pays (CSWAP+, §5).
 
 The inputs of convolutions go out and come back. Whether a tensor is compressed first is decided for
-each by its own cost (`sim.schedule.cswap.cost`), anew for every epoch, as densities and P change. A
+each by its own cost (`sim.schedule.cswap.cost`), anew for every epoch, as densities and P change.
+How long codecs take it does not know but has learned (`sim.schedule.cswap.learned`). A
 network with ReLUs has sparse tensors and gets lossless codecs; any other has dense ones and gets
 ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds.
 """
@@ -11,15 +12,13 @@ from dataclasses import replace
 
 from sim.schedule.cswap.cost import CostModel, TimePredictor
 from sim.schedule.cswap.decision import Decision, decide
+from sim.schedule.cswap.learned import LOSSLESS, learned_times
 from sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
 from sim.schedule.cswap.sliding import SlidingDown, Slope
 from sim.schedule.placement import SYNCHRONOUS, Mode, Placement, Plan
 from sim.schedule.policies import vdnn
 from sim.schedule.scenario import Scenario
 from sim.workload.graph import Graph
-
-LOSSLESS = ("zvc-sm", "rle-sm", "csr-sm", "lz4-sm")
-"""The paper's (§5.2.1), on the multiprocessors."""
 
 TimeModels = Mapping[str, TimePredictor]
 
@@ -43,7 +42,7 @@ def plan(
     codecs : sequence of str
         What sparse tensors may be compressed with.
     time_models : mapping of str to TimePredictor
-        Learned times by codec, `zfp` for all P; a codec that is missing has its model's times.
+        As of `cost_model`.
     slope : str
         How P slides: see `SlidingDown`.
     mode : Mode
@@ -56,7 +55,7 @@ def plan(
     """
     whole = vdnn.plan(scenario, swapped=swapped, policy="cswap+", mode=mode)
     lookahead = 1 if mode.lookahead is None else mode.lookahead
-    costs = CostModel(scenario, time_models, lookahead=lookahead)
+    costs = cost_model(scenario, time_models, lookahead=lookahead)
     decided = decisions(scenario, costs, swapped_by(scenario, whole), codecs=codecs, slope=slope)
     choices = {decision.tensor: decision.choice for decision in decided}
     return replace(
@@ -66,6 +65,25 @@ def plan(
             for t, choice in zip(scenario.graph.managed, whole.choices, strict=True)
         ),
     )
+
+
+def cost_model(
+    scenario: Scenario, time_models: TimeModels | None = None, *, lookahead: int = 1
+) -> CostModel:
+    """What the policy decides by.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    time_models : mapping of str to TimePredictor
+        Times by codec, `zfp` for all P; those learned as in the paper if not given. A codec that is
+        missing has the times that the scenario has; with an empty mapping all have.
+    lookahead : int
+        As of `CostModel`.
+    """
+    if time_models is None:
+        time_models = learned_times(scenario.device.dram_bytes_per_s)
+    return CostModel(scenario, time_models, lookahead=lookahead)
 
 
 def swapped_by(scenario: Scenario, plan: Plan) -> tuple[int, ...]:

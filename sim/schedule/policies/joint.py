@@ -43,6 +43,7 @@ def plan(
     *,
     mode: Mode | None = None,
     lossy: bool = False,
+    options: Sequence[Choice] | None = None,
     seed: int = 0,
     evaluations: int = EVALUATIONS,
 ) -> Plan:
@@ -58,6 +59,8 @@ def plan(
         asynchronous one.
     lossy : bool
         Whether tensors may come back changed.
+    options : sequence of Choice
+        What may become of a tensor, beside what a known plan makes of one; `means` if not given.
     seed : int
     evaluations : int
 
@@ -67,12 +70,12 @@ def plan(
         One that does not fit if none was found that does.
     """
     seeds = [p for p in known if lossy or is_lossless(scenario, p)]
-    options = dict.fromkeys([*LOSSLESS, *(LOSSY if lossy else ())])
-    options |= dict.fromkeys(choice for p in seeds for choice in p.choices)
+    choices = dict.fromkeys(means(scenario, lossy=lossy) if options is None else options)
+    choices |= dict.fromkeys(choice for p in seeds for choice in p.choices)
     modes = [mode] if mode is not None else dict.fromkeys([ASYNCHRONOUS, *(p.mode for p in seeds)])
     throttles = dict.fromkeys(["none", *(p.throttle for p in seeds)])
     starts = [
-        _start(Evaluator(scenario, tuple(options), each_mode, throttle), seeds)
+        _start(Evaluator(scenario, tuple(choices), each_mode, throttle), seeds)
         for each_mode in modes
         for throttle in throttles
     ]
@@ -85,6 +88,11 @@ def plan(
     best = min(starts, key=lambda start: start.seconds)
     best.simplify(best.evaluator.options.index(RETAIN))
     return best.evaluator.plan("joint-lossy" if lossy else "joint", best.particle)
+
+
+def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
+    """What may become of a tensor; nothing is compressed on the way where there is no engine."""
+    return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
 
 
 def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:

@@ -39,12 +39,20 @@ class Policy:
         The published one; None if the policy chooses.
     plan : callable
         Takes the scenario, a mode or None, the seed, and the plans of policies before it.
+    engine : bool
+        Whether it compresses on the way whatever that costs, and so is nothing without an engine.
     """
 
     name: str
     source: str
     mode: Mode | None
     plan: Callable[[Scenario, Mode | None, int, Sequence[Plan]], Plan]
+    engine: bool = False
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it begins with the plans of all policies before it."""
+        return self.mode is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +73,12 @@ class Result:
 
 
 def _fixed(
-    name: str, source: str, mode: Mode, plan: Callable[[Scenario, Mode, int], Plan]
+    name: str,
+    source: str,
+    mode: Mode,
+    plan: Callable[[Scenario, Mode, int], Plan],
+    *,
+    engine: bool = False,
 ) -> Policy:
     """A policy that looks at nobody else's plan."""
     return Policy(
@@ -73,6 +86,7 @@ def _fixed(
         source=source,
         mode=mode,
         plan=lambda scenario, wanted, seed, _known: plan(scenario, wanted or mode, seed),
+        engine=engine,
     )
 
 
@@ -104,6 +118,7 @@ POLICIES: dict[str, Policy] = {
             "all activations through the engine, 200 GB/s (cDMA, §V-D)",
             SYNCHRONOUS,
             lambda scenario, mode, _seed: cdma.plan(scenario, mode=mode),
+            engine=True,
         ),
         _fixed(
             "cdma-bandwidth-aware",
@@ -112,6 +127,7 @@ POLICIES: dict[str, Policy] = {
             lambda scenario, mode, _seed: cdma.plan(
                 scenario, throttle="bandwidth-aware", policy="cdma-bandwidth-aware", mode=mode
             ),
+            engine=True,
         ),
         _fixed(
             "static",
@@ -192,6 +208,13 @@ def policy(name: str) -> Policy:
     return POLICIES[name]
 
 
+def possible(scenario: Scenario) -> tuple[str, ...]:
+    """The policies that the scenario has the means for: all, or all that need no engine."""
+    return tuple(
+        name for name, each in POLICIES.items() if scenario.engine is not None or not each.engine
+    )
+
+
 def plan_all(
     scenario: Scenario,
     names: Sequence[str] = tuple(POLICIES),
@@ -205,17 +228,28 @@ def plan_all(
     ----------
     scenario : Scenario
     names : sequence of str
-        Of `POLICIES`. The joint plan knows the plans of those before it in `POLICIES`.
+        Of `POLICIES`. A policy that chooses knows the plans of all that are possible and stand
+        before it in `POLICIES`, whoever else is asked for.
     mode : Mode or None
         For all of them; None for each one's own.
     seed : int
         Of those that draw.
+
+    Raises
+    ------
+    ScheduleError
+        There is no such policy, or it needs an engine and there is none for the link.
     """
     for name in names:
-        policy(name)
+        if policy(name).engine and scenario.engine is None:
+            raise ScheduleError(f"policy {name}: {scenario.no_engine}")
+    wanted = set(names)
+    order = list(POLICIES)
+    last = max((order.index(name) for name in names if POLICIES[name].chooses), default=0)
+    wanted.update(name for name in possible(scenario) if order.index(name) < last)
     results: dict[str, Result] = {}
     for name, each in POLICIES.items():
-        if name not in names:
+        if name not in wanted:
             continue
         known = [result.plan for result in results.values()]
         made = each.plan(scenario, mode, seed, known)

@@ -34,7 +34,7 @@ def googlenet(net: Builder, dataset: str) -> None:
         if place in ("3b", "4e"):
             x = net.max_pool(f"pool{int(place[0])}/3x3_s2", x, 3, 2, ceil=True)
     x = net.global_pool("pool5/7x7_s1", x)
-    x = net.dropout("pool5/drop_7x7_s1", x)
+    x = net.dropout("pool5/drop_7x7_s1", x, 0.4)
     net.softmax("loss3/loss3", net.fc("loss3/classifier", x, 1000))
 
 
@@ -64,7 +64,7 @@ def _auxiliary(net: Builder, name: str, x: int) -> None:
     x = _relu_conv(net, f"{name}/conv", x, 128, 1)
     x = net.fc(f"{name}/fc", x, 1024)
     x = net.relu(f"{name}/relu_fc", x)
-    x = net.dropout(f"{name}/drop_fc", x)
+    x = net.dropout(f"{name}/drop_fc", x, 0.7)
     net.softmax(f"{name}/loss", net.fc(f"{name}/classifier", x, 1000))
 
 
