@@ -131,7 +131,9 @@ def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
         f"hierarchy -check -top {top}",
         "proc",
         "flatten",
-        "opt_clean",
+        # Only with the enables of flip-flops found can a memory take in its output register; else
+        # the bits of each macro's output would be billed as flip-flops.
+        *("opt_expr", "opt_dff", "opt_clean"),
         "memory -nomap",
         # A cell of an unknown type is left alone, and so is what drives it.
         *(

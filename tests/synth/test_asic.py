@@ -35,6 +35,28 @@ endmodule
 """
 
 
+REGISTERED_READ = """
+module registered_read (
+  input clk, rst,
+  input [2:0] write_address, read_address,
+  input write, read,
+  input [255:0] i,
+  output reg [255:0] o
+);
+  reg [255:0] memory [7:0];
+  reg [255:0] next;
+  always @* begin
+    next = o;
+    if (read) next = memory[read_address];
+  end
+  always @(posedge clk) begin
+    if (write) memory[write_address] <= i;
+    o <= next;
+  end
+endmodule
+"""
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
@@ -54,6 +76,14 @@ def test_cells_are_those_of_the_functions(small):
 def test_large_memories_are_macros(small):
     assert small.macros == [(8, 256)]
     assert small.macro_bits == 2048
+
+
+def test_a_macro_s_output_register_is_the_macro_s(tmp_path):
+    # Written as Amaranth's memories are emitted: the enable is a multiplexer before the register.
+    found = synthesize(REGISTERED_READ, "registered_read", unit_gates(), tmp_path)
+    assert found.macros == [(8, 256)]
+    assert found.flip_flops == 0
+    assert found.cells == 0
 
 
 def test_slowest_path_is_that_of_the_only_gates_with_two_loads(small):
