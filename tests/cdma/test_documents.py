@@ -1,0 +1,50 @@
+"""What documents and messages tell a reader to type, and the figures that they must qualify."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("cdma", "docs", "golden", "hw", "sim", "synth", "tests")
+SUFFIXES = {".cpp", ".h", ".json", ".lib", ".md", ".py", ".rdl", ".sv", ".toml", ".txt"}
+
+# The distribution has no name of its own on PyPI: what is called cdma there is a stranger's.
+STRANGERS_PACKAGE = re.compile(r"pip\d? install\b[^\n]*(?<![\w./-])cdma\b|\bcdma\[\w")
+
+
+def written_files():
+    """All text of the project: its folders, and the files beside them."""
+    beside = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
+    below = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    return [
+        path
+        for path in [*beside, *below]
+        if path.is_file() and (path.suffix in SUFFIXES or path.name == "Makefile")
+    ]
+
+
+def test_nothing_suggests_to_install_a_stranger_s_package():
+    files = written_files()
+    assert {"README.md", "Makefile", "recorder.py", "capture.md"} <= {path.name for path in files}
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        for match in STRANGERS_PACKAGE.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pip install {}", True),
+        ("pip install -U '{}[torch]'", True),
+        ("the extra `{}[torch]`", True),
+        ("pip install ./{}", False),
+        ("pip install -e '.[dev]'", False),
+        ("{} compress", False),
+    ],
+)
+def test_the_pattern_finds_what_it_is_meant_to(text, found):
+    assert bool(STRANGERS_PACKAGE.search(text.format("cd" + "ma"))) == found
