@@ -190,9 +190,8 @@ def _elaborate(component: wiring.Component) -> Fragment:
     return Fragment.get(module, None)
 
 
-def _convert(component: wiring.Component, place: str, modules: dict[str, _Converted]) -> _Converted:
+def _convert(component: wiring.Component, name: str, modules: dict[str, _Converted]) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
-    name = re.sub(r"_\d+$", "", place)
     below: list[str] = []
     # What is alike but in its number shares a module: converting takes most of the time, and an
     # engine has many units.
@@ -207,7 +206,7 @@ def _convert(component: wiring.Component, place: str, modules: dict[str, _Conver
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{subname}", modules)
+            converted = _convert(subcomponent, f"{name}_{stem}", modules)
             if stem != subname:
                 numbered.append((likeness, converted))
         ports = ports_of(subcomponent)
