@@ -7,11 +7,20 @@ from typing import Any, Self
 
 from rich.table import Table
 
-from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
+from cdma.console import (
+    GB,
+    WIDE_CHARACTERS,
+    clock_fact,
+    facts_grid,
+    figures_table,
+    link_rates,
+    terminal,
+)
 from cdma.schedule_report import Settings, assumptions, figures_of, mean_density
 from sim.driver import THROTTLES
 from sim.schedule.comparison import ORACLE, Comparison
 from sim.schedule.placement import Placement
+from synth.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
@@ -82,6 +91,7 @@ def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
         "engine": f"{scenario.engine}: its units take "
         f"{facts['engine']['units_bytes_per_s'] / GB:g} GB/s, throttles "
         + " or ".join(f"{t.bytes_per_s / GB:g}" for t in THROTTLES.values() if t.bytes_per_s),
+        **clock_fact(scenario.machine.clock_hz, ENGINE),
         "density": f"{settings.density}, epoch {scenario.epoch} of {scenario.epochs}: "
         f"{mean_density(graph):.3f} on average",
         "mode": settings.mode or "each policy's published one",

@@ -14,6 +14,7 @@ from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.files import open_atomically
 from sim.link import Link
 from sim.swap import BASELINES, EngineFigures, Trip
+from synth.clock import CODEC, ENGINE, clock_note
 
 WIDE_ONLY = (
     *("RLE", "CSR", "LZ4", "DEFLATE", "cycles out", "cycles in"),
@@ -233,8 +234,9 @@ def _legend(settings: Settings, *, wide: bool) -> str:
     if settings.engine == "codec":
         return (
             "B/cycle: uncompressed bytes per cycle of the RTL, out and in. µs: raw over the link, "
-            f"and out through RTL and link, whichever takes longer, the RTL at {clock}."
-        )
+            f"and out through RTL and link, whichever takes longer, the RTL at {clock}. "
+            + clock_note(settings.clock_hz, CODEC)
+        ).rstrip()
     sentences = [
         "B/cycle: uncompressed bytes per cycle, out and in.",
         "link %: how busy the link was, out and in.",
@@ -245,7 +247,8 @@ def _legend(settings: Settings, *, wide: bool) -> str:
             "DRAM: GB/s read on the way out.",
             "buffer: most KiB of the DMA buffer that were reserved at once.",
         ]
-    return " ".join(sentences)
+    sentences.append(clock_note(settings.clock_hz, ENGINE))
+    return " ".join(sentences).rstrip()
 
 
 def save_report(

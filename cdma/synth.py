@@ -111,7 +111,13 @@ def synth(
 def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_json: bool) -> None:
     rows = []
     for chosen in _told(blocks):
-        synthesis = synthesize(chosen.verilog(), chosen.top, library, out / chosen.name)
+        synthesis = synthesize(
+            chosen.verilog(),
+            chosen.top,
+            library,
+            out / chosen.name,
+            black_boxes=chosen.black_boxes,
+        )
         rows.append(row_of(chosen, synthesis, library, target))
     if as_json:
         typer.echo(json.dumps(json_of(rows, library, target), indent=2))

@@ -26,6 +26,18 @@ MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2
 
 
+def memory_port(config: EngineConfig) -> Axi4Port:
+    """The port to device memory of one of the engine's units."""
+    return Axi4Port(
+        config.codec.sector_bytes,
+        DEVICE_ADDRESS_BITS,
+        MEMORY_ID_BITS,
+        # A line that crosses a page takes two.
+        reads=(2 * config.unit_lines,),
+        writes=(2 * config.unit_lines,),
+    )
+
+
 class DmaEngine(wiring.Component):
     """Moves tensors between device memory and host memory, compressed on the host's side.
 
@@ -149,14 +161,7 @@ class DmaEngine(wiring.Component):
         # The memories.
         ports = [host]
         for k in range(config.units):
-            m.submodules[f"memory_{k}"] = memory = Axi4Port(
-                config.codec.sector_bytes,
-                DEVICE_ADDRESS_BITS,
-                MEMORY_ID_BITS,
-                # A line that crosses a page takes two.
-                reads=(2 * config.unit_lines,),
-                writes=(2 * config.unit_lines,),
-            )
+            m.submodules[f"memory_{k}"] = memory = memory_port(config)
             ports.append(memory)
             connect(out_path.read_request[k], memory.read_request[0])
             connect(memory.read_beats[0], out_path.read_beats[k])

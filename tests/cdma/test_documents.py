@@ -1,9 +1,11 @@
-"""What documents and messages tell a reader to type, and the figures that they must qualify."""
+"""What documents and messages tell a reader to type, and the clock that they assume."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from synth.clock import BUDDY, ENGINE
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("cdma", "docs", "golden", "hw", "sim", "synth", "tests")
@@ -48,3 +50,32 @@ def test_nothing_suggests_to_install_a_stranger_s_package():
 )
 def test_the_pattern_finds_what_it_is_meant_to(text, found):
     assert bool(STRANGERS_PACKAGE.search(text.format("cd" + "ma"))) == found
+
+
+# Each has times, or bytes per second, that were counted in cycles of a clock of the model's.
+TIMED = {
+    "README.md": ENGINE,
+    "docs/performance.md": ENGINE,
+    "docs/estimate.md": ENGINE,
+    "docs/planning.md": ENGINE,
+    "docs/reproduce.md": ENGINE,
+    "docs/schedule.md": ENGINE,
+    "docs/schedule-run.md": ENGINE,
+    "docs/swap.md": ENGINE,
+    "docs/buddy.md": BUDDY,
+    "docs/buddy-replay.md": BUDDY,
+}
+
+
+@pytest.mark.parametrize("page", TIMED)
+def test_pages_with_times_tell_the_clock_that_the_rtl_reaches(page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").replace("**", "").split())
+    reached = TIMED[page]
+    assert re.search(r"does not clock (at (1 GHz|875 MHz)|there) yet", text)
+    assert f"{reached.what} reaches {reached.mhz} MHz in" in text
+
+
+def test_synth_page_tells_the_engine_s_clock_with_wires():
+    text = (ROOT / "docs" / "synth.md").read_text(encoding="utf-8")
+    assert "it does not clock there yet" in text
+    assert f"| {ENGINE.mhz} | {ENGINE.wire_load_mhz} |" in text

@@ -86,6 +86,32 @@ def test_a_macro_s_output_register_is_the_macro_s(tmp_path):
     assert found.cells == 0
 
 
+WITH_A_BLACK_BOX = """
+(* blackbox *)
+module inside (input clk, input [7:0] i, output [7:0] o);
+endmodule
+
+module around (input clk, input [7:0] a, output reg [7:0] held);
+  wire [7:0] from, to;
+  assign to = ~a;
+  inside box (.clk(clk), .i(to), .o(from));
+  always @(posedge clk) held <= ~from;
+endmodule
+"""
+
+
+def test_black_boxes_are_in_no_figure_and_end_paths(tmp_path):
+    library = unit_gates()
+    found = synthesize(
+        WITH_A_BLACK_BOX, "around", library, tmp_path / "known", black_boxes=["inside"]
+    )
+    assert found.cell_counts == {"DFF": 8, "INV_X1": 16}
+    # Were its ports no ends, nothing would come to the flip-flops, and the outputs be the ends.
+    assert found.timing.depth == 1
+    with pytest.raises(SynthError, match="has no cell for inside; give a library with it"):
+        synthesize(WITH_A_BLACK_BOX, "around", library, tmp_path / "unknown")
+
+
 def test_slowest_path_is_that_of_the_only_gates_with_two_loads(small):
     assert small.timing.depth == 1
     # A register drives an inverter and an XOR2; that drives a register.
