@@ -56,6 +56,25 @@ def test_a_library_by_path_gives_its_own_areas(capsys):
     assert "baseline" not in printed
 
 
+def test_a_library_s_wire_load_gives_a_second_clock(capsys):
+    head, brace, rest = UNIT_GATES.read_text().partition("library (unit_gates) {")
+    wires = "wire_load (long) { capacitance : 1; slope : 2; fanout_length (1, 3); }"
+    Path("wired.lib").write_text(f'{head}{brace}{wires} default_wire_load : "long";{rest}')
+    arguments = ["synth", "token-bucket", "--config", "tiny"]
+    assert main([*arguments, "--json"]) == 0
+    (plain,) = json.loads(capsys.readouterr().out)["components"]
+    assert plain["fmax_wire_load_mhz"] is None
+    assert main([*arguments, "--liberty", "wired.lib", "--json"]) == 0
+    (wired,) = json.loads(capsys.readouterr().out)["components"]
+    assert wired["fmax_mhz"] == plain["fmax_mhz"]
+    assert wired["fmax_wire_load_mhz"] < wired["fmax_mhz"]
+    assert main([*arguments, "--liberty", "wired.lib"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert " MHz wires " in printed
+    assert f" {wired['fmax_mhz']:,.0f} {wired['fmax_wire_load_mhz']:,.0f} " in printed
+    assert "wires: with the library's wire load long." in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
