@@ -103,6 +103,12 @@ def synth(
     names = _names(components or [], all_components, config)
     blocks = [block(name, config) for name in names]
     if device is not None:
+        boxed = [chosen.name for chosen in blocks if chosen.black_boxes]
+        if boxed and not all_components:
+            raise UserError(
+                f"{boxed[0]} has black boxes, which FPGAs have not; leave it away, or --target"
+            )
+        blocks = [chosen for chosen in blocks if not chosen.black_boxes]
         _fpga(blocks, device, out, as_json)
     else:
         _gates(blocks, Library(liberty or UNIT_GATES), target, out, as_json)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cdma.cli import main
 from cdma.synth_report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
-from synth.components import block
+from synth.components import block, block_names
 from synth.ecp5 import Routed
 from synth.fpga import Resources
 from synth.library import UNIT_GATES
@@ -88,6 +88,10 @@ def test_a_library_s_wire_load_gives_a_second_clock(capsys):
         (["packer", "--target", "asic"], "--target asic needs a library; "),
         (["packer", "--target", "generic", "--liberty", "x.lib"], "leave --liberty away"),
         (["packer", "--target", "ecp5", "--liberty", "x.lib"], "FPGA, without a library; leave"),
+        (
+            ["packer", "engine-without-units", "--target", "ice40"],
+            "engine-without-units has black boxes, which FPGAs have not; leave it away, or ",
+        ),
         (["packer", "--speed", "8"], "--speed is of place and route; leave it away, or choose"),
         (["packer", "--target", "ice40", "--speed", "8"], "or choose --target ecp5"),
         (["packer", "--target", "gowin", "--seed", "2"], "--seed is of place and route; "),
@@ -170,6 +174,19 @@ def test_committed_engine_is_beside_the_paper_s_as_documents_say():
     text = f"{engine['mm2']['1RW']:.2f} to {engine['mm2']['1R1W']:.2f} mm²"
     for page in ("README.md", "docs/synth.md"):
         assert text in (ROOT / page).read_text(encoding="utf-8"), f"{page} should say {text}"
+
+
+def test_all_on_an_fpga_are_those_without_black_boxes(monkeypatch, capsys):
+    mapped = []
+
+    def row_of_nothing(chosen, device, out):
+        mapped.append(chosen.name)
+        return fpga_row_of(chosen, Resources(1, 1, 1, 1, 0, 0, 0), "not routed")
+
+    monkeypatch.setattr("cdma.synth._fpga_row", row_of_nothing)
+    assert main(["synth", "--all", "--target", "ice40", "--json"]) == 0
+    assert mapped == [name for name in block_names() if not block(name).black_boxes]
+    assert "engine-without-units" not in mapped
 
 
 def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):
