@@ -8,6 +8,7 @@ from cdma.console import plain_table, terminal
 from golden.buddy import Target
 from sim.buddy.content import Content
 from sim.buddy.replay import Replay
+from synth.clock import BUDDY, clock_note
 
 _COUNTERS = (
     "reads",
@@ -77,9 +78,8 @@ def print_report(
     exact = all(run.replay.bit_exact for run in (baseline, *runs))
     console.print(
         f"Allocations: {', '.join(named)}. What was read, and both memories after a flush, are "
-        + (
-            "those of the golden model, bit for bit." if exact else "NOT those of the golden model."
-        ),
+        + ("those of the golden model, bit for bit." if exact else "NOT those of the golden model.")
+        + f" {clock_note(baseline.replay.machine.clock_hz, BUDDY)}".rstrip(),
         highlight=False,
     )
 

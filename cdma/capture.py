@@ -52,7 +52,7 @@ def capture(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random generators.")] = 0,
     force: Force = False,
 ) -> None:
-    """Train a network and keep the activations of a minibatch (needs the extra 'torch')."""
+    """Train a network and keep activations of a minibatch; needs PyTorch (pip install torch)."""
     check_name(name)
     if hook is None and name not in BUILT_IN_HOOKS:
         raise UserError(

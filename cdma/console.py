@@ -6,6 +6,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from synth.clock import ReachedClock, clock_note
+
 WIDE_CHARACTERS = 140
 """A console this wide gets all columns."""
 
@@ -47,6 +49,12 @@ def facts_grid(facts: Mapping[str, str]) -> Table:
     for name, text in facts.items():
         grid.add_row(name, text)
     return grid
+
+
+def clock_fact(clock_hz: float, reached: ReachedClock) -> dict[str, str]:
+    """The clock that times are of, for `facts_grid`; nothing if the RTL clocks that fast."""
+    note = clock_note(clock_hz, reached)
+    return {"clock": note} if note else {}
 
 
 def link_rates(out_bytes_per_s: float, in_bytes_per_s: float) -> str:

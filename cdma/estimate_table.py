@@ -5,8 +5,17 @@ from typing import Any
 
 from rich.table import Table
 
-from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
+from cdma.console import (
+    GB,
+    WIDE_CHARACTERS,
+    clock_fact,
+    facts_grid,
+    figures_table,
+    link_rates,
+    terminal,
+)
 from cdma.estimate_report import Report, as_dict
+from synth.clock import ENGINE
 
 KIB = 1024
 
@@ -67,6 +76,7 @@ def _assumed(facts: dict[str, Any]) -> Table:
         "engine": f"{facts['config']}: {engine['units']} units of {engine['sector_bytes']} B at "
         f"{machine['clock_hz'] / GB:g} GHz take {units / GB:g} GB/s; buffer of "
         f"{engine['buffer_bytes'] / KIB:g} KiB",
+        **clock_fact(machine["clock_hz"], ENGINE),
         "memory": f"{machine['dram_bytes_per_s'] / GB:g} GB/s, {machine['dram_latency_ns']:g} ns",
         "link": f"{machine['link'] or 'its own'}: {rates}, {machine['link_latency_ns']:g} ns",
         "throttle": throttle["name"]

@@ -25,8 +25,9 @@ from hw.config import (
     preset,
 )
 from hw.dma import registers as engine_registers
-from hw.dma.descriptor_header import DESCRIPTOR_HEADER_NAME, descriptor_header
+from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
 from hw.ip import ip_files
+from hw.names import check_module_name
 from hw.registers.docs import c_header, header_name, write_html
 from hw.registers.map import RegisterSource
 from hw.verilog import (
@@ -39,6 +40,7 @@ from hw.verilog import (
     generate_buddy,
     generate_engine,
     generate_entry_codec,
+    module_name,
 )
 from hw.verilog import generate as generate_verilog
 
@@ -116,6 +118,14 @@ def generate(
     writes: Annotated[
         int | None, typer.Option(metavar="N", help="Buddy controller: entries written at once.")
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of the top module and the files; the names of all modules begin with it, so that "
+            "several shapes of a component fit one design. The component's if not given.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
         "build/verilog"
     ),
@@ -145,6 +155,7 @@ def generate(
         raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
     if assertions and ip:
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
+    top = module_name(component) if name is None else check_module_name(name)
     # Before the RTL, which may take long; which files there will be is not known yet.
     require_folder(out)
     codec = _given(element_bytes=element_bytes, sector_bytes=sector_bytes)
@@ -177,18 +188,18 @@ def generate(
     headers: dict[str, str] = {}
     if component in ENTRY_COMPONENTS:
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        verilog = generate_entry_codec(component, buddy.entry, assertions=assertions)
+        verilog = generate_entry_codec(component, buddy.entry, name=top, assertions=assertions)
     elif component in BUDDY_COMPONENTS:
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        verilog = generate_buddy(buddy, component, assertions=assertions)
+        verilog = generate_buddy(buddy, component, name=top, assertions=assertions)
         if component == BUDDY:
-            registers = buddy_registers.register_source(buddy)
+            registers = buddy_registers.register_source(buddy, name=top)
     else:
         engine = _engine_config(config, codec | of_zvc, of_engine)
         if component == ENGINE:
-            verilog = generate_engine(engine, assertions=assertions)
-            registers = engine_registers.register_source(engine)
-            headers[DESCRIPTOR_HEADER_NAME] = descriptor_header()
+            verilog = generate_engine(engine, name=top, assertions=assertions)
+            registers = engine_registers.register_source(engine, name=top)
+            headers[descriptor_header_name(top)] = descriptor_header()
         else:
             verilog = generate_verilog(
                 component,
@@ -196,6 +207,7 @@ def generate(
                 sector_bytes=engine.codec.sector_bytes,
                 line_bytes=engine.codec.line_bytes,
                 latency=engine.codec.latency,
+                name=top,
                 assertions=assertions,
             )
     if registers is not None:
@@ -260,7 +272,7 @@ def _pages(source: RegisterSource | None, folder: str) -> Contents:
     """The pages about a block's registers, if it has any; first the one to begin with."""
     if source is None:
         return {}
-    name = f"{folder}{source.top}_registers"
+    name = f"{folder}{source.name}_registers"
     with tempfile.TemporaryDirectory() as scratch:
         index = write_html(Path(scratch), source)
         others = sorted(path for path in Path(scratch).rglob("*") if path.is_file())

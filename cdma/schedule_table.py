@@ -7,13 +7,22 @@ from typing import Any, Self
 
 from rich.table import Table
 
-from cdma.console import GB, WIDE_CHARACTERS, facts_grid, figures_table, link_rates, terminal
+from cdma.console import (
+    GB,
+    WIDE_CHARACTERS,
+    clock_fact,
+    facts_grid,
+    figures_table,
+    link_rates,
+    terminal,
+)
 from cdma.schedule_report import Settings, assumptions, copy_limits, figures_of, mean_density
 from sim.driver import THROTTLES
 from sim.schedule.comparison import ORACLE, Comparison
 from sim.schedule.placement import Placement
 from sim.schedule.policies.registry import POLICIES, possible
 from sim.schedule.scenario import Scenario
+from synth.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
@@ -82,6 +91,8 @@ def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
         "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
         "engine": _engine(scenario, facts),
+        # Without an engine nothing is timed at its clock.
+        **({} if scenario.engine is None else clock_fact(scenario.machine.clock_hz, ENGINE)),
         "density": f"{settings.density}, epoch {scenario.epoch} of {scenario.epochs}: "
         f"{mean_density(graph):.3f} on average",
         "mode": settings.mode or "each policy's published one",

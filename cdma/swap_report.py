@@ -14,6 +14,7 @@ from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
 from sim.link import Link
 from sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
+from synth.clock import CODEC, ENGINE, clock_note
 
 SAVED = ("swap.txt", "swap.json")
 """What is saved of a run: what was printed, and the JSON object."""
@@ -246,8 +247,9 @@ def _legend(settings: Settings, *, wide: bool) -> str:
     if settings.engine == "codec":
         return (
             "B/cycle: uncompressed bytes per cycle of the RTL, out and in. µs: raw over the link, "
-            f"and out through RTL and link, whichever takes longer, the RTL at {clock}."
-        )
+            f"and out through RTL and link, whichever takes longer, the RTL at {clock}. "
+            + clock_note(settings.clock_hz, CODEC)
+        ).rstrip()
     sentences = [
         "Arrays are queued across each other. cycles: from the record of the array before, or the "
         "doorbell, to its own.",
@@ -261,7 +263,8 @@ def _legend(settings: Settings, *, wide: bool) -> str:
             "latency: cycles from descriptor to record on the way out, the wait for arrays ahead "
             "included.",
         ]
-    return " ".join(sentences)
+    sentences.append(clock_note(settings.clock_hz, ENGINE))
+    return " ".join(sentences).rstrip()
 
 
 def save_report(

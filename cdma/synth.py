@@ -110,6 +110,12 @@ def synth(
     for chosen in blocks:
         claim_folder(place / chosen.name, inputs=inputs, force=force)
     if device is not None:
+        boxed = [chosen.name for chosen in blocks if chosen.black_boxes]
+        if boxed and not all_components:
+            raise UserError(
+                f"{boxed[0]} has black boxes, which FPGAs have not; leave it away, or --target"
+            )
+        blocks = [chosen for chosen in blocks if not chosen.black_boxes]
         _fpga(blocks, device, place, as_json)
     else:
         _gates(blocks, library, target, place, as_json)
@@ -118,7 +124,13 @@ def synth(
 def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_json: bool) -> None:
     rows = []
     for chosen in _told(blocks):
-        synthesis = synthesize(chosen.verilog(), chosen.top, library, out / chosen.name)
+        synthesis = synthesize(
+            chosen.verilog(),
+            chosen.top,
+            library,
+            out / chosen.name,
+            black_boxes=chosen.black_boxes,
+        )
         rows.append(row_of(chosen, synthesis, library, target))
     if as_json:
         typer.echo(json.dumps(json_of(rows, library, target), indent=2))

@@ -14,6 +14,7 @@ from synth.conversion import (
     UM2_PER_GATE,
     UNITS,
     UTILIZATION,
+    EngineArea,
     UnitsArea,
 )
 from synth.ecp5 import DEVICE, PACKAGE, SEED, SPEED
@@ -39,6 +40,10 @@ from synth.sram import (
 
 UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 """What the paper calls a (de)compression unit."""
+
+PER_UNIT = ("compression-unit", "expansion-unit", "memory-port")
+REST = "engine-without-units"
+"""What makes the engine: six of each, and one of this."""
 
 UNIT_CONFIG = "titanx_gen3"
 
@@ -90,6 +95,7 @@ def json_of(rows: Sequence[GateRow], library: Library, target: str) -> dict[str,
         ),
         "units": units_of(rows),
         "buffer": buffer_of(),
+        "engine": engine_of(rows) if target == GENERIC else None,
         "components": [row.json() for row in rows],
     }
 
@@ -108,6 +114,32 @@ def units_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
         "utilization": UTILIZATION,
         "mm2": round(area.mm2, 4),
         "paper_mm2": PAPER_UNITS_MM2,
+    }
+
+
+def engine_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
+    """The whole engine by the paper's conversion, with each factor; None without all that make one
+    of the paper's configuration."""
+    found = {row.name: row for row in rows if row.config == UNIT_CONFIG}
+    if not {*PER_UNIT, REST} <= set(found):
+        return None
+    parts = [found[name] for name in PER_UNIT]
+    area = EngineArea(
+        per_unit_kge=sum(row.kge for row in parts),
+        rest_kge=found[REST].kge,
+        macro_bits=UNITS * sum(row.macro_bits for row in parts) + found[REST].macro_bits,
+    )
+    memories = {ports: array_mm2(area.macro_bits, ports=ports) for ports in PORT_FACTORS}
+    return {
+        "kge": round(area.kge, 1),
+        "units_kge": round(UNITS * sum(found[name].kge for name in PER_UNIT[:2]), 1),
+        "um2_per_gate_28nm": UM2_PER_GATE[28],
+        "utilization": UTILIZATION,
+        "logic_mm2": round(area.logic_mm2, 3),
+        "macro_bits": area.macro_bits,
+        "memory_mm2": {ports: round(mm2, 3) for ports, mm2 in memories.items()},
+        "mm2": {ports: round(area.logic_mm2 + mm2, 2) for ports, mm2 in memories.items()},
+        "paper_mm2": round(PAPER_UNITS_MM2 + PAPER_BUFFER_MM2, 2),
     }
 
 
@@ -132,7 +164,7 @@ def print_report(
     console.print(_table(rows, library, target))
     console.print(_legend(library, target), highlight=False)
     console.print()
-    for sentence in _beside_the_paper(rows):
+    for sentence in _beside_the_paper(rows, target):
         console.print(sentence, highlight=False)
     if target == GENERIC:
         console.print()
@@ -142,14 +174,16 @@ def print_report(
 
 def _table(rows: Sequence[GateRow], library: Library, target: str) -> Table:
     table = Table(
-        title=f"Components in {library.name}, without wires",
+        title=f"Components in {library.name}"
+        + ("" if library.wire_load is not None else ", without wires"),
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
         title_justify="left",
     )
     table.add_column("component", no_wrap=True)
-    headings = ["cells", "FFs", "RAM bits", "kGE", "µm²", "depth", "MHz"]
+    wires = library.wire_load is not None
+    headings = ["cells", "FFs", "RAM bits", "kGE", "µm²", "depth", "MHz", *(["wires"] * wires)]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("slowest path", overflow="ellipsis", no_wrap=True)
@@ -163,6 +197,7 @@ def _table(rows: Sequence[GateRow], library: Library, target: str) -> Table:
             f"{row.area_um2:,.0f}",
             str(row.depth),
             f"{row.fmax_mhz:,.0f}",
+            *([f"{row.fmax_wire_load_mhz:,.0f}"] if wires else []),
             " → ".join(row.slowest_path),
         )
     return table
@@ -239,18 +274,23 @@ def _legend(library: Library, target: str) -> str:
     return (
         f"kGE: thousand NAND2. {area}. RAM bits: in memories that are macros, and in no other "
         "figure.\nDepth: gates between the flip-flops of the slowest path. MHz: of that path, with "
-        "the flip-flops' own times."
+        "the flip-flops' own times"
+        + (
+            "."
+            if library.wire_load is None
+            else f"; wires: with the library's wire load {library.wire_load.name}."
+        )
     )
 
 
-def _beside_the_paper(rows: Sequence[GateRow]) -> list[str]:
+def _beside_the_paper(rows: Sequence[GateRow], target: str) -> list[str]:
     sentences = []
     units = units_of(rows)
     if units is not None:
         sentences.append(
-            f"Units at 28 nm: {units['pairs']} pairs × {units['pair_um2']:,.0f} µm² × "
+            f"Bare pipelines at 28 nm: {units['pairs']} pairs × {units['pair_um2']:,.0f} µm² × "
             f"{units['scaling_45_to_28']} (45 → 28 nm) / {units['utilization']:g} (utilization) = "
-            f"{units['mm2']:.3f} mm²; the paper's: {units['paper_mm2']} mm²."
+            f"{units['mm2']:.3f} mm²; the paper's units: {units['paper_mm2']} mm²."
         )
     buffer = buffer_of()
     areas = " and ".join(
@@ -261,6 +301,15 @@ def _beside_the_paper(rows: Sequence[GateRow]) -> list[str]:
         f"Buffer at {FEATURE_NM} nm: {buffer['bits']:,} bits × {CELL_F2} F² × p / {EFFICIENCY} = "
         f"{areas}; the paper's: {buffer['paper_mm2']} mm²."
     )
+    engine = engine_of(rows) if target == GENERIC else None
+    if engine is not None:
+        least, most = (engine["mm2"][ports] for ports in PORT_FACTORS)
+        sentences.append(
+            f"Engine at 28 nm: {engine['kge']:,.0f} kGE × {engine['um2_per_gate_28nm']} µm² / "
+            f"{engine['utilization']:g} = {engine['logic_mm2']:.2f} mm² of logic, and "
+            f"{engine['macro_bits']:,} bits of memory: {least:.2f} (1RW) to {most:.2f} mm² (1R1W); "
+            f"the paper's units and buffer: {engine['paper_mm2']} mm²."
+        )
     return sentences
 
 

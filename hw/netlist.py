@@ -196,10 +196,9 @@ def _elaborate(component: wiring.Component) -> Fragment:
 
 
 def _convert(
-    component: wiring.Component, place: str, modules: dict[str, _Converted], progress: Tally
+    component: wiring.Component, name: str, modules: dict[str, _Converted], progress: Tally
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
-    name = re.sub(r"_\d+$", "", place)
     below: list[str] = []
     # What is alike but in its number shares a module: converting takes most of the time, and an
     # engine has many units.
@@ -215,7 +214,7 @@ def _convert(
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{subname}", modules, progress)
+            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress)
             if stem != subname:
                 numbered.append((likeness, converted))
         ports = ports_of(subcomponent)

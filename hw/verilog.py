@@ -25,6 +25,7 @@ from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
 from hw.dma.engine import DmaEngine
 from hw.docstrings import members, summary
+from hw.names import check_module_name
 from hw.netlist import ModuleText, ports_of, to_verilog
 from hw.ports import RecordPortSignature
 
@@ -97,6 +98,12 @@ def component_names() -> list[str]:
     return [ENGINE, *BUDDY_COMPONENTS, *ENTRY_COMPONENTS, *COMPONENTS]
 
 
+def module_name(component_name: str) -> str:
+    """What a component's top module is called if nothing else is asked for."""
+    name = component_name.replace("-", "_")
+    return f"cdma_{name}" if component_name in (ENGINE, BUDDY) else name
+
+
 def generate(
     component_name: str,
     *,
@@ -104,6 +111,7 @@ def generate(
     sector_bytes: int = 32,
     line_bytes: int = LINE_BYTES,
     latency: str = "paper",
+    name: str | None = None,
     assertions: bool = False,
 ) -> Verilog:
     """Generate a block.
@@ -114,13 +122,16 @@ def generate(
         One of `COMPONENTS`.
     element_bytes, sector_bytes, line_bytes, latency
         As in `CodecConfig`.
+    name
+        Of the top module; the names of all modules below begin with it. The component's if None.
     assertions
         Keep the components' assertions, as SystemVerilog.
 
     Raises
     ------
     ConfigError
-        If there is no component of that name, or it cannot have these parameters.
+        If there is no component of that name, it cannot have these parameters, or a module
+        cannot have this name.
     """
     if component_name not in COMPONENTS:
         raise ConfigError(
@@ -133,39 +144,45 @@ def generate(
         latency=latency,
     )
     component = COMPONENTS[component_name](config)
-    name = component_name.replace("-", "_")
-    return _generate(component_name, name, component, dataclasses.asdict(config), assertions)
+    parameters = dataclasses.asdict(config)
+    return _generate(component_name, name, component, parameters, assertions)
 
 
-def generate_engine(config: EngineConfig, *, assertions: bool = False) -> Verilog:
+def generate_engine(
+    config: EngineConfig, *, name: str | None = None, assertions: bool = False
+) -> Verilog:
     """Generate the DMA engine; its top is `cdma_engine`.
 
     Parameters
     ----------
     config
+    name
+        Of the top module instead; the names of all modules below begin with it.
     assertions
         Keep the components' assertions, as SystemVerilog.
     """
     fields = dataclasses.asdict(config)
     parameters = {**fields.pop("codec"), **fields}
-    return _generate(ENGINE, "cdma_engine", DmaEngine(config), parameters, assertions)
+    return _generate(ENGINE, name, DmaEngine(config), parameters, assertions)
 
 
 def generate_entry_codec(
-    component_name: str, config: EntryConfig, *, assertions: bool = False
+    component_name: str, config: EntryConfig, *, name: str | None = None, assertions: bool = False
 ) -> Verilog:
-    """Generate one of `ENTRY_COMPONENTS`."""
+    """Generate one of `ENTRY_COMPONENTS`; `name` and `assertions` are as of `generate`."""
     component = ENTRY_COMPONENTS[component_name](config)
-    name = component_name.replace("-", "_")
     return _generate(component_name, name, component, dataclasses.asdict(config), assertions)
 
 
 def generate_buddy(
-    config: BuddyConfig, component_name: str = BUDDY, *, assertions: bool = False
+    config: BuddyConfig,
+    component_name: str = BUDDY,
+    *,
+    name: str | None = None,
+    assertions: bool = False,
 ) -> Verilog:
-    """Generate one of `BUDDY_COMPONENTS`; the controller's top is `cdma_buddy`."""
+    """Generate one of `BUDDY_COMPONENTS`; `name` and `assertions` are as of `generate`."""
     component = BUDDY_COMPONENTS[component_name](config)
-    name = "cdma_buddy" if component_name == BUDDY else component_name.replace("-", "_")
     fields = dataclasses.asdict(config)
     cache = {f"cache_{key}": value for key, value in fields.pop("cache").items()}
     parameters = {**fields.pop("entry"), **cache, **fields}
@@ -174,11 +191,12 @@ def generate_buddy(
 
 def _generate(
     component_name: str,
-    name: str,
+    name: str | None,
     component: wiring.Component,
     parameters: dict[str, Any],
     assertions: bool,
 ) -> Verilog:
+    name = check_module_name(module_name(component_name) if name is None else name)
     # Before the conversion, which elaborates the component and renames its signals.
     sidecar = _sidecar(component_name, name, component, parameters)
     modules = to_verilog(component, name, assertions=assertions)

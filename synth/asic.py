@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ class Synthesis:
     macros : list of (int, int)
         Words and bits of each memory that is a macro; not in the area.
     timing : Timing
+        Without wires.
+    timing_with_wires : Timing or None
+        The same netlist with the library's wire load, if it has one.
     cell_counts : dict of str to int
         By the name of the cell.
     clock_gates, gated_flip_flops : int
@@ -65,6 +69,7 @@ class Synthesis:
     kge: float
     macros: list[tuple[int, int]]
     timing: Timing
+    timing_with_wires: Timing | None
     cell_counts: dict[str, int]
     clock_gates: int
     gated_flip_flops: int
@@ -77,7 +82,13 @@ class Synthesis:
 
 
 def synthesize(
-    verilog: str, top: str, library: Library, folder: Path, *, clock_gating: bool = False
+    verilog: str,
+    top: str,
+    library: Library,
+    folder: Path,
+    *,
+    clock_gating: bool = False,
+    black_boxes: Sequence[str] = (),
 ) -> Synthesis:
     """Map a module, flat, to a library's cells.
 
@@ -93,6 +104,9 @@ def synthesize(
     clock_gating
         Registers with an enable get a gated clock instead of multiplexers; see
         `synth.clock_gating`.
+    black_boxes
+        Modules without anything in them, which are in no figure; their ports are taken for
+        registered on their other side.
 
     Raises
     ------
@@ -116,7 +130,7 @@ def synthesize(
         raise SynthError(
             f"cannot write {error.filename}: {error.strerror}; check the path"
         ) from error
-    return _measured(netlist["modules"][top], library)
+    return _measured(netlist["modules"][top], library, black_boxes)
 
 
 def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
@@ -131,7 +145,9 @@ def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
         f"hierarchy -check -top {top}",
         "proc",
         "flatten",
-        "opt_clean",
+        # Only with the enables of flip-flops found can a memory take in its output register; else
+        # the bits of each macro's output would be billed as flip-flops.
+        *("opt_expr", "opt_dff", "opt_clean"),
         "memory -nomap",
         # A cell of an unknown type is left alone, and so is what drives it.
         *(
@@ -151,7 +167,7 @@ def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
     ]
 
 
-def _measured(module: dict[str, Any], library: Library) -> Synthesis:
+def _measured(module: dict[str, Any], library: Library, black_boxes: Sequence[str]) -> Synthesis:
     counts: dict[str, int] = {}
     macros = []
     for cell in module["cells"].values():
@@ -160,7 +176,7 @@ def _measured(module: dict[str, Any], library: Library) -> Synthesis:
             macros.append((int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2)))
         elif cell["type"] in library.cells:
             counts[cell["type"]] = counts.get(cell["type"], 0) + 1
-        else:
+        elif cell["type"] not in black_boxes:
             raise SynthError(
                 f"{library.path} has no cell for {cell['type']}; give a library with it"
             )
@@ -174,6 +190,9 @@ def _measured(module: dict[str, Any], library: Library) -> Synthesis:
         kge=area / library.nand2.area / 1000,
         macros=sorted(macros),
         timing=slowest_path(module, library),
+        timing_with_wires=(
+            None if library.wire_load is None else slowest_path(module, library, library.wire_load)
+        ),
         cell_counts=dict(sorted(counts.items())),
         clock_gates=len(netlist.clock_gates),
         gated_flip_flops=sum(

@@ -1,6 +1,7 @@
 """What can be synthesized, by name: generated blocks, and the parts of the DMA engine."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from hw.dma.completion import Completer
 from hw.dma.descriptor import DescriptorChecker
 from hw.dma.dispatch import Dispatcher
 from hw.dma.drain import LineDrain
+from hw.dma.engine import DmaEngine, memory_port
 from hw.dma.expansion import ExpansionUnit
 from hw.dma.gather import LineGather
 from hw.dma.issuer import LineIssuer
@@ -31,7 +33,7 @@ from hw.dma.splitter import LineSplitter
 from hw.dma.throttle import TokenBucket
 from hw.dma.unit import CompressionUnit
 from hw.dma.writer import StreamWriter
-from hw.netlist import to_verilog
+from hw.netlist import ModuleText, to_verilog
 from hw.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
 from synth.errors import SynthError
 
@@ -52,9 +54,15 @@ ENGINE_PARTS: dict[str, Callable[[EngineConfig], wiring.Component]] = {
     "completer": Completer,
     "record-writer": RecordWriter,
     "engine-registers": Registers,
+    "memory-port": memory_port,
+    "engine-without-units": DmaEngine,
 }
-"""Of the DMA engine, which as a whole takes too long. It has a unit, a buffer and a bucket for each
-memory, and one of each other part."""
+"""Of the DMA engine, which as a whole takes too long. It has both units, a buffer, a bucket and a
+port for each memory, and one of each other part. All but the units and the memory ports are also
+mapped together, so that paths are timed that run through several parts."""
+
+BLACK_BOXES = {"engine-without-units": ("out_path_unit", "in_path_unit", "memory")}
+"""What of a component is left out, by the names of the modules below its top."""
 
 CODEC_PRESET, ENTRY_PRESET = "titanx_gen3", "channel"
 """Configurations if none is given: the codecs' and the engine's, and the entries' and Buddy's."""
@@ -87,10 +95,29 @@ class Block:
         """The module's name."""
         return self.name.replace("-", "_")
 
+    @property
+    def black_boxes(self) -> tuple[str, ...]:
+        """Modules below it that have ports and nothing in them."""
+        return tuple(f"{self.top}_{name}" for name in BLACK_BOXES.get(self.name, ()))
+
     def verilog(self) -> str:
-        """Its Verilog with all below it."""
+        """Its Verilog with all below it, but for what is in black boxes."""
         modules = to_verilog(self.make(), self.top, assertions=False)
-        return "".join(f"{module.text}\n\n" for module in modules)
+        inside = tuple(f"{name}_" for name in self.black_boxes)
+        return "".join(
+            f"{_black_box(module) if module.name in self.black_boxes else module.text}\n\n"
+            for module in modules
+            if not module.name.startswith(inside)
+        )
+
+
+def _black_box(module: ModuleText) -> str:
+    header = module.text.partition(");\n")[0]
+    # Without the registers' initial values, which are of what is inside.
+    ports = re.sub(
+        r"\boutput reg\b(.*?)(?: = [^,\n]*)?(,?)$", r"output wire\1\2", header, flags=re.M
+    )
+    return f"(* blackbox *)\n{ports});\nendmodule"
 
 
 def block_names(config: str | None = None) -> list[str]:

@@ -31,6 +31,34 @@ class UnitsArea:
         return self.pair_um2 * UNITS * SCALING_45_TO_28 / UTILIZATION * 1e-6
 
 
+@dataclass(frozen=True)
+class EngineArea:
+    """What an engine of six units takes by the paper's conversion, memories beside it.
+
+    Attributes
+    ----------
+    per_unit_kge : float
+        Of a compression unit, an expansion unit and their port to memory.
+    rest_kge : float
+        Of all else.
+    macro_bits : int
+        Of all memories.
+    """
+
+    per_unit_kge: float
+    rest_kge: float
+    macro_bits: int
+
+    @property
+    def kge(self) -> float:
+        return UNITS * self.per_unit_kge + self.rest_kge
+
+    @property
+    def logic_mm2(self) -> float:
+        """At 28 nm, with the room for wires."""
+        return um2_of(self.kge, 28) / UTILIZATION * 1e-6
+
+
 def um2_of(kge: float, process_nm: int) -> float:
     """Area of so many thousand gate equivalents."""
     return kge * 1000 * UM2_PER_GATE[process_nm]

@@ -25,15 +25,19 @@ class Group:
     kind, name : str
         What it is, and what is between its parentheses.
     attributes : dict of str to str
-        Simple attributes, and complex ones with their values joined by commas.
+        Simple attributes, and complex ones with their values joined by commas; of one that comes
+        several times the last.
     groups : list of Group
         In the order of the file.
+    statements : list of (str, str)
+        All attributes in the order of the file, repeated ones too.
     """
 
     kind: str
     name: str
     attributes: dict[str, str] = field(default_factory=dict)
     groups: list["Group"] = field(default_factory=list)
+    statements: list[tuple[str, str]] = field(default_factory=list)
 
     def all(self, kind: str) -> list["Group"]:
         """Groups of that kind in it."""
@@ -115,6 +119,7 @@ class _Tokens:
                 group.groups.append(statement)
             else:
                 group.attributes[statement[0]] = statement[1]
+                group.statements.append(statement)
         self._take()
         if self._peek() == ";":
             self._take()

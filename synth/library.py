@@ -8,6 +8,7 @@ from pathlib import Path
 from synth.cell import EDGES, Arc, Cell, ClockGate, EdgeEnergy, State, Table
 from synth.function import evaluate, pins_of
 from synth.liberty import Group, LibertyError, read_liberty
+from synth.wire_load import WireLoad
 
 UNIT_GATES = Path(__file__).with_name("unit_gates.lib")
 """The library that comes with the package: its areas are gate equivalents."""
@@ -41,6 +42,8 @@ class Library:
         Load of an output: four of those inverters.
     volts : float or None
         The supply, if the file tells it.
+    wire_load : WireLoad or None
+        The one that the file has for all that names none, if there is one.
 
     Raises
     ------
@@ -59,6 +62,7 @@ class Library:
         self._fj = self._ff * volt**2
         self._nw = self._scale(root, "leakage_power_unit", "1nW", _NANOWATTS)
         volts = root.attributes.get("nom_voltage")
+        self.wire_load = self._wire_load(root)
         self.volts = None if volts is None else float(volts) * volt
         templates = [*root.all("lu_table_template"), *root.all("power_lut_template")]
         self._templates = {group.name: group for group in templates}
@@ -109,6 +113,22 @@ class Library:
         if match is None:
             raise self._error(f"has a capacitive_load_unit of {text!r}, not of fF or pF")
         return float(match[1]) * _FEMTOFARADS[match[2]]
+
+    def _wire_load(self, root: Group) -> WireLoad | None:
+        name = root.attributes.get("default_wire_load")
+        group = next((group for group in root.all("wire_load") if group.name == name), None)
+        if name is None or group is None:
+            return None
+        told = [value.split(",") for key, value in group.statements if key == "fanout_length"]
+        lengths = tuple(sorted((int(pins), float(length)) for pins, length, *_ in told))
+        if not lengths:
+            raise self._error(f"has a wire load {name} without a length")
+        return WireLoad(
+            name=name,
+            ff_per_length=float(group.attributes.get("capacitance", "0")) * self._ff,
+            lengths=lengths,
+            length_per_pin=float(group.attributes.get("slope", "0")),
+        )
 
     def _cell(self, group: Group) -> Cell:
         flip_flops = group.all("ff")

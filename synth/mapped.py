@@ -7,6 +7,7 @@ from typing import Any
 from synth.cell import Cell
 from synth.errors import SynthError
 from synth.library import Library
+from synth.wire_load import WireLoad
 
 MACRO_OUTPUTS = {"RD_DATA"}
 """Of a memory, as Yosys names its ports."""
@@ -38,12 +39,14 @@ class MappedNetlist:
     module : dict
         As in Yosys' JSON: `ports`, `cells` of the library and macros, `netnames`.
     library : Library
+    wire_load : WireLoad or None
+        Of the wires between the pins; none if None.
 
     Attributes
     ----------
     gates, flip_flops, clock_gates : list of Instance
     macros : int
-        Memories that are no cells.
+        Memories and black boxes that are no cells.
     ports : dict of str to list
         Nets, and constants as strings, by the ports' names.
     inputs, outputs : set of str
@@ -53,12 +56,15 @@ class MappedNetlist:
     pin_load_ff : dict of int to float
         Of each net, clocks too: what the cells' inputs have.
     load_ff : dict of int to float
-        The same with what is behind the ports, without the clocks, whose tree is made later.
+        The same with what is behind the ports and with wires, without the clocks, whose tree is
+        made later.
     sinks : list of int
         Nets that leave the gates for ports and macros.
     """
 
-    def __init__(self, module: dict[str, Any], library: Library) -> None:
+    def __init__(
+        self, module: dict[str, Any], library: Library, wire_load: WireLoad | None = None
+    ) -> None:
         self.library = library
         self.gates: list[Instance] = []
         self.flip_flops: list[Instance] = []
@@ -71,15 +77,18 @@ class MappedNetlist:
         self.outputs = set(ways) - self.inputs
         self.pin_load_ff: dict[int, float] = defaultdict(float)
         self.load_ff: dict[int, float] = defaultdict(float)
+        self._fan_out: dict[int, int] = defaultdict(int)
         self._nets = module["netnames"]
         self.clocks = set(_clocks(module, library))
         for cell in module["cells"].values():
             kind = library.cells.get(cell["type"])
             if kind is None:
                 self.macros += 1
-                # What reaches a macro is an end, and what it drives has no other driver.
+                # What reaches a macro or a black box is an end, and what it drives has no other
+                # driver.
+                ways_of = cell.get("port_directions", {})
                 for port, bits in cell["connections"].items():
-                    if port not in MACRO_OUTPUTS:
+                    if port not in MACRO_OUTPUTS and ways_of.get(port) != "output":
                         # An enable that stands for each bit of a word is one pin.
                         self._end(set(bits) - self.clocks)
                 continue
@@ -87,6 +96,9 @@ class MappedNetlist:
         for name in ways:
             if name in self.outputs:
                 self._end(set(self.ports[name]))
+        if wire_load is not None:
+            for bit, pins in self._fan_out.items():
+                self.load_ff[bit] += wire_load.load_ff(pins)
 
     def _add(self, kind: Cell, connections: dict[str, int | str]) -> None:
         instance = Instance(
@@ -99,6 +111,7 @@ class MappedNetlist:
             self.pin_load_ff[bit] += load
             if bit not in self.clocks:
                 self.load_ff[bit] += load
+                self._fan_out[bit] += pin in kind.inputs
         if kind.clock:
             self.flip_flops.append(instance)
         elif kind.gate is not None:
@@ -111,6 +124,7 @@ class MappedNetlist:
         for bit in bits:
             if isinstance(bit, int):
                 self.load_ff[bit] += self.library.port_load_ff
+                self._fan_out[bit] += 1
                 self.sinks.append(bit)
 
     def in_order(self) -> list[Instance]:

@@ -96,6 +96,8 @@ class GateRow(Row):
     ----------
     fmax_mhz : float
         Without wires.
+    fmax_wire_load_mhz : float or None
+        Of the same netlist with the library's default wire load; None if it has none.
     slowest_path : list of str
     macro_bits : int
         Of memories that are macros, and in no other figure.
@@ -123,6 +125,7 @@ class GateRow(Row):
     area_um2: float
     area_um2_28nm: float | None
     delay_ps: float
+    fmax_wire_load_mhz: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +199,7 @@ class Change:
 
 def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) -> GateRow:
     """A component's figures in gates, rounded to what they are worth."""
-    timing = synthesis.timing
+    timing, with_wires = synthesis.timing, synthesis.timing_with_wires
     generic = target == GENERIC
     return GateRow(
         name=block.name,
@@ -211,6 +214,7 @@ def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) ->
         depth=timing.depth,
         delay_ps=round(timing.delay_ps, 1),
         fmax_mhz=round(timing.fmax_mhz, 1),
+        fmax_wire_load_mhz=None if with_wires is None else round(with_wires.fmax_mhz, 1),
         slowest_path=[timing.start, timing.end],
     )
 

@@ -1,9 +1,9 @@
 """Static timing of a mapped netlist: the slowest path from register to register.
 
-As a sign-off tool does it, less wires: each cell's delay from its tables by the slope at its input
-and the load at its output; rise and fall apart; false paths are not known. Ports are taken for
-registered on their other side: what comes in comes from a flip-flop, and what goes out goes to one.
-So are memory macros.
+As a sign-off tool does it, without wires or with a library's statistical ones: each cell's delay
+from its tables by the slope at its input and the load at its output; rise and fall apart; false
+paths are not known. Ports are taken for registered on their other side: what comes in comes from a
+flip-flop, and what goes out goes to one. So are memory macros.
 
 The clock is ideal, behind clock gates too: its tree, made later, reaches all flip-flops at once. A
 clock gate stands in that tree, so its own clock is earlier by what it takes to drive the flip-flops
@@ -17,6 +17,7 @@ from synth.cell import EDGES, Cell
 from synth.errors import SynthError
 from synth.library import Library
 from synth.mapped import Instance, MappedNetlist
+from synth.wire_load import WireLoad
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class _Arrival:
     start_ps: float
 
 
-def slowest_path(module: dict[str, Any], library: Library) -> Timing:
+def slowest_path(
+    module: dict[str, Any], library: Library, wire_load: WireLoad | None = None
+) -> Timing:
     """Find the slowest path of a module.
 
     Parameters
@@ -67,13 +70,15 @@ def slowest_path(module: dict[str, Any], library: Library) -> Timing:
     module
         As in Yosys' JSON: `ports`, `cells` of the library and macros, `netnames`.
     library
+    wire_load
+        Of the wires; none if None.
 
     Raises
     ------
     SynthError
         If gates drive each other in a circle.
     """
-    netlist = MappedNetlist(module, library)
+    netlist = MappedNetlist(module, library, wire_load)
     return _slowest(_arrivals(netlist), netlist)
 
 

@@ -37,6 +37,7 @@ from hw.bus.port import Axi4Port
 from hw.codec.entry_decompressor import EntryDecompressor
 from hw.config import BuddyConfig
 from hw.registers.file import ADDRESS_BITS, DATA_BITS
+from hw.registers.port import RegisterPort
 from hw.stream import Fifo
 
 DEVICE_ID_BITS = 2
@@ -64,11 +65,19 @@ class BuddyController(wiring.Component):
     uses ID 0. Bursts are INCR, of whole-width beats, at most 4 for entries, and cross no 4 KiB
     boundary.
 
+    Latency: a lone read's first beat comes `read_latency` = 30 cycles and what device memory takes
+    after its address, or `compressed_read_latency` = 35 if its page is compressed, its metadata are
+    at hand and nothing of it has spilled. Registers answer after `register_response_latency` = 2.
+
     Throughput: an entry per cycle, as far as the ports' widths allow.
 
     Parameters
     ----------
     config : BuddyConfig
+
+    Attributes
+    ----------
+    read_latency, compressed_read_latency, register_response_latency : int
 
     Members
     -------
@@ -83,6 +92,10 @@ class BuddyController(wiring.Component):
     irq : `Out(1)`
         High while an enabled bit of IRQ_STATUS is set.
     """
+
+    read_latency = 30
+    compressed_read_latency = 35
+    register_response_latency = RegisterPort.response_latency
 
     def __init__(self, config: BuddyConfig) -> None:
         self.config = config

@@ -293,8 +293,8 @@ class SectorMapper(wiring.Component):
     What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
     carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
 
-    Latency: `latency` cycles. Throughput: a translation per cycle. Cost: the payloads of three
-    stages; a stage has an adder or a comparator of 64 bits in a row, never two.
+    Latency: `translation_latency` = 3 cycles. Throughput: a translation per cycle. Resources: the
+    payloads of three stages; a stage has an adder or a comparator of 64 bits in a row, never two.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class SectorMapper(wiring.Component):
         `metadata_base` and `gbbr` count as 0.
     """
 
-    latency = 3
+    translation_latency = 3
 
     def __init__(self, config: BuddyConfig) -> None:
         self.config = config

@@ -9,12 +9,18 @@ from hw.registers.map import Register, RegisterSource
 from hw.registers.map import register_map as map_of
 
 
-def register_source(config: BuddyConfig | None = None) -> RegisterSource:
-    """Where the controller's registers are described; `narrow` if no configuration is given."""
+def register_source(
+    config: BuddyConfig | None = None, *, name: str = "cdma_buddy"
+) -> RegisterSource:
+    """Where the controller's registers are described; `narrow` if no configuration is given.
+
+    `name` is the block's top module's.
+    """
     config = config or BuddyConfig()
     return RegisterSource(
         path=Path(__file__).with_name("registers.rdl"),
         top="cdma_buddy",
+        name=name,
         parameters={
             "SECTOR_BYTES": config.entry.sector_bytes,
             "MODE": MODES.index(config.entry.mode),

@@ -63,15 +63,19 @@ class ZvcCompressorAxis(wiring.Component):
     compressed, the rest is dropped. Commands may run ahead of packets. The block never waits for a
     status to be taken before it takes the next packet, but for the end of the one after it.
 
-    Latency: from a line's first sector at the port to the first output beat, `line_latency` of the
-    pipeline (6 cycles for 32 B, 7 if "fast") and 5 in framing, checksum and port buffers, if the
-    line fills a beat. Throughput: a sector per cycle, also across packets of 32 beats and more;
+    Latency: `line_latency` cycles from a line's first sector at the port to the first output beat,
+    if the line fills a beat: the pipeline's (6 for 32 B, 7 if "fast") and 5 in framing, checksum
+    and port buffers. Throughput: a sector per cycle, also across packets of 32 beats and more;
     data so dense that it grows is limited by the output. Short packets take about 10 cycles each,
     for their checksums.
 
     Parameters
     ----------
     config : CodecConfig
+
+    Attributes
+    ----------
+    line_latency : int
 
     Members
     -------
@@ -87,6 +91,8 @@ class ZvcCompressorAxis(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
+        self._compressor = ZvcCompressor(config)
+        self.line_latency = self._compressor.line_latency + 5
         super().__init__(
             {
                 "s_cmd": In(RecordPortSignature(CompressCommand())),
@@ -104,7 +110,7 @@ class ZvcCompressorAxis(wiring.Component):
         m.submodules.trimmer = trimmer = PacketTrimmer(width)
         m.submodules.crc = crc = Crc32(width)
         m.submodules.padder = padder = LinePadder(self.config)
-        m.submodules.compressor = compressor = ZvcCompressor(self.config)
+        m.submodules.compressor = compressor = self._compressor
         m.submodules.packer = packer = Packer(self.config)
         m.submodules.meter = meter = ByteMeter(width)
         m.submodules.sender = sender = AxiStreamSender(width)
@@ -145,14 +151,18 @@ class ZvcDecompressorAxis(wiring.Component):
     of it depends on bytes behind an error. Whatever the packet holds, all of it is taken, and the
     next one is decompressed as if nothing had happened.
 
-    Latency: from the input beat that completes a sector to the output beat, 2 cycles in the
-    pipeline (3 if "fast") and 7 in framing, checks, checksum and port buffers. Throughput: a sector
-    per cycle, as far as compressed data comes in at the pace; 1 or 2 cycles more between packets.
-    Short packets take about 10 cycles each, for their checksums.
+    Latency: `sector_latency` cycles from the input beat that completes a sector to the output beat:
+    the pipeline's 2 (3 if "fast") and 7 in framing, checks, checksum and port buffers. Throughput:
+    a sector per cycle, as far as compressed data comes in at the pace; 1 or 2 cycles more between
+    packets. Short packets take about 10 cycles each, for their checksums.
 
     Parameters
     ----------
     config : CodecConfig
+
+    Attributes
+    ----------
+    sector_latency : int
 
     Members
     -------
@@ -168,6 +178,8 @@ class ZvcDecompressorAxis(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
+        self._decompressor = ZvcDecompressor(config)
+        self.sector_latency = self._decompressor.sector_latency + 7
         super().__init__(
             {
                 "s_cmd": In(RecordPortSignature(DecompressCommand())),
@@ -185,7 +197,7 @@ class ZvcDecompressorAxis(wiring.Component):
         m.submodules.fork = fork = Fork(DecompressCommand(), 3)
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
         m.submodules.unpacker = unpacker = Unpacker(config)
-        m.submodules.decompressor = decompressor = ZvcDecompressor(config)
+        m.submodules.decompressor = decompressor = self._decompressor
         m.submodules.judge = judge = SectorJudge(config)
         m.submodules.crc = crc = Crc32(width)
         m.submodules.sender = sender = AxiStreamSender(width)

@@ -15,9 +15,9 @@ from hw.stream import Beat
 class Crc32(wiring.Component):
     """Lets beats through, and computes the CRC of each packet's bytes on the way.
 
-    Latency: a beat passes in 1 cycle; a packet's CRC is valid 3 + log2(data_bytes) cycles after its
-    last beat was taken. Throughput: a beat per cycle; the last beat of a packet waits for the
-    former packet's result to be computed and taken.
+    Latency: a beat passes in `beat_latency` = 1 cycle; a packet's CRC is valid `result_latency` =
+    3 + log2(data_bytes) cycles after its last beat was taken. Throughput: a beat per cycle; the
+    last beat of a packet waits for the former packet's result to be computed and taken.
 
     Resources: a beat of registers, 32 parities of up to half the data bits each.
 
@@ -25,6 +25,10 @@ class Crc32(wiring.Component):
     ----------
     data_bytes
         Width of a beat; a power of two.
+
+    Attributes
+    ----------
+    beat_latency, result_latency : int
 
     Members
     -------
@@ -36,8 +40,11 @@ class Crc32(wiring.Component):
         The CRC of each packet.
     """
 
+    beat_latency = 1
+
     def __init__(self, data_bytes: int) -> None:
         self.data_bytes = data_bytes
+        self.result_latency = 3 + (data_bytes - 1).bit_length()
         super().__init__(
             {
                 "i": In(stream.Signature(Beat(data_bytes))),

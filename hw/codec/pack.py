@@ -167,15 +167,19 @@ def mask_and_elements(
 class Packer(wiring.Component):
     """Packs lines into dense beats: only the last one of a transfer may be partial.
 
-    Latency: 1 cycle. Throughput: a line beat per cycle while the output is taken, for lines that
-    take no more room than uncompressed ones; denser ones are limited by the output, as n beats and
-    a mask come out of n beats.
+    Latency: `beat_latency` = 1 cycle from the line beat that fills a beat. Throughput: a line beat
+    per cycle while the output is taken, for lines that take no more room than uncompressed ones;
+    denser ones are limited by the output, as n beats and a mask come out of n beats.
 
     Resources: an `ElementPacker`.
 
     Parameters
     ----------
     config : CodecConfig
+
+    Attributes
+    ----------
+    beat_latency : int
 
     Members
     -------
@@ -184,6 +188,8 @@ class Packer(wiring.Component):
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
         Bytes beyond `size` are zero. A transfer without a line gives one beat of no bytes.
     """
+
+    beat_latency = 1
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
@@ -260,9 +266,9 @@ class Unpacker(wiring.Component):
     Two lines can leave in one cycle, if that is asked for: those that together, with their masks,
     take no more than a beat and a mask.
 
-    Latency: 1 cycle from the beat that completes a line beat. Throughput: as fast as beats come in;
-    a dense line of n beats and a mask comes in no faster than that. Short lines leave
-    `lines_per_cycle` at a time.
+    Latency: `line_beat_latency` = 1 cycle from the beat that completes a line beat. Throughput: as
+    fast as beats come in; a dense line of n beats and a mask comes in no faster than that. Short
+    lines leave `lines_per_cycle` at a time.
 
     Resources: three beats of registers (four if a mask has more than one element), a picking
     network of two beats and a mask, a population count of each element that comes in. For two lines
@@ -273,6 +279,10 @@ class Unpacker(wiring.Component):
     config : CodecConfig
     lines_per_cycle
         1 or 2.
+
+    Attributes
+    ----------
+    line_beat_latency : int
 
     Members
     -------
@@ -286,6 +296,8 @@ class Unpacker(wiring.Component):
     tail : `Out(stream.Signature(StreamTail()))`
         After each packet.
     """
+
+    line_beat_latency = 1
 
     def __init__(self, config: CodecConfig, *, lines_per_cycle: int = 1) -> None:
         self.config = config

@@ -13,7 +13,11 @@ from hw.dma.descriptor import (
     TimeoutDetail,
 )
 
-DESCRIPTOR_HEADER_NAME = "cdma_engine_descriptors.h"
+
+def descriptor_header_name(engine_name: str) -> str:
+    """The file in which `descriptor_header` is expected beside an engine's other files."""
+    return f"{engine_name}_descriptors.h"
+
 
 _ENUMERATIONS: tuple[type[IntEnum] | type[IntFlag], ...] = (
     Opcode,
@@ -25,7 +29,11 @@ _ENUMERATIONS: tuple[type[IntEnum] | type[IntFlag], ...] = (
 
 
 def descriptor_header() -> str:
-    """Structs of 64 B with the fields' names, and the numbers of the enumerations."""
+    """Structs of 64 B with the fields' names, and the numbers of the enumerations.
+
+    They are the same for every engine, whatever its shape and name. So the guard is the same too,
+    and a driver of two engines may include the headers of both.
+    """
     lines = [
         "// Descriptors and completion records of the compressing DMA engine. Little-endian.",
         "#ifndef CDMA_ENGINE_DESCRIPTORS_H",

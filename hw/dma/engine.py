@@ -20,9 +20,22 @@ from hw.dma.registers import Registers
 from hw.dma.ring import PREFETCH, DescriptorFetcher
 from hw.dma.supervisor import Supervisor
 from hw.registers.file import ADDRESS_BITS, DATA_BITS
+from hw.registers.port import RegisterPort
 
 MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2
+
+
+def memory_port(config: EngineConfig) -> Axi4Port:
+    """The port to device memory of one of the engine's units."""
+    return Axi4Port(
+        config.codec.sector_bytes,
+        DEVICE_ADDRESS_BITS,
+        MEMORY_ID_BITS,
+        # A line that crosses a page takes two.
+        reads=(2 * config.unit_lines,),
+        writes=(2 * config.unit_lines,),
+    )
 
 
 class DmaEngine(wiring.Component):
@@ -38,12 +51,20 @@ class DmaEngine(wiring.Component):
     the memory ports use ID 0. Bursts are INCR, of whole-width beats, at most 16 at the host and 8
     at the memories, and cross no 4 KiB boundary. Write data is complete before its address is sent.
 
+    Latency: if nothing is under way, the request for a descriptor comes `descriptor_read_latency`
+    = 4 cycles after the doorbell, and the first one for its data `data_read_latency` = 10 cycles
+    after the descriptor's last beat; registers answer after `register_response_latency` = 2.
+
     Throughput: a line per cycle and unit, two lines per cycle in all, each way; a beat per cycle
     at the host, each way.
 
     Parameters
     ----------
     config : EngineConfig
+
+    Attributes
+    ----------
+    descriptor_read_latency, data_read_latency, register_response_latency : int
 
     Members
     -------
@@ -56,6 +77,10 @@ class DmaEngine(wiring.Component):
     irq : `Out(1)`
         High while an enabled bit of IRQ_STATUS is set.
     """
+
+    descriptor_read_latency = 4
+    data_read_latency = 10
+    register_response_latency = RegisterPort.response_latency
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
@@ -136,14 +161,7 @@ class DmaEngine(wiring.Component):
         # The memories.
         ports = [host]
         for k in range(config.units):
-            m.submodules[f"memory_{k}"] = memory = Axi4Port(
-                config.codec.sector_bytes,
-                DEVICE_ADDRESS_BITS,
-                MEMORY_ID_BITS,
-                # A line that crosses a page takes two.
-                reads=(2 * config.unit_lines,),
-                writes=(2 * config.unit_lines,),
-            )
+            m.submodules[f"memory_{k}"] = memory = memory_port(config)
             ports.append(memory)
             connect(out_path.read_request[k], memory.read_request[0])
             connect(memory.read_beats[0], out_path.read_beats[k])

@@ -8,12 +8,18 @@ from hw.registers.map import Register, RegisterSource
 from hw.registers.map import register_map as map_of
 
 
-def register_source(config: EngineConfig | None = None) -> RegisterSource:
-    """Where the engine's registers are described; `titanx_gen3` if no configuration is given."""
+def register_source(
+    config: EngineConfig | None = None, *, name: str = "cdma_engine"
+) -> RegisterSource:
+    """Where the engine's registers are described; `titanx_gen3` if no configuration is given.
+
+    `name` is the block's top module's.
+    """
     config = config or EngineConfig()
     return RegisterSource(
         path=Path(__file__).with_name("registers.rdl"),
         top="cdma_engine",
+        name=name,
         parameters={
             "UNITS": config.units,
             "SECTOR_BYTES": config.codec.sector_bytes,

@@ -61,7 +61,7 @@ def write_html(folder: Path, source: RegisterSource) -> Path:
 
 def header_name(source: RegisterSource) -> str:
     """The file in which `c_header` is expected."""
-    return f"{source.top}_registers.h"
+    return f"{source.name}_registers.h"
 
 
 def c_header(source: RegisterSource) -> str:
@@ -88,7 +88,7 @@ def _c_name(source: RegisterSource, register: Register) -> str:
     """As peakrdl-cheader has it: a pair is a level of the hierarchy."""
     half = re.fullmatch(rf"(?:{register.group})_(LO|HI)", register.name, re.IGNORECASE)
     name = f"{register.group.upper()}__{half[1]}" if half else register.name
-    return f"{source.top.upper()}__{name}"
+    return f"{source.name.upper()}__{name}"
 
 
 def _c_offsets(source: RegisterSource) -> list[str]:

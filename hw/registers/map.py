@@ -26,17 +26,20 @@ class RegisterSource:
     path : Path
         The RDL; it may include `COMMON`.
     top : str
-        The address map in it, named like the block's top module.
+        The address map in it.
+    name : str
+        Of the block's top module; names in headers and of documents begin with it.
     parameters : dict of str to int
         What its constants tell of the block's shape, besides the version.
     """
 
     path: Path
     top: str
+    name: str
     parameters: dict[str, int]
 
     def __hash__(self) -> int:
-        return hash((self.path, self.top, frozenset(self.parameters.items())))
+        return hash((self.path, self.top, self.name, frozenset(self.parameters.items())))
 
 
 class RegisterMapError(ValueError):
@@ -205,6 +208,7 @@ def elaborated(source: RegisterSource) -> AddrmapNode:
     numbers = zip(("MAJOR", "MINOR", "PATCH"), map(int, release.groups()), strict=True)
     return compiler.elaborate(
         source.top,
+        inst_name=source.name,
         parameters={
             **source.parameters,
             **{f"VERSION_{name}": number for name, number in numbers},

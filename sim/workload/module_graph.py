@@ -66,7 +66,7 @@ def trace(module: Any, example_input: Any) -> Table:
             require(f"torch.utils.{part}")
     except CaptureError as error:
         raise GraphError(
-            "tracing a module needs torch, which cannot be imported; pip install 'cdma[torch]'"
+            "tracing a module needs torch, which cannot be imported; pip install torch"
         ) from error
     batch, operations = record_step(torch, module, example_input)
     return _Writer(operations).table(batch)

@@ -116,13 +116,13 @@ def record(
 
 
 def require(module: str) -> Any:
-    """Import a module of the `torch` extra; `CaptureError` when it is not installed."""
+    """Import a module that only PyTorch's users have; `CaptureError` when it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise CaptureError(
-            f"capturing needs {package}, which cannot be imported; pip install 'cdma[torch]'"
+            f"capturing needs {package}, which cannot be imported; pip install torch"
         ) from error
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
+from sim.machine import MACHINES
+from synth.clock import ENGINE, clock_note
 from tests.bench.engine import buffer, costs, fast_links, latency, limits, link, policy
 
 PARTS = (link, limits, fast_links, buffer, policy, latency, costs)
@@ -14,4 +16,5 @@ def run(console: Console) -> dict[str, Any]:
 
     The first run builds eleven engines, which takes half an hour or more.
     """
+    console.print(clock_note(MACHINES["titanx_gen3"].clock_hz, ENGINE))
     return {part.__name__.rpartition(".")[2]: part.run(console) for part in PARTS}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
+from synth.clock import BUDDY, clock_note
 
 SMALL = ["--config", "tiny", "--accesses", "300"]
 
@@ -87,6 +88,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str], data: str) -> None:
     assert "300 accesses, 38,400 bytes" in out
     assert "uncompressed" in out
     assert "device sectors read / written" in out
+    assert clock_note(875e6, BUDDY) in " ".join(out.split())
     assert "bit for bit" in out
 
 

@@ -88,4 +88,4 @@ def test_without_pytorch(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     error = _fails(capsys, "digits-cnn")
-    assert "capturing needs torch, which cannot be imported; pip install 'cdma[torch]'" in error
+    assert "capturing needs torch, which cannot be imported; pip install torch" in error

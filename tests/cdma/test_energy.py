@@ -51,6 +51,7 @@ def netlist(*, clock_gating: bool, pj: float) -> Netlist:
         kge=0.5,
         macros=[],
         timing=Timing(depth=3, period_ps=1250.0, delay_ps=900.0, start="a", end="b"),
+        timing_with_wires=None,
         cell_counts={},
         clock_gates=3 if clock_gating else 0,
         gated_flip_flops=32 if clock_gating else 0,

@@ -8,6 +8,7 @@ import pytest
 from cdma.cli import main
 from sim.estimate import Setup
 from sim.link import LINKS
+from synth.clock import ENGINE, clock_note
 
 VGG = ("--network", "vgg16")
 
@@ -127,6 +128,7 @@ def test_the_table_tells_tensors_limits_and_the_sweep(capsys):
     assert main(["estimate", *VGG, "--density", ".03", "--sweep", "link=pcie3x16,nvlink2"]) == 0
     text = capsys.readouterr().out
     assert "6 units of 32 B at 1 GHz take 192 GB/s; buffer of 70 KiB" in text
+    assert clock_note(1e9, ENGINE) in " ".join(text.split())
     for heading in ("stream MB", "ratio", "limit out", "cycles in", "vs raw"):
         assert heading in text
     assert "relu1_1" in text

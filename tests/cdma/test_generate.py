@@ -1,6 +1,7 @@
 """`cdma generate`: files as asked for, or one clear error."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,57 @@ def test_folder_for_other_flows():
         "packer/rtl/packer.v",
     ]
     assert "-period 1.250 " in Path("ip/packer/constraints/packer.sdc").read_text()
+
+
+def test_name_is_in_all_names():
+    arguments = ["generate", "engine", "--config", "tiny", "--name", "swap_2", "--ip"]
+    assert main([*arguments, "--out", "ip"]) == 0
+    folder = Path("ip/swap_2")
+    assert sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("swap_2*") if path.is_file()
+    ) == [
+        "constraints/swap_2.sdc",
+        "include/swap_2_descriptors.h",
+        "include/swap_2_registers.h",
+        "lint/swap_2.vlt",
+        "rtl/swap_2.json",
+        "rtl/swap_2.v",
+        "swap_2.core",
+    ]
+    assert (folder / "doc/swap_2_registers/index.html").exists()
+    assert json.loads((folder / "rtl/swap_2.json").read_text())["module"] == "swap_2"
+    modules = re.findall(r"^module (\w+)", (folder / "rtl/swap_2.v").read_text(), re.MULTILINE)
+    assert modules[0] == "swap_2"
+    assert all(module.startswith("swap_2_") for module in modules[1:])
+    # Nothing is left that another engine in the same design would be called, but for descriptors,
+    # which are every engine's.
+    files = [path for path in folder.rglob("*.*") if path.is_file()]
+    left = {path.name for path in files if b"cdma_engine" in path.read_bytes().lower()}
+    assert left == {"swap_2_descriptors.h"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["engine"], ["packer", "--ip"], ["buddy"], ["zvc-compressor"]]
+)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("2swap", "name must be letters, digits and underscores, and begin with no digit, not"),
+        ("swap-out", "name must be letters, digits and underscores, and begin with no digit, not"),
+        ("../swap", "name must be letters, digits and underscores, and begin with no digit, not"),
+        ("", "name must be letters, digits and underscores, and begin with no digit, not ''"),
+        ("größe", "name must be letters, digits and underscores, and begin with no digit, not"),
+        ("module", "name must be no keyword of Verilog or SystemVerilog, not 'module'"),
+        ("logic", "name must be no keyword of Verilog or SystemVerilog, not 'logic'"),
+        ("a" * 65, "name must have at most 64 characters, not 65"),
+    ],
+)
+def test_names_that_no_module_can_have(arguments, name, message, capsys):
+    assert main(["generate", *arguments, "--name", name]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"cdma: error: {message}")
+    assert error.count("\n") == 1
+    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.verify

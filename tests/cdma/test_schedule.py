@@ -13,6 +13,7 @@ from sim.schedule.device import DEVICES
 from sim.schedule.execute import Executed, Execution, ExecutionError
 from sim.schedule.policies.registry import POLICIES
 from sim.workload.networks import NETWORKS
+from synth.clock import ENGINE, clock_note
 
 ASSUMPTION_KEYS = [
     "network",
@@ -253,6 +254,7 @@ def test_the_table_has_the_assumptions_above_and_what_does_not_fit_below(capsys)
     above = "\n".join(lines[:first])
     for fact in ("1,400,000,000 B of titanxp", "12.15 TFLOP/s", "0.8 of it", "epoch 0 of 90"):
         assert fact in above
+    assert clock_note(1e9, ENGINE) in " ".join(above.split())
     row = next(line for line in lines if line.strip().startswith("vdnn-conv"))
     assert "no room" in row
     assert "vdnn-conv 1,485,732,472 B" in " ".join(lines[first:])

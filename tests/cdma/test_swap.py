@@ -14,6 +14,9 @@ from hw.config import preset
 from hw.dma.descriptor import Opcode
 from sim.driver import Engine
 from sim.machine import Pipeline, machine_config
+from synth.clock import CODEC as CODEC_CLOCK
+from synth.clock import ENGINE as ENGINE_CLOCK
+from synth.clock import clock_note
 
 ARRAY_KEYS = [
     "name",
@@ -241,6 +244,9 @@ def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
     assert main(["swap", "--capture", "digits-cnn", *engine, "--save", "saved"]) == 0
     out = capsys.readouterr().out
     assert "21 of 21 arrays came back bit for bit" in out
+    assert clock_note(1e9, CODEC_CLOCK if engine is CODEC else ENGINE_CLOCK) in " ".join(
+        out.split()
+    )
     assert "…" not in out
     assert Path("saved/swap.txt").read_text() == out
     total = json.loads(Path("saved/swap.json").read_text())["total"]

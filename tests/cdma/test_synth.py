@@ -2,18 +2,22 @@
 
 import io
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from cdma.cli import main
-from cdma.synth_report import Device, fpga_json_of, print_fpga_report, units_of
-from synth.components import block
+from cdma.synth_report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
+from synth.components import block, block_names
 from synth.ecp5 import Routed
 from synth.fpga import Resources
 from synth.library import UNIT_GATES
-from synth.report import GateRow, fpga_row_of
+from synth.report import GateRow, fpga_row_of, read_baseline
+
+ROOT = Path(__file__).parents[2]
+FIELDS = [field.name for field in fields(GateRow)]
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +56,25 @@ def test_a_library_by_path_gives_its_own_areas(capsys):
     assert "baseline" not in printed
 
 
+def test_a_library_s_wire_load_gives_a_second_clock(capsys):
+    head, brace, rest = UNIT_GATES.read_text().partition("library (unit_gates) {")
+    wires = "wire_load (long) { capacitance : 1; slope : 2; fanout_length (1, 3); }"
+    Path("wired.lib").write_text(f'{head}{brace}{wires} default_wire_load : "long";{rest}')
+    arguments = ["synth", "token-bucket", "--config", "tiny"]
+    assert main([*arguments, "--json"]) == 0
+    (plain,) = json.loads(capsys.readouterr().out)["components"]
+    assert plain["fmax_wire_load_mhz"] is None
+    assert main([*arguments, "--liberty", "wired.lib", "--json"]) == 0
+    (wired,) = json.loads(capsys.readouterr().out)["components"]
+    assert wired["fmax_mhz"] == plain["fmax_mhz"]
+    assert wired["fmax_wire_load_mhz"] < wired["fmax_mhz"]
+    assert main([*arguments, "--liberty", "wired.lib"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert " MHz wires " in printed
+    assert f" {wired['fmax_mhz']:,.0f} {wired['fmax_wire_load_mhz']:,.0f} " in printed
+    assert "wires: with the library's wire load long." in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -65,6 +88,10 @@ def test_a_library_by_path_gives_its_own_areas(capsys):
         (["packer", "--target", "asic"], "--target asic needs a library; "),
         (["packer", "--target", "generic", "--liberty", "x.lib"], "leave --liberty away"),
         (["packer", "--target", "ecp5", "--liberty", "x.lib"], "FPGA, without a library; leave"),
+        (
+            ["packer", "engine-without-units", "--target", "ice40"],
+            "engine-without-units has black boxes, which FPGAs have not; leave it away, or ",
+        ),
         (["packer", "--speed", "8"], "--speed is of place and route; leave it away, or choose"),
         (["packer", "--target", "ice40", "--speed", "8"], "or choose --target ecp5"),
         (["packer", "--target", "gowin", "--seed", "2"], "--seed is of place and route; "),
@@ -122,6 +149,44 @@ def test_units_are_a_compressor_and_a_decompressor_of_the_paper():
     assert (units["pair_um2"], units["mm2"], units["paper_mm2"]) == (27_899, 0.154, 0.31)
     assert units_of(pair[:1]) is None
     assert units_of([pair[0], row("zvc-line-decompressor", 1, "wide")]) is None
+
+
+def test_engine_is_six_units_with_their_ports_and_the_rest():
+    kge = {"compression-unit": 40, "expansion-unit": 60, "memory-port": 20}
+    rows = [replace(row(name, 0.0), kge=size, macro_bits=1000) for name, size in kge.items()]
+    rest = replace(row("engine-without-units", 0.0), kge=280, macro_bits=94_000)
+    assert engine_of(rows) is None
+    assert engine_of([*rows, replace(rest, config="wide")]) is None
+    engine = engine_of([*rows, rest])
+    assert engine is not None
+    # 1,000 kGE of 0.367 µm² on twice the area; 112,000 bits of 146 F² at 28 nm, of which 0.725 is.
+    assert (engine["kge"], engine["units_kge"], engine["logic_mm2"]) == (1000, 600, 0.734)
+    assert engine["macro_bits"] == 112_000
+    assert engine["memory_mm2"] == {"1RW": 0.018, "1R1W": 0.036}
+    assert engine["mm2"] == {"1RW": 0.75, "1R1W": 0.77}
+    assert engine["paper_mm2"] == 0.52
+
+
+def test_committed_engine_is_beside_the_paper_s_as_documents_say():
+    rows = [GateRow(**{key: kept[key] for key in FIELDS}) for kept in read_baseline().values()]
+    engine = engine_of(rows)
+    assert engine is not None
+    text = f"{engine['mm2']['1RW']:.2f} to {engine['mm2']['1R1W']:.2f} mm²"
+    for page in ("README.md", "docs/synth.md"):
+        assert text in (ROOT / page).read_text(encoding="utf-8"), f"{page} should say {text}"
+
+
+def test_all_on_an_fpga_are_those_without_black_boxes(monkeypatch, capsys):
+    mapped = []
+
+    def row_of_nothing(chosen, device, out):
+        mapped.append(chosen.name)
+        return fpga_row_of(chosen, Resources(1, 1, 1, 1, 0, 0, 0), "not routed")
+
+    monkeypatch.setattr("cdma.synth._fpga_row", row_of_nothing)
+    assert main(["synth", "--all", "--target", "ice40", "--json"]) == 0
+    assert mapped == [name for name in block_names() if not block(name).black_boxes]
+    assert "engine-without-units" not in mapped
 
 
 def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):

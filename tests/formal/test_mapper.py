@@ -214,7 +214,7 @@ def stages_proof(config: BuddyConfig) -> Bench:
     bench.watch(mapper.o)
 
     # The requests that are under way, one for each stage.
-    requests = [Register(MapRequest()) for _ in range(SectorMapper.latency)]
+    requests = [Register(MapRequest()) for _ in range(SectorMapper.translation_latency)]
     m.submodules += requests
     m.d.comb += [
         requests[0].i.valid.eq(mapper.i.valid),

@@ -68,6 +68,9 @@ def test_beats_pass_in_one_cycle_and_the_result_follows_in_time(bench, width):
     packets = [bytes(n) + b"x" for n in (0, width // 2, width - 1)]
     given, taken, crcs = checksum(bench, packets, source=lambda cycle: cycle % gap == 0)
     assert taken.cycles == [cycle + 1 for cycle in given.cycles]
+    assert (bench.component.beat_latency, bench.component.result_latency) == (
+        *(1, RESULT_LATENCY[width]),
+    )
     assert crcs.cycles == [cycle + RESULT_LATENCY[width] for cycle in given.cycles]
 
 

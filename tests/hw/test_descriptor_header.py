@@ -6,7 +6,9 @@ import subprocess
 import pytest
 
 from hw.dma.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
-from hw.dma.descriptor_header import DESCRIPTOR_HEADER_NAME, descriptor_header
+from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+
+HEADER = descriptor_header_name("cdma_engine")
 
 PROGRAM = """
 #include <stddef.h>
@@ -21,7 +23,7 @@ int main(void) {{
 
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_compilers_see_the_same_fields(tmp_path, language):
-    (tmp_path / DESCRIPTOR_HEADER_NAME).write_text(descriptor_header())
+    (tmp_path / HEADER).write_text(descriptor_header())
     expected, prints = [], []
     for name, dtype in (("cdma_descriptor", DESCRIPTOR_DTYPE), ("cdma_record", RECORD_DTYPE)):
         for field in dtype.names:
@@ -38,7 +40,7 @@ def test_compilers_see_the_same_fields(tmp_path, language):
             expected.append(f"{prefix}_{member.name} {member.value}")
             prints.append(f'  printf("{prefix}_{member.name} %d\\n", {prefix}_{member.name});')
     source = tmp_path / "program.c"
-    source.write_text(PROGRAM.format(header=DESCRIPTOR_HEADER_NAME, prints="\n".join(prints)))
+    source.write_text(PROGRAM.format(header=HEADER, prints="\n".join(prints)))
     compiler = shutil.which("g++")
     assert compiler, "g++ is missing: apt-get install g++"
     program = tmp_path / "program"

@@ -44,6 +44,28 @@ def lint(folder):
     return done.returncode, done.stdout + done.stderr
 
 
+def test_documented_command_lints_with_what_is_installed(packer, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
+    (command,) = re.findall(r"^```\n(PATH=.*?fusesoc .*?)\n```", page, re.M | re.S)
+    write(ip_files(packer, clock_mhz=1000), tmp_path / "ip")
+
+    def run(command):
+        return subprocess.run(
+            ["bash", "-c", command.replace("cdma_engine", "packer")],
+            cwd=tmp_path,
+            # As a shell in which .venv is active, on a machine without a Verilator of its own.
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+        )
+
+    done = run(command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Without the path it depends on the machine, which is why it is in the command.
+    if not (Path("/usr/bin/verilator").exists() or Path("/bin/verilator").exists()):
+        assert run(command[command.index("fusesoc") :]).returncode != 0
+
+
 def without_comments_for_verilator(files):
     rtl = files["rtl/packer.v"]
     return {**files, "rtl/packer.v": re.sub(r"/\* verilator lint_\w+ \w+ \*/.*\n", "", rtl)}

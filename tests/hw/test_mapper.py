@@ -178,7 +178,7 @@ def test_translation_per_cycle_after_a_constant_latency(bench, layout):
     bench.run()
     assert_no_bubble(given.cycles)
     assert [o - i for i, o in zip(given.cycles, out.cycles, strict=True)] == (
-        [SectorMapper.latency] * 60
+        [SectorMapper.translation_latency] * 60
     )
 
 
@@ -243,7 +243,7 @@ def test_reset_drops_what_is_under_way():
 
     async def body(ctx):
         ctx.set(mapper.i.valid, 1)
-        await ctx.tick().repeat(SectorMapper.latency)
+        await ctx.tick().repeat(SectorMapper.translation_latency)
         assert ctx.get(mapper.o.valid)
         assert not ctx.get(mapper.i.ready), "it holds a translation in each stage"
         ctx.set(mapper.i.valid, 0)

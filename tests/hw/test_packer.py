@@ -58,6 +58,7 @@ def test_full_beat_leaves_one_cycle_after_what_fills_it(bench, config):
     line = line_with(config, range(config.elements))
     given, taken = pack(bench, [line], source=lambda cycle: cycle % 4 == 0)
     # The mask and the first sector fill a beat and more; each further sector fills one.
+    assert Packer.beat_latency == 1
     assert taken.cycles[: config.sectors] == [cycle + 1 for cycle in given.cycles]
     # What the mask pushed out follows by itself.
     assert taken.cycles[config.sectors] == taken.cycles[config.sectors - 1] + 1

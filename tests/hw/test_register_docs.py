@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hw.config import EngineConfig
+from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
 from hw.dma.registers import register_source
 from hw.registers.__main__ import DOCUMENTS, document
 from hw.registers.docs import c_header, header_name, write_html
@@ -15,7 +16,9 @@ from hw.registers.map import register_map
 
 ROOT = Path(__file__).parents[2]
 ENGINE = register_source()
-OTHER = register_source(EngineConfig(units=2, buffer_bytes=8192))
+SMALLER = EngineConfig(units=2, buffer_bytes=8192)
+OTHER = register_source(SMALLER)
+TWO_ENGINES = {EngineConfig(): "swap_out", SMALLER: "swap_in"}
 SIZES = {"engine": 0x180, "buddy": 0x188}
 
 of_every_block = pytest.mark.parametrize("block", DOCUMENTS)
@@ -46,7 +49,7 @@ def compile_against_header(command, registers, source, folder):
 @pytest.mark.parametrize("command", LANGUAGES, ids=lambda command: command[-1])
 def test_header_compiles_and_has_the_map(command, block, tmp_path):
     registers = DOCUMENTS[block].source()
-    struct, prefix = f"{registers.top}_t", registers.top.upper()
+    struct, prefix = f"{registers.name}_t", registers.name.upper()
     claims = [f"sizeof({struct}) == {SIZES[block]:#x}"]
     for register in register_map(registers).values():
         path = re.sub(rf"^({register.group})_(LO|HI)$", r"\1.\2", register.name, flags=re.I)
@@ -75,6 +78,25 @@ def test_wrong_claim_about_the_header_is_found(tmp_path):
         compile_against_header(
             LANGUAGES[0], ENGINE, 'static_assert(CDMA_ENGINE__ID_offset == 4, "");', tmp_path
         )
+
+
+@pytest.mark.parametrize("command", LANGUAGES, ids=lambda command: command[-1])
+def test_headers_of_two_engines_fit_one_driver(command, tmp_path):
+    one, other = (register_source(source, name=name) for source, name in TWO_ENGINES.items())
+    (tmp_path / header_name(other)).write_text(c_header(other))
+    for name in TWO_ENGINES.values():
+        (tmp_path / descriptor_header_name(name)).write_text(descriptor_header())
+    source = "".join(
+        f'#include "{descriptor_header_name(name)}"\n' for name in TWO_ENGINES.values()
+    )
+    source += f"""#include "{header_name(other)}"
+static_assert(SWAP_OUT__CONFIG0__UNITS_reset == 6, "");
+static_assert(SWAP_IN__CONFIG0__UNITS_reset == 2, "");
+static_assert(SWAP_OUT__ID_offset == SWAP_IN__ID_offset, "");
+static_assert(sizeof(swap_out_t) == sizeof(swap_in_t), "");
+static_assert(sizeof(struct cdma_descriptor) == 64, "");
+"""
+    compile_against_header(command, one, source, tmp_path)
 
 
 def test_header_has_no_bytewise_structs_and_the_configuration_s_constants():

@@ -146,6 +146,7 @@ def test_line_beat_leaves_one_cycle_after_the_beat_that_completes_it(bench, conf
     line = line_with(config, range(config.elements))
     given, taken = unpack(bench, [line], source=lambda cycle: cycle % 6 == 2)
     # The mask pushes each of the line's beats into the next beat of the stream.
+    assert Unpacker.line_beat_latency == 1
     assert taken.cycles == [cycle + 1 for cycle in given.cycles[1:]]
 
 

@@ -122,6 +122,11 @@ def test_buddy_controller_is_clean_and_its_sidecar_names_every_bus(config, tmp_p
         "irq": ("signal", "source"),
     }
     assert verilog.sidecar["parameters"]["mode"] == "best-of"
+    assert verilog.sidecar["latency_cycles"] == {
+        "read": 30,
+        "compressed_read": 35,
+        "register_response": 2,
+    }
 
 
 ENTRY_SHAPES = [
@@ -139,6 +144,7 @@ ENTRY_SHAPES = [
 def test_entry_codecs_are_clean(component, config, tmp_path):
     verilog = generate_entry_codec(component, config)
     lint(verilog.name, verilog.text, tmp_path)
+    assert [*verilog.sidecar["latency_cycles"]] == ["entry"]
     # The paper's figure (Buddy Compression, Tab. 2).
     assert verilog.sidecar["latency_cycles"]["entry"] <= 11
 
@@ -147,6 +153,7 @@ def test_entry_codecs_are_clean(component, config, tmp_path):
 def test_parts_of_the_buddy_controller_are_clean(component, tmp_path):
     verilog = generate_buddy(BUDDY_PRESETS["tiny"], component)
     lint(verilog.name, verilog.text, tmp_path)
+    assert verilog.sidecar["latency_cycles"]
 
 
 def test_engine_s_sidecar_names_every_bus():
@@ -163,6 +170,11 @@ def test_engine_s_sidecar_names_every_bus():
     told = {(p["direction"], p["name"]) for i in verilog.sidecar["interfaces"] for p in i["ports"]}
     assert set(ports) == told | {("input", "clk"), ("input", "rst")}
     assert verilog.sidecar["parameters"]["units"] == 2
+    assert verilog.sidecar["latency_cycles"] == {
+        "descriptor_read": 4,
+        "data_read": 10,
+        "register_response": 2,
+    }
 
 
 @pytest.mark.verify
@@ -170,6 +182,54 @@ def test_components_taken_for_alike_are(monkeypatch):
     text = generate_engine(PRESETS["tiny"]).text
     monkeypatch.setattr(hw.netlist, "_alike", lambda one, other: False)
     assert generate_engine(PRESETS["tiny"]).text == text
+
+
+TWO_SHAPES = """
+module twice (
+  input wire clk, rst, valid,
+  input wire [31:0] length,
+  output wire one, other
+);
+  {0} first (
+    .clk(clk), .rst(rst), .s_cmd_valid(valid), .s_cmd_ready(one), .s_cmd_length(length),
+    .s_axis_tvalid(1'b0), .s_axis_tready(), .s_axis_tdata(256'd0), .s_axis_tkeep(32'd0),
+    .s_axis_tlast(1'b0), .m_axis_tvalid(), .m_axis_tready(1'b1), .m_axis_tdata(), .m_axis_tkeep(),
+    .m_axis_tlast(), .m_sts_valid(), .m_sts_ready(1'b1), .m_sts_status(), .m_sts_offset(),
+    .m_sts_out_size(), .m_sts_crc32()
+  );
+  {1} second (
+    .clk(clk), .rst(rst), .s_cmd_valid(valid), .s_cmd_ready(other), .s_cmd_length(length),
+    .s_axis_tvalid(1'b0), .s_axis_tready(), .s_axis_tdata(512'd0), .s_axis_tkeep(64'd0),
+    .s_axis_tlast(1'b0), .m_axis_tvalid(), .m_axis_tready(1'b1), .m_axis_tdata(), .m_axis_tkeep(),
+    .m_axis_tlast(), .m_sts_valid(), .m_sts_ready(1'b1), .m_sts_status(), .m_sts_offset(),
+    .m_sts_out_size(), .m_sts_crc32()
+  );
+endmodule
+"""
+
+
+def test_two_shapes_of_a_component_fit_one_design(tmp_path):
+    # Names that end in numbers, as those of numbered components do, whose modules are shared.
+    names = ("zvc_4", "zvc_2")
+    shapes = ((4, 32), (2, 64))
+    blocks = [
+        generate("zvc-compressor", element_bytes=size, sector_bytes=width, name=name)
+        for name, (size, width) in zip(names, shapes, strict=True)
+    ]
+    assert [block.sidecar["module"] for block in blocks] == [block.name for block in blocks]
+    texts = [block.text for block in blocks]
+    for name, text in zip(names, texts, strict=True):
+        modules = re.findall(r"^module (\w+)", text, re.M)
+        assert len(modules) > 5
+        assert all(module == name or module.startswith(f"{name}_") for module in modules)
+    waived = "/* verilator lint_off PINCONNECTEMPTY */\n/* verilator lint_off DECLFILENAME */\n"
+    lint("twice", "".join([waived, TWO_SHAPES.format(*names).lstrip(), *texts]), tmp_path)
+
+
+def test_two_shapes_of_one_name_do_not_fit_one_design(tmp_path):
+    texts = [generate("packer", sector_bytes=width, name="packer_0").text for width in (32, 64)]
+    with pytest.raises(AssertionError):
+        lint("packer_0", "".join(texts), tmp_path)
 
 
 def test_waivers_are_in_the_file_with_their_reasons():
@@ -205,6 +265,21 @@ def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
     assert sidecar["latency_cycles"] == {"line": line}
     sidecar = generate("zvc-line-decompressor", **shape).sidecar
     assert sidecar["latency_cycles"] == {"sector": sector}
+
+
+# Measured by test_axis.py, test_packer.py, test_unpacker.py and test_crc.py.
+LATENCIES = {
+    "zvc-compressor": {"line": 11},
+    "zvc-decompressor": {"sector": 9},
+    "packer": {"beat": 1},
+    "unpacker": {"line_beat": 1},
+    "crc32": {"beat": 1, "result": 8},
+}
+
+
+@pytest.mark.parametrize("component", LATENCIES)
+def test_sidecar_tells_the_latencies_of_the_top(component):
+    assert generate(component).sidecar["latency_cycles"] == LATENCIES[component]
 
 
 def test_every_interface_and_record_field_is_described():

@@ -35,6 +35,28 @@ endmodule
 """
 
 
+REGISTERED_READ = """
+module registered_read (
+  input clk, rst,
+  input [2:0] write_address, read_address,
+  input write, read,
+  input [255:0] i,
+  output reg [255:0] o
+);
+  reg [255:0] memory [7:0];
+  reg [255:0] next;
+  always @* begin
+    next = o;
+    if (read) next = memory[read_address];
+  end
+  always @(posedge clk) begin
+    if (write) memory[write_address] <= i;
+    o <= next;
+  end
+endmodule
+"""
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
@@ -54,6 +76,40 @@ def test_cells_are_those_of_the_functions(small):
 def test_large_memories_are_macros(small):
     assert small.macros == [(8, 256)]
     assert small.macro_bits == 2048
+
+
+def test_a_macro_s_output_register_is_the_macro_s(tmp_path):
+    # Written as Amaranth's memories are emitted: the enable is a multiplexer before the register.
+    found = synthesize(REGISTERED_READ, "registered_read", unit_gates(), tmp_path)
+    assert found.macros == [(8, 256)]
+    assert found.flip_flops == 0
+    assert found.cells == 0
+
+
+WITH_A_BLACK_BOX = """
+(* blackbox *)
+module inside (input clk, input [7:0] i, output [7:0] o);
+endmodule
+
+module around (input clk, input [7:0] a, output reg [7:0] held);
+  wire [7:0] from, to;
+  assign to = ~a;
+  inside box (.clk(clk), .i(to), .o(from));
+  always @(posedge clk) held <= ~from;
+endmodule
+"""
+
+
+def test_black_boxes_are_in_no_figure_and_end_paths(tmp_path):
+    library = unit_gates()
+    found = synthesize(
+        WITH_A_BLACK_BOX, "around", library, tmp_path / "known", black_boxes=["inside"]
+    )
+    assert found.cell_counts == {"DFF": 8, "INV_X1": 16}
+    # Were its ports no ends, nothing would come to the flip-flops, and the outputs be the ends.
+    assert found.timing.depth == 1
+    with pytest.raises(SynthError, match="has no cell for inside; give a library with it"):
+        synthesize(WITH_A_BLACK_BOX, "around", library, tmp_path / "unknown")
 
 
 def test_slowest_path_is_that_of_the_only_gates_with_two_loads(small):

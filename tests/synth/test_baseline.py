@@ -13,7 +13,9 @@ from tests.synth.gates import unit_gates
 def test_nothing_is_a_twentieth_worse(name, tmp_path):
     library = unit_gates()
     chosen = block(name)
-    synthesis = synthesize(chosen.verilog(), chosen.top, library, tmp_path)
+    synthesis = synthesize(
+        chosen.verilog(), chosen.top, library, tmp_path, black_boxes=chosen.black_boxes
+    )
     found = changes(row_of(chosen, synthesis, library, GENERIC), read_baseline())
     assert found is not None
     assert [change for change in found if change.regression] == []

@@ -1,5 +1,7 @@
 """Components by name, in configurations by name."""
 
+import re
+
 import pytest
 
 from hw.config import BUDDY_PRESETS, PRESETS, ConfigError
@@ -32,6 +34,22 @@ def test_verilog_has_the_top_and_all_below_it():
     verilog = block("compression-unit", "tiny").verilog()
     assert "module compression_unit (" in verilog
     assert "module compression_unit_compressor" in verilog
+
+
+def test_engine_without_units_has_black_boxes_for_them():
+    chosen = block("engine-without-units", "tiny")
+    verilog = chosen.verilog()
+    boxes = re.findall(r"^\(\* blackbox \*\)\nmodule (\w+) \($", verilog, re.M)
+    assert sorted(boxes) == sorted(chosen.black_boxes)
+    assert len(boxes) == 3
+    modules = re.findall(r"^module (\w+) \($", verilog, re.M)
+    assert len(set(modules)) == len(modules)
+    assert not [m for m in modules if m.startswith(tuple(f"{box}_" for box in boxes))]
+    # Their ports are wires: what is inside, with its initial values, is not there.
+    for box in boxes:
+        text = re.search(rf"^module {box} \(\n(.*?)^endmodule", verilog, re.M | re.S)
+        assert text is not None
+        assert not re.search(r"\breg\b|=|assign", text[1])
 
 
 def test_unknown_names_are_told_with_the_known_ones():

@@ -4,8 +4,9 @@ import pytest
 
 from synth.cell import EDGES, ClockGate, State, Table
 from synth.liberty import LibertyError
-from synth.library import Library
+from synth.library import UNIT_GATES, Library
 from synth.timing import gating_ps
+from synth.wire_load import WireLoad
 from tests.synth.gates import TAU_PS, unit_gates, written
 
 
@@ -178,3 +179,30 @@ def test_energies_are_fj_and_leakage_is_nw(tmp_path):
 def test_what_is_unknown_is_told(tmp_path, more, cause):
     with pytest.raises(LibertyError, match=f"{cause}.*; give a library of standard cells"):
         Library(written(tmp_path, CELLS.format(more=NAND + FLIP_FLOP + more)))
+
+
+WIRES = """
+  wire_load ("small") {
+    capacitance : 0.25;
+    slope : 3;
+    fanout_length (1, 2.5);
+    fanout_length (3, 6.5);
+  }
+  wire_load ("large") { capacitance : 1; slope : 5; fanout_length (1, 10); }
+  default_wire_load : "small";
+"""
+
+
+def test_wire_load_is_the_default_one(tmp_path):
+    assert unit_gates().wire_load is None
+    text = UNIT_GATES.read_text()
+    head, brace, rest = text.partition("library (unit_gates) {")
+    library = Library(written(tmp_path, head + brace + WIRES + rest))
+    assert library.wire_load == WireLoad("small", 0.25, ((1, 2.5), (3, 6.5)), 3.0)
+
+
+def test_wire_load_without_a_length_is_told(tmp_path):
+    head, brace, rest = UNIT_GATES.read_text().partition("library (unit_gates) {")
+    bare = 'wire_load (bare) { capacitance : 1; }\n default_wire_load : "bare";'
+    with pytest.raises(LibertyError, match="has a wire load bare without a length; give"):
+        Library(written(tmp_path, head + brace + bare + rest))

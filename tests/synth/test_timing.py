@@ -6,6 +6,7 @@ import pytest
 
 from synth.errors import SynthError
 from synth.timing import slowest_path
+from synth.wire_load import WireLoad
 from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
 
 CLOCK = 1
@@ -35,6 +36,21 @@ def test_fan_out_costs():
     }
     timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
     assert timing.delay_ps == pytest.approx((1 + 8) * TAU_PS)
+
+
+def test_wires_load_a_net_by_the_number_of_its_pins():
+    cells = {
+        "first": flip_flop(2, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        **{f"last{k}": flip_flop(11, 20 + k) for k in range(8)},
+    }
+    module = netlist(cells, [CLOCK, 2], [])
+    wires = WireLoad("wires", 0.5, ((1, 2.0), (4, 8.0)), 3.0)
+    assert [wires.load_ff(pins) for pins in (0, 1, 2, 4, 8)] == [1, 1, 2, 4, 10]
+    without, with_wires = (slowest_path(module, unit_gates(), load) for load in (None, wires))
+    # The flip-flop drives a pin, the inverter eight; the clock's tree is made later.
+    added = with_wires.period_ps - without.period_ps
+    assert added == pytest.approx((wires.load_ff(1) + wires.load_ff(8)) * TAU_PS)
 
 
 def test_ports_are_registered_on_their_other_side():

@@ -1,0 +1,23 @@
+"""docs/torch-swap.md: what it shows is what its code prints."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "torch-swap.md"
+
+
+@pytest.mark.torch
+def test_code_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    examples = re.findall(
+        r"^```python\n(.*?)^```\n\n```\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
+    )
+    assert len(examples) == 2
+    # The second example goes on where the first one ends.
+    names: dict[str, Any] = {}
+    for code, shown in examples:
+        exec(compile(code, str(PAGE), "exec"), names)
+        assert capsys.readouterr().out == shown
