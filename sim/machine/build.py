@@ -276,6 +276,10 @@ def _compile(
 
 
 def _run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    if "-o" in command:
+        # A compiler that is killed leaves its temporary files: in the folder that is given up, too.
+        made = Path(command[command.index("-o") + 1])
+        env = {**os.environ, "TMPDIR": str(made.parent)}
     done = subprocess.run(
         command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -248,10 +248,12 @@ def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
     trap = "trap '' TERM INT\n" if stubborn else ""
     (tools / "g++").write_text(
         '#!/bin/sh\ncase "$*" in *--version*) echo 1; exit;; esac\n'
-        f'{trap}sleep 600 &\necho $$ $! >> "{tmp_path}/pids"\nwait\nwait\n'
+        f'{trap}sleep 600 &\necho > "$TMPDIR/cc$$.s"\necho $$ $! >> "{tmp_path}/pids"\nwait\nwait\n'
     )
     (tools / "g++").chmod(0o755)
     np.save(tmp_path / "a.npy", np.zeros(4, np.float32))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     process = start(
         "import sys; from cdma.cli import main; sys.exit(main(sys.argv[1:]))",
         *("swap", "a.npy", "--engine", "codec"),
@@ -260,6 +262,7 @@ def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
             **os.environ,
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
             "CDMA_CACHE": str(tmp_path / "cache"),
+            "TMPDIR": str(temporary),
         },
     )
     pids = tmp_path / "pids"
@@ -270,7 +273,7 @@ def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
     assert (process.returncode, out, err) == (128 + number, "", "")
     assert not [pid for pid in pids.read_text().split() if alive(pid)]
     assert not list((tmp_path / "cache").glob("*.partial"))
-    assert not list(tmp_path.glob("*.so"))
+    assert not list(temporary.iterdir())
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path):
