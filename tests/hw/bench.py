@@ -1,4 +1,4 @@
-"""One component under Amaranth's simulator: its streams driven and collected, cycle by cycle.
+"""One component in simulation: its streams driven and collected, cycle by cycle.
 
     bench = Bench(component)
     source = bench.source(component.i, payloads, willing=stalls(0.5, seed=1))
@@ -19,7 +19,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, Module, Shape, Value
 from amaranth.lib import data
-from amaranth.sim import Simulator
+
+from tests.hw.simulator import Simulator
 
 Willing = Callable[[int], bool]
 
