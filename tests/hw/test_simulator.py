@@ -394,6 +394,31 @@ def test_a_reset_ends_a_wait(simulator_class):
     assert seen == [0, 1]
 
 
+@pytest.mark.parametrize("simulator_class", BOTH)
+def test_copies_of_copies(simulator_class):
+    m = Module()
+    m.domains.sync = ClockDomain()
+    source, near, far, half = Signal(4), Signal(4, init=3), Signal(4), Signal(4)
+    narrow, held = Signal(3), Signal(4)
+    inner = Module()
+    inner.d.comb += [far.eq(near), half[:2].eq(near[:2])]
+    inner.d.sync += held.eq(far)
+    m.submodules.inner = inner
+    m.d.comb += [near.eq(source), narrow.eq(source), half[2:].eq(far[2:])]
+
+    async def testbench(ctx):
+        assert ctx.get(Cat(near, far, half)) == 0
+        ctx.set(source, 13)
+        assert [ctx.get(signal) for signal in (near, far, half, narrow)] == [13, 13, 13, 5]
+        assert await ctx.tick().sample(held, far) == (True, False, 0, 13)
+        assert ctx.get(held) == 13
+        for signal in (near, far, half, narrow):
+            with pytest.raises(DriverConflict):
+                ctx.set(signal, 1)
+
+    run(simulator_class, m, testbench)
+
+
 def test_loops_between_statements_settle_or_say_so():
     m = Module()
     m.domains.sync = ClockDomain()

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from amaranth.hdl import Fragment, MemoryData, Signal
-from amaranth.hdl._ast import SignalDict
+from amaranth.hdl import Fragment, MemoryData, Shape, Signal
+from amaranth.hdl._ast import Assign, SignalDict
 from amaranth.hdl._mem import MemoryInstance
 from amaranth.hdl._xfrm import LHSMaskCollector
 
@@ -63,6 +63,8 @@ class Design:
         self.initial_rows: list[list[int]] = []
         self._memories: dict[int, int] = {}
         self._memory_data: list[MemoryData] = []
+        self.aliases: set[int] = set()
+        self._find_aliases(fragment)
         groups = list(self._groups(fragment))
         self._compile(groups)
 
@@ -75,6 +77,10 @@ class Design:
             self.values.append(signal.init)
             self.initial.append(signal.init)
         return index
+
+    def drives(self, signal: Signal) -> bool:
+        """Whether combinational logic does."""
+        return id(signal) in self.aliases or self._indices.get(id(signal)) in self.combinational
 
     def memory_of(self, memory: MemoryData) -> int:
         index = self._memories.get(id(memory))
@@ -156,14 +162,46 @@ class Design:
 
     # Groups.
 
+    def _find_aliases(self, fragment: Fragment) -> None:
+        """A signal that is always another one is the same one; `connect` makes hundreds."""
+        drivers: Counter[int] = Counter()
+        copies: dict[int, tuple[Signal, Signal]] = {}
+        fragments = [fragment]
+        for part in fragments:
+            fragments += [inner for inner, _, _ in part.subfragments]
+            for domain, statements in part.statements.items():
+                for statement in statements:
+                    drivers.update(id(signal) for signal in statement._lhs_signals())
+                    if domain == "comb" and (copy := _copied(statement)):
+                        copies[id(copy[0])] = copy
+            if isinstance(part, MemoryInstance):
+                for port in part._read_ports:
+                    drivers.update(id(signal) for signal in port._data._lhs_signals())
+        copies = {key: copy for key, copy in copies.items() if drivers[key] == 1}
+        for key, (copy, original) in copies.items():
+            seen = {key}
+            while id(original) in copies and id(original) not in seen:
+                seen.add(id(original))
+                original = copies[id(original)][1]
+            if id(original) not in seen:
+                self._indices[key] = self.index_of(original)
+                self._signals.append(copy)
+                self.aliases.add(key)
+
     def _groups(self, fragment: Fragment) -> Iterator[Group]:
         for domain, statements in fragment.statements.items():
+            if domain == "comb":
+                statements = [each for each in statements if not self._is_alias(each)]
             for group in _independent(statements):
                 yield from self._group(fragment, domain, group)
         if isinstance(fragment, MemoryInstance):
             yield from self._memory_groups(fragment)
         for inner, _, _ in fragment.subfragments:
             yield from self._groups(inner)
+
+    def _is_alias(self, statement: Any) -> bool:
+        copy = _copied(statement)
+        return copy is not None and id(copy[0]) in self.aliases
 
     def _group(self, fragment: Fragment, domain: str, statements: list[Any]) -> Iterator[Group]:
         assigned = LHSMaskCollector()
@@ -337,6 +375,17 @@ class Design:
         self.edges = {d: compiled(members) for d, members in on_change.items()}
         self.always = {d: compiled(members) for d, members in at_edge.items()}
         self.reset()
+
+
+def _copied(statement: Any) -> tuple[Signal, Signal] | None:
+    """The copy and the original, of an assignment that is no more than that."""
+    if type(statement) is not Assign:
+        return None
+    copy, original = statement.lhs, statement.rhs
+    if type(copy) is not Signal or type(original) is not Signal:
+        return None
+    same = Shape.cast(copy.shape()) == Shape.cast(original.shape())
+    return (copy, original) if same and copy is not original else None
 
 
 def _resolved(marks: dict[int, list[tuple[str, int]]], names: dict, keys: Iterable[int]) -> dict:

@@ -158,7 +158,7 @@ class Simulator:
             raise DriverConflict(f"Domain {domain!r} already has a clock driving it")
         found = self._domains[domain]
         index = self._design.index_of(found.clk)
-        if index in self._design.combinational:
+        if self._design.drives(found.clk):
             raise DriverConflict("Clock signal is already driven by combinational logic")
         self._clocks.append(Clock(domain, index, int(period / 2 * FEMTOS), int(period * FEMTOS)))
         self.on_edge[domain] = []
@@ -285,7 +285,7 @@ class Simulator:
         kind = type(target)
         if kind is Signal:
             index = self._design.index_of(target)
-            if index in self._design.combinational:
+            if self._design.drives(target):
                 raise DriverConflict(
                     "Combinationally driven signals cannot be overriden by testbenches"
                 )
