@@ -74,7 +74,9 @@ def expression(rng: random.Random, leaves: list[Value], depth: int) -> Value:
         case 12:
             return Cat(inner(), inner(), inner())
         case 13:
-            return rng.choice([inner().replicate(3), Cat(*inner()).xor(), Cat(*inner(), 1)])
+            value, leaf = inner(), rng.choice(leaves)
+            overlapping = Cat(value, leaf[: len(leaf) // 2 + 1], leaf, leaf[0])
+            return rng.choice([value.replicate(3), overlapping.xor(), Cat(*value, 1)])
         case 14:
             return Mux(inner(), inner(), inner())
         case _:
@@ -415,6 +417,23 @@ def test_copies_of_copies(simulator_class):
         for signal in (near, far, half, narrow):
             with pytest.raises(DriverConflict):
                 ctx.set(signal, 1)
+
+    run(simulator_class, m, testbench)
+
+
+@pytest.mark.parametrize("simulator_class", BOTH)
+def test_register_that_is_set_from_outside_goes_on_from_there(simulator_class):
+    m = Module()
+    m.domains.sync = ClockDomain()
+    source, held, counted = Signal(4, init=5), Signal(4), Signal(4)
+    m.d.sync += [held.eq(source), counted.eq(counted + 1)]
+
+    async def testbench(ctx):
+        await ctx.tick().repeat(2)
+        ctx.set(held, 9)
+        ctx.set(counted, 9)
+        assert await ctx.tick().sample(held, counted) == (True, False, 9, 9)
+        assert (ctx.get(held), ctx.get(counted)) == (5, 10)
 
     run(simulator_class, m, testbench)
 
