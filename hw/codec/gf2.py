@@ -4,6 +4,8 @@ The CRC is linear: bytes change the 32-bit state by a constant matrix, and add a
 function of themselves. Zero bytes only do the former, and their matrix has an inverse.
 """
 
+from functools import cache
+
 from amaranth.hdl import Cat, Value
 
 POLYNOMIAL = 0xEDB88320
@@ -53,8 +55,9 @@ BACKWARD: Matrix = tuple(_undo_zero_byte(column) for column in IDENTITY)
 """Its inverse."""
 
 
+@cache
 def power(matrix: Matrix, exponent: int) -> Matrix:
-    """A matrix to a power: of so many zero bytes."""
+    """A matrix to a power: of so many zero bytes. Elaboration and tests ask for the same few."""
     result = IDENTITY
     for _ in range(exponent):
         result = product(matrix, result)

@@ -1,10 +1,11 @@
-"""A register block under Amaranth's simulator, with AXI4-Lite accesses as coroutines."""
+"""A register block in simulation, with AXI4-Lite accesses as coroutines."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
+
+from tests.hw.simulator import Simulator
 
 OKAY, SLVERR = 0, 2
 HANG_CYCLES = 20

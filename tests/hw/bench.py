@@ -1,4 +1,4 @@
-"""One component under Amaranth's simulator: its streams driven and collected, cycle by cycle.
+"""One component in simulation: its streams driven and collected, cycle by cycle.
 
     bench = Bench(component)
     source = bench.source(component.i, payloads, willing=stalls(0.5, seed=1))
@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Cat, ClockDomain, Module, Shape, Value
+from amaranth.hdl import Cat, ClockDomain, Module, Value
 from amaranth.lib import data
-from amaranth.sim import Simulator
+
+from tests.hw.simulator import Simulator
 
 Willing = Callable[[int], bool]
 
@@ -102,6 +103,11 @@ class FlatPort:
         return cls(port.valid, port.ready, _joined(port, names))
 
 
+def wires_of(port: Any) -> tuple[Value, Value, Value]:
+    """A stream's valid, ready and payload: looking them up in each cycle takes long."""
+    return Value.cast(port.valid), Value.cast(port.ready), Value.cast(port.payload)
+
+
 def _joined(port: Any, names: list[str]) -> data.View:
     parts = {name: getattr(port, name) for name in names}
     layout = data.StructLayout({name: len(part) for name, part in parts.items()})
@@ -119,18 +125,24 @@ class Source:
     cycles: list[int] = field(default_factory=list)
     offering: bool = False
 
+    def __post_init__(self) -> None:
+        self.wires = wires_of(self.port)
+        self._width = len(self.wires[2])
+
     def drive(self, ctx: Any, cycle: int) -> None:
         if self.done:
             self.offering = False
         elif not self.offering:
             self.offering = self.willing(cycle)
-        width = Shape.cast(self.port.payload.shape()).width
         # What stands on the wires while valid is low must not matter.
         payload = (
-            self.payloads[len(self.cycles)] if self.offering else self.garbage.getrandbits(width)
+            self.payloads[len(self.cycles)]
+            if self.offering
+            else self.garbage.getrandbits(self._width)
         )
-        ctx.set(self.port.valid, self.offering)
-        ctx.set(Value.cast(self.port.payload), payload)
+        valid, _, wires = self.wires
+        ctx.set(valid, int(self.offering))
+        ctx.set(wires, payload)
 
     def observe(self, cycle: int, valid: int, ready: int, payload: int) -> bool:
         if valid and ready:
@@ -157,8 +169,11 @@ class Sink:
     cycles: list[int] = field(default_factory=list)
     standing: int | None = None
 
+    def __post_init__(self) -> None:
+        self.wires = wires_of(self.port)
+
     def drive(self, ctx: Any, cycle: int) -> None:
-        ctx.set(self.port.ready, self.done or self.willing(cycle))
+        ctx.set(self.wires[1], int(self.done or self.willing(cycle)))
 
     def observe(self, cycle: int, valid: int, ready: int, payload: int) -> bool:
         if self.standing is not None:
@@ -248,16 +263,13 @@ class Bench:
 
     async def _clock(self, ctx: Any) -> None:
         moved = cycle = 0
+        wires = [wire for end in self.ends for wire in end.wires]
+        edge = ctx.tick().sample(*wires)
         while cycle - moved < SETTLE_CYCLES or not all(end.done for end in self.ends):
             assert cycle - moved < HANG_CYCLES, f"nothing has moved since cycle {moved}"
             for end in self.ends:
                 end.drive(ctx, cycle)
-            wires = [
-                wire
-                for end in self.ends
-                for wire in (end.port.valid, end.port.ready, Value.cast(end.port.payload))
-            ]
-            _, _, *values = await ctx.tick().sample(*wires)
+            _, _, *values = await edge
             for k, end in enumerate(self.ends):
                 if end.observe(cycle, *values[3 * k : 3 * k + 3]):
                     moved = cycle

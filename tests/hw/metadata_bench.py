@@ -1,4 +1,4 @@
-"""A metadata cache under Amaranth's simulator: what is asked of it, in order, and what comes.
+"""A metadata cache in simulation: what is asked of it, in order, and what comes.
 
     bench = CacheBench(config)
     run = bench.run([Lookup(0x40), Lookup(0x40, write=True, metadata=3), Flush(write_back=True)])
@@ -15,13 +15,13 @@ from typing import Any
 
 from amaranth.hdl import Cat, Fragment, Module, Value
 from amaranth.lib import memory
-from amaranth.sim import Simulator
 
 from hw.buddy.metadata_cache import MetadataCache
 from hw.buddy.payloads import MetadataError
 from hw.config import MetadataCacheConfig
 from tests.hw.bench import Sink, always, bits
 from tests.hw.metadata_memory import BEAT_BYTES, Behavior, Fetch, LineMemory, content
+from tests.hw.simulator import Simulator
 
 HANG_CYCLES = 1500
 SETTLE_CYCLES = 6

@@ -2,13 +2,13 @@
 
 import pytest
 from amaranth.hdl import ClockDomain, Module
-from amaranth.sim import Simulator
 
 from hw.axi import AxiStreamReceiver, AxiStreamSender
 from hw.codec.status import TransferStatus
 from hw.ports import RecordReceiver, RecordSender
 from tests.hw.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
 from tests.hw.payloads import beats_of
+from tests.hw.simulator import Simulator
 from tests.hw.transfers import axis_packet
 
 WIDTH = 32

@@ -2,7 +2,6 @@
 
 import pytest
 from amaranth.hdl import ClockDomain, Module
-from amaranth.sim import Simulator
 
 from golden.bpc_decoder import decode_entries
 from golden.stream import StreamStatus
@@ -11,6 +10,7 @@ from hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import damaged, encoded, hand_made, noise_behind, truncations
+from tests.hw.simulator import Simulator
 
 
 @pytest.fixture(scope="module", params=SECTOR_BYTES)

@@ -6,12 +6,12 @@ from collections import deque
 
 import pytest
 from amaranth.hdl import Cat, ClockDomain, Module, Value
-from amaranth.sim import Simulator
 
 from hw.bus.burst import BusError
 from hw.bus.port import Axi4Port
 from tests.hw.axi4_bus import CHANNELS, Axi4Bus, Behavior, content
 from tests.hw.bench import assert_no_bubble
+from tests.hw.simulator import Simulator
 
 WIDTH = 4
 READS, WRITES = (3, 2), (2, 3)

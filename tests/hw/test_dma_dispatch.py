@@ -2,7 +2,6 @@
 
 import pytest
 from amaranth.hdl import Signal
-from amaranth.sim import Simulator
 
 from hw.bus.burst import BusError
 from hw.config import EngineConfig
@@ -10,6 +9,7 @@ from hw.dma.descriptor import Flag, Status
 from hw.dma.dispatch import Dispatcher, Way
 from hw.dma.supervisor import Supervisor
 from tests.hw.bench import STALLS, Bench, stalls
+from tests.hw.simulator import Simulator
 from tests.hw.test_dma_descriptor import COPY_IN, COPY_OUT, FENCE, IN, OUT
 
 VERIFIED = {**OUT, "flags": Flag.VERIFY}

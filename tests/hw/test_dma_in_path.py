@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 import golden
 from golden import StreamStatus
@@ -16,6 +15,7 @@ from hw.codec.judge import Finding
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.in_path import InPath
 from tests.golden.data import sparse_bytes
+from tests.hw.simulator import Simulator
 
 WIDTH = 32
 LINE = 128

@@ -4,11 +4,11 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import EngineConfig
 from hw.dma.buffer import UnitBuffer
 from hw.dma.issuer import LineIssuer
+from tests.hw.simulator import Simulator
 
 LINE_BYTES = 128
 SECTORS = 4

@@ -5,13 +5,13 @@ from collections import deque
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 import golden
 from hw.bus.burst import BusError
 from hw.config import EngineConfig
 from hw.dma.out_path import OutPath
 from hw.dma.throttle import TokenBucket
+from tests.hw.simulator import Simulator
 
 WIDTH = 32
 GUARD = 0xA5

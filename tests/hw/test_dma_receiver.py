@@ -6,12 +6,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.receiver import StreamReceiver
 from tests.hw.bench import STALLS, stalls
+from tests.hw.simulator import Simulator
 
 MEMORY_BYTES = 1 << 17
 MEMORY = random.Random(1).randbytes(MEMORY_BYTES)

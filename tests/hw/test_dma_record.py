@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
@@ -10,6 +9,7 @@ from hw.dma.completion import Completion
 from hw.dma.descriptor import RECORD_DTYPE, Status
 from hw.dma.record import InterruptCoalescer, RecordWriter
 from tests.hw.bench import STALLS, Bench, fields, stalls
+from tests.hw.simulator import Simulator
 
 
 def completion(rng, address, status=Status.OK, *, interrupt=0):

@@ -5,11 +5,11 @@ from collections import deque
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.burst import BusError
 from hw.config import CodecConfig, EngineConfig
 from hw.dma.ring import PREFETCH, DescriptorFetcher
+from tests.hw.simulator import Simulator
 
 BASE = 0x1_0000_1000
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from golden.zvc import Zvc
 from hw.config import CodecConfig, EngineConfig
@@ -20,6 +19,7 @@ from tests.hw.payloads import (
     mixed_packet,
     sparse,
 )
+from tests.hw.simulator import Simulator
 
 LINE = 128
 

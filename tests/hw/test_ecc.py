@@ -5,7 +5,6 @@ from itertools import combinations
 
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
 
 from hw.buddy.ecc import (
     EccDecoder,
@@ -16,6 +15,7 @@ from hw.buddy.ecc import (
     encode,
     parity_masks,
 )
+from tests.hw.simulator import Simulator
 
 WIDTHS = [64, 36, 11, 4]
 

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from amaranth.hdl import ClockDomain, Module
-from amaranth.sim import Simulator
 
 from golden import ELEMENT_BYTES, StreamStatus
 from golden.entry import EntryCodec, sizes_of
@@ -14,6 +13,7 @@ from hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import noise_behind
+from tests.hw.simulator import Simulator
 
 CONFIGS = [
     *(

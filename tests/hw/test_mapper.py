@@ -7,7 +7,6 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from golden.buddy import AddressMap, MapStatus, PageFields, Target
 from hw.buddy.mapper import SectorMapper
@@ -16,6 +15,7 @@ from hw.config import BUDDY_PRESETS
 from hw.netlist import to_verilog
 from hw.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
+from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint
 
 PAGE_BYTES = (8192, 65536, 2 << 20)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from amaranth.hdl import ClockDomain, Module
-from amaranth.sim import Simulator
 
 from golden.buddy import AddressMap, MapStatus, PageFields, Target
 from golden.buddy_memory import BuddyMemory
@@ -15,6 +14,7 @@ from hw.config import BUDDY_PRESETS
 from hw.netlist import to_verilog
 from hw.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
+from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint
 
 TINY = BUDDY_PRESETS["tiny"]

@@ -7,7 +7,6 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 import hw.selftest.loop as loop_module
 from golden import StreamStatus, codec
@@ -33,6 +32,7 @@ from tests.hw.selftest_model import (
     seed_of,
     stalls_of,
 )
+from tests.hw.simulator import Simulator
 
 TINY = PRESETS["tiny"].codec
 CONFIGS = [TINY, CodecConfig(), CodecConfig(element_bytes=2, sector_bytes=64)]

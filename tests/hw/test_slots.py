@@ -2,11 +2,11 @@
 
 import numpy as np
 from amaranth.hdl import Module, Signal
-from amaranth.sim import Simulator
 
 from golden.buddy import Target, split_sectors
 from golden.entry import SECTOR_BYTES, SECTORS
 from hw.buddy import slots
+from tests.hw.simulator import Simulator
 
 
 def test_sectors_are_split_as_golden_does():

@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
 
 import synth.bitstream
 from hw.config import PRESETS
@@ -14,6 +13,7 @@ from synth.bitstream import build_bitstream, build_plan, fmax_of
 from synth.board_top import OSCILLATOR_HZ, PHASE_HZ, PllDividers, RestingSwitch, pll_dividers
 from synth.boards import board_names, find_board
 from synth.errors import SynthError
+from tests.hw.simulator import Simulator
 
 SITES = {
     # Clock, UART; from the boards' schematics and constraint files.
