@@ -37,7 +37,6 @@ from sim.reproduce.rtl import cycles_to_output
 PRINTED = printed("buddy")
 PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)
 
-DEVICE_GBPS = PRINTED["disparity"]["device_gbps"]
 ALEXNET_FRACTION = PRINTED["alexnet"]["spilled_percent"] / 100
 """Of its accesses, to buddy memory (§4.2)."""
 ALEXNET_SLOWDOWN = {
