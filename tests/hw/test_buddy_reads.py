@@ -1,6 +1,7 @@
 """Entries read from both memories: what is asked for, and what is put together."""
 
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -60,6 +61,11 @@ ISSUER = ("i", "lookup", "waits", "result", "device_request", "buddy_request")
 ASSEMBLER = ("device", "buddy", "info")
 
 
+@cache
+def shared_bench():
+    return Bench(ReadPath())
+
+
 class Scene:
     """Reads of entries through the path, memory and metadata answered from the golden model."""
 
@@ -67,7 +73,7 @@ class Scene:
         self.memory = memory
         self.reads = reads
         self.random = random.Random(seed)
-        self.bench = bench = Bench(ReadPath())
+        self.bench = bench = shared_bench()
         path = bench.component
         where = memory.translate(np.array([read["address"] for read in reads]))
         metadata = memory.metadata(np.array([read["address"] for read in reads]))

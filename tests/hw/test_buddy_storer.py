@@ -1,6 +1,7 @@
 """Entries into memory: what is written where, and what happens when it cannot be."""
 
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +23,11 @@ OKAY, SLVERR = AxiResponse.OKAY, AxiResponse.SLVERR
 ALL = (1 << 128) - 1
 
 
+@cache
+def shared_bench(config):
+    return Bench(EntryStorer(config))
+
+
 class Scene:
     """Writes of entries through the storer, into memories of Python."""
 
@@ -32,7 +38,7 @@ class Scene:
         self.gbbr = memory.map.gbbr
         self.random = random.Random(seed)
         self.metadata_written = []
-        bench = self.bench = Bench(EntryStorer(config))
+        bench = self.bench = shared_bench(config)
         storer = bench.component
         where = self.where = memory.translate(np.array([write["address"] for write in writes]))
         payloads = []

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,6 +40,21 @@ class Device:
         return None
 
 
+@cache
+def prepared(config):
+    """A way out, its simulator and the list of what it runs: made once, run from reset."""
+    path = OutPath(config)
+    bodies = []
+
+    async def body(ctx):
+        await bodies[0](ctx)
+
+    simulator = Simulator(path)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(body)
+    return path, simulator, bodies
+
+
 def run(
     config,
     jobs,
@@ -58,7 +74,7 @@ def run(
 
     With `responses_first`, outcomes are taken only while the host has no response to give.
     """
-    path = OutPath(config)
+    path, simulator, bodies = prepared(config)
     rng = random.Random(seed)
     host = np.full(host_bytes, GUARD, np.uint8)
     outcomes, issued = [], []
@@ -127,9 +143,9 @@ def run(
             await ctx.tick()
             cycle += 1
 
-    simulator = Simulator(path)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(body)
+    if bodies:
+        simulator.reset()
+    bodies[:] = [body]
     simulator.run()
     return host, outcomes, issued
 
