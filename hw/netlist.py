@@ -16,6 +16,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import (
+    Cat,
     ClockSignal,
     Elaboratable,
     Fragment,
@@ -25,11 +26,16 @@ from amaranth.hdl import (
     Signal,
     Value,
 )
+from amaranth.hdl._ast import Switch
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
 from hw.fast_conversion import fast_conversion
 from hw.progress import Tally
+from hw.sleep import add_wake
+
+Sleepers = tuple[type[wiring.Component], ...]
+"""Classes of components that get clocks of their own."""
 
 
 class NetlistError(RuntimeError):
@@ -93,7 +99,9 @@ def ports_of(component: wiring.Component) -> list[Port]:
     return [port for port in ports if port.width]
 
 
-def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[ModuleText]:
+def to_verilog(
+    top: wiring.Component, name: str, *, assertions: bool, sleepers: Sleepers = ()
+) -> list[ModuleText]:
     """Convert a component and all below it.
 
     Parameters
@@ -104,6 +112,10 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
         Of the top module, and the prefix of the others.
     assertions
         Keep them, as SystemVerilog immediate assertions; without them the text is Verilog-2005.
+    sleepers
+        Classes of components, not the top's, that get clocks of their own (`hw.sleep`). The top
+        then has three more ports. `wakes` and `clks` have a bit for each instance: whether the next
+        edge would change anything in it, and its clock. `awake` makes all of them tell so.
 
     Returns
     -------
@@ -118,7 +130,7 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
     modules: dict[str, _Converted] = {}
     progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, progress)
+        _convert(top, name, modules, progress, sleepers, is_top=True)
     progress.step()
     script = [
         *([] if assertions else ["delete t:$check"]),
@@ -150,10 +162,16 @@ def to_verilog(top: wiring.Component, name: str, *, assertions: bool) -> list[Mo
 
 @dataclass(frozen=True)
 class _Converted:
+    """A module as RTLIL.
+
+    `clocking` are its ports for clocks, reset and sleep; `sleepers` counts the sleepers below it.
+    """
+
     name: str
     component: wiring.Component
     ports: list[Port]
-    clocked: bool
+    clocking: list[Port]
+    sleepers: int
     rtlil: str
     below: list[str]
 
@@ -196,16 +214,23 @@ def _elaborate(component: wiring.Component) -> Fragment:
 
 
 def _convert(
-    component: wiring.Component, name: str, modules: dict[str, _Converted], progress: Tally
+    component: wiring.Component,
+    name: str,
+    modules: dict[str, _Converted],
+    progress: Tally,
+    sleepers: Sleepers,
+    *,
+    is_top: bool = False,
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
-    below: list[str] = []
+    # Where each subcomponent is among the fragments below, and what it was converted to.
+    parts: list[tuple[int, wiring.Component, _Converted]] = []
     # What is alike but in its number shares a module: converting takes most of the time, and an
     # engine has many units.
     numbered: list[tuple[_Likeness, _Converted]] = []
     fragment = _elaborate(component)
     progress.found(sum(isinstance(f.origins[0], _Below) for f, *_ in fragment.subfragments))
-    for index, (subfragment, subname, src_loc) in enumerate(fragment.subfragments):
+    for index, (subfragment, subname, _src_loc) in enumerate(fragment.subfragments):
         placeholder = subfragment.origins[0]
         if not isinstance(placeholder, _Below):
             continue
@@ -214,15 +239,41 @@ def _convert(
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress)
+            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress, sleepers)
             if stem != subname:
                 numbered.append((likeness, converted))
+        parts.append((index, subcomponent, converted))
+
+    # A bit for each sleeper below; those inside a sleeper come behind its own.
+    count_below = sum(c.sleepers + isinstance(part, sleepers) for _, part, c in parts)
+    clks = Signal(count_below, name="clks")
+    wakes: list[Signal] = []
+    shared: list[Signal] = []
+    for index, subcomponent, converted in parts:
+        _, subname, src_loc = fragment.subfragments[index]
         ports = ports_of(subcomponent)
         _rename_members(subcomponent, f"{subname}_")
-        connections = _connections(ports, converted.clocked, subname, fragment)
-        instance = Instance(converted.name, *connections)
+        clock: Value = ClockSignal()
+        wake = Signal(name=f"{subname}_wake")
+        if isinstance(subcomponent, sleepers):
+            clock = clks[sum(map(len, wakes))]
+            wakes.append(wake)
+        else:
+            shared.append(wake)
+        inner_wakes = Signal(converted.sleepers, name=f"{subname}_wakes")
+        inner_clks = clks[sum(map(len, wakes)) :][: converted.sleepers]
+        wakes.append(inner_wakes)
+        pins = {
+            "clk": ("i", "clk", clock),
+            "rst": ("i", "rst", ResetSignal()),
+            "wake": ("o", "wake", wake),
+            "clks": ("i", "clks", inner_clks),
+            "wakes": ("o", "wakes", inner_wakes),
+        }
+        connected = [pins[port.name] for port in converted.clocking]
+        connections = _connections(ports, subname, fragment)
+        instance = Instance(converted.name, *connected, *connections)
         fragment.subfragments[index] = (instance, subname, src_loc)
-        below.append(converted.name)
         progress.step()
 
     _rename_members(component, "")
@@ -238,6 +289,22 @@ def _convert(
                 port.value.eq(signal) if port.direction == "input" else signal.eq(port.value),
             )
         signals[port.name] = (signal, PortDirection(port.direction))
+    clocking = [Port("clk", "input", 1, ClockSignal()), Port("rst", "input", 1, ResetSignal())]
+    if sleepers and not is_top:
+        clocking.append(Port("wake", "output", 1, add_wake(fragment, shared)))
+    if len(clks):
+        all_wakes = Signal(len(clks), name="wakes")
+        fragment.add_statements("comb", all_wakes.eq(Cat(*wakes)))
+        if is_top:
+            awake = Signal(name="awake")
+            clocking.append(Port("awake", "input", 1, awake))
+            always = Switch(awake | ResetSignal(), [(1, [all_wakes.eq(~0)], None)])
+            fragment.add_statements("comb", always)
+        clocking.append(Port("clks", "input", len(clks), clks))
+        clocking.append(Port("wakes", "output", len(clks), all_wakes))
+    for port in clocking[2:]:
+        assert isinstance(port.value, Signal)
+        signals[port.name] = (port.value, PortDirection(port.direction))
     text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.
@@ -247,9 +314,16 @@ def _convert(
         name = next(unlike)
     known = modules.get(name)
     if known is None:
-        clocked = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
+        # A component without registers has no clock.
+        has_clock = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
         known = modules[name] = _Converted(
-            name, component, ports, clocked, _renamed(text, own_name, name), below
+            name,
+            component,
+            ports,
+            clocking if has_clock else clocking[2:],
+            len(clks),
+            _renamed(text, own_name, name),
+            [converted.name for _, _, converted in parts],
         )
     return known
 
@@ -282,11 +356,9 @@ def _rename_members(component: wiring.Component, prefix: str) -> None:
 
 
 def _connections(
-    ports: list[Port], clocked: bool, instance_name: str, parent: Fragment
+    ports: list[Port], instance_name: str, parent: Fragment
 ) -> Iterator[tuple[str, str, Any]]:
     """An instance's connections. What it drives gets wires that are named after it."""
-    if clocked:
-        yield from (("i", "clk", ClockSignal()), ("i", "rst", ResetSignal()))
     for port in ports:
         if port.direction == "input":
             yield ("i", port.name, port.value)
@@ -320,24 +392,24 @@ def _with_header(text: str, module: _Converted) -> str:
 
     Yosys lists the ports' names first and declares each twice in the body, in alphabetical order.
     """
+    ports = [*module.clocking, *module.ports]
+    names = {port.name for port in ports}
     kinds: dict[str, str] = {}
     body = []
     _ports, _, declarations = text.partition(");\n")
     for line in declarations.splitlines():
         match = re.fullmatch(r"  (input|output|wire|reg) (\[\d+:0\] )?(\w+)( = .*)?;", line)
         name = match[3] if match else None
-        if match and name in {"clk", "rst", *(port.name for port in module.ports)}:
+        if match and name in names:
             if match[1] in ("wire", "reg"):
                 kinds[str(name)] = match[1] + "\0" + (match[4] or "")
         else:
             body.append(line)
     lines = []
-    clock = [("clk", "input", 1), ("rst", "input", 1)] if module.clocked else []
-    for name, direction, width in [
-        *clock,
-        *((port.name, port.direction, port.width) for port in module.ports),
-    ]:
-        kind, initial = kinds[name].split("\0")
-        span = f" [{width - 1}:0]" if width > 1 else ""
-        lines.append(f"  {direction} {kind}{span} {name}{initial}")
+    for port in ports:
+        kind, initial = kinds[port.name].split("\0")
+        span = f" [{port.width - 1}:0]" if port.width > 1 else ""
+        # Else Verilator makes one expression of all of them, which it evaluates whatever sleeps.
+        alone = " /* verilator public_flat_rd */" if port.name == "wake" else ""
+        lines.append(f"  {port.direction} {kind}{span} {port.name}{alone}{initial}")
     return "\n".join([f"module {module.name} (", ",\n".join(lines), ");", *body])

@@ -41,10 +41,10 @@ class BusRequest(data.StructLayout):
 
 
 class BusReadBeat(data.StructLayout):
-    """RID, and what comes with it."""
+    """What comes from the bus, and RID behind it: so a simulator need not shift the data."""
 
     def __init__(self, data_bytes: int, id_bits: int) -> None:
-        super().__init__({"id": id_bits, "response": ReadResponse(data_bytes)})
+        super().__init__({"response": ReadResponse(data_bytes), "id": id_bits})
 
 
 class BusWriteResponse(data.StructLayout):

@@ -1,7 +1,7 @@
 """The C interface of the engine's library, as ctypes sees it: `shim/engine/abi.h`."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_uint64, c_void_p
 from pathlib import Path
 
 from sim.machine import bus_library
@@ -21,6 +21,7 @@ class CountersStruct(ctypes.Structure):
 _SIGNATURES: Signatures = {
     "open": (c_void_p, [POINTER(SurroundingsStruct), c_char_p]),
     "counters": (None, [c_void_p, POINTER(CountersStruct), c_void_p]),
+    "sleep": (None, [c_void_p, c_int32]),
     "units": (c_uint64, []),
     "sector_bytes": (c_uint64, []),
     "host_bytes": (c_uint64, []),

@@ -43,6 +43,9 @@ class Machine(BusMachine):
         beyond what latency and bandwidth do. At least 0 and less than 1.
     seed : int
         What stalls, refresh and the values of pins that must not matter are drawn from.
+    sleep : bool
+        Leave out what would change nothing (`hw.sleep`). Without, a cycle takes longer; whatever
+        happens in it is the same.
     window_cycles : int, optional
         The window of `Counters.window_dram_read_bytes`: 10 µs if absent.
     waves : path, optional
@@ -75,6 +78,7 @@ class Machine(BusMachine):
         host_base: int = 0,
         stalls: float = 0.0,
         seed: int = 0,
+        sleep: bool = True,
         window_cycles: int | None = None,
         waves: str | Path | None = None,
     ) -> None:
@@ -133,6 +137,7 @@ class Machine(BusMachine):
             (*range(self.units), HOST),
             waves,
         )
+        library.cdma_engine_sleep(self._handle, sleep)
 
     def run_until_word(
         self, address: int, budget: int, *, mask: int = 2**32 - 1, unlike: int = 0

@@ -50,7 +50,9 @@ def generated(
 def generated_engine(config: EngineConfig) -> Verilog:
     """The engine of that shape, from the cache where possible; `BuildError` as of `generated`."""
     return kept(
-        DmaEngine.__module__, repr(config), lambda: generate_engine(config, assertions=True)
+        DmaEngine.__module__,
+        repr(config),
+        lambda: generate_engine(config, assertions=True, sleep=True),
     )
 
 

@@ -63,7 +63,7 @@ class EngineBench:
     config : EngineConfig
     surroundings : MachineConfig
         But for the number of channels.
-    stalls, seed
+    stalls, seed, sleep
         As of `Machine`.
     """
 
@@ -74,6 +74,7 @@ class EngineBench:
         *,
         stalls: float = 0.0,
         seed: int = 0,
+        sleep: bool = True,
     ) -> None:
         self.config = config
         self.machine = Machine(
@@ -85,6 +86,7 @@ class EngineBench:
             host_base=HOST_BASE,
             stalls=stalls,
             seed=seed,
+            sleep=sleep,
         )
         rng = np.random.default_rng(seed)
         for memory in (self.machine.device, self.machine.host):

@@ -33,6 +33,7 @@ struct Model {
   std::unique_ptr<Waves> waves;
 #endif
   uint64_t time_cycle = 0;  // since construction
+  bool sleeps = true;       // components whose registers would not change get no clock
   bool failed = false;      // the last call ended in an error
   std::string message;
 
@@ -76,8 +77,22 @@ struct Model {
   }
 
  private:
+  // The clocks of components that sleep (`hw/sleep.py`), where the RTL has them: `wakes` tells, once
+  // the inputs have settled, in which ones the edge will change something.
+  template <class Top>
+  void tick_sleepers(Top& top, int clock) {
+    if constexpr (requires { top.clks; }) {
+      top.awake = !sleeps;
+      if (clock == 0)
+        top.clks = {};
+      else
+        top.clks = top.wakes;
+    }
+  }
+
   void evaluate(int clock, [[maybe_unused]] uint64_t time) {
     top->clk = clock;
+    tick_sleepers(*top, clock);
     top->eval();
 #if VM_TRACE
     context->time(time);

@@ -104,6 +104,8 @@ class Rig:
     surroundings : MachineConfig
     throttle : Throttle
         Of transfers with `throttled`.
+    sleep : bool
+        As of `Machine`.
     """
 
     def __init__(
@@ -111,10 +113,15 @@ class Rig:
         engine: EngineConfig,
         surroundings: MachineConfig,
         throttle: Throttle = THROTTLES["none"],
+        sleep: bool = True,
     ) -> None:
         size = 4 * MAX_BYTES
         self.machine = Machine(
-            generated_engine(engine), surroundings, device_bytes=size, host_bytes=size
+            generated_engine(engine),
+            surroundings,
+            device_bytes=size,
+            host_bytes=size,
+            sleep=sleep,
         )
         self.driver = Engine(self.machine, throttles=(THROTTLES["none"], throttle))
         self.source = self.driver.device.alloc(MAX_BYTES)
@@ -128,6 +135,7 @@ class Rig:
         *,
         throttle: Throttle = THROTTLES["none"],
         clock_hz: float | None = None,
+        sleep: bool = True,
         **engine_fields: Any,
     ) -> Self:
         """The preset's engine and surroundings, with other fields if so."""
@@ -136,7 +144,7 @@ class Rig:
         surroundings = replace(
             surroundings, channels=engine.units, clock_hz=clock_hz or surroundings.clock_hz
         )
-        return cls(engine, surroundings, throttle)
+        return cls(engine, surroundings, throttle, sleep)
 
     def __enter__(self) -> Self:
         return self

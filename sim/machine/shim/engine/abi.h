@@ -20,6 +20,8 @@ struct CdmaCounters {
 CdmaBus* cdma_engine_open(const CdmaSurroundings* surroundings, const char* waves);
 // `ports` has room for all memories and the host.
 void cdma_engine_counters(const CdmaBus* bus, CdmaCounters* counters, CdmaPortCounters* ports);
+// Whether components sleep while nothing changes in them, as they do at first. Nothing else differs.
+void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps);
 // What the library was built for.
 uint64_t cdma_engine_units(void);
 uint64_t cdma_engine_sector_bytes(void);

@@ -145,6 +145,8 @@ EXPORT void cdma_engine_counters(const CdmaBus* bus, CdmaCounters* counters,
   *ports = engine.host->counters();
 }
 
+EXPORT void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps) { bus->sleeps = sleeps != 0; }
+
 EXPORT uint64_t cdma_engine_units(void) { return kUnits; }
 EXPORT uint64_t cdma_engine_sector_bytes(void) { return MemoryPins::kBytes; }
 EXPORT uint64_t cdma_engine_host_bytes(void) { return HostPins::kBytes; }

@@ -1,0 +1,99 @@
+"""The engine whose components sleep does what it does when all of it is always awake."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hw.dma.descriptor import Flag, Opcode
+from sim.driver import Throttle
+from sim.machine import BusFault
+from sim.machine.bus import HOST, Counters
+from tests.sim.engine_bench import NEAR, STALLS, EngineBench
+from tests.sim.engine_cases import Shape
+
+SHAPES = (
+    Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),
+    Shape(opcode=Opcode.DECOMPRESS_IN, length=1400, src=0xFC4, dst=0x34, seed=2),
+    Shape(opcode=Opcode.COMPRESS_OUT, length=700, flags=Flag.VERIFY, density=1.0, seed=3),
+    Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
+    Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
+)
+SLOW = Throttle(name="slow", bytes_per_s=1e9, burst_bytes=256)
+"""A line takes 128 cycles: the bucket fills while all around it waits."""
+
+FAULTS = (
+    (),
+    (BusFault(0, "r", "slverr", nth=3),),
+    (BusFault(1, "b", "hang", nth=2),),
+    (BusFault(HOST, "r", "hang", nth=9),),
+)
+ABORT_AFTER = 300
+IDLE_CYCLES = 3000
+
+
+@pytest.fixture(params=STALLS)
+def benches(request) -> Iterator[tuple[EngineBench, EngineBench]]:
+    """One whose components sleep, and one that is always awake; nothing else differs."""
+    pair = [
+        EngineBench(surroundings=NEAR, stalls=request.param, seed=5, sleep=sleep)
+        for sleep in (True, False)
+    ]
+    yield pair[0], pair[1]
+    for bench in pair:
+        bench.close()
+
+
+@pytest.mark.parametrize("faults", FAULTS, ids=["none", "read-error", "write-hangs", "read-hangs"])
+def test_everything_is_the_same_asleep_and_awake(benches, faults):
+    asleep, awake = (list(_story(bench, faults)) for bench in benches)
+    for step, (one, other) in enumerate(zip(asleep, awake, strict=True)):
+        assert one == other, f"step {step}"
+    for memory in ("device", "host"):
+        one, other = (getattr(bench.machine, memory).tobytes() for bench in benches)
+        assert one == other
+
+
+def _story(bench: EngineBench, faults: tuple[BusFault, ...]) -> Iterator[object]:
+    """What there is to see of transfers both ways, a throttled one, an abort, a reset and rest."""
+    engine = bench.engine
+    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    transfers = bench.submit(jobs)
+    bench.machine.set_faults(faults)
+    engine.doorbell()
+    engine.wait_all()
+    yield [transfer.record for transfer in transfers]
+    yield bench.machine.delivered_faults()
+    bench.machine.set_faults([])
+    yield from _look(bench)
+
+    engine.set_throttle(0, SLOW)
+    transfers = bench.submit(jobs[:1])
+    engine.doorbell()
+    yield [record.crc32 for record in engine.wait_all()]
+    yield from _look(bench)
+
+    transfers = bench.submit(jobs)
+    engine.doorbell()
+    bench.machine.run(ABORT_AFTER)
+    engine.abort()
+    yield [transfer.record for transfer in transfers]
+    yield from _look(bench)
+    engine.reset()
+    bench.recovers()
+    bench.machine.run(IDLE_CYCLES)
+    yield from _look(bench)
+
+
+def _look(bench: EngineBench) -> Iterator[object]:
+    yield bench.machine.cycles
+    yield bench.engine.counters()
+    yield bench.engine.registers.read("STATUS")
+    yield _plain(bench.machine.counters())
+    yield bench.engine.first_error()
+
+
+def _plain(counters: Counters) -> dict[str, object]:
+    return {
+        name: value.tolist() if hasattr(value, "tolist") else value
+        for name, value in vars(counters).items()
+    }
