@@ -41,10 +41,10 @@ class BusRequest(data.StructLayout):
 
 
 class BusReadBeat(data.StructLayout):
-    """What comes from the bus, and RID behind it: so a simulator need not shift the data."""
+    """RID, and what comes with it."""
 
     def __init__(self, data_bytes: int, id_bits: int) -> None:
-        super().__init__({"response": ReadResponse(data_bytes), "id": id_bits})
+        super().__init__({"id": id_bits, "response": ReadResponse(data_bytes)})
 
 
 class BusWriteResponse(data.StructLayout):

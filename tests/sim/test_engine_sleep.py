@@ -25,7 +25,8 @@ FAULTS = (
     (),
     (BusFault(0, "r", "slverr", nth=3),),
     (BusFault(1, "b", "hang", nth=2),),
-    (BusFault(HOST, "r", "hang", nth=9),),
+    # The descriptors are here by then.
+    (BusFault(HOST, "r", "hang", nth=25),),
 )
 ABORT_AFTER = 300
 IDLE_CYCLES = 3000
