@@ -47,12 +47,16 @@ def generated(
     )
 
 
-def generated_engine(config: EngineConfig) -> Verilog:
-    """The engine of that shape, from the cache where possible; `BuildError` as of `generated`."""
+def generated_engine(config: EngineConfig, *, sleep: bool = True) -> Verilog:
+    """The engine of that shape, from the cache where possible; `BuildError` as of `generated`.
+
+    With `sleep`, its components have clocks of their own for the simulator, which leaves out what
+    would change nothing.
+    """
     return kept(
         DmaEngine.__module__,
-        repr(config),
-        lambda: generate_engine(config, assertions=True, sleep=True),
+        f"{config} {sleep}",
+        lambda: generate_engine(config, assertions=True, sleep=sleep),
     )
 
 

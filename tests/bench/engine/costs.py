@@ -26,11 +26,11 @@ IDLE_CYCLES = 200_000
 
 def run(console: Console) -> dict[str, Any]:
     """Print the tables and return their figures."""
-    with Rig.of_preset("titanx_gen3") as rig, Rig.of_preset("titanx_gen3", sleep=False) as awake:
+    with Rig.of_preset("titanx_gen3") as rig, Rig.of_preset("titanx_gen3", sleep=False) as plain:
         return {
             "dense": _dense(console, rig),
             "verify": _verify(console, rig),
-            "simulation": _simulation(console, rig, awake),
+            "simulation": _simulation(console, rig, plain),
         }
 
 
@@ -87,19 +87,20 @@ def _verify(console: Console, rig: Rig) -> dict[str, Any]:
     return figures
 
 
-def _simulation(console: Console, rig: Rig, awake: Rig) -> dict[str, Any]:
+def _simulation(console: Console, rig: Rig, plain: Rig) -> dict[str, Any]:
     printed = table(
         f"The simulated machine: titanx_gen3, {rig.machine.units} units, one thread, on "
         f"{_processor()}",
         "",
         "cycles/s",
-        "always awake",
+        "one clock",
         "sleep gains",
     )
-    figures, awake_figures = _speeds(rig), _speeds(awake)
+    figures, plain_figures = _speeds(rig), _speeds(plain)
     for name, speed in figures.items():
-        slower = awake_figures[name]
-        printed.add_row(name, f"{speed:,.0f}", f"{slower:,.0f}", f"{speed / slower:.2f}x")
+        with_one_clock = plain_figures[name]
+        gain = speed / with_one_clock
+        printed.add_row(name, f"{speed:,.0f}", f"{with_one_clock:,.0f}", f"{gain:.2f}x")
     console.print(printed)
     met = min(figures.values()) >= SPEED_GOAL
     console.print(
@@ -109,7 +110,7 @@ def _simulation(console: Console, rig: Rig, awake: Rig) -> dict[str, Any]:
     )
     return {
         "cycles_per_s": figures,
-        "awake_cycles_per_s": awake_figures,
+        "one_clock_cycles_per_s": plain_figures,
         "processor": _processor(),
         "goal_met": met,
     }

@@ -105,7 +105,7 @@ class Rig:
     throttle : Throttle
         Of transfers with `throttled`.
     sleep : bool
-        As of `Machine`.
+        As of `generated_engine`.
     """
 
     def __init__(
@@ -117,11 +117,10 @@ class Rig:
     ) -> None:
         size = 4 * MAX_BYTES
         self.machine = Machine(
-            generated_engine(engine),
+            generated_engine(engine, sleep=sleep),
             surroundings,
             device_bytes=size,
             host_bytes=size,
-            sleep=sleep,
         )
         self.driver = Engine(self.machine, throttles=(THROTTLES["none"], throttle))
         self.source = self.driver.device.alloc(MAX_BYTES)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from dataclasses import replace
 from typing import Any
 
@@ -59,8 +60,8 @@ def block_builds(generated_block: Callable[[Any], Verilog]) -> Builds:
 
 @pytest.fixture(scope="session")
 def engine_builds() -> Builds:
-    """The engine of an `EngineConfig`."""
-    return block_builds(generated_engine)
+    """The engine of an `EngineConfig`, with one clock, as it is generated for designs."""
+    return block_builds(partial(generated_engine, sleep=False))
 
 
 @pytest.fixture(scope="session")
