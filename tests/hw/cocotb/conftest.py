@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
