@@ -160,9 +160,13 @@ def test_as_a_module(module):
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
+# A shell that starts pytest in the background ignores the signal for all that it starts.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def start(code, *arguments, **options):
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", INTERRUPTIBLE + code, *arguments],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
