@@ -16,7 +16,8 @@ from cdma import progress
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
     "end.",
-    "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install torch).",
+    "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install "
+    "torch).",
     "compress": "Compress the array in an .npy file with a golden model.",
     "decompress": "Restore the array in a .cz file: type, shape, memory order and every bit that "
     "it holds.",
