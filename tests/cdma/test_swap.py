@@ -262,6 +262,17 @@ def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
         assert total["link_utilization_in"] >= 0.99
 
 
+def test_readme_shows_what_a_run_prints(capsys):
+    assert main(["swap", "--capture", "digits-cnn"]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    first = readme.index(printed[0])
+    above, below = readme[first : readme.index("```", first)].split(" …\n")
+    shown_above, shown_below = above.splitlines(), below.splitlines()
+    assert shown_above == printed[: len(shown_above)]
+    assert shown_below == printed[-len(shown_below) :]
+
+
 def test_waves_of_both_directions(capsys):
     np.save("a.npy", activations(shape=(64,)))
     swap_json(capsys, "a.npy", *CODEC, "--waves", "w.vcd")

@@ -91,3 +91,12 @@ def test_what_is_kept_has_its_sidecar(tmp_path, monkeypatch):
     made = [rtl.generated("unpacker") for _ in range(2)]
     assert made[0].sidecar == made[1].sidecar
     assert made[0].sidecar["component"] == "unpacker"
+
+
+def test_what_was_kept_with_other_files_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(rtl, "SIDECAR", "other.json")
+        before = rtl.generated("packer")
+    assert rtl.generated("packer") == before
+    assert len(list(tmp_path.glob(f"rtl-*/{rtl.SIDECAR}"))) == 1
