@@ -79,7 +79,9 @@ def swap_json(capsys, *arguments):
     ("engine", "dtype"),
     [
         *((CODEC, dtype) for dtype in ("<f4", "<f2", "|u1", "<f8", ">f4", "|b1")),
-        *((DMA, dtype) for dtype in ("<f4", "<f2", "<f8", ">f4")),
+        *((DMA, dtype) for dtype in ("<f4", "<f8", ">f4")),
+        # The engine of another element size is one more to build.
+        pytest.param(DMA, "<f2", marks=pytest.mark.verify),
     ],
 )
 def test_arrays_come_back_and_sizes_are_the_golden_models(capsys, engine, dtype):

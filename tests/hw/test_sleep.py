@@ -6,11 +6,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import EngineConfig
+from hw.config import PRESETS
 from hw.netlist import to_verilog
 from hw.verilog import generate_engine
-
-SMALL = EngineConfig(units=2, buffer_bytes=4096, read_buffer_bytes=2048)
 
 
 class Counter(wiring.Component):
@@ -100,8 +98,8 @@ def test_without_sleepers_there_is_one_clock():
 
 
 def test_engine_has_clocks_for_sleep_only_on_request():
-    plain = generate_engine(SMALL).text
-    asleep = generate_engine(SMALL, sleep=True).text
+    plain = generate_engine(PRESETS["tiny"]).text
+    asleep = generate_engine(PRESETS["tiny"], sleep=True).text
     assert "wake" not in plain
     assert "clks" not in plain
     assert re.search(r"^  input wire \[\d+:0\] clks\b", asleep, re.M)

@@ -18,9 +18,10 @@ MODES = {"prove": "for all time, k", "bmc": "cycles from reset", "cover": "cover
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-    # Proofs are asked for by tests that have imported this; the plugin itself need not.
+    # Proofs are asked for by tests that have imported this; the plugin itself need not. After the
+    # teardown, for a test may have put something else in the place of the solver and of the list.
     sby = sys.modules.get("tests.formal.sby")
-    if sby is not None and call.when == "call":
+    if sby is not None and call.when == "teardown":
         item.user_properties += [("proof", asdict(verdict)) for verdict in sby.VERDICTS]
         sby.VERDICTS.clear()
     return (yield)
@@ -31,7 +32,8 @@ def pytest_terminal_summary(
 ) -> None:
     proofs = [
         (report.nodeid, properties)
-        for report in terminalreporter.stats.get("passed", [])
+        for report in terminalreporter.stats.get("", [])
+        if isinstance(report, pytest.TestReport)
         for name, properties in report.user_properties
         if name == "proof"
     ]
