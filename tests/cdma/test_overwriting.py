@@ -52,18 +52,18 @@ COMMANDS_THAT_WRITE = {
         ("decompress", "a.cz", "out"), ("out",), "cdma.decompress.read_bytes", ("a.cz",), "out"
     ),
     "swap dma": Command(
-        ("swap", "a.npy", "--waves", "w.vcd"), ("w.vcd",), "cdma.swap.EngineRoad", ("a.npy",)
+        ("swap", "a.npy", "--waves", "w.vcd"), ("w.vcd",), "cdma.swap.EngineBackend", ("a.npy",)
     ),
     "swap codec": Command(
         ("swap", "a.npy", "--engine", "codec", "--waves", "w.vcd"),
         ("w-compressor.vcd", "w-decompressor.vcd"),
-        "cdma.swap.PipelineRoad",
+        "cdma.swap.PipelineBackend",
         ("a.npy",),
     ),
     "swap saved": Command(
         ("swap", "--capture", CAPTURE, "--save", "saved"),
         ("saved/swap.txt", "saved/swap.json"),
-        "cdma.swap.EngineRoad",
+        "cdma.swap.EngineBackend",
         (CAPTURE, "mine.npz"),
     ),
     "schedule": Command(

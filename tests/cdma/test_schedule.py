@@ -417,7 +417,7 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
         link_in_cycles=0.0,
     )
     monkeypatch.setattr("cdma.schedule_run.execute", lambda *_arguments: done)
-    assert main(["schedule", *QUICK, "--bound-seconds", "0", "--run"]) == 0
+    assert main(["schedule", *QUICK, "--bound", "none", "--run"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     ways = "out timeline off by in timeline off by"
     assert f"policy factor copies KB cycles timeline off by computed {ways}" in lines

@@ -14,7 +14,7 @@ from sim.machine import (
     machine_config,
 )
 from sim.machine.waves import require_writable
-from sim.swap import EngineRoad
+from sim.swap import EngineBackend
 from tests.sim.copier import (
     QUIET,
     copier_rtl,
@@ -98,9 +98,9 @@ def test_a_swap_needs_an_engine_of_the_machines_channels(monkeypatch):
     def too_late(*arguments, **options):
         raise AssertionError
 
-    monkeypatch.setattr("sim.swap.engine.generated_engine", too_late)
+    monkeypatch.setattr("sim.swap.engine_backend.generated_engine", too_late)
     with pytest.raises(ConfigError, match="channels must be 2, the engine's units, not 6"):
-        EngineRoad(preset("tiny"), machine_config("titanx_gen3"), throttle=throttle("none"))
+        EngineBackend(preset("tiny"), machine_config("titanx_gen3"), throttle=throttle("none"))
 
 
 def test_looking_whether_waves_can_be_written_changes_nothing(tmp_path):
