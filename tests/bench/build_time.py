@@ -1,0 +1,82 @@
+"""How long a design takes to become Verilog and a simulator, and a command to say what it can do.
+
+Processor time of a process and its children, each in a process of its own with an empty cache.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROUNDS = 3
+ENGINE = "titanx_gen3"
+
+# Amaranth's own functions and the collector's own thresholds are the reference.
+REFERENCE = """
+import hw.netlist
+from contextlib import nullcontext
+hw.netlist.fast_conversion = nullcontext
+"""
+CONVERT = f"""
+from hw.config import preset
+from hw.verilog import generate_engine
+generate_engine(preset("{ENGINE}"))
+"""
+BUILD = f"""
+from hw.config import preset
+from sim.machine.build import ENGINE_SHIM, build_library
+from sim.machine.rtl import generated_engine
+build_library(generated_engine(preset("{ENGINE}")), shim=ENGINE_SHIM)
+"""
+HELP = "from cdma.cli import main; main(['--help'])"
+EAGER = """
+import importlib
+from cdma.app import COMMANDS
+for name in COMMANDS:
+    importlib.import_module(f"cdma.{name}")
+"""
+
+PARTS = {
+    f"{ENGINE} to Verilog": (CONVERT, REFERENCE + CONVERT, "Amaranth's own conversion"),
+    "cdma --help": (HELP, EAGER + HELP, "all commands imported"),
+    f"{ENGINE} to a simulator": (BUILD, None, ""),
+}
+
+
+def run(console: Console) -> dict[str, Any]:
+    """Print the table and return its figures in seconds of processor time."""
+    table = Table(title="seconds of processor time")
+    for column in ("", "s", "reference", "s", "ratio"):
+        table.add_column(column, justify="left" if column in ("", "reference") else "right")
+    figures: dict[str, Any] = {}
+    for name, (code, reference, of) in PARTS.items():
+        rounds = ROUNDS if reference else 1
+        seconds = min(_seconds(code) for _ in range(rounds))
+        figures[name] = {"seconds": seconds}
+        cells = [name, f"{seconds:.2f}"]
+        if reference:
+            beside = min(_seconds(reference) for _ in range(rounds))
+            figures[name] |= {"reference_seconds": beside, "ratio": seconds / beside}
+            cells += [of, f"{beside:.2f}", f"{seconds / beside:.2f}"]
+        table.add_row(*cells)
+    console.print(table)
+    return figures
+
+
+def _seconds(code: str) -> float:
+    with tempfile.TemporaryDirectory() as cache:
+        before = os.times()
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "CDMA_CACHE": cache},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        after = os.times()
+    children = after.children_user - before.children_user
+    return children + after.children_system - before.children_system
