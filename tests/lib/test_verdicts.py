@@ -44,6 +44,11 @@ def project(tmp_path):
 
 
 def run(project: Path, *options: str) -> str:
+    done = completed(project, *options)
+    return done.stdout + done.stderr
+
+
+def completed(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         "CDMA_CACHE": str(project.parent / "cache"),
@@ -51,8 +56,7 @@ def run(project: Path, *options: str) -> str:
     }
     environment.pop("CDMA_TESTS_STARTED", None)
     command = [sys.executable, "-m", "pytest", "-p", "tests.lib.verdicts", *options]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
-    return done.stdout + done.stderr
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -62,7 +66,11 @@ def test_what_passed_is_known_and_what_failed_is_run_again(project, workers):
     assert "1 failed" in again
     assert "passed before, for the same sources: tests/test_first.py::test_passes" in again
     assert "3 passed before, 0 open" in again
-    assert "1 failed, 3 passed" in run(project, "-n", workers)
+
+
+def test_without_the_option_all_of_them_run(project):
+    run(project, "--verdicts")
+    assert "1 failed, 3 passed" in run(project)
 
 
 def test_an_edit_of_what_a_module_imports_makes_its_tests_run_again(project):
@@ -86,3 +94,11 @@ def test_what_there_is_no_time_for_is_named_and_comes_first_next_time(project):
     assert "0 passed before, 1 open" in first
     second = run(project, "--verdicts", "tests/test_second.py", "-n", "0")
     assert "1 passed, 1 deselected" in second
+
+
+def test_a_run_in_which_everything_is_known_has_not_failed(project):
+    run(project, "--verdicts", "tests/test_second.py", "-n", "2")
+    again = completed(project, "--verdicts", "tests/test_second.py", "-n", "2")
+    assert "2 passed before, 0 open" in again.stdout
+    assert again.returncode == 0
+    assert completed(project, "-k", "nothing", "-n", "0").returncode == 5

@@ -86,11 +86,15 @@ class Verdicts:
             terminalreporter.write_line(f"OPEN, not reached within {self.budget_s:.0f} s: {name}")
         terminalreporter.write_line(f"{len(known)} passed before, {len(left)} open")
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         # A worker tells the controller, which collects nothing itself.
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             output["known"] = self.known
+        known = self.known or self.config.stash.get(KNOWN, [])
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and known:
+            session.exitstatus = pytest.ExitCode.OK
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
