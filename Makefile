@@ -45,13 +45,17 @@ capture: $(VENV)/.torch
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch
 
-# Not on PyPI: Icarus, the second opinion on the RTL, and the headers with which waves are written as
-# FST. Without them the tests that need them are skipped and say so; on CI they fail.
+# Not on PyPI: Icarus, the second opinion on the RTL, the headers with which waves are written as
+# FST, and Python as a shared library, which cocotb loads into simulators. Without them the tests that
+# need them are skipped and say so; on CI they fail.
 DEBIAN := iverilog liblz4-dev zlib1g-dev
+LIBPYTHON := from find_libpython import find_libpython as f; from sys import version_info as v; \
+  print("" if f() else f"libpython{v.major}.{v.minor}")
 
-debian:
+debian: $(VENV)/.dev
 	@missing=; for package in $(DEBIAN); do \
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	library=$$($(PY) -c '$(LIBPYTHON)'); missing="$$missing$${library:+ $$library}"; \
 	if [ -z "$$missing" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 	  echo "installing$$missing from Debian"; \

@@ -8,10 +8,12 @@ missing one is a failure.
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from find_libpython import find_libpython
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ ICARUS = Requirement(
     "iverilog",
     "the RTL on a second simulator, with registers unknown at first",
     lambda: shutil.which("iverilog") is not None,
+)
+LIBPYTHON = Requirement(
+    "Python as a shared library",
+    f"libpython{sys.version_info.major}.{sys.version_info.minor}",
+    "the blocks, the engine and the buddy controller in cocotb's benches",
+    lambda: find_libpython() is not None,
 )
 FST_HEADERS = Requirement(
     "the headers of lz4 and zlib",

@@ -21,11 +21,12 @@ from tests.hw.cocotb.simulate import (
     build_verilator,
     icarus_version,
 )
-from tests.lib.requirements import ICARUS, require
+from tests.lib.requirements import ICARUS, LIBPYTHON, require
 
 
 def built(simulator: str, verilog: Verilog) -> Build:
     """The build of that text, made unless it is in the cache."""
+    require(LIBPYTHON)
     if simulator == "icarus":
         require(ICARUS)
     key = digest(verilog.name, verilog.text, *_tools(simulator))
