@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +83,10 @@ def build_verilator(
         variables["VK_GLOBAL_OBJS"] = ""
         args += ["-LDFLAGS", " ".join(map(str, sorted(runtime.glob(RUNTIME))))]
     with _environment(
-        PATH=f"{VERILATOR_BIN}{os.pathsep}{os.environ['PATH']}",
+        # Verilator's makefile calls `python`, which Debian itself does not have.
+        PATH=os.pathsep.join(
+            [str(VERILATOR_BIN), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         MAKEFLAGS=" ".join(
             f"{name}={value}".replace(" ", r"\ ") for name, value in variables.items()
         ),
