@@ -196,9 +196,11 @@ class SkidBuffer(wiring.Component):
             self.o.payload.eq(front),
         ]
         with m.If(self.o.ready | ~front_valid):
-            m.d.sync += [front_valid.eq(spare_valid | self.i.valid), spare_valid.eq(0)]
-            with m.If(spare_valid | self.i.valid):
-                m.d.sync += front.eq(Mux(spare_valid, spare, self.i.payload))
+            m.d.sync += [
+                front.eq(Mux(spare_valid, spare, self.i.payload)),
+                front_valid.eq(spare_valid | self.i.valid),
+                spare_valid.eq(0),
+            ]
         with m.Elif(self.i.valid & ~spare_valid):
             m.d.sync += [spare.eq(self.i.payload), spare_valid.eq(1)]
 
