@@ -58,6 +58,10 @@ class ProofError(AssertionError):
     """A property that does not hold, or could not be decided; the message tells where."""
 
 
+class UndecidedError(ProofError):
+    """A property about which the solver has said nothing in its time."""
+
+
 def find_tools() -> dict[str, str]:
     """Paths of the tools, those beside the running Python first.
 
@@ -154,14 +158,18 @@ def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout
             timeout=len(depths) * timeout_s + 300,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProofError(f"not decided in {error.timeout} s; work files in {folder}") from error
+        raise UndecidedError(f"not decided in {error.timeout} s; work files in {folder}") from error
     wrong = []
+    late = False
     for mode in depths:
         # SBY writes it at the end of a task: PASS, FAIL, UNKNOWN, TIMEOUT or ERROR.
         report = folder / f"top_{mode}" / "status"
         status = report.read_text().split()[0] if report.exists() else "ERROR"
         if status != "PASS":
             wrong.append(f"{mode} to depth {depths[mode]}: {status}")
+            late = status == "TIMEOUT" and (late or len(wrong) == 1)
+    if late:
+        raise UndecidedError("\n".join(wrong))
     if wrong or done.returncode != 0:
         raise ProofError("\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)]))
 

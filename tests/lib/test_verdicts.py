@@ -102,3 +102,25 @@ def test_a_run_in_which_everything_is_known_has_not_failed(project):
     assert "2 passed before, 0 open" in again.stdout
     assert again.returncode == 0
     assert completed(project, "-k", "nothing", "-n", "0").returncode == 5
+
+
+def test_what_does_not_end_in_its_time_is_named_as_open_and_nothing_else_is(project):
+    (project / "tests" / "test_third.py").write_text(
+        "import time\n"
+        "import pytest\n"
+        "class UndecidedError(AssertionError): pass\n"
+        "def test_undecided():\n"
+        "    raise UndecidedError\n"
+        "@pytest.mark.timeout(0.2)\n"
+        "def test_endless():\n"
+        "    time.sleep(60)\n"
+        "def test_wrong():\n"
+        "    assert False\n"
+    )
+    told = run(project, "--verdicts", "tests/test_third.py", "-n", "0")
+    assert "1 failed, 2 skipped" in told
+    assert "OPEN, not decided in its time: tests/test_third.py::test_undecided" in told
+    assert "OPEN, not decided in its time: tests/test_third.py::test_endless" in told
+    assert "0 passed before, 2 open" in told
+    # Without the option nothing is forgiven.
+    assert "3 failed" in run(project, "tests/test_third.py", "-n", "0")

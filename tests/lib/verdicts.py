@@ -2,9 +2,9 @@
 
 The long tests take longer than a run of CI may. With `--verdicts` a test that has passed is not run
 again while its sources are the same: its module, all that this imports of the project, the files
-that are no Python, the installed packages. Those whose verdict is oldest come first. With
-`--budget-s` no test begins later than that; what was not reached is named as open, and comes first
-in the next run.
+that are no Python, the installed packages. Those whose verdict is oldest come first. What a solver
+does not decide in its time, or what does not end in that of a test, is named as open. With
+`--budget-s` no test begins later than that; what was not reached is named as open as well.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from sim.machine.imports import imported, path_of
 
 PACKAGES = ("cdma", "golden", "hw", "sim", "synth", "tests")
 OPEN = "open: not reached within the budget"
+UNDECIDED = "open: not decided in its time"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,6 +68,9 @@ class Verdicts:
         self, item: pytest.Item, call: pytest.CallInfo
     ) -> Iterator[pytest.TestReport]:
         report = yield
+        if self.keep and report.when == "call" and call.excinfo and ran_out(call.excinfo.value):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, UNDECIDED)
         if self.keep and report.when == "call" and report.passed:
             file = verdict_file(item.nodeid)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -76,15 +80,18 @@ class Verdicts:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         skipped = terminalreporter.stats.get("skipped", [])
         left = sorted(report.nodeid for report in skipped if OPEN in str(report.longrepr))
+        late = sorted(report.nodeid for report in skipped if UNDECIDED in str(report.longrepr))
         known = self.known or terminalreporter.config.stash.get(KNOWN, [])
-        if not (left or known):
+        if not (left or late or known):
             return
         terminalreporter.section("verdicts")
         for name in known:
             terminalreporter.write_line(f"passed before, for the same sources: {name}")
         for name in left:
             terminalreporter.write_line(f"OPEN, not reached within {self.budget_s:.0f} s: {name}")
-        terminalreporter.write_line(f"{len(known)} passed before, {len(left)} open")
+        for name in late:
+            terminalreporter.write_line(f"OPEN, not decided in its time: {name}")
+        terminalreporter.write_line(f"{len(known)} passed before, {len(left) + len(late)} open")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -102,6 +109,13 @@ class Verdicts:
 
 
 KNOWN = pytest.StashKey[list[str]]()
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether a test ended because its time did: a solver's, or pytest's limit for a test."""
+    if isinstance(error, pytest.fail.Exception):
+        return str(error).startswith("Timeout (>")
+    return type(error).__name__ == "UndecidedError"
 
 
 def verdict_file(name: str) -> Path:
