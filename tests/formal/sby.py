@@ -51,7 +51,7 @@ class Verdict:
 
 
 VERDICTS: list[Verdict] = []
-"""Of this process, in order; `tests/formal/conftest.py` takes those of each test."""
+"""Of this process, in order; `tests/lib/proofs.py` takes those of each test."""
 
 
 class ProofError(AssertionError):
@@ -159,16 +159,14 @@ def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout
         )
     except subprocess.TimeoutExpired as error:
         raise UndecidedError(f"not decided in {error.timeout} s; work files in {folder}") from error
-    wrong = []
-    late = False
+    wrong = {}
     for mode in depths:
         # SBY writes it at the end of a task: PASS, FAIL, UNKNOWN, TIMEOUT or ERROR.
         report = folder / f"top_{mode}" / "status"
         status = report.read_text().split()[0] if report.exists() else "ERROR"
         if status != "PASS":
-            wrong.append(f"{mode} to depth {depths[mode]}: {status}")
-            late = status == "TIMEOUT" and (late or len(wrong) == 1)
-    if late:
+            wrong[f"{mode} to depth {depths[mode]}: {status}"] = status
+    if set(wrong.values()) == {"TIMEOUT"}:
         raise UndecidedError("\n".join(wrong))
     if wrong or done.returncode != 0:
         raise ProofError("\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)]))

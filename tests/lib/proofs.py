@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +49,7 @@ def pytest_terminal_summary(
             terminalreporter.write_line(line)
     terminalreporter.write_line(
         f"{len(proofs)} proofs hold, {known} of them known for the same RTL, properties and tools; "
-        f"listed in {Path('build') / 'proofs.md'}"
+        "listed in build/proofs.md"
     )
 
 
