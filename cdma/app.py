@@ -51,7 +51,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"cdma {version('cdma')}")
+        typer.echo(f"cdma {version('cdma-rtl')}")
         raise typer.Exit
 
 

@@ -8,12 +8,12 @@ import typer
 
 from cdma.board_report import json_of, print_report
 from cdma.console import terminal
+from cdma.hw.config import PRESETS, preset
+from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
-from hw.config import PRESETS, preset
-from hw.selftest.config import SelfTestConfig
-from synth.bitstream import build_bitstream
-from synth.boards import board_names, find_board
-from synth.components import CODEC_PRESET
+from cdma.synth.bitstream import build_bitstream
+from cdma.synth.boards import board_names, find_board
+from cdma.synth.components import CODEC_PRESET
 
 
 def board(

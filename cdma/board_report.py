@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from hw.selftest.config import SelfTestConfig
-from synth.bitstream import Bitstream
-from synth.boards import Board
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.synth.bitstream import Bitstream
+from cdma.synth.boards import Board
 
 FORMAT = "8N1"
 

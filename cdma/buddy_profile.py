@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from cdma.buddy_profile_report import as_dict, print_report
+from cdma.golden.buddy import MIN_PAGE_BYTES
+from cdma.golden.entry import MODES
 from cdma.network_options import files_of, require_png
 from cdma.outputs import Force, open_atomically, require_outputs
-from golden.buddy import MIN_PAGE_BYTES
-from golden.entry import MODES
-from sim.buddy import WORKLOADS, heat_map_png, load_snapshots
-from sim.buddy import profile as profile_of
-from sim.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.sim.buddy import WORKLOADS, heat_map_png, load_snapshots
+from cdma.sim.buddy import profile as profile_of
+from cdma.sim.buddy.profile import CARVE_OUT, THRESHOLD
 
 
 def profile(

@@ -9,16 +9,22 @@ import typer
 
 from cdma.buddy_replay_report import Run, as_dict, print_report
 from cdma.errors import UserError
-from golden.buddy import Target
-from hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
-from sim.buddy import WORKLOADS, load_snapshots
-from sim.buddy import profile as profile_of
-from sim.buddy.content import Content, snapshot_content, spilling_content
-from sim.buddy.expected import Expected, expect
-from sim.buddy.patterns import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
-from sim.buddy.replay import CACHE_SIZES, LINKS_GB_PER_S, replay_trace, sweep_caches, sweep_links
-from sim.machine.buddy_config import BuddyMachineConfig
-from sim.machine.buddy_machine import MOST_READS
+from cdma.golden.buddy import Target
+from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
+from cdma.sim.buddy import WORKLOADS, load_snapshots
+from cdma.sim.buddy import profile as profile_of
+from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
+from cdma.sim.buddy.expected import Expected, expect
+from cdma.sim.buddy.patterns import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
+from cdma.sim.buddy.replay import (
+    CACHE_SIZES,
+    LINKS_GB_PER_S,
+    replay_trace,
+    sweep_caches,
+    sweep_links,
+)
+from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.machine.buddy_machine import MOST_READS
 
 CONFIG = "channel"
 DATA = "mixed"

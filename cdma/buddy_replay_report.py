@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdma.console import plain_table, terminal
-from golden.buddy import Target
-from sim.buddy.content import Content
-from sim.buddy.replay import Replay
-from synth.clock import BUDDY, clock_note
+from cdma.golden.buddy import Target
+from cdma.sim.buddy.content import Content
+from cdma.sim.buddy.replay import Replay
+from cdma.synth.clock import BUDDY, clock_note
 
 _COUNTERS = (
     "reads",

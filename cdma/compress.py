@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-import golden
+from cdma import golden
 from cdma.errors import UserError
 from cdma.files import load_npy
+from cdma.golden import container
 from cdma.outputs import Force, open_atomically, require_outputs
-from golden import container
 
 
 def compress(

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-import golden
+from cdma import golden
 from cdma.errors import UserError
 from cdma.files import read_bytes, save_npy
+from cdma.golden import container
 from cdma.outputs import Force, require_outputs
-from golden import container
 
 
 def decompress(

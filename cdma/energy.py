@@ -11,14 +11,22 @@ import typer
 from cdma.console import terminal
 from cdma.energy_report import Netlist, json_of, print_report
 from cdma.errors import UserError
+from cdma.golden.interface import element_dtype
+from cdma.hw.config import PRESETS, CodecConfig, preset
 from cdma.network_options import CAPTURE, files_of
 from cdma.outputs import Force, claim_folder
-from golden.interface import element_dtype
-from hw.config import PRESETS, CodecConfig, preset
-from sim.workload import capture_names, load_capture
-from synth import UNIT_GATES, Library, block, synthesize
-from synth.codec_energy import CODECS, CYCLES, Load, elements_needed, excerpts, measure, uniform
-from synth.components import CODEC_PRESET
+from cdma.sim.workload import capture_names, load_capture
+from cdma.synth import UNIT_GATES, Library, block, synthesize
+from cdma.synth.codec_energy import (
+    CODECS,
+    CYCLES,
+    Load,
+    elements_needed,
+    excerpts,
+    measure,
+    uniform,
+)
+from cdma.synth.components import CODEC_PRESET
 
 DENSITIES = [0.1, 0.38, 1.0]
 """62 % zeros are the papers' average (cDMA, §IV)."""

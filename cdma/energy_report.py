@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.console import figures_table
-from synth import Library, Synthesis
-from synth.codec_energy import STREAMING, Measurement
-from synth.energy import Energy
+from cdma.synth import Library, Synthesis
+from cdma.synth.codec_energy import STREAMING, Measurement
+from cdma.synth.energy import Energy
 
 PARTS = {
     "clock_pins": "clock pins",

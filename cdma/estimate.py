@@ -24,13 +24,13 @@ from cdma.network_options import (
     require_png,
 )
 from cdma.outputs import Force, open_atomically, require_outputs
-from sim.driver import THROTTLES
-from sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
-from sim.link import LINKS
-from sim.machine import MACHINES
-from sim.report.bandwidth import bandwidth_png
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.driver import THROTTLES
+from cdma.sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
+from cdma.sim.link import LINKS
+from cdma.sim.machine import MACHINES
+from cdma.sim.report.bandwidth import bandwidth_png
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 
 def estimate(

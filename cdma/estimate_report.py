@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.estimate import NetworkEstimate, Setup, Sweep, TransferCost
-from sim.workload.graph import Graph
+from cdma.sim.estimate import NetworkEstimate, Setup, Sweep, TransferCost
+from cdma.sim.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)

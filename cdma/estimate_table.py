@@ -15,7 +15,7 @@ from cdma.console import (
     terminal,
 )
 from cdma.estimate_report import Report, as_dict
-from synth.clock import ENGINE
+from cdma.synth.clock import ENGINE
 
 KIB = 1024
 

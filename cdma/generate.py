@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from cdma.errors import UserError
-from cdma.outputs import Force, require_folder, write_all
-from golden.entry import MODES
-from hw.buddy import registers as buddy_registers
-from hw.config import (
+from cdma.golden.entry import MODES
+from cdma.hw.buddy import registers as buddy_registers
+from cdma.hw.config import (
     BUDDY_PRESETS,
     LATENCIES,
     METADATA_CACHES,
@@ -24,14 +23,14 @@ from hw.config import (
     find_named,
     preset,
 )
-from hw.dma import registers as engine_registers
-from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
-from hw.dma.engine import DmaEngine
-from hw.ip import ip_files
-from hw.names import check_module_name
-from hw.registers.docs import c_header, header_name, write_html
-from hw.registers.map import RegisterSource
-from hw.verilog import (
+from cdma.hw.dma import registers as engine_registers
+from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+from cdma.hw.dma.engine import DmaEngine
+from cdma.hw.ip import ip_files
+from cdma.hw.names import check_module_name
+from cdma.hw.registers.docs import c_header, header_name, write_html
+from cdma.hw.registers.map import RegisterSource
+from cdma.hw.verilog import (
     BUDDY,
     BUDDY_COMPONENTS,
     COMPONENTS,
@@ -44,9 +43,10 @@ from hw.verilog import (
     generate_entry_codec,
     module_name,
 )
-from hw.verilog import generate as generate_verilog
-from sim.machine.errors import CacheError
-from sim.machine.rtl import kept
+from cdma.hw.verilog import generate as generate_verilog
+from cdma.outputs import Force, require_folder, write_all
+from cdma.sim.machine.errors import CacheError
+from cdma.sim.machine.rtl import kept
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0
@@ -288,7 +288,7 @@ def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) ->
 
 
 def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
-    """The folder that `hw.ip` describes."""
+    """The folder that `cdma.hw.ip` describes."""
     files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
     return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 

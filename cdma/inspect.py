@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import golden
+from cdma import golden
 from cdma.compress import how
 from cdma.decompress import damaged
 from cdma.files import read_bytes
-from golden import container
+from cdma.golden import container
 
 
 def inspect(

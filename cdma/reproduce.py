@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cdma.reproduce_report import as_dict, failures, print_paper, print_summary
-from sim.reproduce import PAPERS, judge_all
-from sim.reproduce import paper as paper_of
+from cdma.sim.reproduce import PAPERS, judge_all
+from cdma.sim.reproduce import paper as paper_of
 
 
 def reproduce(

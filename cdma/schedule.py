@@ -30,21 +30,21 @@ from cdma.schedule_largest import find_largest, largest_as_dict, print_largest
 from cdma.schedule_report import Settings, as_dict, assumptions
 from cdma.schedule_run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.schedule_table import print_report
-from sim.link import LINKS
-from sim.link import link as link_of
-from sim.report.chrome_trace import chrome_trace
-from sim.report.gantt import gantt_png
-from sim.schedule.comparison import NO_BOUND, Comparison, compare
-from sim.schedule.device import DEVICES, Device
-from sim.schedule.device import device as device_of
-from sim.schedule.execute import ExecutionError
-from sim.schedule.placement import MODES
-from sim.schedule.plan.bound import AUTOMATIC, EFFORTS
-from sim.schedule.policies.registry import POLICIES, policy, possible
-from sim.schedule.scenario import Scenario
-from sim.workload import density
-from sim.workload.builder import ACTIVATIONS
-from sim.workload.graph import Graph
+from cdma.sim.link import LINKS
+from cdma.sim.link import link as link_of
+from cdma.sim.report.chrome_trace import chrome_trace
+from cdma.sim.report.gantt import gantt_png
+from cdma.sim.schedule.comparison import NO_BOUND, Comparison, compare
+from cdma.sim.schedule.device import DEVICES, Device
+from cdma.sim.schedule.device import device as device_of
+from cdma.sim.schedule.execute import ExecutionError
+from cdma.sim.schedule.placement import MODES
+from cdma.sim.schedule.plan.bound import AUTOMATIC, EFFORTS
+from cdma.sim.schedule.policies.registry import POLICIES, policy, possible
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload import density
+from cdma.sim.workload.builder import ACTIVATIONS
+from cdma.sim.workload.graph import Graph
 
 _UNITS = {
     "": 1,

@@ -6,9 +6,9 @@ from typing import Any
 from rich.console import Console
 
 from cdma.console import figures_table
-from sim.schedule.largest import Largest, largest_batches
-from sim.schedule.placement import Mode
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.largest import Largest, largest_batches
+from cdma.sim.schedule.placement import Mode
+from cdma.sim.schedule.scenario import Scenario
 
 
 def find_largest(

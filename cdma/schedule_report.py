@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hw.config import preset
-from sim.schedule.codec_model import REFERENCE_DRAM_BYTES_PER_S, codec_model
-from sim.schedule.comparison import REFERENCE, Comparison
-from sim.schedule.placement import MODES, Mode
-from sim.schedule.policies.registry import POLICIES
-from sim.schedule.scenario import Scenario
-from sim.workload.graph import Graph
+from cdma.hw.config import preset
+from cdma.sim.schedule.codec_model import REFERENCE_DRAM_BYTES_PER_S, codec_model
+from cdma.sim.schedule.comparison import REFERENCE, Comparison
+from cdma.sim.schedule.placement import MODES, Mode
+from cdma.sim.schedule.policies.registry import POLICIES
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,12 @@ from cdma.console import (
     terminal,
 )
 from cdma.schedule_report import Settings, assumptions, copy_limits, figures_of, mean_density
-from sim.driver import THROTTLES
-from sim.schedule.comparison import ORACLE, Comparison
-from sim.schedule.placement import Placement
-from sim.schedule.policies.registry import POLICIES, possible
-from sim.schedule.scenario import Scenario
-from synth.clock import ENGINE
+from cdma.sim.driver import THROTTLES
+from cdma.sim.schedule.comparison import ORACLE, Comparison
+from cdma.sim.schedule.placement import Placement
+from cdma.sim.schedule.policies.registry import POLICIES, possible
+from cdma.sim.schedule.scenario import Scenario
+from cdma.synth.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""

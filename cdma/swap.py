@@ -8,22 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-import golden
+from cdma import golden
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
+from cdma.hw.config import preset
 from cdma.network_options import files_of
 from cdma.outputs import Force, require_outputs
+from cdma.sim.driver import THROTTLES, throttle
+from cdma.sim.link import LINKS, Link
+from cdma.sim.link import link as link_of
+from cdma.sim.machine import MACHINES, machine_config
+from cdma.sim.machine.waves import trace_kind
+from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
+from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
+from cdma.sim.workload import LAYOUTS, capture_names, load_capture, relayout
 from cdma.swap_report import SAVED, Settings, as_dict, print_report, save_report
-from hw.config import preset
-from sim.driver import THROTTLES, throttle
-from sim.link import LINKS, Link
-from sim.link import link as link_of
-from sim.machine import MACHINES, machine_config
-from sim.machine.waves import trace_kind
-from sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
-from sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
-from sim.workload import LAYOUTS, capture_names, load_capture, relayout
 
 RTL_CODECS = ("zvc",)
 """The codecs that there is RTL of."""

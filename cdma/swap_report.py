@@ -12,9 +12,9 @@ from rich.table import Table
 
 from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
-from sim.link import Link
-from sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
-from synth.clock import CODEC, ENGINE, clock_note
+from cdma.sim.link import Link
+from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
+from cdma.synth.clock import CODEC, ENGINE, clock_note
 
 SAVED = ("swap.txt", "swap.json")
 """What is saved of a run: what was printed, and the JSON object."""

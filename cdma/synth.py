@@ -9,10 +9,9 @@ import typer
 
 from cdma.console import terminal
 from cdma.errors import UserError
+from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
-from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
-from hw.config import BUDDY_PRESETS, PRESETS
-from synth import (
+from cdma.synth import (
     UNIT_GATES,
     Block,
     Library,
@@ -23,10 +22,10 @@ from synth import (
     resources,
     synthesize,
 )
-from synth.components import CODEC_PRESET, ENTRY_PRESET
-from synth.ecp5 import SEED, SPEED, SPEEDS, too_large
-from synth.fpga import FAMILIES
-from synth.report import (
+from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
+from cdma.synth.ecp5 import SEED, SPEED, SPEEDS, too_large
+from cdma.synth.fpga import FAMILIES
+from cdma.synth.report import (
     ASIC,
     ECP5,
     GENERIC,
@@ -36,6 +35,7 @@ from synth.report import (
     read_baseline,
     row_of,
 )
+from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
 
 
 def synth(

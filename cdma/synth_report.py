@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from synth.conversion import (
+from cdma.synth.conversion import (
     PAPER_UNITS_MM2,
     SCALING_45_TO_28,
     UM2_PER_GATE,
@@ -17,18 +17,10 @@ from synth.conversion import (
     EngineArea,
     UnitsArea,
 )
-from synth.ecp5 import DEVICE, PACKAGE, SEED, SPEED
-from synth.library import Library
-from synth.report import (
-    GENERIC,
-    Baseline,
-    Change,
-    FpgaRow,
-    GateRow,
-    Row,
-    changes,
-)
-from synth.sram import (
+from cdma.synth.ecp5 import DEVICE, PACKAGE, SEED, SPEED
+from cdma.synth.library import Library
+from cdma.synth.report import GENERIC, Baseline, Change, FpgaRow, GateRow, Row, changes
+from cdma.synth.sram import (
     CELL_F2,
     EFFICIENCY,
     FEATURE_NM,

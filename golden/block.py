@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from golden.interface import Array, IntArray, as_bytes, check_element_bytes
-from golden.stream import ByteArray, StreamError, StreamStatus
-from golden.window import HEADER_BYTES, WINDOW_BYTES, share_over_lines
+from cdma.golden.interface import Array, IntArray, as_bytes, check_element_bytes
+from cdma.golden.stream import ByteArray, StreamError, StreamStatus
+from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES, share_over_lines
 
 _STORED = 0x8000
 

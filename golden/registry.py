@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from golden.bpc import Bpc
-from golden.csr import Csr
-from golden.deflate import Deflate, DeflateFast
-from golden.interface import Codec, CodecError
-from golden.lz4 import Lz4
-from golden.quantize import Quantize
-from golden.rle import Rle
-from golden.zfp import Zfp
-from golden.zvc import Zvc
+from cdma.golden.bpc import Bpc
+from cdma.golden.csr import Csr
+from cdma.golden.deflate import Deflate, DeflateFast
+from cdma.golden.interface import Codec, CodecError
+from cdma.golden.lz4 import Lz4
+from cdma.golden.quantize import Quantize
+from cdma.golden.rle import Rle
+from cdma.golden.zfp import Zfp
+from cdma.golden.zvc import Zvc
 
 _LOSSLESS: dict[str, Callable[[int], Codec]] = {
     "zvc": Zvc,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.interface import Array, IntArray, as_bytes, check_element_bytes, element_dtype
-from golden.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.interface import Array, IntArray, as_bytes, check_element_bytes, element_dtype
+from cdma.golden.stream import LINE_BYTES, ByteArray, StreamStatus
 
 _CHUNK_LINES = 4096
 """Lines that are expanded at once: bounds scratch memory and keeps it in the cache."""

@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones
-from hw.stream import Beat, ReceivedBeat, Register, SkidBuffer
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.stream import Beat, ReceivedBeat, Register, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from golden import ELEMENT_BYTES, LINE_BYTES
-from golden.buddy import MIN_PAGE_BYTES
-from golden.entry import ENTRY_BYTES, METADATA_BITS, MODES
+from cdma.golden import ELEMENT_BYTES, LINE_BYTES
+from cdma.golden.buddy import MIN_PAGE_BYTES
+from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS, MODES
 
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""

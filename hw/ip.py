@@ -14,8 +14,8 @@ import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from hw.config import ConfigError
-from hw.verilog import LINT_WAIVERS, Verilog
+from cdma.hw.config import ConfigError
+from cdma.hw.verilog import LINT_WAIVERS, Verilog
 
 VENDOR, LIBRARY = "cdma", "ip"
 OUTSIDE = 0.3
@@ -59,7 +59,7 @@ def _core(verilog: Verilog, headers: Sequence[str]) -> str:
     lines = [
         "CAPI=2:",
         "",
-        f"name: {VENDOR}:{LIBRARY}:{name}:{version('cdma')}",
+        f"name: {VENDOR}:{LIBRARY}:{name}:{version('cdma-rtl')}",
         # A JSON string is a YAML string.
         f"description: {json.dumps(verilog.sidecar['description'], ensure_ascii=False)}",
         "",

@@ -2,7 +2,7 @@
 
 import re
 
-from hw.config import ConfigError
+from cdma.hw.config import ConfigError
 
 LONGEST = 64
 """Characters. Names of modules below and of files are longer, and file systems end at 255."""

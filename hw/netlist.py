@@ -30,9 +30,9 @@ from amaranth.hdl._ast import Switch
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
-from hw.fast_conversion import fast_conversion
-from hw.progress import Tally
-from hw.sleep import add_wake
+from cdma.hw.fast_conversion import fast_conversion
+from cdma.hw.progress import Tally
+from cdma.hw.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
 """Classes of components that get clocks of their own."""
@@ -113,7 +113,7 @@ def to_verilog(
     assertions
         Keep them, as SystemVerilog immediate assertions; without them the text is Verilog-2005.
     sleepers
-        Classes of components, not the top's, that get clocks of their own (`hw.sleep`). The top
+        Classes of components, not the top's, that get clocks of their own (`cdma.hw.sleep`). The top
         then has three more ports. `wakes` and `clks` have a bit for each instance: whether the next
         edge would change anything in it, and its clock. `awake` makes all of them tell so.
 

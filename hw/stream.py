@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Mux, ShapeLike, Signal, unsigned
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import CodecConfig
+from cdma.hw.config import CodecConfig
 
 
 class Sector(data.StructLayout):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from synth.bitwise import ALL, LANES, NONE, Bitwise, Words, bitwise
-from synth.cell import EDGES, Cell
-from synth.simulation import ClockGates, FlipFlops, Group, Simulation
+from cdma.synth.bitwise import ALL, LANES, NONE, Bitwise, Words, bitwise
+from cdma.synth.cell import EDGES, Cell
+from cdma.synth.simulation import ClockGates, FlipFlops, Group, Simulation
 
 Counts = npt.NDArray[np.int64]
 

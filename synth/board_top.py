@@ -16,10 +16,10 @@ from amaranth.hdl import (
 from amaranth.lib import io
 from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 
-from hw.selftest.config import SelfTestConfig
-from hw.selftest.selftest import SelfTest
-from synth.boards import Board, PinName
-from synth.errors import SynthError
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.hw.selftest.selftest import SelfTest
+from cdma.synth.boards import Board, PinName
+from cdma.synth.errors import SynthError
 
 REST_CYCLES = 1 << 16
 """After which switches are where they rest, and have been read."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.build import Attrs, Pins, Resource, Subsignal
 
-from synth.errors import SynthError
+from cdma.synth.errors import SynthError
 
 PinName = tuple[str, ...]
 """A pin of a board: its resource, the number, and for one of several its name in the resource."""

@@ -1,4 +1,4 @@
-"""`python -m synth.catalog`: all components and what they cost, as a document, to standard output.
+"""`python -m cdma.synth.catalog`: all components and what they cost, as a document, to standard output.
 
 What a component does, its latency and its throughput are its docstring's; what it costs is the
 committed baselines'. So it is quick, and nothing in it is written twice.
@@ -13,16 +13,16 @@ from typing import Any
 
 from amaranth.hdl import UnusedElaboratable
 
-from hw.docstrings import summary
-from synth.components import Block, block, block_names
-from synth.report import ECP5, GENERIC, Baseline, read_baseline
+from cdma.hw.docstrings import summary
+from cdma.synth.components import Block, block, block_names
+from cdma.synth.report import ECP5, GENERIC, Baseline, read_baseline
 
 DOCUMENT = "docs/components.md"
 
 _HEAD = f"""\
 # Components
 
-<!-- Generated: .venv/bin/python -m synth.catalog > {DOCUMENT} -->
+<!-- Generated: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT} -->
 
 Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
 figures of `cdma synth` ([synth.md](synth.md) tells how they are made): gates of no process, without

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden import codec
-from hw.config import CodecConfig
-from synth.activity import Activity
-from synth.bitwise import ALL, LANES, NONE, Words
-from synth.errors import SynthError
-from synth.mapped import MappedNetlist
-from synth.simulation import Simulation
+from cdma.golden import codec
+from cdma.hw.config import CodecConfig
+from cdma.synth.activity import Activity
+from cdma.synth.bitwise import ALL, LANES, NONE, Words
+from cdma.synth.errors import SynthError
+from cdma.synth.mapped import MappedNetlist
+from cdma.synth.simulation import Simulation
 
 Bytes = npt.NDArray[np.uint8]
 Bits = npt.NDArray[np.uint8]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden import LINE_BYTES
-from hw.config import CodecConfig
-from synth.asic import Synthesis
-from synth.codec_bench import COMPRESSOR, DECOMPRESSOR, Bytes, Measured, lines_needed, work
-from synth.energy import Energy, EnergyModel, Register
-from synth.errors import SynthError
-from synth.library import Library
-from synth.mapped import MappedNetlist
+from cdma.golden import LINE_BYTES
+from cdma.hw.config import CodecConfig
+from cdma.synth.asic import Synthesis
+from cdma.synth.codec_bench import COMPRESSOR, DECOMPRESSOR, Bytes, Measured, lines_needed, work
+from cdma.synth.energy import Energy, EnergyModel, Register
+from cdma.synth.errors import SynthError
+from cdma.synth.library import Library
+from cdma.synth.mapped import MappedNetlist
 
 CODECS = (COMPRESSOR, DECOMPRESSOR)
 

@@ -8,34 +8,27 @@ from typing import Any
 
 from amaranth.lib import wiring
 
-from hw.config import (
-    BUDDY_PRESETS,
-    PRESETS,
-    BuddyConfig,
-    EngineConfig,
-    buddy_preset,
-    preset,
-)
-from hw.dma.buffer import UnitBuffer
-from hw.dma.completion import Completer
-from hw.dma.descriptor import DescriptorChecker
-from hw.dma.dispatch import Dispatcher
-from hw.dma.drain import LineDrain
-from hw.dma.engine import DmaEngine, memory_port
-from hw.dma.expansion import ExpansionUnit
-from hw.dma.gather import LineGather
-from hw.dma.issuer import LineIssuer
-from hw.dma.receiver import StreamReceiver
-from hw.dma.record import RecordWriter
-from hw.dma.registers import Registers
-from hw.dma.ring import DescriptorFetcher
-from hw.dma.splitter import LineSplitter
-from hw.dma.throttle import TokenBucket
-from hw.dma.unit import CompressionUnit
-from hw.dma.writer import StreamWriter
-from hw.netlist import ModuleText, to_verilog
-from hw.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
-from synth.errors import SynthError
+from cdma.hw.config import BUDDY_PRESETS, PRESETS, BuddyConfig, EngineConfig, buddy_preset, preset
+from cdma.hw.dma.buffer import UnitBuffer
+from cdma.hw.dma.completion import Completer
+from cdma.hw.dma.descriptor import DescriptorChecker
+from cdma.hw.dma.dispatch import Dispatcher
+from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.engine import DmaEngine, memory_port
+from cdma.hw.dma.expansion import ExpansionUnit
+from cdma.hw.dma.gather import LineGather
+from cdma.hw.dma.issuer import LineIssuer
+from cdma.hw.dma.receiver import StreamReceiver
+from cdma.hw.dma.record import RecordWriter
+from cdma.hw.dma.registers import Registers
+from cdma.hw.dma.ring import DescriptorFetcher
+from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.dma.throttle import TokenBucket
+from cdma.hw.dma.unit import CompressionUnit
+from cdma.hw.dma.writer import StreamWriter
+from cdma.hw.netlist import ModuleText, to_verilog
+from cdma.hw.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
+from cdma.synth.errors import SynthError
 
 ENGINE_PARTS: dict[str, Callable[[EngineConfig], wiring.Component]] = {
     "compression-unit": lambda config: CompressionUnit(config.codec, config.unit_lines),

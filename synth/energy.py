@@ -20,12 +20,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from synth.activity import Activity, Counts, GroupActivity
-from synth.cell import EDGES, Table
-from synth.errors import SynthError
-from synth.mapped import MappedNetlist
-from synth.simulation import ClockGates, FlipFlops, Group, Simulation
-from synth.timing import slopes_ps
+from cdma.synth.activity import Activity, Counts, GroupActivity
+from cdma.synth.cell import EDGES, Table
+from cdma.synth.errors import SynthError
+from cdma.synth.mapped import MappedNetlist
+from cdma.synth.simulation import ClockGates, FlipFlops, Group, Simulation
+from cdma.synth.timing import slopes_ps
 
 Figures = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from synth.errors import SynthError
-from synth.yosys import run_yosys
+from cdma.synth.errors import SynthError
+from cdma.synth.yosys import run_yosys
 
 NETLIST = "netlist.json"
 

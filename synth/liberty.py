@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from synth.errors import SynthError
+from cdma.synth.errors import SynthError
 
 # Strings, names, and the marks between them. Comments and line continuations are gone by then.
 _TOKEN = re.compile(r'"([^"]*)"|([^\s{}():;,"]+)|([{}():;,])|(\n)')

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from synth.asic import Synthesis
-from synth.components import Block
-from synth.conversion import um2_of
-from synth.ecp5 import Routed
-from synth.errors import SynthError
-from synth.fpga import FAMILIES, Resources
-from synth.library import Library
+from cdma.synth.asic import Synthesis
+from cdma.synth.components import Block
+from cdma.synth.conversion import um2_of
+from cdma.synth.ecp5 import Routed
+from cdma.synth.errors import SynthError
+from cdma.synth.fpga import FAMILIES, Resources
+from cdma.synth.library import Library
 
 GENERIC, ASIC, ECP5 = "generic", "asic", "ecp5"
 TARGETS = (GENERIC, ASIC, *FAMILIES)
@@ -139,7 +139,7 @@ class FpgaRow(Row):
     no_fmax : str or None
         Why there is none.
     luts, carries, block_rams, dsps : int
-        As in `synth.fpga.Resources`.
+        As in `cdma.synth.fpga.Resources`.
     """
 
     COMPARED = (

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from synth.errors import SynthError
+from cdma.synth.errors import SynthError
 
 _LAST_LINES = 3
 _LONGEST_LINE = 200

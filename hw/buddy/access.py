@@ -6,12 +6,12 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.entry import ENTRY_BYTES
-from hw.buddy.payloads import LOGICAL_ADDRESS_BITS
-from hw.bus.burst import WriteBeat
-from hw.codec.payloads import ENTRY_BITS
-from hw.config import BuddyConfig
-from hw.stream import Register
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
+from cdma.hw.bus.burst import WriteBeat
+from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Register
 
 ENTRY_OFFSET_BITS = 7
 ENTRY_NUMBER_BITS = LOGICAL_ADDRESS_BITS - ENTRY_OFFSET_BITS

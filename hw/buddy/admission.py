@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.access import EntryAccess, GatheredWrite
-from hw.buddy.payloads import AccessStatus
-from hw.config import BuddyConfig
+from cdma.hw.buddy.access import EntryAccess, GatheredWrite
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.config import BuddyConfig
 
 FETCHES = 4
 """Entries that writes may be fetching at once."""

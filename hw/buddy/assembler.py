@@ -4,13 +4,13 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import ENTRY_SECTORS
-from golden.entry import SECTOR_BYTES
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.reads import ExpectedEntry, ReadInfo
-from hw.bus.burst import BusError, ReadBeat
-from hw.codec.payloads import KeptEntry
-from hw.config import BuddyConfig
+from cdma.golden.buddy import ENTRY_SECTORS
+from cdma.golden.entry import SECTOR_BYTES
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.reads import ExpectedEntry, ReadInfo
+from cdma.hw.bus.burst import BusError, ReadBeat
+from cdma.hw.codec.payloads import KeptEntry
+from cdma.hw.config import BuddyConfig
 
 SECTOR_BITS = 8 * SECTOR_BYTES
 SLOT_BITS = 64

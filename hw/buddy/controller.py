@@ -6,39 +6,39 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import ENTRY_SECTORS
-from golden.entry import SECTOR_BYTES
-from hw.axi import Axi4Signature, AxiLiteSignature
-from hw.buddy.access import BurstSplitter, GatheredWrite, WriteGatherer
-from hw.buddy.admission import FETCHES, Admission, AdmittedAccess
-from hw.buddy.assembler import EntryAssembler
-from hw.buddy.dispatcher import AccessDispatcher
-from hw.buddy.lookups import LookupArbiter
-from hw.buddy.manager_port import ManagerPort
-from hw.buddy.mapper import SectorMapper
-from hw.buddy.metadata_cache import MetadataCache
-from hw.buddy.page_table import PageTable
-from hw.buddy.payloads import (
+from cdma.golden.buddy import ENTRY_SECTORS
+from cdma.golden.entry import SECTOR_BYTES
+from cdma.hw.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.buddy.access import BurstSplitter, GatheredWrite, WriteGatherer
+from cdma.hw.buddy.admission import FETCHES, Admission, AdmittedAccess
+from cdma.hw.buddy.assembler import EntryAssembler
+from cdma.hw.buddy.dispatcher import AccessDispatcher
+from cdma.hw.buddy.lookups import LookupArbiter
+from cdma.hw.buddy.manager_port import ManagerPort
+from cdma.hw.buddy.mapper import SectorMapper
+from cdma.hw.buddy.metadata_cache import MetadataCache
+from cdma.hw.buddy.page_table import PageTable
+from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     LOGICAL_ADDRESS_BITS,
     MetadataError,
 )
-from hw.buddy.read_issuer import ReadIssuer
-from hw.buddy.read_return import ReadReturner
-from hw.buddy.reads import ExpectedEntry, ReadInfo
-from hw.buddy.registers import BuddyRegisters
-from hw.buddy.runs import SECTOR_OFFSET_BITS
-from hw.buddy.storer import EntryStorer, stores_of
-from hw.buddy.write_encoder import WriteEncoder
-from hw.buddy.writes import EntryWrite
-from hw.bus.burst import ReadBeat
-from hw.bus.port import Axi4Port
-from hw.codec.entry_decompressor import EntryDecompressor
-from hw.config import BuddyConfig
-from hw.registers.file import ADDRESS_BITS, DATA_BITS
-from hw.registers.port import RegisterPort
-from hw.stream import Fifo
+from cdma.hw.buddy.read_issuer import ReadIssuer
+from cdma.hw.buddy.read_return import ReadReturner
+from cdma.hw.buddy.reads import ExpectedEntry, ReadInfo
+from cdma.hw.buddy.registers import BuddyRegisters
+from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS
+from cdma.hw.buddy.storer import EntryStorer, stores_of
+from cdma.hw.buddy.write_encoder import WriteEncoder
+from cdma.hw.buddy.writes import EntryWrite
+from cdma.hw.bus.burst import ReadBeat
+from cdma.hw.bus.port import Axi4Port
+from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.config import BuddyConfig
+from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
+from cdma.hw.registers.port import RegisterPort
+from cdma.hw.stream import Fifo
 
 DEVICE_ID_BITS = 2
 BUDDY_ID_BITS = 1

@@ -4,13 +4,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.access import ENTRY_OFFSET_BITS
-from hw.buddy.admission import AdmittedAccess
-from hw.buddy.payloads import AccessStatus, Mapping
-from hw.buddy.reads import EntryRead
-from hw.buddy.scoreboard import Scoreboard
-from hw.buddy.writes import EntryWrite, WriteKind
-from hw.config import BuddyConfig
+from cdma.hw.buddy.access import ENTRY_OFFSET_BITS
+from cdma.hw.buddy.admission import AdmittedAccess
+from cdma.hw.buddy.payloads import AccessStatus, Mapping
+from cdma.hw.buddy.reads import EntryRead
+from cdma.hw.buddy.scoreboard import Scoreboard
+from cdma.hw.buddy.writes import EntryWrite, WriteKind
+from cdma.hw.config import BuddyConfig
 
 
 class AccessDispatcher(wiring.Component):

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.payloads import MetadataLookup, MetadataResult
-from hw.stream import Fifo
+from cdma.hw.buddy.payloads import MetadataLookup, MetadataResult
+from cdma.hw.stream import Fifo
 
 
 class LookupArbiter(wiring.Component):

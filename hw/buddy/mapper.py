@@ -4,7 +4,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import (
+from cdma.golden.buddy import (
     BUDDY_PAGE_BITS,
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
@@ -15,8 +15,8 @@ from golden.buddy import (
     MapStatus,
     Target,
 )
-from golden.entry import ENTRY_BYTES, SECTOR_BYTES
-from hw.buddy.payloads import (
+from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     FRAME_BITS,
@@ -24,8 +24,8 @@ from hw.buddy.payloads import (
     Mapping,
     MapRequest,
 )
-from hw.config import BuddyConfig
-from hw.stream import Register
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Register
 
 REGION_BITS = 64
 """Of sizes and places as software sets them."""
@@ -288,7 +288,7 @@ class MapJudge(wiring.Component):
 
 
 class SectorMapper(wiring.Component):
-    """Finds the slots and the metadata of entries, as `golden.buddy.AddressMap` does.
+    """Finds the slots and the metadata of entries, as `cdma.golden.buddy.AddressMap` does.
 
     What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
     carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
@@ -305,7 +305,7 @@ class SectorMapper(wiring.Component):
     i : `In(stream.Signature(MapRequest()))`
     o : `Out(stream.Signature(Mapping()))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `golden.buddy.AddressMap`. Stable while anything is translated. The lower five bits of
+        As in `cdma.golden.buddy.AddressMap`. Stable while anything is translated. The lower five bits of
         `metadata_base` and `gbbr` count as 0.
     """
 

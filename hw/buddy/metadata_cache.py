@@ -4,13 +4,13 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.metadata_line import ROW_BYTES, LineShape, SliceLookup, SliceResult, Walk
-from hw.buddy.metadata_ports import FetchPort, WriteBackPort
-from hw.buddy.metadata_slice import MetadataSlice
-from hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataLookup, MetadataResult
-from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from hw.config import MetadataCacheConfig
-from hw.stream import Fifo, Fork, SkidBuffer
+from cdma.hw.buddy.metadata_line import ROW_BYTES, LineShape, SliceLookup, SliceResult, Walk
+from cdma.hw.buddy.metadata_ports import FetchPort, WriteBackPort
+from cdma.hw.buddy.metadata_slice import MetadataSlice
+from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataLookup, MetadataResult
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.stream import Fifo, Fork, SkidBuffer
 
 HINTS = 8
 """Lookups whose hints may wait to be taken."""

@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.metadata_line import ROW_BITS, ROW_BYTES, LineShape
-from hw.buddy.payloads import MetadataError
-from hw.bus.burst import BusError, ReadBeat
-from hw.config import MetadataCacheConfig
+from cdma.hw.buddy.metadata_line import ROW_BITS, ROW_BYTES, LineShape
+from cdma.hw.buddy.payloads import MetadataError
+from cdma.hw.bus.burst import BusError, ReadBeat
+from cdma.hw.config import MetadataCacheConfig
 
 
 class FillBuffer(wiring.Component):

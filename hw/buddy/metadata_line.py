@@ -14,10 +14,10 @@ is kept as `ROW_WORDS` codewords.
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 
-from golden.entry import METADATA_BITS
-from hw.buddy.ecc import codeword_bits
-from hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataError
-from hw.config import MetadataCacheConfig
+from cdma.golden.entry import METADATA_BITS
+from cdma.hw.buddy.ecc import codeword_bits
+from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataError
+from cdma.hw.config import MetadataCacheConfig
 
 ROW_BYTES = 32
 ROW_BITS = 8 * ROW_BYTES

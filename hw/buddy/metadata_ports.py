@@ -4,12 +4,12 @@ from amaranth.hdl import Assert, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.metadata_line import ROW_BYTES, LineShape
-from hw.buddy.payloads import DEVICE_ADDRESS_BITS
-from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from hw.bus.port import RequestArbiter
-from hw.config import MetadataCacheConfig
-from hw.stream import Fifo, SkidBuffer
+from cdma.hw.buddy.metadata_line import ROW_BYTES, LineShape
+from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from cdma.hw.bus.port import RequestArbiter
+from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.stream import Fifo, SkidBuffer
 
 
 class LineRequests(wiring.Component):

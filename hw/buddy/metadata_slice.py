@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.metadata_fills import FillBuffer
-from hw.buddy.metadata_line import (
+from cdma.hw.buddy.metadata_fills import FillBuffer
+from cdma.hw.buddy.metadata_line import (
     ROW_BYTES,
     LineShape,
     SliceLookup,
@@ -13,12 +13,12 @@ from hw.buddy.metadata_line import (
     StoreTask,
     Walk,
 )
-from hw.buddy.metadata_store import MetadataStore
-from hw.buddy.metadata_tags import MetadataTags
-from hw.buddy.metadata_write_backs import WriteBacks
-from hw.bus.burst import BusError, ReadBeat, WriteBeat
-from hw.config import MetadataCacheConfig
-from hw.stream import Fifo, SkidBuffer
+from cdma.hw.buddy.metadata_store import MetadataStore
+from cdma.hw.buddy.metadata_tags import MetadataTags
+from cdma.hw.buddy.metadata_write_backs import WriteBacks
+from cdma.hw.bus.burst import BusError, ReadBeat, WriteBeat
+from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.stream import Fifo, SkidBuffer
 
 
 class MetadataSlice(wiring.Component):

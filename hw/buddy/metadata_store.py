@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.entry import METADATA_BITS
-from hw.buddy.ecc import EccDecoder, EccEncoder
-from hw.buddy.metadata_line import (
+from cdma.golden.entry import METADATA_BITS
+from cdma.hw.buddy.ecc import EccDecoder, EccEncoder
+from cdma.hw.buddy.metadata_line import (
     ROW_BITS,
     ROW_PLACE_BITS,
     ROW_WORDS,
@@ -18,8 +18,8 @@ from hw.buddy.metadata_line import (
     SliceResult,
     StoreTask,
 )
-from hw.buddy.payloads import MetadataError
-from hw.config import MetadataCacheConfig
+from cdma.hw.buddy.payloads import MetadataError
+from cdma.hw.config import MetadataCacheConfig
 
 
 class MetadataStore(wiring.Component):

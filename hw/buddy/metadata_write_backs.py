@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.metadata_line import ROW_BITS, EvictedRow, LineShape
-from hw.bus.burst import BusError, WriteBeat
-from hw.config import MetadataCacheConfig
-from hw.stream import Fifo
+from cdma.hw.buddy.metadata_line import ROW_BITS, EvictedRow, LineShape
+from cdma.hw.bus.burst import BusError, WriteBeat
+from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.stream import Fifo
 
 
 class WriteBacks(wiring.Component):

@@ -4,8 +4,8 @@ from amaranth.hdl import C, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buddy.payloads import LOGICAL_ADDRESS_BITS, MapRequest, PageEntry
-from hw.config import BuddyConfig
+from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, MapRequest, PageEntry
+from cdma.hw.config import BuddyConfig
 
 PAGE_INDEX_BITS = 20
 """Of pages' numbers, as software writes them."""

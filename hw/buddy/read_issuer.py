@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import ENTRY_SECTORS, Target
-from golden.entry import AS_IT_IS, METADATA_BITS
-from hw.buddy.access import last_byte
-from hw.buddy.payloads import (
+from cdma.golden.buddy import ENTRY_SECTORS, Target
+from cdma.golden.entry import AS_IT_IS, METADATA_BITS
+from cdma.hw.buddy.access import last_byte
+from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     AccessStatus,
@@ -16,12 +16,12 @@ from hw.buddy.payloads import (
     MetadataResult,
     take_metadata_error,
 )
-from hw.buddy.reads import EntryRead, ExpectedEntry
-from hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
-from hw.buddy.slots import slot_sectors, split_sectors
-from hw.bus.burst import ReadRequest
-from hw.config import BuddyConfig
-from hw.stream import Fifo
+from cdma.hw.buddy.reads import EntryRead, ExpectedEntry
+from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
+from cdma.hw.buddy.slots import slot_sectors, split_sectors
+from cdma.hw.bus.burst import ReadRequest
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Fifo
 
 LOOKUPS = 8
 """Reads that wait for the few cycles of a lookup that hits."""

@@ -4,13 +4,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import AxiResponse
-from hw.buddy.access import BeatPlaces, EntryAccess, last_byte
-from hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
-from hw.buddy.reads import ReadInfo
-from hw.codec.payloads import RestoredSector
-from hw.config import BuddyConfig
-from hw.stream import Fifo
+from cdma.hw.axi import AxiResponse
+from cdma.hw.buddy.access import BeatPlaces, EntryAccess, last_byte
+from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
+from cdma.hw.buddy.reads import ReadInfo
+from cdma.hw.codec.payloads import RestoredSector
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Fifo
 
 
 class FetchedSector(data.StructLayout):

@@ -2,11 +2,11 @@
 
 from amaranth.lib import data
 
-from golden.buddy import ENTRY_SECTORS
-from golden.entry import METADATA_BITS
-from hw.buddy.access import EntryAccess
-from hw.buddy.payloads import AccessStatus, Mapping
-from hw.config import BuddyConfig
+from cdma.golden.buddy import ENTRY_SECTORS
+from cdma.golden.entry import METADATA_BITS
+from cdma.hw.buddy.access import EntryAccess
+from cdma.hw.buddy.payloads import AccessStatus, Mapping
+from cdma.hw.config import BuddyConfig
 
 
 class EntryRead(data.StructLayout):

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from golden.entry import MODES
-from hw.config import BuddyConfig
-from hw.registers.file import RegisterFile
-from hw.registers.map import Register, RegisterSource
-from hw.registers.map import register_map as map_of
+from cdma.golden.entry import MODES
+from cdma.hw.config import BuddyConfig
+from cdma.hw.registers.file import RegisterFile
+from cdma.hw.registers.map import Register, RegisterSource
+from cdma.hw.registers.map import register_map as map_of
 
 
 def register_source(

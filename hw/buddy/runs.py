@@ -4,11 +4,11 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import ENTRY_SECTORS
-from golden.entry import ENTRY_BYTES, SECTOR_BYTES
-from hw.bus.burst import PAGE_BYTES, BusError, ReadRequest, WriteBeat
-from hw.codec.payloads import ENTRY_BITS
-from hw.stream import Fifo, Register
+from cdma.golden.buddy import ENTRY_SECTORS
+from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadRequest, WriteBeat
+from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.stream import Fifo, Register
 
 SECTOR_OFFSET_BITS = 5
 PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES

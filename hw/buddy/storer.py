@@ -6,10 +6,10 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
-from golden.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
-from hw.axi import AxiResponse
-from hw.buddy.payloads import (
+from cdma.golden.buddy import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
+from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
+from cdma.hw.axi import AxiResponse
+from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     LOGICAL_ADDRESS_BITS,
@@ -19,12 +19,12 @@ from hw.buddy.payloads import (
     MetadataResult,
     take_metadata_error,
 )
-from hw.buddy.runs import RunWriter
-from hw.buddy.slots import split_sectors
-from hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
-from hw.bus.burst import BusError, ReadRequest, WriteBeat
-from hw.config import BuddyConfig
-from hw.stream import Fifo
+from cdma.hw.buddy.runs import RunWriter
+from cdma.hw.buddy.slots import split_sectors
+from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
+from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Fifo
 
 POISON = ZVC_FLAG | AS_IT_IS
 """Metadata that no entry has: what is kept is none."""

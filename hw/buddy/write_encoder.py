@@ -4,14 +4,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.entry import AS_IT_IS, ENTRY_BYTES
-from hw.buddy.access import GatheredWrite
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.read_return import FetchedSector
-from hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
-from hw.codec.entry_compressor import EntryCompressor
-from hw.config import BuddyConfig
-from hw.stream import Fifo
+from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES
+from cdma.hw.buddy.access import GatheredWrite
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.read_return import FetchedSector
+from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
+from cdma.hw.codec.entry_compressor import EntryCompressor
+from cdma.hw.config import BuddyConfig
+from cdma.hw.stream import Fifo
 
 
 class WriteEncoder(wiring.Component):

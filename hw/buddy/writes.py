@@ -3,10 +3,10 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
-from golden.entry import ENTRY_BYTES, METADATA_BITS
-from hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus, Mapping
-from hw.codec.payloads import ENTRY_BITS
-from hw.config import BuddyConfig
+from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS
+from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus, Mapping
+from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.config import BuddyConfig
 
 
 class WriteKind(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]

@@ -12,8 +12,8 @@ from amaranth.hdl import Assert, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Axi4Signature
-from hw.bus.burst import (
+from cdma.hw.axi import Axi4Signature
+from cdma.hw.bus.burst import (
     BusError,
     ReadBeat,
     ReadGuard,
@@ -22,7 +22,7 @@ from hw.bus.burst import (
     WriteBeat,
     WriteRequest,
 )
-from hw.stream import Fifo, Register, SkidBuffer
+from cdma.hw.stream import Fifo, Register, SkidBuffer
 
 TIMEOUT_BITS = 32
 

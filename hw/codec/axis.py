@@ -7,22 +7,22 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
-from hw.codec.crc import Crc32
-from hw.codec.frame import LinePadder, PacketTrimmer
-from hw.codec.judge import SectorJudge
-from hw.codec.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
-from hw.codec.status import (
+from cdma.hw.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
+from cdma.hw.codec.crc import Crc32
+from cdma.hw.codec.frame import LinePadder, PacketTrimmer
+from cdma.hw.codec.judge import SectorJudge
+from cdma.hw.codec.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
+from cdma.hw.codec.status import (
     ByteMeter,
     CompressorStatus,
     DecompressorStatus,
     Expectation,
     TransferStatus,
 )
-from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
-from hw.config import CodecConfig
-from hw.ports import RecordPortSignature, RecordReceiver, RecordSender
-from hw.stream import Fork, Register
+from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.config import CodecConfig
+from cdma.hw.ports import RecordPortSignature, RecordReceiver, RecordSender
+from cdma.hw.stream import Fork, Register
 
 
 class CompressCommand(data.StructLayout):

@@ -8,8 +8,8 @@ from amaranth.hdl import C, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import DELTAS, PLANES
-from hw.codec.bpc_planes import PlaneSymbol
+from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.hw.codec.bpc_planes import PlaneSymbol
 
 BASE_CODE_BITS = 33
 PLANE_CODE_BITS = 1 + DELTAS

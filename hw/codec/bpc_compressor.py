@@ -1,6 +1,6 @@
 """Bit-plane compression of entries (Kim et al., ISCA 2016; Buddy Compression, §2.4).
 
-The code is specified by `golden.bpc`.
+The code is specified by `cdma.golden.bpc`.
 """
 
 import functools
@@ -14,13 +14,13 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import PLANES
-from golden.bpc import MAX_CODE_BITS, RAW_BITS
-from hw.codec.bpc_codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
-from hw.codec.bpc_planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
-from hw.codec.lanes import total
-from hw.codec.payloads import ENTRY_BITS, EntryCode, EntrySector
-from hw.config import EntryConfig
+from cdma.golden.bit_planes import PLANES
+from cdma.golden.bpc import MAX_CODE_BITS, RAW_BITS
+from cdma.hw.codec.bpc_codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
+from cdma.hw.codec.bpc_planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
+from cdma.hw.codec.lanes import total
+from cdma.hw.codec.payloads import ENTRY_BITS, EntryCode, EntrySector
+from cdma.hw.config import EntryConfig
 
 CODES = 1 + PLANES
 """Of an entry: the base's, number 0, and those of planes 32 to 0; some are empty."""

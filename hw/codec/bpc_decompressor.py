@@ -4,10 +4,10 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.bpc_plane_decoder import BpcPlaneDecoder, SizedCode
-from hw.codec.bpc_step_reader import STEPS
-from hw.codec.bpc_word_builder import BpcWordBuilder, DecodedSector
-from hw.config import EntryConfig
+from cdma.hw.codec.bpc_plane_decoder import BpcPlaneDecoder, SizedCode
+from cdma.hw.codec.bpc_step_reader import STEPS
+from cdma.hw.codec.bpc_word_builder import BpcWordBuilder, DecodedSector
+from cdma.hw.config import EntryConfig
 
 
 class BpcDecompressor(wiring.Component):

@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import DELTAS, PLANES
-from golden.bpc import MAX_CODE_BITS
-from golden.entry import ENTRY_BYTES
-from golden.stream import StreamStatus
-from hw.codec.bpc_plane_steps import FILL_BITS, PlaneSteps
-from hw.codec.bpc_step_reader import STEPS
-from hw.codec.payloads import ENTRY_BITS, STATUS_BITS
-from hw.config import EntryConfig
+from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.bpc import MAX_CODE_BITS
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.stream import StreamStatus
+from cdma.hw.codec.bpc_plane_steps import FILL_BITS, PlaneSteps
+from cdma.hw.codec.bpc_step_reader import STEPS
+from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
+from cdma.hw.config import EntryConfig
 
 
 class SizedCode(data.StructLayout):
@@ -30,7 +30,7 @@ class SizedCode(data.StructLayout):
 
 
 class DecodedPlanes(data.StructLayout):
-    """An entry as a base and 33 planes; see `golden.bit_planes`.
+    """An entry as a base and 33 planes; see `cdma.golden.bit_planes`.
 
     Members
     -------
@@ -41,7 +41,7 @@ class DecodedPlanes(data.StructLayout):
     bits
         Length of the code up to its end or the first error.
     status
-        A `golden.stream.StreamStatus`; that the planes are those of words is not checked.
+        A `cdma.golden.stream.StreamStatus`; that the planes are those of words is not checked.
     offset
         The byte that the bad code, or the bad fill, starts in; 0 when OK.
     """
@@ -59,7 +59,7 @@ class DecodedPlanes(data.StructLayout):
 
 
 class BpcPlaneDecoder(wiring.Component):
-    """Decodes a code per `sectors` cycles, whole or damaged, as `golden.bpc_decoder` does.
+    """Decodes a code per `sectors` cycles, whole or damaged, as `cdma.golden.bpc_decoder` does.
 
     `STEP_CODES` codes are read in a cycle, the base's and those of three planes in the first. Steps
     stand in a row, and where there are more cycles per entry, as many of them share one hardware.

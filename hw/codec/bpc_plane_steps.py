@@ -6,10 +6,10 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import DELTAS, PLANES
-from hw.codec.bpc_code_readers import PLANE_CODE_BITS
-from hw.codec.bpc_step_reader import CODES, STEP_CODES, StepReader
-from hw.codec.payloads import ENTRY_BITS
+from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.hw.codec.bpc_code_readers import PLANE_CODE_BITS
+from cdma.hw.codec.bpc_step_reader import CODES, STEP_CODES, StepReader
+from cdma.hw.codec.payloads import ENTRY_BITS
 
 FILL_BITS = 7
 """At most, behind a code and in its last byte."""

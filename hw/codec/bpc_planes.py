@@ -1,6 +1,6 @@
 """What the planes of an entry are, for BPC: each one's symbol, and the runs of zeros.
 
-The planes, their order and the code table are those of `golden.bpc`. A column is a delta's place in
+The planes, their order and the code table are those of `cdma.golden.bpc`. A column is a delta's place in
 a plane; a slice is the columns that one sector brings.
 """
 
@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import DELTAS, PLANES
-from hw.config import EntryConfig
+from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.hw.config import EntryConfig
 
 
 class PlaneSymbol(data.StructLayout):

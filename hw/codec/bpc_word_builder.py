@@ -7,13 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bit_planes import DELTAS, PLANES, WORDS
-from golden.bpc import MAX_CODE_BITS
-from golden.entry import ENTRY_BYTES
-from golden.stream import StreamStatus
-from hw.codec.bpc_plane_decoder import DecodedPlanes
-from hw.codec.payloads import ENTRY_BITS, STATUS_BITS
-from hw.config import EntryConfig
+from cdma.golden.bit_planes import DELTAS, PLANES, WORDS
+from cdma.golden.bpc import MAX_CODE_BITS
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.stream import StreamStatus
+from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
+from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
+from cdma.hw.config import EntryConfig
 
 
 class DecodedSector(data.StructLayout):
@@ -25,7 +25,7 @@ class DecodedSector(data.StructLayout):
         Bytes, the first in the low bits; zeros if the code is bad.
     status, offset, bits
         Those of the whole entry, the same on each of its sectors; see
-        `golden.bpc_decoder.DecodedEntries`.
+        `cdma.golden.bpc_decoder.DecodedEntries`.
     """
 
     def __init__(self, config: EntryConfig) -> None:

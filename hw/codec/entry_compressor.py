@@ -1,19 +1,19 @@
 """Compression of 128 B entries to what is kept of them (Buddy Compression, §3.1).
 
-What that is, is specified by `golden.entry`.
+What that is, is specified by `cdma.golden.entry`.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.entry import AS_IT_IS, SIZES
-from hw.codec.bpc_compressor import BpcCompressor
-from hw.codec.lanes import total
-from hw.codec.payloads import EntrySector, KeptEntry
-from hw.codec.zvc import ZvcCompressor
-from hw.config import EntryConfig
-from hw.stream import Fifo, LineBeat, Register
+from cdma.golden.entry import AS_IT_IS, SIZES
+from cdma.hw.codec.bpc_compressor import BpcCompressor
+from cdma.hw.codec.lanes import total
+from cdma.hw.codec.payloads import EntrySector, KeptEntry
+from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.config import EntryConfig
+from cdma.hw.stream import Fifo, LineBeat, Register
 
 CODE_SIZES = SIZES[1:AS_IT_IS]
 """Bytes of the classes that codes are kept in."""

@@ -1,22 +1,22 @@
-"""From what is kept of 128 B entries back to the entries: see `golden.entry`."""
+"""From what is kept of 128 B entries back to the entries: see `cdma.golden.entry`."""
 
 import numpy as np
 from amaranth.hdl import C, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bpc import encode_entries
-from golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
-from golden.stream import StreamStatus
-from hw.codec.bpc_decompressor import BpcDecompressor
-from hw.codec.bpc_plane_decoder import BpcPlaneDecoder
-from hw.codec.bpc_step_reader import STEPS
-from hw.codec.bpc_word_builder import BpcWordBuilder
-from hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
-from hw.codec.entry_sectors import PlainSectors
-from hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
-from hw.config import EntryConfig
-from hw.stream import Fifo, Fork
+from cdma.golden.bpc import encode_entries
+from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
+from cdma.golden.stream import StreamStatus
+from cdma.hw.codec.bpc_decompressor import BpcDecompressor
+from cdma.hw.codec.bpc_plane_decoder import BpcPlaneDecoder
+from cdma.hw.codec.bpc_step_reader import STEPS
+from cdma.hw.codec.bpc_word_builder import BpcWordBuilder
+from cdma.hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
+from cdma.hw.codec.entry_sectors import PlainSectors
+from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
+from cdma.hw.config import EntryConfig
+from cdma.hw.stream import Fifo, Fork
 
 _ZEROS = encode_entries(np.zeros(ENTRY_BYTES, np.uint8))
 

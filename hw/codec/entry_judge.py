@@ -1,4 +1,4 @@
-"""What is wrong with kept entries, found in the order of `golden.entry.EntryCodec.decode`.
+"""What is wrong with kept entries, found in the order of `cdma.golden.entry.EntryCodec.decode`.
 
 What can be told without decoding is found first, beside the decoder; the rest when the length of
 the code is known.
@@ -9,13 +9,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.bpc import encode_entries
-from golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
-from golden.stream import StreamStatus
-from hw.codec.bpc_plane_decoder import DecodedPlanes
-from hw.codec.lanes import count_ones
-from hw.codec.payloads import STATUS_BITS, KeptEntry
-from hw.config import EntryConfig
+from cdma.golden.bpc import encode_entries
+from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
+from cdma.golden.stream import StreamStatus
+from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.payloads import STATUS_BITS, KeptEntry
+from cdma.hw.config import EntryConfig
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]
 """Of the greatest class that is not of entries as they are."""
@@ -37,7 +37,7 @@ class EntryNote(data.StructLayout):
     zvc_bytes
         Length of its ZVC code.
     status, offset
-        What is wrong with its metadata, mask or ZVC elements: a `golden.stream.StreamStatus`, and
+        What is wrong with its metadata, mask or ZVC elements: a `cdma.golden.stream.StreamStatus`, and
         the byte that it is at.
     """
 

@@ -4,12 +4,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.entry import AS_IT_IS
-from hw.codec.lanes import count_ones
-from hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry
-from hw.codec.zvc import ZvcDecompressor
-from hw.config import EntryConfig
-from hw.stream import LineBeat
+from cdma.golden.entry import AS_IT_IS
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry
+from cdma.hw.codec.zvc import ZvcDecompressor
+from cdma.hw.config import EntryConfig
+from cdma.hw.stream import LineBeat
 
 
 class LineCutter(wiring.Component):

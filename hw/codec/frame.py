@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.adder import add
-from hw.codec.pack import LENGTH_BITS
-from hw.config import CodecConfig
-from hw.stream import Beat, ReceivedBeat, Sector
+from cdma.hw.adder import add
+from cdma.hw.codec.pack import LENGTH_BITS
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Beat, ReceivedBeat, Sector
 
 
 class Taken(data.StructLayout):

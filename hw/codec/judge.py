@@ -4,10 +4,10 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones
-from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
-from hw.config import CodecConfig
-from hw.stream import Beat, ExpandedSector
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Beat, ExpandedSector
 
 
 class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]

@@ -8,9 +8,9 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones, total
-from hw.config import CodecConfig
-from hw.stream import Beat, Damage, LineBeat, ReceivedBeat
+from cdma.hw.codec.lanes import count_ones, total
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Beat, Damage, LineBeat, ReceivedBeat
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""

@@ -4,11 +4,11 @@ from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden import StreamStatus
-from hw.codec.frame import Taken
-from hw.codec.judge import Finding, Verdict
-from hw.codec.pack import OFFSET_BITS, StreamTail
-from hw.stream import Beat
+from cdma.golden import StreamStatus
+from cdma.hw.codec.frame import Taken
+from cdma.hw.codec.judge import Finding, Verdict
+from cdma.hw.codec.pack import OFFSET_BITS, StreamTail
+from cdma.hw.stream import Beat
 
 
 class TransferStatus(data.StructLayout):

@@ -1,7 +1,7 @@
 """Zero-value compression of lines: the paper's two pipelines (cDMA, §V-B and Fig 10).
 
 A line is a mask with one bit per element, then the non-zero elements in order; the bit format is
-specified by `golden.zvc`. Here lines travel as `LineBeat`s, a sector's width of payload at a time.
+specified by `cdma.golden.zvc`. Here lines travel as `LineBeat`s, a sector's width of payload at a time.
 """
 
 from functools import reduce
@@ -11,9 +11,9 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
-from hw.config import CodecConfig
-from hw.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+from cdma.hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Damage, ExpandedSector, LineBeat, Register, Sector
 
 
 class ComparedSector(data.StructLayout):

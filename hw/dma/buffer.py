@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import EngineConfig
-from hw.stream import Fifo, LineBeat
+from cdma.hw.config import EngineConfig
+from cdma.hw.stream import Fifo, LineBeat
 
 
 class UnitBuffer(wiring.Component):

@@ -4,15 +4,15 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden import StreamStatus
-from hw.bus.burst import BusError
-from hw.codec.judge import Finding
-from hw.codec.pack import OFFSET_BITS
-from hw.config import EngineConfig
-from hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
-from hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
-from hw.dma.jobs import InJob, InOutcome, OutOutcome
-from hw.stream import Fifo, Register
+from cdma.golden import StreamStatus
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.pack import OFFSET_BITS
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
+from cdma.hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
+from cdma.hw.dma.jobs import InJob, InOutcome, OutOutcome
+from cdma.hw.stream import Fifo, Register
 
 STARTED = 8
 """Descriptors that may be under way at once."""

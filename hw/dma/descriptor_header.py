@@ -1,8 +1,8 @@
-"""Descriptors and records for C and C++, from the fields in `hw.dma.descriptor`."""
+"""Descriptors and records for C and C++, from the fields in `cdma.hw.dma.descriptor`."""
 
 from enum import IntEnum, IntFlag
 
-from hw.dma.descriptor import (
+from cdma.hw.dma.descriptor import (
     DESCRIPTOR_FIELDS,
     ENTRY_BYTES,
     RECORD_FIELDS,

@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.pack import LENGTH_BITS, OFFSET_BITS
-from hw.config import EngineConfig
-from hw.dma.descriptor import (
+from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import (
     DEVICE_ADDRESS_BITS,
     HOST_ADDRESS_BITS,
     CheckedDescriptor,
@@ -14,8 +14,8 @@ from hw.dma.descriptor import (
     Opcode,
     Status,
 )
-from hw.dma.jobs import InJob, OutJob
-from hw.stream import Register
+from cdma.hw.dma.jobs import InJob, OutJob
+from cdma.hw.stream import Register
 
 CYCLE_BITS = 48
 """Of the engine's clock, in cycles."""

@@ -4,14 +4,14 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError
-from hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
-from hw.config import EngineConfig
-from hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
-from hw.dma.line_crc import TransferCrc
-from hw.dma.reader import LineFault
-from hw.dma.unit import LineReport
-from hw.stream import LineBeat
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
+from cdma.hw.dma.line_crc import TransferCrc
+from cdma.hw.dma.reader import LineFault
+from cdma.hw.dma.unit import LineReport
+from cdma.hw.stream import LineBeat
 
 
 class LineDrain(wiring.Component):

@@ -6,31 +6,31 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Axi4Signature, AxiLiteSignature
-from hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
-from hw.codec.lanes import count_ones
-from hw.codec.pack import ElementPacker
-from hw.config import EngineConfig
-from hw.dma.buffer import UnitBuffer
-from hw.dma.completion import Completer
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
-from hw.dma.dispatch import CYCLE_BITS, Dispatcher
-from hw.dma.drain import LineDrain
-from hw.dma.expansion import ExpansionUnit
-from hw.dma.gather import LineGather
-from hw.dma.in_path import InPath
-from hw.dma.issuer import LineIssuer
-from hw.dma.out_path import THROTTLE_CLASSES, OutPath
-from hw.dma.receiver import StreamReceiver
-from hw.dma.record import RECORDS, InterruptCoalescer, RecordWriter
-from hw.dma.registers import Registers
-from hw.dma.ring import PREFETCH, DescriptorFetcher
-from hw.dma.splitter import LineSplitter
-from hw.dma.supervisor import Supervisor
-from hw.dma.throttle import TokenBucket
-from hw.dma.unit import CompressionUnit
-from hw.registers.file import ADDRESS_BITS, DATA_BITS
-from hw.registers.port import RegisterPort
+from cdma.hw.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.pack import ElementPacker
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.buffer import UnitBuffer
+from cdma.hw.dma.completion import Completer
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
+from cdma.hw.dma.dispatch import CYCLE_BITS, Dispatcher
+from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.expansion import ExpansionUnit
+from cdma.hw.dma.gather import LineGather
+from cdma.hw.dma.in_path import InPath
+from cdma.hw.dma.issuer import LineIssuer
+from cdma.hw.dma.out_path import THROTTLE_CLASSES, OutPath
+from cdma.hw.dma.receiver import StreamReceiver
+from cdma.hw.dma.record import RECORDS, InterruptCoalescer, RecordWriter
+from cdma.hw.dma.registers import Registers
+from cdma.hw.dma.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.dma.supervisor import Supervisor
+from cdma.hw.dma.throttle import TokenBucket
+from cdma.hw.dma.unit import CompressionUnit
+from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
+from cdma.hw.registers.port import RegisterPort
 
 MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2
@@ -58,7 +58,7 @@ SLEEPERS = (
     RecordWriter,
     Supervisor,
 )
-"""What can sleep by itself: where the simulator leaves out what would change nothing (`hw.sleep`).
+"""What can sleep by itself: where the simulator leaves out what would change nothing (`cdma.hw.sleep`).
 
 A bucket fills and a timer counts while what is around them waits, so they are not part of it.
 """

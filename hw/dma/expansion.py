@@ -9,15 +9,15 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, WriteBeat, WriteRequest
-from hw.codec.judge import Finding, SectorJudge
-from hw.codec.zvc import ZvcDecompressor
-from hw.config import CodecConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS
-from hw.dma.jobs import ExpansionReport, LineCommand
-from hw.dma.line_crc import LineCrc
-from hw.dma.writer import DEVICE_BURST_BEATS, StreamWriter
-from hw.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
+from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
+from cdma.hw.codec.judge import Finding, SectorJudge
+from cdma.hw.codec.zvc import ZvcDecompressor
+from cdma.hw.config import CodecConfig
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.jobs import ExpansionReport, LineCommand
+from cdma.hw.dma.line_crc import LineCrc
+from cdma.hw.dma.writer import DEVICE_BURST_BEATS, StreamWriter
+from cdma.hw.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
 
 QUEUED_LINES = 4
 """Dense lines that may wait at a unit, and as many others as these have beats: those that are split

@@ -4,11 +4,11 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError
-from hw.codec.judge import Finding
-from hw.config import EngineConfig
-from hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
-from hw.dma.line_crc import TransferCrc
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.judge import Finding
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
+from cdma.hw.dma.line_crc import TransferCrc
 
 
 class LineGather(wiring.Component):

@@ -6,15 +6,15 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from hw.codec.pack import StreamTail
-from hw.config import EngineConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
-from hw.dma.expansion import ExpansionUnit
-from hw.dma.gather import LineGather
-from hw.dma.interleave import unit_of
-from hw.dma.issuer import JOBS
-from hw.dma.jobs import (
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from cdma.hw.codec.pack import StreamTail
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.expansion import ExpansionUnit
+from cdma.hw.dma.gather import LineGather
+from cdma.hw.dma.interleave import unit_of
+from cdma.hw.dma.issuer import JOBS
+from cdma.hw.dma.jobs import (
     GatherJob,
     InJob,
     InOutcome,
@@ -23,9 +23,9 @@ from hw.dma.jobs import (
     ReceiveOutcome,
     SplitJob,
 )
-from hw.dma.receiver import StreamReceiver
-from hw.dma.splitter import LineSplitter
-from hw.stream import Fifo, Fork, Register
+from cdma.hw.dma.receiver import StreamReceiver
+from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.stream import Fifo, Fork, Register
 
 
 class InJobSplitter(wiring.Component):

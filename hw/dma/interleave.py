@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 
-from hw.config import EngineConfig
+from cdma.hw.config import EngineConfig
 
 
 def unit_of(m: Module, config: EngineConfig, address: Value) -> Signal:

@@ -4,11 +4,11 @@ from amaranth.hdl import Array, Assert, C, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.pack import LENGTH_BITS
-from hw.config import EngineConfig
-from hw.dma.jobs import IssuedLines, ReadJob
-from hw.dma.reader import LineRequest
-from hw.stream import Fifo, Register
+from cdma.hw.codec.pack import LENGTH_BITS
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.jobs import IssuedLines, ReadJob
+from cdma.hw.dma.reader import LineRequest
+from cdma.hw.stream import Fifo, Register
 
 JOBS = 4
 """Jobs whose lines may be under way at once."""

@@ -2,11 +2,11 @@
 
 from amaranth.lib import data
 
-from hw.bus.burst import BusError
-from hw.codec.judge import Finding
-from hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
 LINE_COUNT_BITS = LENGTH_BITS - 6
 """Bits of a number of lines in a transfer."""

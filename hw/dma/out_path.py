@@ -6,20 +6,20 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from hw.codec.lanes import count_ones
-from hw.codec.pack import OFFSET_BITS, ElementPacker
-from hw.config import EngineConfig
-from hw.dma.buffer import UnitBuffer
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
-from hw.dma.drain import LineDrain
-from hw.dma.interleave import unit_of
-from hw.dma.issuer import JOBS, LineIssuer
-from hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
-from hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
-from hw.dma.unit import CompressionUnit, LineReport
-from hw.dma.writer import StreamWriter
-from hw.stream import Fifo, Fork, Register
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.pack import OFFSET_BITS, ElementPacker
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.buffer import UnitBuffer
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.interleave import unit_of
+from cdma.hw.dma.issuer import JOBS, LineIssuer
+from cdma.hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
+from cdma.hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
+from cdma.hw.dma.unit import CompressionUnit, LineReport
+from cdma.hw.dma.writer import StreamWriter
+from cdma.hw.stream import Fifo, Fork, Register
 
 THROTTLE_CLASSES = 2
 

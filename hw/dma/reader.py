@@ -4,10 +4,10 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
-from hw.config import CodecConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS
-from hw.stream import Fifo, Register, Sector
+from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
+from cdma.hw.config import CodecConfig
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.stream import Fifo, Register, Sector
 
 
 class LineRequest(data.StructLayout):

@@ -4,14 +4,14 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, ReadBeat, ReadRequest
-from hw.codec.pack import OFFSET_BITS
-from hw.config import EngineConfig
-from hw.dma.descriptor import HOST_ADDRESS_BITS
-from hw.dma.issuer import JOBS
-from hw.dma.jobs import ReceiveJob, ReceiveOutcome
-from hw.dma.writer import HOST_BURST_BEATS
-from hw.stream import Fifo, ReceivedBeat, Register
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
+from cdma.hw.codec.pack import OFFSET_BITS
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.issuer import JOBS
+from cdma.hw.dma.jobs import ReceiveJob, ReceiveOutcome
+from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.stream import Fifo, ReceivedBeat, Register
 
 
 class StreamReceiver(wiring.Component):

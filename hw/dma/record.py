@@ -4,12 +4,12 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, WriteBeat, WriteRequest
-from hw.config import EngineConfig
-from hw.dma.completion import Completion
-from hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
-from hw.dma.ring import INDEX_BITS
-from hw.stream import Fifo
+from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.completion import Completion
+from cdma.hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
+from cdma.hw.dma.ring import INDEX_BITS
+from cdma.hw.stream import Fifo
 
 RECORDS = 4
 """Records that may be on their way."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from hw.config import EngineConfig
-from hw.registers.file import RegisterFile
-from hw.registers.map import Register, RegisterSource
-from hw.registers.map import register_map as map_of
+from cdma.hw.config import EngineConfig
+from cdma.hw.registers.file import RegisterFile
+from cdma.hw.registers.map import Register, RegisterSource
+from cdma.hw.registers.map import register_map as map_of
 
 
 def register_source(

@@ -4,10 +4,10 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError, ReadBeat, ReadRequest
-from hw.config import EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
-from hw.stream import Fifo
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
+from cdma.hw.stream import Fifo
 
 PREFETCH = 4
 """Descriptors that are on their way or wait to be carried out."""

@@ -4,10 +4,10 @@ from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.jobs import IssuedLines, LineCommand, SplitJob
-from hw.stream import Damage, LineBeat, ReceivedBeat, Register
+from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.jobs import IssuedLines, LineCommand, SplitJob
+from cdma.hw.stream import Damage, LineBeat, ReceivedBeat, Register
 
 
 class DenseUnpacker(wiring.Component):

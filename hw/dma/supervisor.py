@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import BusError
-from hw.dma.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
-from hw.dma.record import Told
-from hw.dma.ring import RingFault
+from cdma.hw.bus.burst import BusError
+from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
+from cdma.hw.dma.record import Told
+from cdma.hw.dma.ring import RingFault
 
 OPEN_BITS = 8
 """Of the number of descriptors under way."""

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import EngineConfig
+from cdma.hw.config import EngineConfig
 
 RATE_BITS = 20
 RATE_FRACTION_BITS = 8

@@ -8,13 +8,13 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.bus.burst import ReadBeat, ReadRequest
-from hw.codec.zvc import ZvcCompressor
-from hw.config import CodecConfig
-from hw.dma.descriptor import DEVICE_ADDRESS_BITS
-from hw.dma.line_crc import LineCrc
-from hw.dma.reader import LineFault, LineReader, LineRequest
-from hw.stream import Fifo, Fork, LineBeat, Sector
+from cdma.hw.bus.burst import ReadBeat, ReadRequest
+from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.config import CodecConfig
+from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.line_crc import LineCrc
+from cdma.hw.dma.reader import LineFault, LineReader, LineRequest
+from cdma.hw.stream import Fifo, Fork, LineBeat, Sector
 
 
 class LineReport(data.StructLayout):

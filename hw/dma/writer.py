@@ -4,12 +4,12 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.adder import add
-from hw.bus.burst import BusError, WriteBeat, WriteRequest
-from hw.codec.pack import OFFSET_BITS
-from hw.dma.descriptor import HOST_ADDRESS_BITS
-from hw.dma.jobs import WriteJob, WriteOutcome
-from hw.stream import Beat, Fifo
+from cdma.hw.adder import add
+from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
+from cdma.hw.codec.pack import OFFSET_BITS
+from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.jobs import WriteJob, WriteOutcome
+from cdma.hw.stream import Beat, Fifo
 
 HOST_BURST_BEATS = 16
 DEVICE_BURST_BEATS = 8

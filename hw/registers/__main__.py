@@ -1,13 +1,13 @@
-"""`python -m hw.registers NAME`: a block's registers as a document, to standard output."""
+"""`python -m cdma.hw.registers NAME`: a block's registers as a document, to standard output."""
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hw.buddy.registers import register_source as buddy
-from hw.dma.registers import register_source as engine
-from hw.registers.docs import markdown
-from hw.registers.map import RegisterSource
+from cdma.hw.buddy.registers import register_source as buddy
+from cdma.hw.dma.registers import register_source as engine
+from cdma.hw.registers.docs import markdown
+from cdma.hw.registers.map import RegisterSource
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ DOCUMENTS = {
 def document(name: str) -> str:
     """What the file should hold."""
     path = DOCUMENTS[name].path
-    return markdown(DOCUMENTS[name].source(), f".venv/bin/python -m hw.registers {name} > {path}")
+    return markdown(
+        DOCUMENTS[name].source(), f".venv/bin/python -m cdma.hw.registers {name} > {path}"
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from peakrdl_cheader.c_standards import CStandard
 from peakrdl_cheader.exporter import CHeaderExporter
 from peakrdl_html import HTMLExporter
 
-from hw.registers.map import (
+from cdma.hw.registers.map import (
     COMMON,
     Field,
     Kind,

@@ -8,8 +8,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import AxiLiteSignature
-from hw.registers.map import (
+from cdma.hw.axi import AxiLiteSignature
+from cdma.hw.registers.map import (
     WORD_BYTES,
     Field,
     Kind,
@@ -18,7 +18,7 @@ from hw.registers.map import (
     RegisterSource,
     register_map,
 )
-from hw.registers.port import RegisterPort
+from cdma.hw.registers.port import RegisterPort
 
 ADDRESS_BITS = 12
 DATA_BITS = 8 * WORD_BYTES

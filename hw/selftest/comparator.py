@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import AxiStreamSignature
-from hw.codec.lanes import count_ones
-from hw.config import CodecConfig
-from hw.stream import Beat
+from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Beat
 
 COUNT_BITS = 32
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hw.config import CodecConfig, ConfigError
+from cdma.hw.config import CodecConfig, ConfigError
 
 BAUD = 115_200
 

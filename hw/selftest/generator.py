@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import CodecConfig
-from hw.selftest.plan import FULL_DENSITY, RoundPlan, lane_seed, xorshift
-from hw.stream import Beat
+from cdma.hw.config import CodecConfig
+from cdma.hw.selftest.plan import FULL_DENSITY, RoundPlan, lane_seed, xorshift
+from cdma.hw.stream import Beat
 
 
 class SectorGenerator(wiring.Component):

@@ -4,15 +4,15 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden import StreamStatus
-from hw.axi import AxiStreamSignature
-from hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from hw.codec.status import TransferStatus
-from hw.selftest.comparator import COUNT_BITS, BeatComparator, StreamMeter
-from hw.selftest.config import SelfTestConfig
-from hw.selftest.gate import StallGate
-from hw.selftest.generator import SectorGenerator
-from hw.selftest.plan import RoundPlan
+from cdma.golden import StreamStatus
+from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.status import TransferStatus
+from cdma.hw.selftest.comparator import COUNT_BITS, BeatComparator, StreamMeter
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.hw.selftest.gate import StallGate
+from cdma.hw.selftest.generator import SectorGenerator
+from cdma.hw.selftest.plan import RoundPlan
 
 GATE_SEEDS = {"source": 0xACE1, "middle": 0x1D2B, "sink": 0x7A35}
 

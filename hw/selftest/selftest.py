@@ -5,12 +5,12 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from hw.codec.lanes import count_ones
-from hw.selftest.config import SelfTestConfig
-from hw.selftest.loop import CodecLoop
-from hw.selftest.plan import RoundPlanner
-from hw.selftest.report import RoundReporter, Verdict
-from hw.selftest.uart import UartTransmitter
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.hw.selftest.loop import CodecLoop
+from cdma.hw.selftest.plan import RoundPlanner
+from cdma.hw.selftest.report import RoundReporter, Verdict
+from cdma.hw.selftest.uart import UartTransmitter
 
 CLEAR_CYCLES = 16
 ALIVE_BIT = 6

@@ -6,11 +6,11 @@ to them (`content`) are replayed on the controller's RTL (`replay`) and held to 
 (`expected`).
 """
 
-from sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
-from sim.buddy.expected import Expected, expect
-from sim.buddy.heat_map import heat_map_png
-from sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
-from sim.buddy.profile import (
+from cdma.sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
+from cdma.sim.buddy.expected import Expected, expect
+from cdma.sim.buddy.heat_map import heat_map_png
+from cdma.sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
+from cdma.sim.buddy.profile import (
     AllocationProfile,
     Annotation,
     Mode,
@@ -18,8 +18,8 @@ from sim.buddy.profile import (
     ProfileError,
     profile,
 )
-from sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
-from sim.buddy.snapshots import (
+from cdma.sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
+from cdma.sim.buddy.snapshots import (
     WORKLOADS,
     Allocation,
     SnapshotError,

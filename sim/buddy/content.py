@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from golden.buddy import (
+from cdma.golden.buddy import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     METADATA_RATIO,
@@ -13,12 +13,12 @@ from golden.buddy import (
     Target,
     spills,
 )
-from golden.buddy_memory import BuddyMemory
-from golden.entry import ENTRY_BYTES, EntryCodec
-from golden.interface import IntArray, as_bytes
-from golden.stream import ByteArray
-from hw.config import BuddyConfig
-from sim.buddy.snapshots import Allocation
+from cdma.golden.buddy_memory import BuddyMemory
+from cdma.golden.entry import ENTRY_BYTES, EntryCodec
+from cdma.golden.interface import IntArray, as_bytes
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import BuddyConfig
+from cdma.sim.buddy.snapshots import Allocation
 
 GBBR = 1 << 40
 _MEMORY_STEP = 4096

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden.buddy_memory import Traffic
-from golden.entry import ENTRY_BYTES
-from golden.interface import IntArray
-from golden.stream import ByteArray
-from sim.buddy.content import Content, ReplayError
-from sim.machine.buddy_trace import Trace
+from cdma.golden.buddy_memory import Traffic
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.interface import IntArray
+from cdma.golden.stream import ByteArray
+from cdma.sim.buddy.content import Content, ReplayError
+from cdma.sim.machine.buddy_trace import Trace
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

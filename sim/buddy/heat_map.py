@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.buddy import MIN_PAGE_BYTES
-from golden.entry import ENTRY_BYTES, SIZES
-from sim.buddy.profile import AllocationProfile, Profile
+from cdma.golden.buddy import MIN_PAGE_BYTES
+from cdma.golden.entry import ENTRY_BYTES, SIZES
+from cdma.sim.buddy.profile import AllocationProfile, Profile
 
 PAGE_ENTRIES = MIN_PAGE_BYTES // ENTRY_BYTES
 """Entries side by side: those of 8 KiB, whatever the profile's pages are."""

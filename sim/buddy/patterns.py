@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from golden.interface import IntArray
-from sim.buddy.content import Content, ReplayError
-from sim.machine.buddy_trace import Trace
+from cdma.golden.interface import IntArray
+from cdma.sim.buddy.content import Content, ReplayError
+from cdma.sim.machine.buddy_trace import Trace
 
 PATTERNS = ("stream", "random", "strided")
 STRIDE_BYTES = 8192 + 128

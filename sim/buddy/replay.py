@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from golden.stream import ByteArray
-from hw.config import BuddyConfig
-from sim.buddy.content import Content, ReplayError
-from sim.buddy.expected import Expected, expect
-from sim.driver.buddy import BuddyDriver
-from sim.machine.buddy_config import BuddyMachineConfig
-from sim.machine.buddy_machine import MOST_READS, MOST_WRITES, BuddyMachine
-from sim.machine.buddy_trace import Playback, Trace
-from sim.machine.rtl import generated_buddy
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import BuddyConfig
+from cdma.sim.buddy.content import Content, ReplayError
+from cdma.sim.buddy.expected import Expected, expect
+from cdma.sim.driver.buddy import BuddyDriver
+from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.machine.buddy_machine import MOST_READS, MOST_WRITES, BuddyMachine
+from cdma.sim.machine.buddy_trace import Playback, Trace
+from cdma.sim.machine.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
 """Of metadata caches: bytes beside one channel. The paper's figure (5b) goes round 4 KB."""

@@ -1,11 +1,11 @@
 """What a kernel's driver would do, against the engine's registers and rings only."""
 
-from sim.driver.buddy import BuddyDriver
-from sim.driver.buddy_errors import AccessError
-from sim.driver.buddy_shape import BuddyShape
-from sim.driver.copy import CopyKind
-from sim.driver.engine import Engine
-from sim.driver.errors import (
+from cdma.sim.driver.buddy import BuddyDriver
+from cdma.sim.driver.buddy_errors import AccessError
+from cdma.sim.driver.buddy_shape import BuddyShape
+from cdma.sim.driver.copy import CopyKind
+from cdma.sim.driver.engine import Engine
+from cdma.sim.driver.errors import (
     BusyError,
     ConcurrentUseError,
     DescriptorError,
@@ -21,11 +21,11 @@ from sim.driver.errors import (
     StuckError,
     UseAfterFreeError,
 )
-from sim.driver.memory import Buffer, Memory, Span
-from sim.driver.queue import Transfer
-from sim.driver.record import CompletionRecord, FirstError, TransferError
-from sim.driver.shape import EngineShape
-from sim.driver.throttle import THROTTLES, Throttle, throttle
+from cdma.sim.driver.memory import Buffer, Memory, Span
+from cdma.sim.driver.queue import Transfer
+from cdma.sim.driver.record import CompletionRecord, FirstError, TransferError
+from cdma.sim.driver.shape import EngineShape
+from cdma.sim.driver.throttle import THROTTLES, Throttle, throttle
 
 __all__ = [
     "THROTTLES",

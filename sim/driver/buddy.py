@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from golden.buddy import METADATA_RATIO, AddressMap, PageFields, Target
-from golden.buddy_pages import PageAllocator
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.registers import register_map
-from sim.driver.buddy_errors import AccessError
-from sim.driver.buddy_shape import BuddyShape, read_buddy_shape
-from sim.driver.errors import DriverError, StuckError
-from sim.driver.exclusive import Exclusive, claimed, exclusive
-from sim.driver.integers import require_integer
-from sim.driver.registers import RegisterPort
-from sim.machine.buddy_machine import BuddyMachine
-from sim.machine.errors import HangError
+from cdma.golden.buddy import METADATA_RATIO, AddressMap, PageFields, Target
+from cdma.golden.buddy_pages import PageAllocator
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.registers import register_map
+from cdma.sim.driver.buddy_errors import AccessError
+from cdma.sim.driver.buddy_shape import BuddyShape, read_buddy_shape
+from cdma.sim.driver.errors import DriverError, StuckError
+from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
+from cdma.sim.driver.integers import require_integer
+from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.machine.buddy_machine import BuddyMachine
+from cdma.sim.machine.errors import HangError
 
 TIMEOUT_CYCLES = 100_000
 PATIENCE_CYCLES = 10_000_000
@@ -26,7 +26,7 @@ class BuddyDriver:
     """Compressed memory: sets up the controller, and hands out logical memory in whole pages.
 
     Pages follow one another in logical memory, in device memory and in the carve-out, in the order
-    in which they are allocated, as in `golden.buddy_memory.BuddyMemory`.
+    in which they are allocated, as in `cdma.golden.buddy_memory.BuddyMemory`.
 
     A machine has one driver at a time, until the driver is closed or nothing refers to it any more.
     One thread at a time may call it; a second one gets `ConcurrentUseError`.

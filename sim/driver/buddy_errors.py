@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.payloads import AccessStatus
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from golden.entry import MODES, EntryCodec
-from sim.driver.errors import IdentityError
-from sim.driver.registers import RegisterPort
+from cdma.golden.entry import MODES, EntryCodec
+from cdma.sim.driver.errors import IdentityError
+from cdma.sim.driver.registers import RegisterPort
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,9 +16,9 @@ class BuddyShape:
     mode : str
         "best-of" or "bpc".
     element_bytes, sector_bytes, page_bytes, pages : int
-        As of `hw.config.EntryConfig` and `hw.config.BuddyConfig`.
+        As of `cdma.hw.config.EntryConfig` and `cdma.hw.config.BuddyConfig`.
     cache_bytes, cache_slices, cache_ways, cache_line_bytes : int
-        As of `hw.config.MetadataCacheConfig`.
+        As of `cdma.hw.config.MetadataCacheConfig`.
     """
 
     mode: str

@@ -2,10 +2,10 @@
 
 from enum import Enum
 
-from hw.dma.descriptor import Codec, Flag, Opcode
-from sim.driver.descriptor import check
-from sim.driver.errors import DescriptorError, DriverError
-from sim.driver.memory import Buffer, Memory, Span
+from cdma.hw.dma.descriptor import Codec, Flag, Opcode
+from cdma.sim.driver.descriptor import check
+from cdma.sim.driver.errors import DescriptorError, DriverError
+from cdma.sim.driver.memory import Buffer, Memory, Span
 
 
 class CopyKind(Enum):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hw.dma.descriptor import (
+from cdma.hw.dma.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,
@@ -15,8 +15,8 @@ from hw.dma.descriptor import (
     Opcode,
     Status,
 )
-from sim.driver.errors import DescriptorError
-from sim.driver.integers import is_integer
+from cdma.sim.driver.errors import DescriptorError
+from cdma.sim.driver.integers import is_integer
 
 Fields = Mapping[str, int]
 """A descriptor's fields by name; what is missing is 0."""

@@ -1,20 +1,20 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
-from hw.dma.descriptor import Codec, Flag, Opcode
-from sim.driver.copy import CopyKind, copy_fields, whole
-from sim.driver.descriptor import Fields, check
-from sim.driver.errors import DriverError, RingFullError
-from sim.driver.exclusive import Exclusive, claimed, exclusive
-from sim.driver.integers import require_integer
-from sim.driver.memory import Buffer, Memory, Span
-from sim.driver.queue import Queue, Transfer
-from sim.driver.record import CompletionRecord, FirstError
-from sim.driver.registers import RegisterPort
-from sim.driver.ring import Ring
-from sim.driver.shape import EngineShape, read_shape
-from sim.driver.throttle import THROTTLES, Throttle
-from sim.driver.waiter import Waiter
-from sim.machine import Machine
+from cdma.hw.dma.descriptor import Codec, Flag, Opcode
+from cdma.sim.driver.copy import CopyKind, copy_fields, whole
+from cdma.sim.driver.descriptor import Fields, check
+from cdma.sim.driver.errors import DriverError, RingFullError
+from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
+from cdma.sim.driver.integers import require_integer
+from cdma.sim.driver.memory import Buffer, Memory, Span
+from cdma.sim.driver.queue import Queue, Transfer
+from cdma.sim.driver.record import CompletionRecord, FirstError
+from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.ring import Ring
+from cdma.sim.driver.shape import EngineShape, read_shape
+from cdma.sim.driver.throttle import THROTTLES, Throttle
+from cdma.sim.driver.waiter import Waiter
+from cdma.sim.machine import Machine
 
 TIMEOUT_CYCLES = 100_000
 

@@ -1,7 +1,7 @@
 """What the driver refuses, and what it finds wrong with the engine."""
 
-from hw.dma.descriptor import Status
-from sim.machine.errors import MachineError
+from cdma.hw.dma.descriptor import Status
+from cdma.sim.machine.errors import MachineError
 
 
 class DriverError(RuntimeError):

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from sim.driver.errors import ConcurrentUseError, DriverError
+from cdma.sim.driver.errors import ConcurrentUseError, DriverError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from numbers import Integral
 from typing import TypeGuard
 
-from sim.driver.errors import DriverError
+from cdma.sim.driver.errors import DriverError
 
 
 def is_integer(value: object) -> TypeGuard[int]:

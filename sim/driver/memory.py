@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from golden import LINE_BYTES
-from golden.stream import ByteArray
-from sim.driver.allocator import Allocator
-from sim.driver.errors import (
+from cdma.golden import LINE_BYTES
+from cdma.golden.stream import ByteArray
+from cdma.sim.driver.allocator import Allocator
+from cdma.sim.driver.errors import (
     BusyError,
     DoubleFreeError,
     DriverError,
@@ -13,8 +13,8 @@ from sim.driver.errors import (
     OverlapError,
     UseAfterFreeError,
 )
-from sim.driver.exclusive import Exclusive, exclusive
-from sim.driver.integers import is_integer, require_integer
+from cdma.sim.driver.exclusive import Exclusive, exclusive
+from cdma.sim.driver.integers import is_integer, require_integer
 
 
 class Memory:

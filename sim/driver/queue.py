@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hw.dma.descriptor import Opcode
-from sim.driver.descriptor import Fields
-from sim.driver.errors import DroppedError, EngineError, OverlapError
-from sim.driver.memory import Memory, Span
-from sim.driver.ranges import Ranges
-from sim.driver.record import CompletionRecord
-from sim.driver.ring import INDEXES, Ring
+from cdma.hw.dma.descriptor import Opcode
+from cdma.sim.driver.descriptor import Fields
+from cdma.sim.driver.errors import DroppedError, EngineError, OverlapError
+from cdma.sim.driver.memory import Memory, Span
+from cdma.sim.driver.ranges import Ranges
+from cdma.sim.driver.record import CompletionRecord
+from cdma.sim.driver.ring import INDEXES, Ring
 
 
 @dataclass(eq=False)

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from golden import StreamStatus
-from hw.dma.descriptor import Status
-from sim.driver.errors import DriverError
+from cdma.golden import StreamStatus
+from cdma.hw.dma.descriptor import Status
+from cdma.sim.driver.errors import DriverError
 
 GOOD = (Status.OK, Status.OK_EXPANDED)
 """Statuses of transfers whose data is whole."""

@@ -1,8 +1,8 @@
 """A block's registers by their names in its `registers.rdl`."""
 
-from hw.dma.registers import register_map
-from hw.registers.map import Kind, Register
-from sim.machine.bus_machine import BusMachine
+from cdma.hw.dma.registers import register_map
+from cdma.hw.registers.map import Kind, Register
+from cdma.sim.machine.bus_machine import BusMachine
 
 HALF = 32
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
-from sim.driver.descriptor import Fields, packed
-from sim.driver.errors import DriverError
-from sim.driver.integers import is_integer
-from sim.driver.memory import Memory
-from sim.driver.record import CompletionRecord
+from cdma.hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
+from cdma.sim.driver.descriptor import Fields, packed
+from cdma.sim.driver.errors import DriverError
+from cdma.sim.driver.integers import is_integer
+from cdma.sim.driver.memory import Memory
+from cdma.sim.driver.record import CompletionRecord
 
 ENTRY_COUNTS = tuple(2**k for k in range(1, 16))
 INDEXES = 1 << 16

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from golden import LINE_BYTES
-from sim.driver.errors import IdentityError
-from sim.driver.registers import RegisterPort
-from sim.machine import Machine
+from cdma.golden import LINE_BYTES
+from cdma.sim.driver.errors import IdentityError
+from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def read_shape(registers: RegisterPort, machine: Machine) -> EngineShape:
     found = registers.read("ID")["id"]
     if found != known:
         raise IdentityError(f"register ID must be {known:#x}, not {found:#x}: no engine is there")
-    major = int(version("cdma").split(".")[0])
+    major = int(version("cdma-rtl").split(".")[0])
     if (other := registers.read("VERSION")["major"]) != major:
         raise IdentityError(f"VERSION.major must be {major}, which this driver is for, not {other}")
     shape = EngineShape(**registers.read("CONFIG0"), **registers.read("CONFIG1"))

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from hw.dma.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
-from sim.driver.errors import DriverError
-from sim.driver.integers import is_integer
+from cdma.hw.dma.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
+from cdma.sim.driver.errors import DriverError
+from cdma.sim.driver.integers import is_integer
 
 WINDOW_S = 10e-6
 """No window of this length has more reads than its policy's rate allows."""

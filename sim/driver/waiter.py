@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from hw.dma.descriptor import Status
-from sim.driver.errors import RingError
-from sim.driver.queue import Queue
-from sim.driver.record import FirstError
-from sim.driver.registers import RegisterPort
-from sim.driver.ring import INDEXES, PHASE_MASK
-from sim.driver.watch import Watch
-from sim.machine import HangError, Machine
+from cdma.hw.dma.descriptor import Status
+from cdma.sim.driver.errors import RingError
+from cdma.sim.driver.queue import Queue
+from cdma.sim.driver.record import FirstError
+from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.ring import INDEXES, PHASE_MASK
+from cdma.sim.driver.watch import Watch
+from cdma.sim.machine import HangError, Machine
 
 SLICE_CYCLES = 10_000
 """So often the driver looks whether the engine is still well, if no record comes."""

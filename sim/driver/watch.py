@@ -1,8 +1,8 @@
 """Whether the engine is still doing something."""
 
-from sim.driver.errors import StuckError
-from sim.driver.registers import RegisterPort
-from sim.machine import Machine
+from cdma.sim.driver.errors import StuckError
+from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.machine import Machine
 
 MOVEMENT = (
     "RING_DONE",

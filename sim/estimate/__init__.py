@@ -1,8 +1,8 @@
 """Times of the engine in closed form, held to its RTL by tests."""
 
-from sim.estimate.network import NetworkEstimate, TensorEstimate
-from sim.estimate.setup import PARAMETERS, Setup, Sweep
-from sim.estimate.transfer import (
+from cdma.sim.estimate.network import NetworkEstimate, TensorEstimate
+from cdma.sim.estimate.setup import PARAMETERS, Setup, Sweep
+from cdma.sim.estimate.transfer import (
     EstimateError,
     TransferCost,
     ceilings,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from sim.estimate.setup import Setup
-from sim.estimate.transfer import EstimateError, TransferCost
-from sim.workload.graph import Graph
+from cdma.sim.estimate.setup import Setup
+from cdma.sim.estimate.transfer import EstimateError, TransferCost
+from cdma.sim.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class NetworkEstimate:
     @classmethod
     def of(cls, graph: Graph, setup: Setup) -> Self:
         """Of what backward reads, in the order in which forward makes it. All of it has densities
-        (`sim.workload.density`), else `EstimateError`."""
+        (`cdma.sim.workload.density`), else `EstimateError`."""
         estimates = []
         for t in graph.managed:
             tensor = graph.tensors[t]

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from golden import LINE_BYTES
-from hw.config import EngineConfig
-from hw.dma.throttle import RATE_FRACTION_BITS
-from hw.dma.writer import HOST_BURST_BEATS
-from sim.driver.throttle import Throttle
-from sim.estimate.packing import line_cycles
-from sim.machine.config import MachineConfig
+from cdma.golden import LINE_BYTES
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.throttle import RATE_FRACTION_BITS
+from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.sim.driver.throttle import Throttle
+from cdma.sim.estimate.packing import line_cycles
+from cdma.sim.machine.config import MachineConfig
 
 # What the engine adds to the round trip of each window, in cycles.
 LINE_CYCLES = 12
@@ -70,7 +70,7 @@ def places_of(
 ) -> tuple[list[Place], list[Place]]:
     """Those on the device's side, which count raw bytes, and those on the link's.
 
-    Arguments are those of `sim.estimate.transfer_cost`.
+    Arguments are those of `cdma.sim.estimate.transfer_cost`.
     """
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
     burst = HOST_BURST_BEATS * engine.host_bytes

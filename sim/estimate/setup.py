@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from hw.config import EngineConfig, find_named, preset
-from sim.driver.throttle import THROTTLES, Throttle
-from sim.driver.throttle import throttle as throttle_of
-from sim.estimate.transfer import EstimateError, TransferCost, ceilings, transfer_cost
-from sim.link import link as link_of
-from sim.machine.config import MACHINES, MachineConfig
+from cdma.hw.config import EngineConfig, find_named, preset
+from cdma.sim.driver.throttle import THROTTLES, Throttle
+from cdma.sim.driver.throttle import throttle as throttle_of
+from cdma.sim.estimate.transfer import EstimateError, TransferCost, ceilings, transfer_cost
+from cdma.sim.link import link as link_of
+from cdma.sim.machine.config import MACHINES, MachineConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Setup:
 
     @classmethod
     def named(cls, config: str, link: str | None = None, throttle: str = "none") -> Self:
-        """A machine of `sim.machine.config` with the engine of that name.
+        """A machine of `cdma.sim.machine.config` with the engine of that name.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Setup:
         compressed: bool = True,
         lines: Sequence[int] | None = None,
     ) -> TransferCost:
-        """`sim.estimate.transfer_cost` here; it has the arguments and errors."""
+        """`cdma.sim.estimate.transfer_cost` here; it has the arguments and errors."""
         return transfer_cost(
             raw_bytes,
             stream_bytes,
@@ -108,7 +108,7 @@ class Setup:
         )
 
     def ceilings(self, density: float, way: str) -> dict[str, float]:
-        """`sim.estimate.ceilings` here, in raw bytes per second by place."""
+        """`cdma.sim.estimate.ceilings` here, in raw bytes per second by place."""
         return ceilings(
             density, way=way, machine=self.machine, engine=self.engine, throttle=self.throttle
         )

@@ -13,16 +13,16 @@ there is room behind:
          split i   = max(burst k with the end of i + trip, split i-1, room at the units) + port
          written i = max(split i, written i-1) + 1 / rate
 
-A transfer of equal lines comes to the closed form of `sim.estimate.transfer`.
+A transfer of equal lines comes to the closed form of `cdma.sim.estimate.transfer`.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hw.config import EngineConfig
-from hw.dma.expansion import QUEUED_LINES
-from hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.expansion import QUEUED_LINES
+from cdma.hw.dma.writer import HOST_BURST_BEATS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ data's read (DRAM), the last data's way to the host, the record's (the link each
 engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
 the last data's write (DRAM), the record's way.
 
-*Places* (`sim.estimate.places`): the link with its efficiency, and its overhead per burst; the
-engine's port to it, at which a compressed line takes whole cycles (`sim.estimate.packing`); its
+*Places* (`cdma.sim.estimate.places`): the link with its efficiency, and its overhead per burst; the
+engine's port to it, at which a compressed line takes whole cycles (`cdma.sim.estimate.packing`); its
 units; DRAM; the throttle, a token bucket; and three windows, which give what they hold once per
 round trip: lines between units and DRAM, write bursts under way to the host, and the read buffer
 for streams from it.
@@ -17,7 +17,7 @@ for streams from it.
 still takes its time on the link, and before the link's the first one is gathered.
 
 *Stretches*: where zeros are not everywhere alike, and the lines' sizes are known, each stretch is
-as fast as its own narrowest place (`sim.estimate.stretches`).
+as fast as its own narrowest place (`cdma.sim.estimate.stretches`).
 
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
 is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
@@ -32,14 +32,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hw.config import EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES
-from hw.dma.ring import PREFETCH
-from hw.dma.writer import HOST_BURST_BEATS
-from sim.driver.throttle import THROTTLES, Throttle
-from sim.estimate.places import LINE_CYCLES, READ_CYCLES, WRITE_CYCLES, Place, places_of, slowest
-from sim.estimate.stretches import Passage, in_cycles, out_cycles
-from sim.machine.config import MachineConfig
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES
+from cdma.hw.dma.ring import PREFETCH
+from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.sim.driver.throttle import THROTTLES, Throttle
+from cdma.sim.estimate.places import (
+    LINE_CYCLES,
+    READ_CYCLES,
+    WRITE_CYCLES,
+    Place,
+    places_of,
+    slowest,
+)
+from cdma.sim.estimate.stretches import Passage, in_cycles, out_cycles
+from cdma.sim.machine.config import MachineConfig
 
 WAYS = ("out", "in")
 """Device to host, and back."""
@@ -50,7 +57,7 @@ IN_CYCLES = 60
 FETCH_CYCLES = 36
 
 WRITER_BURSTS = 2
-"""Of writes to the host, that the engine gathers and sends (`hw.dma.writer`)."""
+"""Of writes to the host, that the engine gathers and sends (`cdma.hw.dma.writer`)."""
 
 CEILING_LINES = 1 << 33
 """Enough that a burst is nothing."""
@@ -295,7 +302,7 @@ def _passage(
     engine: EngineConfig,
     throttle: Throttle,
 ) -> Passage:
-    """For `sim.estimate.stretches`."""
+    """For `cdma.sim.estimate.stretches`."""
     places = {place.name: place for place in [*device, *link]}
     line = engine.codec.line_bytes
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle

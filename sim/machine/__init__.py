@@ -1,14 +1,14 @@
 """The Verilated RTL as a Python library: whole buffers in, whole buffers and cycles out."""
 
-from sim.machine.batch import Batch, Fault, Packets
-from sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
-from sim.machine.buddy_machine import BuddyCounters, BuddyMachine, PortCounters
-from sim.machine.buddy_trace import Access, Playback, Trace
-from sim.machine.build import VerilogText, build_library
-from sim.machine.bus import BusFault, Counters, DeliveredFault
-from sim.machine.cache import cache_directory
-from sim.machine.config import MACHINES, MachineConfig, machine_config
-from sim.machine.errors import (
+from cdma.sim.machine.batch import Batch, Fault, Packets
+from cdma.sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
+from cdma.sim.machine.buddy_machine import BuddyCounters, BuddyMachine, PortCounters
+from cdma.sim.machine.buddy_trace import Access, Playback, Trace
+from cdma.sim.machine.build import VerilogText, build_library
+from cdma.sim.machine.bus import BusFault, Counters, DeliveredFault
+from cdma.sim.machine.cache import cache_directory
+from cdma.sim.machine.config import MACHINES, MachineConfig, machine_config
+from cdma.sim.machine.errors import (
     AssertionFailedError,
     BuildError,
     CapacityError,
@@ -18,9 +18,9 @@ from sim.machine.errors import (
     RegisterError,
     RunError,
 )
-from sim.machine.library import FAULT
-from sim.machine.machine import Machine
-from sim.machine.pipeline import CHANNELS, Pipeline
+from cdma.sim.machine.library import FAULT
+from cdma.sim.machine.machine import Machine
+from cdma.sim.machine.pipeline import CHANNELS, Pipeline
 
 __all__ = [
     "BUDDY_MACHINES",

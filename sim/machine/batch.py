@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from golden.interface import Array, IntArray, as_bytes
-from golden.stream import ByteArray
+from cdma.golden.interface import Array, IntArray, as_bytes
+from cdma.golden.stream import ByteArray
 
 
 class Packets(NamedTuple):

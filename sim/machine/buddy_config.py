@@ -3,8 +3,8 @@ link."""
 
 from dataclasses import dataclass, replace
 
-from hw.config import ConfigError, find_named
-from sim.machine.config import MachineConfig
+from cdma.hw.config import ConfigError, find_named
+from cdma.sim.machine.config import MachineConfig
 
 
 @dataclass(frozen=True, kw_only=True)

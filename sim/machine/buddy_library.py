@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.machine import bus_library
-from sim.machine.bus_library import Signatures, SurroundingsStruct
+from cdma.sim.machine import bus_library
+from cdma.sim.machine.bus_library import Signatures, SurroundingsStruct
 
 ACCESS = np.dtype(
     [

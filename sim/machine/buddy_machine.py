@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from golden.stream import ByteArray
-from hw.config import ConfigError
-from sim.machine import buddy_library as lib
-from sim.machine.buddy_config import BuddyMachineConfig
-from sim.machine.buddy_trace import Access, Playback, Trace
-from sim.machine.build import BUDDY_SHIM, VerilogText, build_library
-from sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, SurroundingsStruct
-from sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
-from sim.machine.waves import trace_kind
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import ConfigError
+from cdma.sim.machine import buddy_library as lib
+from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.machine.buddy_trace import Access, Playback, Trace
+from cdma.sim.machine.build import BUDDY_SHIM, VerilogText, build_library
+from cdma.sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, SurroundingsStruct
+from cdma.sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
+from cdma.sim.machine.waves import trace_kind
 
 PORTS = ("device", "buddy")
 MOST_READS = 64

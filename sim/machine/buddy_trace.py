@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from golden.interface import Array, IntArray, as_bytes
-from golden.stream import ByteArray
-from sim.machine import buddy_library as lib
+from cdma.golden.interface import Array, IntArray, as_bytes
+from cdma.golden.stream import ByteArray
+from cdma.sim.machine import buddy_library as lib
 
 MOST_BYTES = 4096
 MOST_BEATS = 256

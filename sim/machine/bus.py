@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from golden.interface import IntArray
-from sim.machine.bus_library import FAULT
+from cdma.golden.interface import IntArray
+from cdma.sim.machine.bus_library import FAULT
 
 HOST = "host"
 

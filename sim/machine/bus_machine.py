@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from golden.stream import ByteArray
-from hw.config import ConfigError
-from sim.machine import bus_library as lib
-from sim.machine.bus import BusFault, DeliveredFault, fault_array
-from sim.machine.errors import (
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import ConfigError
+from cdma.sim.machine import bus_library as lib
+from cdma.sim.machine.bus import BusFault, DeliveredFault, fault_array
+from cdma.sim.machine.errors import (
     AssertionFailedError,
     HangError,
     MachineError,
@@ -22,8 +22,8 @@ from sim.machine.errors import (
     RunError,
     readable,
 )
-from sim.machine.library import ASSERTION, DONE, PROTOCOL
-from sim.machine.waves import require_writable
+from cdma.sim.machine.library import ASSERTION, DONE, PROTOCOL
+from cdma.sim.machine.waves import require_writable
 
 PAGE_BYTES = 4096
 _RUN_ERRORS: dict[int, type[RunError]] = {ASSERTION: AssertionFailedError, PROTOCOL: ProtocolError}

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hw.progress import Tally
-from sim.machine.errors import CacheError
+from cdma.hw.progress import Tally
+from cdma.sim.machine.errors import CacheError
 
 
 def cache_directory() -> Path:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hw.config import ConfigError, find_named
+from cdma.hw.config import ConfigError, find_named
 
 
 @dataclass(frozen=True, kw_only=True)

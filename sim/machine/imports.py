@@ -17,7 +17,7 @@ def imported(
     modules
         Full names.
     of
-        Top-level packages. Imports of others are not followed.
+        Packages, by full name. Imports of others are not followed.
     but
         Modules to leave out, with what only they import.
     """
@@ -27,8 +27,14 @@ def imported(
         name = left.pop()
         if name not in found and name not in but:
             found.add(name)
-            left += [other for other in _imports(name) if other.split(".")[0] in of]
+            left += [
+                other for other in _imports(name) if any(_is_in(other, package) for package in of)
+            ]
     return {name for name in found if path_of(name).is_file()}
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def path_of(module: str) -> Path:

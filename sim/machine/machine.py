@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from golden.stream import ByteArray
-from hw.config import ConfigError
-from sim.machine import engine_library as lib
-from sim.machine.build import ENGINE_SHIM, VerilogText, build_library
-from sim.machine.bus import HOST, Counters
-from sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
-from sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
-from sim.machine.config import MachineConfig
-from sim.machine.waves import require_writable, trace_kind
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import ConfigError
+from cdma.sim.machine import engine_library as lib
+from cdma.sim.machine.build import ENGINE_SHIM, VerilogText, build_library
+from cdma.sim.machine.bus import HOST, Counters
+from cdma.sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
+from cdma.sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
+from cdma.sim.machine.config import MachineConfig
+from cdma.sim.machine.waves import require_writable, trace_kind
 
 
 class Machine(BusMachine):
@@ -44,7 +44,7 @@ class Machine(BusMachine):
     seed : int
         What stalls, refresh and the values of pins that must not matter are drawn from.
     sleep : bool
-        Leave out what would change nothing (`hw.sleep`). Without, a cycle takes longer; whatever
+        Leave out what would change nothing (`cdma.hw.sleep`). Without, a cycle takes longer; whatever
         happens in it is the same.
     window_cycles : int, optional
         The window of `Counters.window_dram_read_bytes`: 10 µs if absent.

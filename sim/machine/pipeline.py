@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from golden import LINE_BYTES
-from golden.interface import Array, IntArray
-from sim.machine import library as lib
-from sim.machine.batch import Batch, Fault, Packets
-from sim.machine.build import VerilogText, build_library
-from sim.machine.errors import (
+from cdma.golden import LINE_BYTES
+from cdma.golden.interface import Array, IntArray
+from cdma.sim.machine import library as lib
+from cdma.sim.machine.batch import Batch, Fault, Packets
+from cdma.sim.machine.build import VerilogText, build_library
+from cdma.sim.machine.errors import (
     AssertionFailedError,
     CapacityError,
     HangError,
@@ -24,8 +24,8 @@ from sim.machine.errors import (
     RunError,
     readable,
 )
-from sim.machine.rtl import generated
-from sim.machine.waves import require_writable, trace_kind
+from cdma.sim.machine.rtl import generated
+from cdma.sim.machine.waves import require_writable, trace_kind
 
 CHANNELS = ("command", "input", "output", "status")
 """The channels that can be stalled."""
@@ -51,7 +51,7 @@ class Pipeline:
     Parameters
     ----------
     component_name : str
-        "zvc-compressor", "zvc-decompressor": what `hw.verilog.generate` knows.
+        "zvc-compressor", "zvc-decompressor": what `cdma.hw.verilog.generate` knows.
     element_bytes, sector_bytes : int
         Its configuration.
     waves : path, optional
@@ -60,7 +60,7 @@ class Pipeline:
 
     Raises
     ------
-    hw.config.ConfigError
+    cdma.hw.config.ConfigError
         The component cannot have that configuration.
     BuildError
         The simulator cannot be built; the message tells what to mend.

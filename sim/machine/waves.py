@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import cast
 
-from sim.machine.build import Trace
-from sim.machine.errors import MachineError
+from cdma.sim.machine.build import Trace
+from cdma.sim.machine.errors import MachineError
 
 
 def trace_kind(waves: Path) -> Trace:

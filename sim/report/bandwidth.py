@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.estimate.network import TensorEstimate
-from sim.estimate.setup import Setup
+from cdma.sim.estimate.network import TensorEstimate
+from cdma.sim.estimate.setup import Setup
 
 COLORS = {
     "link": "#4878a8",

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.trace import KINDS, STREAMS, Trace
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.trace import KINDS, STREAMS, Trace
 
 COLORS = {
     "forward": "#4878a8",

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from golden.buddy import (
+from cdma.golden.buddy import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     FIELD_BITS,
@@ -14,11 +14,11 @@ from golden.buddy import (
     Target,
     split_sectors,
 )
-from golden.entry import ENTRY_BYTES, METADATA_BITS, SIZES
-from hw.codec.entry_compressor import EntryCompressor
-from hw.codec.entry_decompressor import EntryDecompressor
-from hw.config import METADATA_CACHES, EntryConfig, buddy_preset
-from sim.buddy import (
+from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS, SIZES
+from cdma.hw.codec.entry_compressor import EntryCompressor
+from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
+from cdma.sim.buddy import (
     Profile,
     link_slowdowns,
     load_snapshots,
@@ -26,13 +26,13 @@ from sim.buddy import (
     profile,
     spilling_content,
 )
-from sim.buddy.profile import CARVE_OUT, THRESHOLD
-from sim.machine import buddy_machine_config
-from sim.machine.buddy_config import BUDDY_MACHINES
-from sim.machine.buddy_machine import MOST_READS
-from sim.papers import printed
-from sim.reproduce.claim import Kind, Measured, Paper
-from sim.reproduce.rtl import cycles_to_output
+from cdma.sim.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.sim.machine import buddy_machine_config
+from cdma.sim.machine.buddy_config import BUDDY_MACHINES
+from cdma.sim.machine.buddy_machine import MOST_READS
+from cdma.sim.papers import printed
+from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.sim.reproduce.rtl import cycles_to_output
 
 PRINTED = printed("buddy")
 PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)

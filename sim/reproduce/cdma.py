@@ -7,21 +7,21 @@ from itertools import pairwise
 
 import numpy as np
 
-import golden
-from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
-from hw.config import preset
-from sim.driver import THROTTLES
-from sim.link import link
-from sim.machine import machine_config
-from sim.papers import printed
-from sim.reproduce import roofline, scenes
-from sim.reproduce.claim import Kind, Measured, Paper
-from sim.reproduce.rtl import cycles_to_output
-from sim.schedule.device import device
-from sim.schedule.policies import cdma
-from sim.workload import load_capture
-from sim.workload.layouts import LAYOUTS, relayout
-from sim.workload.networks.batches import CDMA
+from cdma import golden
+from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.config import preset
+from cdma.sim.driver import THROTTLES
+from cdma.sim.link import link
+from cdma.sim.machine import machine_config
+from cdma.sim.papers import printed
+from cdma.sim.reproduce import roofline, scenes
+from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.sim.reproduce.rtl import cycles_to_output
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.policies import cdma
+from cdma.sim.workload import load_capture
+from cdma.sim.workload.layouts import LAYOUTS, relayout
+from cdma.sim.workload.networks.batches import CDMA
 
 PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hw.progress import Tally
-from sim.papers import Figure, Printed
+from cdma.hw.progress import Tally
+from cdma.sim.papers import Figure, Printed
 
 
 class ClaimClass(StrEnum):
@@ -85,7 +85,7 @@ class Claim:
     ----------
     paper : str
     name : str
-        Unique in its paper; stable. The paper's figure has the same name in `sim.papers`.
+        Unique in its paper; stable. The paper's figure has the same name in `cdma.sim.papers`.
     section : str
         Where the paper has it.
     text : str

@@ -5,24 +5,22 @@ import math
 
 import numpy as np
 
-import golden
-from golden.interface import Array
-from sim.papers import printed
-from sim.reproduce import scenes
-from sim.reproduce.claim import Kind, Measured, Paper
-from sim.reproduce.gradient_errors import (
-    BOUND as FINE_BOUND,
-)
-from sim.reproduce.gradient_errors import (
+from cdma import golden
+from cdma.golden.interface import Array
+from cdma.sim.papers import printed
+from cdma.sim.reproduce import scenes
+from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.sim.reproduce.gradient_errors import BOUND as FINE_BOUND
+from cdma.sim.reproduce.gradient_errors import (
     convolutions,
     normalized_errors,
     regression_coded,
     worst_error,
 )
-from sim.schedule.comet import Collected, Controller, law, training_batch
-from sim.schedule.policies import comet, oracle
-from sim.workload import load_capture
-from sim.workload.graph import Graph
+from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
+from cdma.sim.schedule.policies import comet, oracle
+from cdma.sim.workload import load_capture
+from cdma.sim.workload.graph import Graph
 
 PRINTED = printed("comet")
 PAPER = Paper("comet", "COMET (S. Jin et al.)", PRINTED)

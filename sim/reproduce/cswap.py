@@ -7,21 +7,21 @@ from itertools import pairwise
 import lz4.block
 import numpy as np
 
-import golden
-from golden.window import HEADER_BYTES, WINDOW_BYTES
-from sim.link import link
-from sim.papers import printed
-from sim.reproduce import scenes, swapping
-from sim.reproduce.claim import Kind, Measured, Paper
-from sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
-from sim.schedule.cswap import SlidingDown, model_samples
-from sim.schedule.cswap.parameter_range import largest_by_bisection, largest_by_scan
-from sim.schedule.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
-from sim.schedule.device import device
-from sim.schedule.policies import vdnn_pp
-from sim.workload import density
-from sim.workload.graph import Graph
-from sim.workload.networks.batches import CSWAP
+from cdma import golden
+from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES
+from cdma.sim.link import link
+from cdma.sim.papers import printed
+from cdma.sim.reproduce import scenes, swapping
+from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.sim.schedule.cswap import SlidingDown, model_samples
+from cdma.sim.schedule.cswap.parameter_range import largest_by_bisection, largest_by_scan
+from cdma.sim.schedule.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.policies import vdnn_pp
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.networks.batches import CSWAP
 
 MIB = 1 << 20
 
@@ -187,9 +187,9 @@ def _abstract() -> Measured:
 
 @PAPER.exact("§6.3", "RAE as typeset: Σ |ŷ − y| / |ŷ − y|", slip=True)
 def _typeset_error() -> Measured:
-    from sim.schedule.cswap.time_model import (
-        relative_absolute_error,
-    )  # scikit-learn is slow to load
+    from cdma.sim.schedule.cswap.time_model import (
+        relative_absolute_error,  # scikit-learn is slow to load
+    )
 
     rng = np.random.default_rng(0)
     measured, predicted = rng.uniform(1, 2, 100), rng.uniform(1, 2, 100)
@@ -338,7 +338,7 @@ def _plain20() -> Measured:
     under="3,000 tensors of 20 to 2,000 MB through the declared model of ZVC on a V100",
 )
 def _sub_models() -> Measured:
-    from sim.schedule.cswap.time_model import TimeModel, held_out_error  # as above
+    from cdma.sim.schedule.cswap.time_model import TimeModel, held_out_error  # as above
 
     samples = model_samples(swapping.SPARSE_CODEC, dram_bytes_per_s=900e9)
     one, four = (held_out_error(TimeModel(sub_models=n), samples) for n in (1, 4))

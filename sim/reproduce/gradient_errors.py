@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from golden.interface import Array
-from sim.schedule.comet import law
-from sim.workload import load_capture
+from cdma.golden.interface import Array
+from cdma.sim.schedule.comet import law
+from cdma.sim.workload import load_capture
 
 BOUND = 1e-3
 DRAWS = 4

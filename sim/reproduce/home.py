@@ -6,17 +6,17 @@ from statistics import fmean
 
 import numpy as np
 
-from sim.papers import Figure, printed
-from sim.reproduce import placing, scenes
-from sim.reproduce.claim import Kind, Measured, Paper
-from sim.schedule.device import device
-from sim.schedule.placement import Mode, Placement
-from sim.schedule.plan.bound import lower_bound
-from sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
-from sim.schedule.plan.swarm import search, search_plus, update
-from sim.schedule.policies import home
-from sim.schedule.timeline import Evaluator
-from sim.workload.networks.batches import HOME
+from cdma.sim.papers import Figure, printed
+from cdma.sim.reproduce import placing, scenes
+from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import Mode, Placement
+from cdma.sim.schedule.plan.bound import lower_bound
+from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
+from cdma.sim.schedule.plan.swarm import search, search_plus, update
+from cdma.sim.schedule.policies import home
+from cdma.sim.schedule.timeline import Evaluator
+from cdma.sim.workload.networks.batches import HOME
 
 PRINTED = printed("home")
 PAPER = Paper("home", "HOME (S. He et al.)", PRINTED)

@@ -10,17 +10,17 @@ from functools import cache
 
 import numpy as np
 
-from sim.reproduce import scenes
-from sim.schedule.placement import Plan
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.plan.swarm import search, search_plus
-from sim.schedule.policies import capuchin, home, superneurons, vdnn
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, with_memory
-from sim.workload import density
-from sim.workload.builder import Builder
-from sim.workload.graph import Graph
-from sim.workload.networks.batches import HOME
+from cdma.sim.reproduce import scenes
+from cdma.sim.schedule.placement import Plan
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.plan.swarm import search, search_plus
+from cdma.sim.schedule.policies import capuchin, home, superneurons, vdnn
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, with_memory
+from cdma.sim.workload import density
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.networks.batches import HOME
 
 PARTICLES, ITERATIONS = 50, 30
 SHARES = (0.0, 0.1, 0.3)

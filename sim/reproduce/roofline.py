@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from sim.papers import printed
-from sim.reproduce import scenes
-from sim.schedule.placement import MODES
-from sim.schedule.policies import cdma, vdnn
-from sim.workload.networks.batches import CDMA
+from cdma.sim.papers import printed
+from cdma.sim.reproduce import scenes
+from cdma.sim.schedule.placement import MODES
+from cdma.sim.schedule.policies import cdma, vdnn
+from cdma.sim.workload.networks.batches import CDMA
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)
@@ -77,7 +77,7 @@ def performance(
     Parameters
     ----------
     device : str
-        Of `sim.schedule.device.DEVICES`.
+        Of `cdma.sim.schedule.device.DEVICES`.
     mode : str
         `sync` or `async`.
     efficiency : float or None

@@ -11,15 +11,15 @@ from functools import cache
 
 import numpy as np
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.placement import Plan
-from sim.schedule.policies import oracle
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.schedule.trace import Trace
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import Plan
+from cdma.sim.schedule.policies import oracle
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.schedule.trace import Trace
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 EPOCH, EPOCHS = 45, 90
 CAPTURE = "digits-cnn"

@@ -1,7 +1,7 @@
 """What codecs cost, by where they run: bytes of a tensor's stream, and seconds on what does it.
 
 `inline` codecs are the DMA engine's: they take no time of their own, but the engine reads device
-memory no faster than its units, its throttle and its link let it (`sim.estimate`). Codecs on the
+memory no faster than its units, its throttle and its link let it (`cdma.sim.estimate`). Codecs on the
 processor's multiprocessors (`sm`) take time there, and codecs on the host (`host`) save host memory
 only.
 """
@@ -9,7 +9,7 @@ only.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.errors import ScheduleError
 
 LAUNCH_SECONDS = 10e-6
 """Of a kernel on the device."""

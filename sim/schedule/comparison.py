@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.schedule.errors import InfeasibleError
-from sim.schedule.memory import explain
-from sim.schedule.placement import Mode
-from sim.schedule.plan.bound import AUTOMATIC, Bound, lower_bound
-from sim.schedule.policies import joint
-from sim.schedule.policies.registry import POLICIES, Result, plan_all
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.errors import InfeasibleError
+from cdma.sim.schedule.memory import explain
+from cdma.sim.schedule.placement import Mode
+from cdma.sim.schedule.plan.bound import AUTOMATIC, Bound, lower_bound
+from cdma.sim.schedule.policies import joint
+from cdma.sim.schedule.policies.registry import POLICIES, Result, plan_all
+from cdma.sim.schedule.scenario import Scenario
 
 REFERENCE = "vdnn"
 """The policy that speed-ups are over."""
@@ -137,7 +137,7 @@ def compare(
     seed : int
         Of those that draw.
     effort : str
-        Of each bound: one of `sim.schedule.plan.bound.EFFORTS`, or `NO_BOUND` for none.
+        Of each bound: one of `cdma.sim.schedule.plan.bound.EFFORTS`, or `NO_BOUND` for none.
 
     Raises
     ------

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.stream import ByteArray
-from hw.dma.descriptor import Codec
-from sim.driver import Buffer, CopyKind, Engine, Span, Transfer
-from sim.machine import Machine
+from cdma.golden.stream import ByteArray
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import Buffer, CopyKind, Engine, Span, Transfer
+from cdma.sim.machine import Machine
 
 PIECE_BYTES = 32 << 10
 """Records come in the order of the ring, so a short copy waits for a long one before it that goes

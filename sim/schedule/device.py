@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from sim.schedule.errors import ScheduleError
-from sim.workload.layers import KINDS
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.workload.layers import KINDS
 
 EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {"dwconv": 0.35, "lstm": 0.5}
 """The part of a device's peak that a layer of each kind gets: of arithmetic, or of memory
@@ -26,8 +26,8 @@ class Device:
     dram_bytes_per_s : float
     capacity_bytes : int
     engine : str
-        The preset of the DMA engine that it is imagined with (`hw.config.PRESETS` and
-        `sim.machine.MACHINES`).
+        The preset of the DMA engine that it is imagined with (`cdma.hw.config.PRESETS` and
+        `cdma.sim.machine.MACHINES`).
     source : str
     efficiency : mapping of str to float
         By kind of layer, 0…1.

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import golden
-from hw.config import preset
-from sim.driver import DriverError, throttle
-from sim.driver.engine import Engine
-from sim.machine import Machine, MachineError
-from sim.machine.bus_machine import PAGE_BYTES
-from sim.machine.rtl import generated_engine
-from sim.schedule.copier import Copier, CopyError, CopyJob
-from sim.schedule.errors import ScheduleError
-from sim.schedule.order import Copy, Order, order_of
-from sim.schedule.placement import Placement, Plan
-from sim.schedule.scaled import Scaled, scaled
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate
-from sim.schedule.trace import Event, Trace
+from cdma import golden
+from cdma.hw.config import preset
+from cdma.sim.driver import DriverError, throttle
+from cdma.sim.driver.engine import Engine
+from cdma.sim.machine import Machine, MachineError
+from cdma.sim.machine.bus_machine import PAGE_BYTES
+from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.schedule.copier import Copier, CopyError, CopyJob
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.order import Copy, Order, order_of
+from cdma.sim.schedule.placement import Placement, Plan
+from cdma.sim.schedule.scaled import Scaled, scaled
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate
+from cdma.sim.schedule.trace import Event, Trace
 
 TOTAL_BYTES = 2 << 20
 """Of all swapped tensors together, unless another number is given, or the step would be longer than

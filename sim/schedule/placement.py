@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.errors import ScheduleError
 
 
 class Placement(IntEnum):
@@ -25,7 +25,7 @@ class Choice:
     ----------
     placement : Placement
     codec : str or None
-        Of `sim.schedule.codec_model.CODEC_MODELS`; None to swap as it is. A compressed placement
+        Of `cdma.sim.schedule.codec_model.CODEC_MODELS`; None to swap as it is. A compressed placement
         needs one, RETAIN and RECOMPUTE have none.
     """
 
@@ -90,7 +90,7 @@ class Plan:
         One for each of `Graph.managed`.
     mode : Mode
     throttle : str
-        Of `sim.driver.THROTTLES`: what limits the engine's reads of device memory.
+        Of `cdma.sim.driver.THROTTLES`: what limits the engine's reads of device memory.
     """
 
     policy: str

@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sim.machine.build import compile_source
+from cdma.sim.machine.build import compile_source
 
 SOURCE = Path(__file__).with_name("recurrence.cpp")
 
@@ -59,7 +59,7 @@ EVENT = np.dtype(
         ("nbytes", "f8"),
     ]
 )
-"""Stream and kind by their places in `sim.schedule.trace`."""
+"""Stream and kind by their places in `cdma.sim.schedule.trace`."""
 
 MEMORY = np.dtype([("time", "f8"), ("nbytes", "f8")])
 """What is reserved from a time on."""

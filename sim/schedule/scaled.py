@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-import golden
-from golden import LINE_BYTES
-from golden.stream import ByteArray
-from sim.schedule.placement import Placement, Plan
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate
-from sim.workload.capture import Activation, load_capture
-from sim.workload.graph import Graph
+from cdma import golden
+from cdma.golden import LINE_BYTES
+from cdma.golden.stream import ByteArray
+from cdma.sim.schedule.placement import Placement, Plan
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate
+from cdma.sim.workload.capture import Activation, load_capture
+from cdma.sim.workload.graph import Graph
 
 CAPTURES = ("digits-cnn", "digits-cnn-training")
 """Where the data comes from: the second one has dense arrays, too."""

@@ -6,18 +6,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from hw.config import preset
-from sim.driver import throttle as throttle_of
-from sim.estimate.transfer import WAYS, TransferCost, transfer_cost
-from sim.link import Link
-from sim.machine import MachineConfig, machine_config
-from sim.schedule.codec_model import CodecModel, codec_model
-from sim.schedule.device import Device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import Choice, Placement
-from sim.schedule.stages import Stage, stages_of
-from sim.workload.graph import Graph
-from sim.workload.layers import Layer
+from cdma.hw.config import preset
+from cdma.sim.driver import throttle as throttle_of
+from cdma.sim.estimate.transfer import WAYS, TransferCost, transfer_cost
+from cdma.sim.link import Link
+from cdma.sim.machine import MachineConfig, machine_config
+from cdma.sim.schedule.codec_model import CodecModel, codec_model
+from cdma.sim.schedule.device import Device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import Choice, Placement
+from cdma.sim.schedule.stages import Stage, stages_of
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import Layer
 
 Seconds = npt.NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Scenario:
     Parameters
     ----------
     graph : Graph
-        All tensors that plans decide about have densities (`sim.workload.density`).
+        All tensors that plans decide about have densities (`cdma.sim.workload.density`).
     device : Device
     link : Link
     memory_bytes : int
@@ -200,7 +200,7 @@ class Scenario:
 
     def copy_limits(self, tensor: int, choice: Choice, throttle: str) -> tuple[str, str]:
         """The narrowest place of the tensor's copies, out and in: `link`, or one of the engine's or
-        the device's (`sim.estimate.transfer.TransferCost`)."""
+        the device's (`cdma.sim.estimate.transfer.TransferCost`)."""
         self._require_engine(choice)
         if self.engine is None:
             return "link", "link"

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sim.schedule.memory import fixed_occupants, last_forward_uses
-from sim.schedule.placement import Choice, Placement
-from sim.schedule.recurrence import Floats, Ints, Options, Structure
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.memory import fixed_occupants, last_forward_uses
+from cdma.sim.schedule.placement import Choice, Placement
+from cdma.sim.schedule.recurrence import Floats, Ints, Options, Structure
+from cdma.sim.schedule.scenario import Scenario
 
 
 def structure_of(scenario: Scenario) -> Structure:

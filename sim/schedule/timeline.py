@@ -10,12 +10,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import ASYNCHRONOUS, Choice, Mode, Plan
-from sim.schedule.recurrence import Outcome, Particles, Recurrence
-from sim.schedule.scenario import Scenario
-from sim.schedule.structure import options_of, structure_of
-from sim.schedule.trace import KINDS, STREAMS, Event, Trace
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import ASYNCHRONOUS, Choice, Mode, Plan
+from cdma.sim.schedule.recurrence import Outcome, Particles, Recurrence
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.structure import options_of, structure_of
+from cdma.sim.schedule.trace import KINDS, STREAMS, Event, Trace
 
 THREADS = os.cpu_count() or 1
 
@@ -38,7 +38,7 @@ class Evaluator:
         What may become of a tensor; plans are indices into it.
     mode : Mode
     throttle : str
-        Of `sim.driver.THROTTLES`.
+        Of `cdma.sim.driver.THROTTLES`.
     """
 
     def __init__(

@@ -3,14 +3,14 @@
 And a training step of PyTorch whose saved tensors go that way (`swap_to`).
 """
 
-from sim.swap.backend import ArrayResult, Backend, EngineFigures, Payload, QueueFigures
-from sim.swap.engine_backend import EngineBackend
-from sim.swap.pipeline_backend import PipelineBackend
-from sim.swap.stash import Stash, StashError
-from sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError
-from sim.swap.swap_report import SwapReport
-from sim.swap.swapper import BASELINES, RoundTrip, Swapper, SwapRun
-from sim.swap.torch_hooks import SavedTensorError, Swapped, swap_to
+from cdma.sim.swap.backend import ArrayResult, Backend, EngineFigures, Payload, QueueFigures
+from cdma.sim.swap.engine_backend import EngineBackend
+from cdma.sim.swap.pipeline_backend import PipelineBackend
+from cdma.sim.swap.stash import Stash, StashError
+from cdma.sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError
+from cdma.sim.swap.swap_report import SwapReport
+from cdma.sim.swap.swapper import BASELINES, RoundTrip, Swapper, SwapRun
+from cdma.sim.swap.torch_hooks import SavedTensorError, Swapped, swap_to
 
 __all__ = [
     "BASELINES",

@@ -2,7 +2,7 @@
 
 Arrays are queued across each other, so that the link does not wait between two of them: the engine
 reads the next array while the records of the one before are written. The queue of an element size
-has the pieces of all its arrays, and goes out and back window by window (`sim.swap.window`).
+has the pieces of all its arrays, and goes out and back window by window (`cdma.sim.swap.window`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hw.config import ConfigError, EngineConfig
-from hw.progress import Tally
-from sim.driver import Engine, Throttle
-from sim.machine import Machine, MachineConfig
-from sim.machine.rtl import generated_engine
-from sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, QueueFigures
-from sim.swap.window import Piece, fill_window, transfer_window
+from cdma.hw.config import ConfigError, EngineConfig
+from cdma.hw.progress import Tally
+from cdma.sim.driver import Engine, Throttle
+from cdma.sim.machine import Machine, MachineConfig
+from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, QueueFigures
+from cdma.sim.swap.window import Piece, fill_window, transfer_window
 
 MEMORY_BYTES = 64 << 20
 """Size of each memory of the machine; what does not fit into it goes in several windows."""
@@ -62,7 +62,7 @@ class EngineBackend:
     ------
     ConfigError
         If the machine has another number of memory channels than the engine.
-    sim.machine.MachineError
+    cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import golden
-from hw.progress import Tally
-from sim.machine import Batch, Pipeline
-from sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
+from cdma import golden
+from cdma.hw.progress import Tally
+from cdma.sim.machine import Batch, Pipeline
+from cdma.sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 
 COMPRESSOR, DECOMPRESSOR = COMPONENTS = ("zvc-compressor", "zvc-decompressor")
 
@@ -28,7 +28,7 @@ class PipelineBackend:
 
     Raises
     ------
-    sim.machine.MachineError
+    cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
 

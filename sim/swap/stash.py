@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.stream import ByteArray
-from hw.dma.descriptor import Codec
-from sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
-from sim.driver.memory import Memory
-from sim.swap.backend import TRANSFER_BYTES
+from cdma.golden.stream import ByteArray
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
+from cdma.sim.driver.memory import Memory
+from cdma.sim.swap.backend import TRANSFER_BYTES
 
 
 class StashError(RuntimeError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sim.swap.stash import Traffic
+from cdma.sim.swap.stash import Traffic
 
 
 @dataclass(frozen=True, kw_only=True)

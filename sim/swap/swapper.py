@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 
-import golden
-from golden.interface import as_bytes, element_dtype, zero_filled
-from hw.progress import Tally
-from sim.swap.backend import (
+from cdma import golden
+from cdma.golden.interface import as_bytes, element_dtype, zero_filled
+from cdma.hw.progress import Tally
+from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
     Array,
     ArrayResult,
@@ -25,7 +25,7 @@ BASELINES = ("rle", "csr", "lz4", "deflate")
 """Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A)."""
 
 GOLDEN = "golden models"
-"""The phase that is reported to `hw.progress` while results are compared, counted in arrays."""
+"""The phase that is reported to `cdma.hw.progress` while results are compared, counted in arrays."""
 
 
 @dataclass(frozen=True)

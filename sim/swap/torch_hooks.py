@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hw.dma.descriptor import Codec
-from sim.driver import Engine
-from sim.schedule.placement import RETAIN, Choice, Placement
-from sim.swap.stash import Stash, Stashed
-from sim.swap.swap_plan import Saved, SwapPlan
-from sim.swap.swap_report import Ledger, SwapReport
-from sim.workload.recorder import require
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import Engine
+from cdma.sim.schedule.placement import RETAIN, Choice, Placement
+from cdma.sim.swap.stash import Stash, Stashed
+from cdma.sim.swap.swap_plan import Saved, SwapPlan
+from cdma.sim.swap.swap_report import Ledger, SwapReport
+from cdma.sim.workload.recorder import require
 
 MIN_BYTES = 1024
 """Below, a transfer's latency costs more than memory gains."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from golden.stream import ByteArray
-from hw.progress import Tally
-from sim.driver import Buffer, CompletionRecord, CopyKind, Engine, OutOfMemoryError, Transfer
-from sim.swap.backend import (
+from cdma.golden.stream import ByteArray
+from cdma.hw.progress import Tally
+from cdma.sim.driver import Buffer, CompletionRecord, CopyKind, Engine, OutOfMemoryError, Transfer
+from cdma.sim.swap.backend import (
     IN,
     OUT,
     Array,

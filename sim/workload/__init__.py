@@ -1,6 +1,6 @@
 """What gets swapped: captures of real activations, and how they were made."""
 
-from sim.workload.capture import (
+from cdma.sim.workload.capture import (
     Activation,
     Capture,
     CaptureError,
@@ -8,8 +8,8 @@ from sim.workload.capture import (
     capture_names,
     load_capture,
 )
-from sim.workload.layouts import LAYOUTS, relayout
-from sim.workload.recorder import Subject, record
+from cdma.sim.workload.layouts import LAYOUTS, relayout
+from cdma.sim.workload.recorder import Subject, record
 
 __all__ = [
     "LAYOUTS",

@@ -12,7 +12,7 @@ as well; that is refused, because every plan for such a step would be about thos
 import math
 from typing import Any
 
-from sim.workload.layers import GraphError
+from cdma.sim.workload.layers import GraphError
 
 FLASH_HEAD_ELEMENTS = 256
 """A head has at most so many elements in flash attention."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from sim.workload.layers import GraphError
-from sim.workload.table import FLOAT_BYTES, TableWriter
+from cdma.sim.workload.layers import GraphError
+from cdma.sim.workload.table import FLOAT_BYTES, TableWriter
 
 ACTIVATIONS = ("relu", "leaky_relu")
 

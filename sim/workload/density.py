@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.workload.capture import FORMAT, CaptureError, capture_names, load_capture
-from sim.workload.density_sources import SPARSE_KINDS, Captured, Curve, Declared, Source, scale
-from sim.workload.graph import Graph
-from sim.workload.layers import KINDS, GraphError, Layer
+from cdma.sim.workload.capture import FORMAT, CaptureError, capture_names, load_capture
+from cdma.sim.workload.density_sources import SPARSE_KINDS, Captured, Curve, Declared, Source, scale
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import KINDS, GraphError, Layer
 
 __all__ = ["Captured", "Curve", "Declared", "Source", "apply", "find"]
 

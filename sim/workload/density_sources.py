@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from sim.workload.capture import Capture
-from sim.workload.layers import GraphError, Tensor
+from cdma.sim.workload.capture import Capture
+from cdma.sim.workload.layers import GraphError, Tensor
 
 SPARSE_KINDS = ("relu", "pool")
 """Kinds of layers that captures and curves have densities of."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.workload.recorder import Subject, require
+from cdma.sim.workload.recorder import Subject, require
 
 KEPT_EPOCHS = (0, 2, 12)
 PROBE_IMAGES = 16

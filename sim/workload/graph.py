@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from sim.workload.layers import GraphError, Layer, Tensor
-from sim.workload.module_graph import trace
-from sim.workload.networks import build
+from cdma.sim.workload.layers import GraphError, Layer, Tensor
+from cdma.sim.workload.module_graph import trace
+from cdma.sim.workload.networks import build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Graph:
         dataset: str | None = None,
         activation: str = "relu",
     ) -> Self:
-        """A network of `sim.workload.networks`, at the shape of `imagenet`, `cifar`, ….
+        """A network of `cdma.sim.workload.networks`, at the shape of `imagenet`, `cifar`, ….
 
         Batch and dataset are the network's usual ones if not given; `activation="leaky_relu"` is
         its variant with dense activations. `GraphError` if there is no such network, shape or
@@ -63,7 +63,7 @@ class Graph:
 
     @classmethod
     def from_module(cls, module: Any, example_input: Any, name: str = "module") -> Self:
-        """The training step of a `torch.nn.Module`, as `sim.workload.module_graph` traces it."""
+        """The training step of a `torch.nn.Module`, as `cdma.sim.workload.module_graph` traces it."""
         table = trace(module, example_input)
         return cls(name=name, batch=table.batch, tensors=table.tensors, layers=table.layers)
 

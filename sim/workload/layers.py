@@ -22,7 +22,7 @@ class Tensor:
         As of NCHW; for reading only.
     density : float or None
         The share of elements that are not zero, 0…1; None where nobody has said yet
-        (`sim.workload.density`).
+        (`cdma.sim.workload.density`).
     """
 
     name: str
@@ -39,7 +39,7 @@ class Layer:
     Attributes
     ----------
     name, kind : str
-        The kind finds an efficiency (`sim.schedule.device`): one of `KINDS`.
+        The kind finds an efficiency (`cdma.sim.schedule.device`): one of `KINDS`.
     inputs : tuple of int
         Tensors that forward reads, by index into `Graph.tensors`.
     output : int

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sim.workload.capture import CaptureError
-from sim.workload.layers import GraphError, Layer, Tensor
-from sim.workload.module_trace import Operation, Storage, record_step
-from sim.workload.recorder import require
-from sim.workload.table import Table
+from cdma.sim.workload.capture import CaptureError
+from cdma.sim.workload.layers import GraphError, Layer, Tensor
+from cdma.sim.workload.module_trace import Operation, Storage, record_step
+from cdma.sim.workload.recorder import require
+from cdma.sim.workload.table import Table
 
 _KINDS = {
     "convolution": "conv",
@@ -40,7 +40,7 @@ def trace(module: Any, example_input: Any) -> Table:
     views share one. Saved is what autograd saves, without parameters; what it saves that no layer
     reads forward, as the indices of a maximum pooling or a dropout's mask, is `kept_bytes`.
     Arithmetic of both passes is what `torch.utils.flop_counter` counts. Attention is the operation
-    that a GPU has for it (`sim.workload.attention`).
+    that a GPU has for it (`cdma.sim.workload.attention`).
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sim.workload.attention import fused_attention
-from sim.workload.layers import GraphError
+from cdma.sim.workload.attention import fused_attention
+from cdma.sim.workload.layers import GraphError
 
 # They only reserve memory; whoever writes it first makes the tensor.
 _RESERVE = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from hw.progress import report
-from sim.workload.capture import Activation, Array, Capture, CaptureError, check_name
+from cdma.hw.progress import report
+from cdma.sim.workload.capture import Activation, Array, Capture, CaptureError, check_name
 
 EPOCHS = "training epochs"
-"""The phase that is reported to `hw.progress`."""
+"""The phase that is reported to `cdma.hw.progress`."""
 
 
 @dataclass(kw_only=True)
@@ -166,7 +166,7 @@ def _is_library(filename: str) -> bool:
 def _check_subject(torch: Any, subject: Any) -> None:
     if not isinstance(subject, Subject):
         raise CaptureError(
-            f"the hook returned a {type(subject).__name__}; return a sim.workload.Subject"
+            f"the hook returned a {type(subject).__name__}; return a cdma.sim.workload.Subject"
         )
     if not isinstance(subject.model, torch.nn.Module):
         raise CaptureError(

@@ -6,14 +6,14 @@ from dataclasses import replace as changed
 from math import prod
 from typing import Any
 
-from sim.workload.layers import GraphError, Layer, Tensor
+from cdma.sim.workload.layers import GraphError, Layer, Tensor
 
 FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """What `sim.workload.graph.Graph` is made from: a network at one batch."""
+    """What `cdma.sim.workload.graph.Graph` is made from: a network at one batch."""
 
     batch: int
     tensors: tuple[Tensor, ...]
@@ -21,7 +21,7 @@ class Table:
 
 
 class TableWriter:
-    """What the layers of `sim.workload.builder` have in common.
+    """What the layers of `cdma.sim.workload.builder` have in common.
 
     Raises
     ------

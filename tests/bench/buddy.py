@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from golden.buddy import Target
-from hw.config import BuddyConfig, buddy_preset
-from sim.buddy import (
+from cdma.golden.buddy import Target
+from cdma.hw.config import BuddyConfig, buddy_preset
+from cdma.sim.buddy import (
     PATTERNS,
     Content,
     Replay,
@@ -25,10 +25,10 @@ from sim.buddy import (
     spilling_content,
     sweep_caches,
 )
-from sim.buddy.replay import LINKS_GB_PER_S
-from sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
-from sim.machine.buddy_machine import MOST_READS
-from sim.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
+from cdma.sim.buddy.replay import LINKS_GB_PER_S
+from cdma.sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
+from cdma.sim.machine.buddy_machine import MOST_READS
+from cdma.sim.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
 
 CONFIG = "channel"
 BYTES = 4 << 20

@@ -7,13 +7,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from golden.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_of
-from golden.interface import element_bytes_of
-from golden.stream import ByteArray
-from golden.zvc import Zvc
-from sim.buddy import Allocation, Profile, load_snapshots, profile
-from sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
-from sim.papers import printed
+from cdma.golden.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_of
+from cdma.golden.interface import element_bytes_of
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import Zvc
+from cdma.sim.buddy import Allocation, Profile, load_snapshots, profile
+from cdma.sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from cdma.sim.papers import printed
 
 GROUPS = {
     "HPC": ("heat", "shallow-water", "indices"),

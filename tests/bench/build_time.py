@@ -17,19 +17,19 @@ ENGINE = "titanx_gen3"
 
 # Amaranth's own functions and the collector's own thresholds are the reference.
 REFERENCE = """
-import hw.netlist
+import cdma.hw.netlist
 from contextlib import nullcontext
-hw.netlist.fast_conversion = nullcontext
+cdma.hw.netlist.fast_conversion = nullcontext
 """
 CONVERT = f"""
-from hw.config import preset
-from hw.verilog import generate_engine
+from cdma.hw.config import preset
+from cdma.hw.verilog import generate_engine
 generate_engine(preset("{ENGINE}"))
 """
 BUILD = f"""
-from hw.config import preset
-from sim.machine.build import ENGINE_SHIM, build_library
-from sim.machine.rtl import generated_engine
+from cdma.hw.config import preset
+from cdma.sim.machine.build import ENGINE_SHIM, build_library
+from cdma.sim.machine.rtl import generated_engine
 build_library(generated_engine(preset("{ENGINE}")), shim=ENGINE_SHIM)
 """
 HELP = "from cdma.cli import main; main(['--help'])"

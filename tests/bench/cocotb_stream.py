@@ -10,7 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
-from golden import StreamStatus
+from cdma.golden import StreamStatus
 from tests.hw.cocotb.benches import PERIOD_NS, Bench, Scenario
 from tests.hw.transfers import Transfer, content, good_to_compress, good_to_decompress
 

@@ -7,26 +7,26 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sim.reproduce import swapping
-from sim.schedule.cswap import (
+from cdma.sim.reproduce import swapping
+from cdma.sim.schedule.cswap import (
     Sample,
     learned_times,
     model_samples,
     sample_names,
     shipped_samples,
 )
-from sim.schedule.cswap.samples import shipped_conditions
-from sim.schedule.cswap.time_model import (
+from cdma.sim.schedule.cswap.samples import shipped_conditions
+from cdma.sim.schedule.cswap.time_model import (
     DENSE_RANGE,
     REGRESSORS,
     SPARSE_RANGE,
     TimeModel,
     held_out_error,
 )
-from sim.schedule.device import device
-from sim.schedule.placement import MODES
-from sim.schedule.policies import cswap
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import MODES
+from cdma.sim.schedule.policies import cswap
+from cdma.sim.schedule.scenario import Scenario
 
 SUB_MODELS = 4
 DEVICE, LINK = "v100", "v100-pcie"

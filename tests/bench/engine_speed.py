@@ -4,8 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
-from sim.machine import MACHINES
-from synth.clock import ENGINE, clock_note
+from cdma.sim.machine import MACHINES
+from cdma.synth.clock import ENGINE, clock_note
 from tests.bench.engine import buffer, costs, fast_links, latency, limits, link, policy
 
 PARTS = (link, limits, fast_links, buffer, policy, latency, costs)

@@ -12,9 +12,9 @@ from isal import igzip_lib
 from rich.console import Console
 from rich.table import Table
 
-import golden
-from golden.interface import Array
-from golden.window import WINDOW_BYTES
+from cdma import golden
+from cdma.golden.interface import Array
+from cdma.golden.window import WINDOW_BYTES
 
 ARRAY_BYTES = 64 << 20
 ZERO_FRACTION = 0.62

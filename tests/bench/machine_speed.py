@@ -13,9 +13,9 @@ from cocotb_tools.runner import get_runner
 from rich.console import Console
 from rich.table import Table
 
-from golden.zvc import Zvc
-from hw.verilog import generate
-from sim.machine import Packets, Pipeline
+from cdma.golden.zvc import Zvc
+from cdma.hw.verilog import generate
+from cdma.sim.machine import Packets, Pipeline
 from tests.hw.cocotb.benches import Scenario
 from tests.hw.cocotb.simulate import ROOT, TIMESCALE, Build, build_verilator
 

@@ -9,14 +9,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sim.link import link
-from sim.schedule.comparison import compare
-from sim.schedule.device import device
-from sim.schedule.execute import CODECS, execute
-from sim.schedule.placement import Placement
-from sim.schedule.scenario import Scenario
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.comparison import compare
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.execute import CODECS, execute
+from cdma.sim.schedule.placement import Placement
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 NETWORKS = {"googlenet": 128, "squeezenet": 512}
 POLICIES = ("vdnn", "cdma", "cdma-bandwidth-aware", "superneurons", "vdnn++", "capuchin", "joint")

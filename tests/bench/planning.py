@@ -8,21 +8,21 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sim.link import link
-from sim.papers import printed
-from sim.schedule.device import device
-from sim.schedule.plan.batch import largest_batch
-from sim.schedule.plan.bound import lower_bound
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
-from sim.schedule.plan.swarm import Evaluator as Asked
-from sim.schedule.plan.swarm import Found, search, search_plus
-from sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator
-from sim.workload import density
-from sim.workload.graph import Graph
-from sim.workload.networks.batches import HOME, by_network
+from cdma.sim.link import link
+from cdma.sim.papers import printed
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.plan.batch import largest_batch
+from cdma.sim.schedule.plan.bound import lower_bound
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
+from cdma.sim.schedule.plan.swarm import Evaluator as Asked
+from cdma.sim.schedule.plan.swarm import Found, search, search_plus
+from cdma.sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.networks.batches import HOME, by_network
 from tests.sim.small_graphs import random_scenario
 
 NETWORKS = {

@@ -8,8 +8,8 @@ import pytest
 
 import cdma.board
 from cdma.cli import main
-from synth.bitstream import Bitstream
-from synth.errors import SynthError
+from cdma.synth.bitstream import Bitstream
+from cdma.synth.errors import SynthError
 
 
 @pytest.fixture(autouse=True)

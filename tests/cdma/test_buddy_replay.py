@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
-from synth.clock import BUDDY, clock_note
+from cdma.synth.clock import BUDDY, clock_note
 
 SMALL = ["--config", "tiny", "--accesses", "300"]
 
@@ -98,7 +98,7 @@ def test_a_replay_that_is_wrong_ends_with_status_1(
     def failed(playback: object, driver: object) -> list[str]:
         return ["it is wrong"]
 
-    monkeypatch.setattr("sim.buddy.replay._failed", failed)
+    monkeypatch.setattr("cdma.sim.buddy.replay._failed", failed)
     assert main(["buddy", "replay", *SMALL, "--data", data]) == 1
     out, err = capsys.readouterr()
     assert err.splitlines() == ["uncompressed: it is wrong", "compressed: it is wrong"]

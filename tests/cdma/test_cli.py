@@ -16,8 +16,8 @@ import pytest
 
 from cdma.app import COMMANDS, LazyCommand, root
 from cdma.cli import REPORTED_ERRORS, is_reported, main
-from golden import StreamError, StreamStatus
-from sim.machine.errors import BuildError
+from cdma.golden import StreamError, StreamStatus
+from cdma.sim.machine.errors import BuildError
 
 
 def run(*arguments, **options):
@@ -35,7 +35,7 @@ def run(*arguments, **options):
 
 def test_version(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"cdma {version('cdma')}\n"
+    assert capsys.readouterr().out == f"cdma {version('cdma-rtl')}\n"
 
 
 @pytest.mark.parametrize("command", ["compress", "decompress", "inspect"])
@@ -82,7 +82,8 @@ def test_expected_errors_are_reported_and_bugs_are_not():
         assert not is_reported(bug())
 
 
-HEAVY = ("amaranth", "golden", "hw", "matplotlib", "numpy", "scipy", "sim", "sklearn", "synth")
+HEAVY = ("amaranth", "matplotlib", "numpy", "scipy", "sklearn")
+ROOMS = ("cdma.golden", "cdma.hw", "cdma.sim", "cdma.synth")
 MODULES = (
     "import sys; from cdma.cli import main; status = main(sys.argv[1:]); import json; "
     "print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
@@ -102,8 +103,9 @@ def test_the_shell_alone_imports_no_command(arguments):
     modules = imported_by(*arguments)
     assert "cdma.app" in modules
     # What reports progress imports nothing itself.
-    light = {"hw", "hw.progress"}
-    assert not {name for name in modules if name.split(".")[0] in HEAVY} - light
+    light = {"cdma.hw", "cdma.hw.progress"}
+    assert not {name for name in modules if name.split(".")[0] in HEAVY}
+    assert not {name for name in modules if name.startswith(ROOMS)} - light
     assert not {name for name in COMMANDS if f"cdma.{name}" in modules}
 
 
@@ -154,7 +156,7 @@ def test_as_a_module(module):
             [sys.executable, "-m", module, *arguments], text=True, capture_output=True
         )
 
-    assert as_module("--version").stdout == f"cdma {version('cdma')}\n"
+    assert as_module("--version").stdout == f"cdma {version('cdma-rtl')}\n"
     done = as_module("inspect", "missing.cz")
     assert done.returncode == 2
     assert done.stderr.startswith("cdma: error: cannot read missing.cz")
@@ -297,7 +299,7 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path):
     )
     process = start(code)
     out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (0, f"cdma {version('cdma')}\n", "")
+    assert (process.returncode, out, err) == (0, f"cdma {version('cdma-rtl')}\n", "")
 
 
 def test_handlers_are_put_back():

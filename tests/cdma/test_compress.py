@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import golden
+from cdma import golden
 from cdma.cli import main
 
 INSPECT_KEYS = [

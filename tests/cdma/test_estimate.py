@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cdma.cli import main
-from sim.estimate import Setup
-from sim.link import LINKS
-from synth.clock import ENGINE, clock_note
+from cdma.sim.estimate import Setup
+from cdma.sim.link import LINKS
+from cdma.synth.clock import ENGINE, clock_note
 
 VGG = ("--network", "vgg16")
 

@@ -12,8 +12,8 @@ import pytest
 
 from cdma.app import COMMANDS, root
 from cdma.cli import main
-from sim.workload import capture_files
-from synth import UNIT_GATES
+from cdma.sim.workload import capture_files
+from cdma.synth import UNIT_GATES
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
+from cdma.hw.progress import observed, report
 from cdma.progress import ProgressDisplay
-from hw.progress import observed, report
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,8 @@ import pytest
 
 import cdma.reproduce as command
 from cdma.cli import main
-from sim.papers import Figure, Printed, Quote
-from sim.reproduce import PAPERS, Kind, Measured, Paper
+from cdma.sim.papers import Figure, Printed, Quote
+from cdma.sim.reproduce import PAPERS, Kind, Measured, Paper
 
 
 def _toys(*, holds: bool) -> Paper:

@@ -9,11 +9,11 @@ import pytest
 from cdma.cli import main
 from cdma.errors import UserError
 from cdma.schedule import parse_bytes
-from sim.schedule.device import DEVICES
-from sim.schedule.execute import Executed, Execution, ExecutionError
-from sim.schedule.policies.registry import POLICIES
-from sim.workload.networks import NETWORKS
-from synth.clock import ENGINE, clock_note
+from cdma.sim.schedule.device import DEVICES
+from cdma.sim.schedule.execute import Executed, Execution, ExecutionError
+from cdma.sim.schedule.policies.registry import POLICIES
+from cdma.sim.workload.networks import NETWORKS
+from cdma.synth.clock import ENGINE, clock_note
 
 ASSUMPTION_KEYS = [
     "network",

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import golden
+from cdma import golden
 from cdma.cli import main
 from cdma.errors import UserError
-from hw.config import preset
-from hw.dma.descriptor import Opcode
-from sim.driver import Engine
-from sim.machine import Pipeline, machine_config
-from synth.clock import CODEC as CODEC_CLOCK
-from synth.clock import ENGINE as ENGINE_CLOCK
-from synth.clock import clock_note
+from cdma.hw.config import preset
+from cdma.hw.dma.descriptor import Opcode
+from cdma.sim.driver import Engine
+from cdma.sim.machine import Pipeline, machine_config
+from cdma.synth.clock import CODEC as CODEC_CLOCK
+from cdma.synth.clock import ENGINE as ENGINE_CLOCK
+from cdma.synth.clock import clock_note
 
 ARRAY_KEYS = [
     "name",
@@ -223,7 +223,7 @@ def test_an_empty_array_is_no_transfer(capsys):
 
 @ENGINES
 def test_array_of_several_transfers(capsys, monkeypatch, engine):
-    monkeypatch.setattr("sim.swap.swapper.TRANSFER_BYTES", 1024)
+    monkeypatch.setattr("cdma.sim.swap.swapper.TRANSFER_BYTES", 1024)
     # More than the engine has under way at once.
     array = activations(shape=(5000,))
     np.save("a.npy", array)

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from cdma.cli import main
+from cdma.synth.components import block, block_names
+from cdma.synth.ecp5 import Routed
+from cdma.synth.fpga import Resources
+from cdma.synth.library import UNIT_GATES
+from cdma.synth.report import GateRow, fpga_row_of, read_baseline
 from cdma.synth_report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
-from synth.components import block, block_names
-from synth.ecp5 import Routed
-from synth.fpga import Resources
-from synth.library import UNIT_GATES
-from synth.report import GateRow, fpga_row_of, read_baseline
 
 ROOT = Path(__file__).parents[2]
 FIELDS = [field.name for field in fields(GateRow)]

@@ -4,9 +4,9 @@ taken. Since the rules are the same on both sides, proofs of single components a
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from hw.codec.lanes import count_ones
-from hw.config import CodecConfig
-from hw.stream import Damage
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 
 ALWAYS = Const(1)

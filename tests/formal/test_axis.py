@@ -7,11 +7,11 @@ from amaranth.hdl import Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data, wiring
 
-from hw.axi import AxiStreamBeat
-from hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from hw.codec.pack import Packer, Unpacker
-from hw.codec.zvc import ZvcCompressor, ZvcDecompressor
-from hw.config import CodecConfig
+from cdma.hw.axi import AxiStreamBeat
+from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.pack import Packer, Unpacker
+from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs, sector_item
 from tests.formal.order import Order, one

@@ -4,8 +4,8 @@ import pytest
 from amaranth.hdl import Cat
 from amaranth.hdl._ast import AnySeq
 
-from hw.buddy.manager_port import ManagerPort
-from hw.config import BuddyConfig, EntryConfig
+from cdma.hw.buddy.manager_port import ManagerPort
+from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.sby import ProofError, check, prove

@@ -14,7 +14,7 @@ import pytest
 from amaranth.hdl import Array, Cat, Signal, Value
 from amaranth.hdl._ast import AnyConst
 
-from golden.buddy import (
+from cdma.golden.buddy import (
     BUDDY_PAGE_BITS,
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
@@ -22,11 +22,11 @@ from golden.buddy import (
     MapStatus,
     Target,
 )
-from golden.entry import ENTRY_BYTES, SECTOR_BYTES
-from hw.buddy.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
-from hw.buddy.payloads import MapRequest
-from hw.config import BUDDY_PRESETS, BuddyConfig
-from hw.stream import Register
+from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.hw.buddy.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
+from cdma.hw.buddy.payloads import MapRequest
+from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
+from cdma.hw.stream import Register
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs

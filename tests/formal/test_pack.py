@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from hw.codec.lanes import count_ones
-from hw.codec.pack import Packer, Unpacker
-from hw.config import CodecConfig
-from hw.stream import Damage
+from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.pack import Packer, Unpacker
+from cdma.hw.config import CodecConfig
+from cdma.hw.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs

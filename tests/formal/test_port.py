@@ -4,8 +4,8 @@ import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from hw.bus.burst import BusError, ReadGuard
-from hw.bus.port import Axi4Port, ReadHalf, WriteHalf
+from cdma.hw.bus.burst import BusError, ReadGuard
+from cdma.hw.bus.port import Axi4Port, ReadHalf, WriteHalf
 from tests.formal.bench import Bench, Inside
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
@@ -23,7 +23,7 @@ LIVES_CYCLES = 2
 
 @pytest.fixture(autouse=True)
 def _queues_are_open(monkeypatch):
-    open_fifos(monkeypatch, "hw.bus.burst", "hw.bus.port")
+    open_fifos(monkeypatch, "cdma.hw.bus.burst", "cdma.hw.bus.port")
 
 
 def total(flags) -> Value:

@@ -8,12 +8,12 @@ import pytest
 from amaranth.hdl import Cat, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from hw.axi import AxiResponse
-from hw.config import EngineConfig
-from hw.dma.registers import Registers, register_map
-from hw.registers.file import ADDRESS_BITS, DATA_BITS
-from hw.registers.map import WORD_BYTES
-from hw.registers.port import RegisterPort
+from cdma.hw.axi import AxiResponse
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.registers import Registers, register_map
+from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
+from cdma.hw.registers.map import WORD_BYTES
+from cdma.hw.registers.port import RegisterPort
 from tests.formal.bench import Bench, Inside
 from tests.formal.broken import break_elaborate
 from tests.formal.sby import ProofError, check, prove

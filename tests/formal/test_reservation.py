@@ -4,9 +4,9 @@ import pytest
 from amaranth.hdl import Cat, Const, Signal
 from amaranth.hdl._ast import AnySeq
 
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.buffer import UnitBuffer
-from hw.dma.issuer import LineIssuer
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.buffer import UnitBuffer
+from cdma.hw.dma.issuer import LineIssuer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from golden import StreamError, StreamStatus
-from golden.interface import Codec
+from cdma.golden import StreamError, StreamStatus
+from cdma.golden.interface import Codec
 
 
 def damaged(

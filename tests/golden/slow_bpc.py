@@ -3,7 +3,7 @@
 import struct
 from itertools import pairwise
 
-from golden import StreamStatus
+from cdma.golden import StreamStatus
 
 ONES = 2**31 - 1
 

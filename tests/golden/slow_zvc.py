@@ -2,7 +2,7 @@
 
 import zlib
 
-from golden import StreamStatus
+from cdma.golden import StreamStatus
 
 
 def decode(

@@ -6,8 +6,8 @@ import lz4.block
 import numpy as np
 import pytest
 
-import golden
-from golden import StreamError, StreamStatus
+from cdma import golden
+from cdma.golden import StreamError, StreamStatus
 
 BLOCK_CODECS = ("lz4", "deflate", "deflate-fast")
 every_block_codec = pytest.mark.parametrize("name", BLOCK_CODECS)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden import StreamError, StreamStatus
-from golden.buddy import (
+from cdma.golden import StreamError, StreamStatus
+from cdma.golden.buddy import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     AddressMap,
@@ -13,8 +13,8 @@ from golden.buddy import (
     PageFields,
     Target,
 )
-from golden.buddy_memory import BuddyMemory, Traffic
-from golden.entry import MODES, SECTORS, EntryCodec
+from cdma.golden.buddy_memory import BuddyMemory, Traffic
+from cdma.golden.entry import MODES, SECTORS, EntryCodec
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 
 PAGE = 8192

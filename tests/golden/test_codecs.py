@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import golden
-from golden import CodecError, StreamError, StreamStatus, crc32
+from cdma import golden
+from cdma.golden import CodecError, StreamError, StreamStatus, crc32
 from tests.golden.damage import damaged, decoded_or_refused
 from tests.golden.data import (
     ELEMENT_SIZES,

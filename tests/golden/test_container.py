@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import golden
-from golden import StreamError, container
-from golden.container import ContainerError
+from cdma import golden
+from cdma.golden import StreamError, container
+from cdma.golden.container import ContainerError
 from tests.golden.data import ELEMENT_SIZES, sparse_bytes, typed_arrays
 
 DAMAGE = (ContainerError, StreamError)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import golden
-from golden import StreamError, StreamStatus, container, zvc
+from cdma import golden
+from cdma.golden import StreamError, StreamStatus, container, zvc
 
 CORPUS = Path(__file__).parent / "corpus"
 STREAMS = json.loads((CORPUS / "streams.json").read_text("utf-8"))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden import StreamError, StreamStatus
-from golden.csr import Csr
+from cdma.golden import StreamError, StreamStatus
+from cdma.golden.csr import Csr
 
 
 def test_toy_of_the_paper():

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import golden
-from golden import CodecError, StreamError, container, crc32
-from golden.container import ContainerError
+from cdma import golden
+from cdma.golden import CodecError, StreamError, container, crc32
+from cdma.golden.container import ContainerError
 from tests.golden.data import sparse_floats
 from tests.golden.test_container import forged
 

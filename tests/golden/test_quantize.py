@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
 
-import golden
-from golden import CodecError, StreamError, StreamStatus
-from sim.workload import load_capture
+from cdma import golden
+from cdma.golden import CodecError, StreamError, StreamStatus
+from cdma.sim.workload import load_capture
 from tests.golden import slow_quantize
 from tests.golden.damage import damaged, decoded_or_refused
 from tests.golden.data import ODD_FLOATS, sparse_floats

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import golden
+from cdma import golden
 
 
 def iid(zero_fraction, seed=0, elements=1 << 18):

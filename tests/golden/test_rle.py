@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden import StreamError, StreamStatus
-from golden.rle import Rle
+from cdma.golden import StreamError, StreamStatus
+from cdma.golden.rle import Rle
 
 
 def test_toy_of_the_paper():

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import golden
-from golden import CodecError, StreamError, StreamStatus
-from golden.zfp import MAX_RATE, RATES
-from sim.workload import load_capture
+from cdma import golden
+from cdma.golden import CodecError, StreamError, StreamStatus
+from cdma.golden.zfp import MAX_RATE, RATES
+from cdma.sim.workload import load_capture
 from tests.golden.data import sparse_floats
 
 SOME_RATES = (9, 10, 31, 32, 63, 64, 100, 128)

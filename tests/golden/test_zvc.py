@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden import LINE_BYTES, CodecError, StreamError, StreamStatus
-from golden.zvc import Zvc
+from cdma.golden import LINE_BYTES, CodecError, StreamError, StreamStatus
+from cdma.golden.zvc import Zvc
 from tests.golden.data import ELEMENT_SIZES, ODD_FLOATS, sparse_bytes
 
 

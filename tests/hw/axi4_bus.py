@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hw.bus.burst import BusError
+from cdma.hw.bus.burst import BusError
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 ADDRESS_FIELDS = ("id", "addr", "len", "size", "burst", "lock", "cache", "prot", "qos")

@@ -1,9 +1,9 @@
 """Pages of every target, in a memory that is small."""
 
-from golden.buddy import AddressMap, Target
-from golden.buddy_memory import BuddyMemory
-from golden.entry import EntryCodec
-from hw.config import BUDDY_PRESETS
+from cdma.golden.buddy import AddressMap, Target
+from cdma.golden.buddy_memory import BuddyMemory
+from cdma.golden.entry import EntryCodec
+from cdma.hw.config import BUDDY_PRESETS
 
 CONFIG = BUDDY_PRESETS["tiny"]
 PAGE = CONFIG.page_bytes

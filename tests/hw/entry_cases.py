@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import ClockDomain, Module, Value
 
-from golden.bpc import RAW_BITS, code_bits
-from golden.entry import SIZES
-from hw.config import EntryConfig
+from cdma.golden.bpc import RAW_BITS, code_bits
+from cdma.golden.entry import SIZES
+from cdma.hw.config import EntryConfig
 from tests.golden.entries import Entries, all_planes_raw, mixed_entries
 from tests.hw.bench import fields
 from tests.hw.simulator import Simulator

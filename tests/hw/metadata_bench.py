@@ -16,9 +16,9 @@ from typing import Any
 from amaranth.hdl import Cat, Fragment, Module, Value
 from amaranth.lib import memory
 
-from hw.buddy.metadata_cache import MetadataCache
-from hw.buddy.payloads import MetadataError
-from hw.config import MetadataCacheConfig
+from cdma.hw.buddy.metadata_cache import MetadataCache
+from cdma.hw.buddy.payloads import MetadataError
+from cdma.hw.config import MetadataCacheConfig
 from tests.hw.bench import Sink, always, bits
 from tests.hw.metadata_memory import BEAT_BYTES, Behavior, Fetch, LineMemory, content
 from tests.hw.simulator import Simulator

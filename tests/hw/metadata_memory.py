@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.hdl import Value
 
-from hw.bus.burst import BusError
+from cdma.hw.bus.burst import BusError
 
 BEAT_BYTES = 32
 

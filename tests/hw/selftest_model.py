@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import golden
-from golden import StreamStatus
-from golden.stream import ByteArray
-from golden.zvc import decode
-from hw.config import CodecConfig
+from cdma import golden
+from cdma.golden import StreamStatus
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import decode
+from cdma.hw.config import CodecConfig
 
 SEED = 0x2545F491
 DENSITIES = (0, 16, 6, 1, 15, 10, 3)

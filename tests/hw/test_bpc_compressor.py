@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from golden.bpc import code_bits, encode_entries
-from hw.codec.bpc_compressor import BpcCompressor
-from hw.config import SECTOR_BYTES, EntryConfig
+from cdma.golden.bpc import code_bits, encode_entries
+from cdma.hw.codec.bpc_compressor import BpcCompressor
+from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.entry_cases import (

@@ -3,10 +3,10 @@
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from golden.bpc_decoder import decode_entries
-from golden.stream import StreamStatus
-from hw.codec.bpc_decompressor import BpcDecompressor
-from hw.config import SECTOR_BYTES, EntryConfig
+from cdma.golden.bpc_decoder import decode_entries
+from cdma.golden.stream import StreamStatus
+from cdma.hw.codec.bpc_decompressor import BpcDecompressor
+from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import damaged, encoded, hand_made, noise_behind, truncations

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from hw.buddy.access import BurstSplitter, WriteGatherer
-from hw.config import BUDDY_PRESETS, BuddyConfig, EntryConfig
+from cdma.hw.buddy.access import BurstSplitter, WriteGatherer
+from cdma.hw.config import BUDDY_PRESETS, BuddyConfig, EntryConfig
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIGS = {width: BuddyConfig(entry=EntryConfig(sector_bytes=width)) for width in (32, 64, 128)}

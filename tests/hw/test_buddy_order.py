@@ -5,11 +5,11 @@ import random
 import pytest
 from amaranth.hdl import Value
 
-from hw.buddy.admission import FETCHES, Admission
-from hw.buddy.dispatcher import AccessDispatcher
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.writes import WriteKind
-from hw.config import BUDDY_PRESETS
+from cdma.hw.buddy.admission import FETCHES, Admission
+from cdma.hw.buddy.dispatcher import AccessDispatcher
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.writes import WriteKind
+from cdma.hw.config import BUDDY_PRESETS
 from tests.hw.bench import STALLS, Bench, Source, stalls
 
 CONFIG = BUDDY_PRESETS["tiny"]

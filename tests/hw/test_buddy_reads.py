@@ -8,14 +8,14 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from golden.buddy import Target, split_sectors
-from golden.entry import sectors_of, sizes_of
-from hw.buddy.assembler import EntryAssembler
-from hw.buddy.payloads import AccessStatus, MetadataError
-from hw.buddy.read_issuer import ReadIssuer
-from hw.buddy.reads import ExpectedEntry
-from hw.bus.burst import BusError
-from hw.stream import Fifo
+from cdma.golden.buddy import Target, split_sectors
+from cdma.golden.entry import sectors_of, sizes_of
+from cdma.hw.buddy.assembler import EntryAssembler
+from cdma.hw.buddy.payloads import AccessStatus, MetadataError
+from cdma.hw.buddy.read_issuer import ReadIssuer
+from cdma.hw.buddy.reads import ExpectedEntry
+from cdma.hw.bus.burst import BusError
+from cdma.hw.stream import Fifo
 from tests.golden.entries import mixed_entries
 from tests.hw.answers import Answers, append
 from tests.hw.bench import Bench, assert_no_bubble, fields, stalls

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from golden.buddy import PageFields
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.registers import BuddyRegisters, register_map
-from hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, EntryConfig
-from hw.netlist import to_verilog
-from hw.verilog import LINT_WAIVERS
+from cdma.golden.buddy import PageFields
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.registers import BuddyRegisters, register_map
+from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, EntryConfig
+from cdma.hw.netlist import to_verilog
+from cdma.hw.verilog import LINT_WAIVERS
 from tests.hw.axi_lite import RegisterBench
 from tests.hw.test_verilog import lint
 

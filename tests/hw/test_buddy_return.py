@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from hw.axi import AxiResponse
-from hw.buddy.payloads import AccessStatus
-from hw.buddy.read_return import ReadReturner
-from hw.config import BuddyConfig, EntryConfig
+from cdma.hw.axi import AxiResponse
+from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.read_return import ReadReturner
+from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIGS = {width: BuddyConfig(entry=EntryConfig(sector_bytes=width)) for width in (32, 64, 128)}

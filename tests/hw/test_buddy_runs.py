@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from hw.buddy.runs import RunCutter, RunWriter
-from hw.bus.burst import BusError
+from cdma.hw.buddy.runs import RunCutter, RunWriter
+from cdma.hw.bus.burst import BusError
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 ADDRESS_BITS = 40

@@ -6,14 +6,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from golden.buddy import Target
-from golden.entry import EntryCodec
-from hw.axi import AxiResponse
-from hw.buddy.payloads import AccessStatus, MetadataError
-from hw.buddy.storer import POISON, EntryStorer
-from hw.buddy.writes import WriteKind
-from hw.bus.burst import BusError
-from hw.config import BUDDY_PRESETS
+from cdma.golden.buddy import Target
+from cdma.golden.entry import EntryCodec
+from cdma.hw.axi import AxiResponse
+from cdma.hw.buddy.payloads import AccessStatus, MetadataError
+from cdma.hw.buddy.storer import POISON, EntryStorer
+from cdma.hw.buddy.writes import WriteKind
+from cdma.hw.bus.burst import BusError
+from cdma.hw.config import BUDDY_PRESETS
 from tests.golden.entries import mixed_entries
 from tests.hw.answers import Answers, append
 from tests.hw.bench import Bench, assert_no_bubble, stalls

@@ -7,8 +7,8 @@ from collections import deque
 import pytest
 from amaranth.hdl import Cat, ClockDomain, Module, Value
 
-from hw.bus.burst import BusError
-from hw.bus.port import Axi4Port
+from cdma.hw.bus.burst import BusError
+from cdma.hw.bus.port import Axi4Port
 from tests.hw.axi4_bus import CHANNELS, Axi4Bus, Behavior, content
 from tests.hw.bench import assert_no_bubble
 from tests.hw.simulator import Simulator

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hw.config import PRESETS, CodecConfig, ConfigError, preset
+from cdma.hw.config import PRESETS, CodecConfig, ConfigError, preset
 
 
 @pytest.mark.parametrize(

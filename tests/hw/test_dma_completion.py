@@ -3,13 +3,13 @@
 import pytest
 from amaranth.hdl import Signal
 
-from golden import StreamStatus
-from hw.bus.burst import BusError
-from hw.codec.judge import Finding
-from hw.config import EngineConfig
-from hw.dma.completion import Completer
-from hw.dma.descriptor import Flag, Status, TimeoutDetail
-from hw.dma.dispatch import Way
+from cdma.golden import StreamStatus
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.judge import Finding
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.completion import Completer
+from cdma.hw.dma.descriptor import Flag, Status, TimeoutDetail
+from cdma.hw.dma.dispatch import Way
 from tests.hw.bench import STALLS, Bench, stalls
 
 DST = 0x5_0000_0040

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hw.config import EngineConfig
-from hw.dma.descriptor import (
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     RECORD_DTYPE,

@@ -3,11 +3,11 @@
 import pytest
 from amaranth.hdl import Signal
 
-from hw.bus.burst import BusError
-from hw.config import EngineConfig
-from hw.dma.descriptor import Flag, Status
-from hw.dma.dispatch import Dispatcher, Way
-from hw.dma.supervisor import Supervisor
+from cdma.hw.bus.burst import BusError
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import Flag, Status
+from cdma.hw.dma.dispatch import Dispatcher, Way
+from cdma.hw.dma.supervisor import Supervisor
 from tests.hw.bench import STALLS, Bench, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_dma_descriptor import COPY_IN, COPY_OUT, FENCE, IN, OUT

@@ -7,12 +7,12 @@ import pytest
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import wiring
 
-import golden
-from hw.bus.burst import BusError
-from hw.codec.gf2 import FORWARD, ONES, power, times
-from hw.codec.pack import ElementPacker
-from hw.config import EngineConfig
-from hw.dma.drain import LineDrain
+from cdma import golden
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
+from cdma.hw.codec.pack import ElementPacker
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.drain import LineDrain
 from tests.hw.bench import STALLS, Bench, stalls
 
 LINE_BYTES = 128

@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import golden
-from golden import StreamStatus
-from golden.zvc import decode
-from hw.bus.burst import BusError
-from hw.codec.gf2 import FORWARD, power, times
-from hw.codec.judge import Finding
-from hw.config import CodecConfig
-from hw.dma.expansion import ExpansionUnit, PacketShifter
-from hw.stream import Damage
+from cdma import golden
+from cdma.golden import StreamStatus
+from cdma.golden.zvc import decode
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.gf2 import FORWARD, power, times
+from cdma.hw.codec.judge import Finding
+from cdma.hw.config import CodecConfig
+from cdma.hw.dma.expansion import ExpansionUnit, PacketShifter
+from cdma.hw.stream import Damage
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.hw.payloads import beats_of, config_id, sparse
 

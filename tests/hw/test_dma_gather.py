@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import golden
-from hw.bus.burst import BusError
-from hw.codec.gf2 import FORWARD, ONES, power, times
-from hw.codec.judge import Finding
-from hw.config import EngineConfig
-from hw.dma.gather import LineGather
+from cdma import golden
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
+from cdma.hw.codec.judge import Finding
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.gather import LineGather
 from tests.hw.bench import STALLS, Bench, stalls
 
 LINE = 128

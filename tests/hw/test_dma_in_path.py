@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-import golden
-from golden import StreamStatus
-from golden.zvc import decode
-from hw.bus.burst import BusError
-from hw.codec.judge import Finding
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.in_path import InPath
+from cdma import golden
+from cdma.golden import StreamStatus
+from cdma.golden.zvc import decode
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.judge import Finding
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.in_path import InPath
 from tests.golden.data import sparse_bytes
 from tests.hw.simulator import Simulator
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hw.config import EngineConfig
-from hw.dma.buffer import UnitBuffer
-from hw.dma.issuer import LineIssuer
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.buffer import UnitBuffer
+from cdma.hw.dma.issuer import LineIssuer
 from tests.hw.simulator import Simulator
 
 LINE_BYTES = 128

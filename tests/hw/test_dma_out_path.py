@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-import golden
-from hw.bus.burst import BusError
-from hw.config import EngineConfig
-from hw.dma.out_path import OutPath
-from hw.dma.throttle import TokenBucket
+from cdma import golden
+from cdma.hw.bus.burst import BusError
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.out_path import OutPath
+from cdma.hw.dma.throttle import TokenBucket
 from tests.hw.simulator import Simulator
 
 WIDTH = 32

@@ -5,13 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from golden import codec, crc32
-from hw.bus.burst import BusError, ReadGuard
-from hw.codec.gf2 import FORWARD, ONES, power, times
-from hw.config import CodecConfig
-from hw.dma.reader import LineReader
-from hw.dma.unit import CompressionUnit
-from hw.stream import Fifo
+from cdma.golden import codec, crc32
+from cdma.hw.bus.burst import BusError, ReadGuard
+from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
+from cdma.hw.config import CodecConfig
+from cdma.hw.dma.reader import LineReader
+from cdma.hw.dma.unit import CompressionUnit
+from cdma.hw.stream import Fifo
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIG = CodecConfig()

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from hw.bus.burst import BusError
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.completion import Completion
-from hw.dma.descriptor import RECORD_DTYPE, Status
-from hw.dma.record import InterruptCoalescer, RecordWriter
+from cdma.hw.bus.burst import BusError
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.completion import Completion
+from cdma.hw.dma.descriptor import RECORD_DTYPE, Status
+from cdma.hw.dma.record import InterruptCoalescer, RecordWriter
 from tests.hw.bench import STALLS, Bench, fields, stalls
 from tests.hw.simulator import Simulator
 

@@ -6,9 +6,9 @@ from collections import deque
 import numpy as np
 import pytest
 
-from hw.bus.burst import BusError
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.bus.burst import BusError
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.ring import PREFETCH, DescriptorFetcher
 from tests.hw.simulator import Simulator
 
 BASE = 0x1_0000_1000

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from golden.zvc import Zvc
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.splitter import LineSplitter
-from hw.stream import Damage
+from cdma.golden.zvc import Zvc
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.stream import Damage
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.payloads import (
     beats_of,

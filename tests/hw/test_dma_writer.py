@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from hw.bus.burst import BusError
-from hw.dma.writer import HOST_BURST_BEATS, StreamWriter
+from cdma.hw.bus.burst import BusError
+from cdma.hw.dma.writer import HOST_BURST_BEATS, StreamWriter
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 WIDTH = 32

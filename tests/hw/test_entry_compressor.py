@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from golden import ELEMENT_BYTES
-from golden.entry import SIZES, EntryCodec
-from hw.codec.entry_compressor import EntryCompressor
-from hw.config import SECTOR_BYTES, EntryConfig
+from cdma.golden import ELEMENT_BYTES
+from cdma.golden.entry import SIZES, EntryCodec
+from cdma.hw.codec.entry_compressor import EntryCompressor
+from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.entry_cases import (

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from golden import ELEMENT_BYTES, StreamStatus
-from golden.entry import EntryCodec, sizes_of
-from hw.codec.entry_decompressor import EntryDecompressor
-from hw.config import SECTOR_BYTES, EntryConfig
+from cdma.golden import ELEMENT_BYTES, StreamStatus
+from cdma.golden.entry import EntryCodec, sizes_of
+from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.bpc_codes import noise_behind

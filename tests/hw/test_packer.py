@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from golden.zvc import Zvc
-from hw.codec.pack import Packer
+from cdma.golden.zvc import Zvc
+from cdma.hw.codec.pack import Packer
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from golden.buddy import AddressMap, MapStatus, PageFields, Target
-from golden.buddy_memory import BuddyMemory
-from golden.entry import EntryCodec
-from hw.buddy.page_table import PageTable
-from hw.config import BUDDY_PRESETS
-from hw.netlist import to_verilog
-from hw.verilog import LINT_WAIVERS
+from cdma.golden.buddy import AddressMap, MapStatus, PageFields, Target
+from cdma.golden.buddy_memory import BuddyMemory
+from cdma.golden.entry import EntryCodec
+from cdma.hw.buddy.page_table import PageTable
+from cdma.hw.config import BUDDY_PRESETS
+from cdma.hw.netlist import to_verilog
+from cdma.hw.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hw.config import EngineConfig
-from hw.dma.descriptor_header import descriptor_header, descriptor_header_name
-from hw.dma.registers import register_source
-from hw.registers.__main__ import DOCUMENTS, document
-from hw.registers.docs import c_header, header_name, write_html
-from hw.registers.map import register_map
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+from cdma.hw.dma.registers import register_source
+from cdma.hw.registers.__main__ import DOCUMENTS, document
+from cdma.hw.registers.docs import c_header, header_name, write_html
+from cdma.hw.registers.map import register_map
 
 ROOT = Path(__file__).parents[2]
 ENGINE = register_source()

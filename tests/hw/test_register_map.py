@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from hw.dma.descriptor import Status
-from hw.dma.registers import register_map, register_source
-from hw.registers.map import RegisterMapError
-from hw.registers.map import register_map as map_of
+from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.registers import register_map, register_source
+from cdma.hw.registers.map import RegisterMapError
+from cdma.hw.registers.map import register_map as map_of
 
 OFFSETS = {
     "ID": 0x000,

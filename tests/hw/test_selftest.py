@@ -8,19 +8,19 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-import hw.selftest.loop as loop_module
-from golden import StreamStatus, codec
-from golden.zvc import decode
-from hw.axi import AxiStreamSignature
-from hw.config import PRESETS, CodecConfig, ConfigError
-from hw.selftest.comparator import BeatComparator, StreamMeter
-from hw.selftest.config import SelfTestConfig
-from hw.selftest.gate import StallGate
-from hw.selftest.generator import SectorGenerator
-from hw.selftest.plan import RoundPlanner
-from hw.selftest.report import RoundReporter, Verdict
-from hw.selftest.uart import UartTransmitter
-from hw.stream import Beat
+import cdma.hw.selftest.loop as loop_module
+from cdma.golden import StreamStatus, codec
+from cdma.golden.zvc import decode
+from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.config import PRESETS, CodecConfig, ConfigError
+from cdma.hw.selftest.comparator import BeatComparator, StreamMeter
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.hw.selftest.gate import StallGate
+from cdma.hw.selftest.generator import SectorGenerator
+from cdma.hw.selftest.plan import RoundPlanner
+from cdma.hw.selftest.report import RoundReporter, Verdict
+from cdma.hw.selftest.uart import UartTransmitter
+from cdma.hw.stream import Beat
 from tests.hw.bench import Bench, FlatPort, always, every, stalls
 from tests.hw.payloads import config_id
 from tests.hw.selftest_model import (

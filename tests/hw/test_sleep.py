@@ -6,9 +6,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import PRESETS
-from hw.netlist import to_verilog
-from hw.verilog import generate_engine
+from cdma.hw.config import PRESETS
+from cdma.hw.netlist import to_verilog
+from cdma.hw.verilog import generate_engine
 
 
 class Counter(wiring.Component):

@@ -3,9 +3,9 @@
 import numpy as np
 from amaranth.hdl import Module, Signal
 
-from golden.buddy import Target, split_sectors
-from golden.entry import SECTOR_BYTES, SECTORS
-from hw.buddy import slots
+from cdma.golden.buddy import Target, split_sectors
+from cdma.golden.entry import SECTOR_BYTES, SECTORS
+from cdma.hw.buddy import slots
 from tests.hw.simulator import Simulator
 
 

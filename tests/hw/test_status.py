@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from golden import StreamStatus
-from hw.codec.judge import Finding
-from hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
+from cdma.golden import StreamStatus
+from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import beats_of, packets_of
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from golden.zvc import Zvc
-from hw.codec.pack import Unpacker
-from hw.config import CodecConfig
+from cdma.golden.zvc import Zvc
+from cdma.hw.codec.pack import Unpacker
+from cdma.hw.config import CodecConfig
 from tests.hw.bench import (
     STALLS,
     Bench,

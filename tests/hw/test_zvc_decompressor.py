@@ -2,8 +2,8 @@
 
 import pytest
 
-from hw.codec.zvc import ZvcDecompressor
-from hw.stream import Damage
+from cdma.hw.codec.zvc import ZvcDecompressor
+from cdma.hw.stream import Damage
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from golden import StreamStatus, crc32
-from golden.zvc import Zvc, decode
-from hw.config import CodecConfig
+from cdma.golden import StreamStatus, crc32
+from cdma.golden.zvc import Zvc, decode
+from cdma.hw.config import CodecConfig
 from tests.golden.data import sparse_bytes
 
 AxisBeat = tuple[bytes, int]

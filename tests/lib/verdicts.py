@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.machine.cache import cache_directory, digest
-from sim.machine.imports import imported, path_of
+from cdma.sim.machine.cache import cache_directory, digest
+from cdma.sim.machine.imports import imported, path_of
 
 PACKAGES = ("cdma", "golden", "hw", "sim", "synth", "tests")
 OPEN = "open: not reached within the budget"
@@ -149,7 +149,7 @@ def key_of(item: pytest.Item) -> str:
 
 @cache
 def _sources(modules: tuple[str, ...]) -> str:
-    names = sorted(imported(modules, of=PACKAGES))
+    names = sorted(imported(modules, of=("cdma", "tests")))
     return digest(*(text for name in names for text in (name, path_of(name).read_text())))
 
 

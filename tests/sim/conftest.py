@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sim.machine import Machine
+from cdma.sim.machine import Machine
 from tests.sim.copier import MEMORY, QUIET, copier_rtl, fill
 from tests.sim.engine_bench import EngineBench
 

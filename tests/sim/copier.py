@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sim.machine import Machine, MachineConfig
+from cdma.sim.machine import Machine, MachineConfig
 
 COPIER = (Path(__file__).parent / "machine" / "copier.sv").read_text()
 

@@ -8,13 +8,13 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from golden.stream import ByteArray
-from hw.config import EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode
-from sim.driver import CompletionRecord, Engine, FirstError, Transfer
-from sim.driver.record import GOOD
-from sim.machine import BusFault, Machine, MachineConfig
-from sim.machine.rtl import generated_engine
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode
+from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer
+from cdma.sim.driver.record import GOOD
+from cdma.sim.machine import BusFault, Machine, MachineConfig
+from cdma.sim.machine.rtl import generated_engine
 from tests.sim.engine_cases import AREA_BYTES, AREAS, SMALL, Ending, Job, Shape
 
 RING_ENTRIES = 16

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from golden import LINE_BYTES
-from golden.stream import ByteArray
-from golden.zvc import Zvc, decode
-from hw.bus.burst import PAGE_BYTES
-from hw.config import EngineConfig
-from hw.dma.descriptor import Flag, Opcode, Status
-from sim.driver.descriptor import COMPRESSED, OUTWARD
+from cdma.golden import LINE_BYTES
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import Zvc, decode
+from cdma.hw.bus.burst import PAGE_BYTES
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.sim.driver.descriptor import COMPRESSED, OUTWARD
 from tests.sim.zvc_cases import sparse
 
 SMALL = EngineConfig(units=2, buffer_bytes=4096, read_buffer_bytes=2048)

@@ -7,20 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-import golden
-from hw.config import EngineConfig
-from hw.dma.descriptor import (
-    DESCRIPTOR_DTYPE,
-    ENTRY_BYTES,
-    RECORD_DTYPE,
-    Flag,
-    Opcode,
-    Status,
-)
-from hw.dma.registers import register_map
-from sim.driver.descriptor import check
-from sim.driver.errors import DescriptorError
-from sim.machine import HangError, MachineConfig
+from cdma import golden
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import DESCRIPTOR_DTYPE, ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
+from cdma.hw.dma.registers import register_map
+from cdma.sim.driver.descriptor import check
+from cdma.sim.driver.errors import DescriptorError
+from cdma.sim.machine import HangError, MachineConfig
 
 MEMORY = 1 << 20
 ACCESS_CYCLES = 5
@@ -31,7 +24,7 @@ RESPONSE_CYCLES = 100
 
 
 class ModelMachine:
-    """What `Engine` needs of `sim.machine.Machine`.
+    """What `Engine` needs of `cdma.sim.machine.Machine`.
 
     Attributes
     ----------

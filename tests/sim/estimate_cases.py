@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from golden import LINE_BYTES
-from golden.stream import ByteArray
-from hw.dma.descriptor import Codec
-from sim.driver import THROTTLES, CopyKind, Engine
-from sim.estimate import Setup
-from sim.machine import Machine
-from sim.machine.rtl import generated_engine
-from sim.workload import load_capture
+from cdma.golden import LINE_BYTES
+from cdma.golden.stream import ByteArray
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import THROTTLES, CopyKind, Engine
+from cdma.sim.estimate import Setup
+from cdma.sim.machine import Machine
+from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.workload import load_capture
 
 MEMORY = 4 << 20
 ELEMENT_BYTES = 4

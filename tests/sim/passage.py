@@ -12,9 +12,9 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Axi4Signature, AxiLiteSignature
-from hw.netlist import to_verilog
-from hw.stream import Fifo
+from cdma.hw.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.netlist import to_verilog
+from cdma.hw.stream import Fifo
 
 BUDDY = 1 << 39
 READS = 16

@@ -15,29 +15,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sim.link as links
-import sim.schedule.cswap.time_model as time_model
-import sim.schedule.device as devices
-import sim.schedule.placement as placement
-from sim.driver import THROTTLES
-from sim.machine.buddy_config import BuddyMachineConfig
-from sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
-from sim.schedule.comet import law
-from sim.schedule.cswap.decision import Decision
-from sim.schedule.device import Device
-from sim.schedule.placement import SWAP, Placement, Plan
-from sim.schedule.plan import swarm
-from sim.schedule.plan.home_evaluator import Profile
-from sim.schedule.policies import capuchin, oracle, vdnn
-from sim.schedule.policies import comet as comet_policy
-from sim.schedule.policies import cswap as cswap_policy
-from sim.schedule.policies import home as home_policy
-from sim.schedule.scenario import Scenario
+import cdma.sim.link as links
+import cdma.sim.schedule.cswap.time_model as time_model
+import cdma.sim.schedule.device as devices
+import cdma.sim.schedule.placement as placement
+from cdma.sim.driver import THROTTLES
+from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
+from cdma.sim.schedule.comet import law
+from cdma.sim.schedule.cswap.decision import Decision
+from cdma.sim.schedule.device import Device
+from cdma.sim.schedule.placement import SWAP, Placement, Plan
+from cdma.sim.schedule.plan import swarm
+from cdma.sim.schedule.plan.home_evaluator import Profile
+from cdma.sim.schedule.policies import capuchin, oracle, vdnn
+from cdma.sim.schedule.policies import comet as comet_policy
+from cdma.sim.schedule.policies import cswap as cswap_policy
+from cdma.sim.schedule.policies import home as home_policy
+from cdma.sim.schedule.scenario import Scenario
 
 Patch = pytest.MonkeyPatch
 
 # The package has a function of the module's name.
-buddy_profile = import_module("sim.buddy.profile")
+buddy_profile = import_module("cdma.sim.buddy.profile")
 
 
 @dataclass(frozen=True, kw_only=True)

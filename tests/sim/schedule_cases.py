@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from sim.link import Link
-from sim.schedule.device import Device
-from sim.schedule.placement import (
+from cdma.sim.link import Link
+from cdma.sim.schedule.device import Device
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -20,10 +20,10 @@ from sim.schedule.placement import (
     Placement,
     Plan,
 )
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.workload.graph import Graph
-from sim.workload.layers import KINDS, Layer, Tensor
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import KINDS, Layer, Tensor
 
 UNLIMITED = 2**60
 

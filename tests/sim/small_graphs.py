@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from sim.link import Link
-from sim.schedule.device import Device
-from sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, with_memory
-from sim.workload.graph import Graph
-from sim.workload.layers import Layer, Tensor
+from cdma.sim.link import Link
+from cdma.sim.schedule.device import Device
+from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, with_memory
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import Layer, Tensor
 
 HOME_OPTIONS = (RETAIN, SWAP, RECOMPUTE)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.plan.batch import largest_batch
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.plan.batch import largest_batch
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 64, 65, 1000])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import (
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -18,16 +18,16 @@ from sim.schedule.placement import (
     Choice,
     Placement,
 )
-from sim.schedule.plan import relaxation
-from sim.schedule.plan.bound import EFFORTS, lower_bound
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.plan.linear import Answer
-from sim.schedule.plan.relaxation import Relaxation
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, with_memory
-from sim.workload import density
-from sim.workload.builder import Builder
-from sim.workload.graph import Graph
+from cdma.sim.schedule.plan import relaxation
+from cdma.sim.schedule.plan.bound import EFFORTS, lower_bound
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.plan.linear import Answer
+from cdma.sim.schedule.plan.relaxation import Relaxation
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, with_memory
+from cdma.sim.workload import density
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.graph import Graph
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from golden.buddy import AddressMap, Target
-from golden.buddy_memory import BuddyMemory
-from golden.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
-from hw.config import buddy_preset
-from sim.driver.buddy import BuddyDriver
-from sim.machine.buddy_config import BuddyMachineConfig
-from sim.machine.buddy_machine import BuddyMachine
-from sim.machine.buddy_trace import Trace
-from sim.machine.rtl import generated_buddy
+from cdma.golden.buddy import AddressMap, Target
+from cdma.golden.buddy_memory import BuddyMemory
+from cdma.golden.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
+from cdma.hw.config import buddy_preset
+from cdma.sim.driver.buddy import BuddyDriver
+from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.machine.buddy_machine import BuddyMachine
+from cdma.sim.machine.buddy_trace import Trace
+from cdma.sim.machine.rtl import generated_buddy
 from tests.golden.entries import all_planes_raw, mixed_entries
 
 CONFIG = buddy_preset("tiny")

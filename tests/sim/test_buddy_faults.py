@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from golden.buddy import Target
-from golden.entry import ENTRY_BYTES
-from hw.config import buddy_preset
-from sim.driver import BuddyDriver
-from sim.machine import Access, BuddyMachine, BusFault
-from sim.machine.buddy_trace import OKAY, SLVERR
-from sim.machine.rtl import generated_buddy
+from cdma.golden.buddy import Target
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.hw.config import buddy_preset
+from cdma.sim.driver import BuddyDriver
+from cdma.sim.machine import Access, BuddyMachine, BusFault
+from cdma.sim.machine.buddy_trace import OKAY, SLVERR
+from cdma.sim.machine.rtl import generated_buddy
 from tests.golden.entries import mixed_entries
 from tests.sim.test_buddy_driver import MEMORY, QUIET
 

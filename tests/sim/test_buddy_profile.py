@@ -10,10 +10,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-import golden
-from golden.buddy import Target, spills
-from golden.entry import SIZES, EntryCodec
-from sim.buddy import (
+from cdma import golden
+from cdma.golden.buddy import Target, spills
+from cdma.golden.entry import SIZES, EntryCodec
+from cdma.sim.buddy import (
     WORKLOADS,
     Allocation,
     AllocationProfile,
@@ -25,9 +25,9 @@ from sim.buddy import (
     load_snapshots,
     profile,
 )
-from sim.buddy.heat_map import entry_sizes
-from sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
-from sim.buddy.targets import buddy_bytes, device_bytes
+from cdma.sim.buddy.heat_map import entry_sizes
+from cdma.sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from cdma.sim.buddy.targets import buddy_bytes, device_bytes
 
 MODES = [NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST]
 THRESHOLDS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.8, 1.0)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golden.buddy import Target
-from golden.entry import ENTRY_BYTES
-from hw.config import buddy_preset
-from sim.buddy import (
+from cdma.golden.buddy import Target
+from cdma.golden.entry import ENTRY_BYTES
+from cdma.hw.config import buddy_preset
+from cdma.sim.buddy import (
     PATTERNS,
     Content,
     Region,
@@ -25,7 +25,7 @@ from sim.buddy import (
     sweep_caches,
     sweep_links,
 )
-from sim.machine import Access, BuddyMachineConfig, Trace
+from cdma.sim.machine import Access, BuddyMachineConfig, Trace
 from tests.golden.entries import mixed_entries
 
 CONFIG = buddy_preset("tiny")
@@ -332,7 +332,7 @@ class TestReplay:
             expected = expect(*arguments)
             return replace(expected, data=expected.data ^ 1)
 
-        monkeypatch.setattr("sim.buddy.replay.expect", wrong)
+        monkeypatch.setattr("cdma.sim.buddy.replay.expect", wrong)
         trace = pattern_trace(content, "stream", accesses=20)
         with pytest.raises(ReplayError, match=r"access 0 read .*; the controller's RTL is wrong"):
             link_slowdowns(CONFIG, content, trace, rates=(150,), outstanding=8)

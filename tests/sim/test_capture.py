@@ -9,8 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.workload import Activation, Capture, CaptureError, capture_names, load_capture, relayout
-from sim.workload.capture import SHIPPED
+from cdma.sim.workload import (
+    Activation,
+    Capture,
+    CaptureError,
+    capture_names,
+    load_capture,
+    relayout,
+)
+from cdma.sim.workload.capture import SHIPPED
 
 DIGITS = "digits-cnn"
 

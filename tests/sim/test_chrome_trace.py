@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from sim.link import link
-from sim.report.chrome_trace import COUNTER, chrome_trace
-from sim.schedule.device import device
-from sim.schedule.placement import (
+from cdma.sim.link import link
+from cdma.sim.report.chrome_trace import COUNTER, chrome_trace
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import (
     MODES,
     RECOMPUTE,
     RETAIN,
@@ -18,12 +18,12 @@ from sim.schedule.placement import (
     Choice,
     Placement,
 )
-from sim.schedule.policies import oracle, vdnn
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, simulate, with_memory
-from sim.schedule.trace import KINDS, STREAMS, Trace
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.schedule.policies import oracle, vdnn
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.sim.schedule.trace import KINDS, STREAMS, Trace
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 OPTIONS = (
     RETAIN,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sim.schedule.codec_model import CODEC_MODELS, LAUNCH_SECONDS, codec_model
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.codec_model import CODEC_MODELS, LAUNCH_SECONDS, codec_model
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
 
 DENSITIES = (0.0, 0.1, 0.38, 0.5, 0.9, 1.0)
 MEBIBYTE = 1 << 20

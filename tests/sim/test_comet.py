@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pysz import sz, szAlgorithm, szConfig
 
-import golden
-from sim.link import link
-from sim.papers import printed
-from sim.schedule.comet import Collected, Controller, law, training_batch
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import Placement
-from sim.schedule.policies import comet
-from sim.schedule.scenario import Scenario
-from sim.workload import load_capture
-from sim.workload.graph import Graph
+from cdma import golden
+from cdma.sim.link import link
+from cdma.sim.papers import printed
+from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import Placement
+from cdma.sim.schedule.policies import comet
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload import load_capture
+from cdma.sim.workload.graph import Graph
 
 EPOCHS = (1, 2, 4, 8, 16)
 CONVOLUTIONS = (("images", "conv0"), ("pool0", "conv1"), ("pool1", "conv2"))

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from sim.link import link
-from sim.schedule.comparison import ORACLE, Comparison, compare
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS
-from sim.schedule.policies.registry import POLICIES
-from sim.schedule.scenario import Scenario
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.comparison import ORACLE, Comparison, compare
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS
+from cdma.sim.schedule.policies.registry import POLICIES
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 SIMPLE = ("oracle", "vdnn", "cdma", "comet", "superneurons")
 

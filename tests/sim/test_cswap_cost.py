@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from golden.zfp import RATES
-from sim.link import Link
-from sim.schedule.codec_model import LAUNCH_SECONDS
-from sim.schedule.cswap import CostModel, SlidingDown, decide, shipped_samples
-from sim.schedule.cswap.samples import lossy_ratio
-from sim.schedule.cswap.time_model import TimeModel
-from sim.schedule.device import Device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.scenario import Scenario
-from sim.workload.graph import Graph
-from sim.workload.layers import KINDS, Layer, Tensor
+from cdma.golden.zfp import RATES
+from cdma.sim.link import Link
+from cdma.sim.schedule.codec_model import LAUNCH_SECONDS
+from cdma.sim.schedule.cswap import CostModel, SlidingDown, decide, shipped_samples
+from cdma.sim.schedule.cswap.samples import lossy_ratio
+from cdma.sim.schedule.cswap.time_model import TimeModel
+from cdma.sim.schedule.device import Device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import KINDS, Layer, Tensor
 
 FORWARD_S = (0.010, 0.020, 0.045, 0.080)
 NBYTES = 400_000_000

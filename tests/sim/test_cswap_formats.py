@@ -6,8 +6,8 @@ Each is given the bytes of the paper's sequence, and what follows so that a line
 import lz4.block
 import numpy as np
 
-import golden
-from golden.window import HEADER_BYTES, WINDOW_BYTES
+from cdma import golden
+from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES
 
 
 def _stream(name: str, data: bytes) -> bytes:

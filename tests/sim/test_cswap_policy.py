@@ -6,26 +6,26 @@ from itertools import pairwise
 
 import pytest
 
-from sim.link import link
-from sim.reproduce import swapping
-from sim.schedule.codec_model import codec_model
-from sim.schedule.cswap import (
+from cdma.sim.link import link
+from cdma.sim.reproduce import swapping
+from cdma.sim.schedule.codec_model import codec_model
+from cdma.sim.schedule.cswap import (
     CostModel,
     ParameterRange,
     SlidingDown,
     learned_times,
     model_samples,
 )
-from sim.schedule.cswap.accuracy import right_decisions
-from sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import RETAIN, SWAP, Choice, Placement, Plan
-from sim.schedule.policies import cswap, static, vdnn
-from sim.schedule.policies.registry import plan_all
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate
-from sim.workload.graph import Graph
+from cdma.sim.schedule.cswap.accuracy import right_decisions
+from cdma.sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import RETAIN, SWAP, Choice, Placement, Plan
+from cdma.sim.schedule.policies import cswap, static, vdnn
+from cdma.sim.schedule.policies.registry import plan_all
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate
+from cdma.sim.workload.graph import Graph
 
 CHAINS = ("alexnet", "vgg16", "plain20")
 NETWORKS = ("alexnet", "vgg16", "mobilenet", "plain20", "resnet50", "squeezenet")

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from golden.zfp import MAX_RATE, RATES
-from sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
-from sim.schedule.cswap import Inverse, SlidingDown, printed_step
-from sim.schedule.errors import ScheduleError
+from cdma.golden.zfp import MAX_RATE, RATES
+from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.sim.schedule.cswap import Inverse, SlidingDown, printed_step
+from cdma.sim.schedule.errors import ScheduleError
 
 
 def test_the_papers_example_slides_from_100_to_20_in_81_epochs():

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sim.schedule.cswap import Sample, model_samples, shipped_samples
-from sim.schedule.cswap.time_model import (
+from cdma.sim.schedule.cswap import Sample, model_samples, shipped_samples
+from cdma.sim.schedule.cswap.time_model import (
     DENSE_RANGE,
     REGRESSORS,
     TimeModel,
     held_out_error,
     relative_absolute_error,
 )
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.errors import ScheduleError
 
 V100 = 900e9
 

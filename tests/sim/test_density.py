@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.workload import density, load_capture
-from sim.workload.builder import Builder
-from sim.workload.graph import Graph
-from sim.workload.layers import GraphError
-from sim.workload.networks import NETWORKS
+from cdma.sim.workload import density, load_capture
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import GraphError
+from cdma.sim.workload.networks import NETWORKS
 
 
 def _densities(graph: Graph) -> dict[str, float]:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from hw.config import preset
-from sim.link import link
-from sim.machine import machine_config
-from sim.schedule.device import DEVICES, EFFICIENCY, device
-from sim.schedule.errors import ScheduleError
-from sim.workload.layers import KINDS
+from cdma.hw.config import preset
+from cdma.sim.link import link
+from cdma.sim.machine import machine_config
+from cdma.sim.schedule.device import DEVICES, EFFICIENCY, device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.workload.layers import KINDS
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import golden
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
-from sim.driver import (
+from cdma import golden
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
+from cdma.sim.driver import (
     THROTTLES,
     BusyError,
     ConcurrentUseError,
@@ -29,7 +29,7 @@ from sim.driver import (
     UseAfterFreeError,
     throttle,
 )
-from sim.driver.descriptor import check, packed
+from cdma.sim.driver.descriptor import check, packed
 from tests.hw.test_dma_descriptor import BAD, GOOD
 from tests.sim.engine_model import (
     COPY_CYCLES,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.driver import (
+from cdma.sim.driver import (
     BusyError,
     DoubleFreeError,
     DriverError,
@@ -14,7 +14,7 @@ from sim.driver import (
     OverlapError,
     UseAfterFreeError,
 )
-from sim.driver.allocator import Allocator
+from cdma.sim.driver.allocator import Allocator
 
 BASE = 0x4000
 SIZE = 4096

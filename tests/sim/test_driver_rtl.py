@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import golden
-from hw.config import preset
-from hw.dma.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
-from sim.driver import (
+from cdma import golden
+from cdma.hw.config import preset
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
+from cdma.sim.driver import (
     CopyKind,
     DescriptorError,
     DroppedError,
@@ -18,9 +18,9 @@ from sim.driver import (
     StuckError,
     throttle,
 )
-from sim.driver.descriptor import check
-from sim.machine import BusFault, Machine, machine_config
-from sim.machine.rtl import generated_engine
+from cdma.sim.driver.descriptor import check
+from cdma.sim.machine import BusFault, Machine, machine_config
+from cdma.sim.machine.rtl import generated_engine
 from tests.hw.test_dma_descriptor import BAD
 from tests.sim.engine_model import ModelMachine, refuse_standstill
 

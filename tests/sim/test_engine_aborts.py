@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from golden import LINE_BYTES
-from hw.dma.descriptor import Flag, Opcode, Status
-from sim.driver import CompletionRecord, Transfer
-from sim.machine import BusFault
-from sim.machine.bus import HOST
+from cdma.golden import LINE_BYTES
+from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.sim.driver import CompletionRecord, Transfer
+from cdma.sim.machine import BusFault
+from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import NEAR, TIMEOUT_CYCLES, EngineBench, in_parts
 from tests.sim.engine_cases import Job, Shape
 

@@ -7,7 +7,7 @@ from itertools import chain, islice
 import numpy as np
 import pytest
 
-from hw.dma.descriptor import (
+from cdma.hw.dma.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,
@@ -16,8 +16,8 @@ from hw.dma.descriptor import (
     Opcode,
     Status,
 )
-from sim.driver import DescriptorError
-from sim.driver.descriptor import FLAGS, check, packed
+from cdma.sim.driver import DescriptorError
+from cdma.sim.driver.descriptor import FLAGS, check, packed
 from tests.sim.engine_bench import (
     DEVICE_BASE,
     HOST_BASE,

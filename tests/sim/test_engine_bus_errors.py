@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from hw.bus.burst import BusError
-from hw.dma.descriptor import Flag, Opcode, Status
-from sim.machine import BusFault
-from sim.machine.bus import HOST
+from cdma.hw.bus.burst import BusError
+from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.sim.machine import BusFault
+from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import NO_FLAGS, Burst, Job, Shape
 

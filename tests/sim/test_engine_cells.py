@@ -2,7 +2,7 @@
 
 import pytest
 
-from hw.config import PRESETS
+from cdma.hw.config import PRESETS
 from tests.sim import (
     test_engine_aborts,
     test_engine_bad_descriptors,

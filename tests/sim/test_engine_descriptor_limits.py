@@ -2,8 +2,8 @@
 
 import pytest
 
-from hw.bus.burst import BusError
-from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.bus.burst import BusError
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
 from tests.sim.engine_bench import EngineBench
 from tests.sim.engine_cases import Ending, Shape
 from tests.sim.test_engine_bad_descriptors import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim.machine import (
+from cdma.sim.machine import (
     AssertionFailedError,
     BusFault,
     HangError,

@@ -5,12 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from sim.machine import (
-    HangError,
-    MachineError,
-    ProtocolError,
-    RegisterError,
-)
+from cdma.sim.machine import HangError, MachineError, ProtocolError, RegisterError
 from tests.sim.copier import (
     BEAT,
     BEATS,

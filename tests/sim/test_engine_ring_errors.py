@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hw.bus.burst import BusError
-from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
-from sim.driver import FirstError
-from sim.driver.ring import INDEXES
-from sim.machine import BusFault
-from sim.machine.bus import HOST
+from cdma.hw.bus.burst import BusError
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
+from cdma.sim.driver import FirstError
+from cdma.sim.driver.ring import INDEXES
+from cdma.sim.machine import BusFault
+from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import RING_ENTRIES, EngineBench, in_parts
 from tests.sim.engine_cases import WIDTH, Job, Shape
 

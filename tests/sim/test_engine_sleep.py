@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hw.dma.descriptor import Flag, Opcode
-from sim.driver import Throttle
-from sim.machine import BusFault
-from sim.machine.bus import HOST, Counters
+from cdma.hw.dma.descriptor import Flag, Opcode
+from cdma.sim.driver import Throttle
+from cdma.sim.machine import BusFault
+from cdma.sim.machine.bus import HOST, Counters
 from tests.sim.engine_bench import NEAR, STALLS, EngineBench
 from tests.sim.engine_cases import Shape
 

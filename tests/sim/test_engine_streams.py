@@ -7,10 +7,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from golden import LINE_BYTES, StreamStatus
-from golden.stream import ByteArray, crc32
-from golden.zvc import Zvc, decode
-from hw.dma.descriptor import Opcode, Status
+from cdma.golden import LINE_BYTES, StreamStatus
+from cdma.golden.stream import ByteArray, crc32
+from cdma.golden.zvc import Zvc, decode
+from cdma.hw.dma.descriptor import Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, Ending, Job, Shape
 from tests.sim.test_zvc_malformed import Damage, damaged_streams

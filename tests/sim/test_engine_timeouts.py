@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hw.dma.descriptor import Flag, Opcode, Status, TimeoutDetail
-from sim.machine import BusFault
-from sim.machine.bus import HOST
+from cdma.hw.dma.descriptor import Flag, Opcode, Status, TimeoutDetail
+from cdma.sim.machine import BusFault
+from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import TIMEOUT_CYCLES, EngineBench, in_parts
 from tests.sim.engine_cases import Burst, Ending, Job, Shape
 

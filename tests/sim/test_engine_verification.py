@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from golden import StreamStatus
-from golden.stream import crc32
-from golden.zvc import decode
-from hw.dma.descriptor import Flag, Opcode, Status
+from cdma.golden import StreamStatus
+from cdma.golden.stream import crc32
+from cdma.golden.zvc import decode
+from cdma.hw.dma.descriptor import Flag, Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, Job, Shape
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from sim.driver import THROTTLES
-from sim.estimate import EstimateError, Setup, TensorEstimate
+from cdma.sim.driver import THROTTLES
+from cdma.sim.estimate import EstimateError, Setup, TensorEstimate
 
 LINK = 16e9
 CAP = 200e9

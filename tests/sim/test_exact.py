@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.plan import exact
-from sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.plan import exact
+from cdma.sim.schedule.plan.exact import exhaustive
 from tests.sim.policy_costs import Interplay
 
 

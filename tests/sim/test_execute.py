@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.driver import DriverError, Engine
-from sim.link import Link
-from sim.schedule import copier as copier_module
-from sim.schedule.copier import CopyError
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.execute import ExecutionError, execute
-from sim.schedule.order import order_of
-from sim.schedule.placement import (
+from cdma.sim.driver import DriverError, Engine
+from cdma.sim.link import Link
+from cdma.sim.schedule import copier as copier_module
+from cdma.sim.schedule.copier import CopyError
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.execute import ExecutionError, execute
+from cdma.sim.schedule.order import order_of
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -25,11 +25,11 @@ from sim.schedule.placement import (
     Placement,
     Plan,
 )
-from sim.schedule.scaled import scaled
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate
-from sim.workload.graph import Graph
-from sim.workload.layers import Layer, Tensor
+from cdma.sim.schedule.scaled import scaled
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import Layer, Tensor
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
 TOLERANCE = 0.05

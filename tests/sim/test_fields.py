@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sim.workload import fields
+from cdma.sim.workload import fields
 
 WORKLOADS = (fields.heat, fields.shallow_water, fields.indices)
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from matplotlib import colors, image
 
-from sim.link import link
-from sim.report.gantt import COLORS, gantt_png
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.policies import comet, oracle, vdnn
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.schedule.trace import KINDS
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.report.gantt import COLORS, gantt_png
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.policies import comet, oracle, vdnn
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.schedule.trace import KINDS
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 
 @pytest.fixture(scope="module")

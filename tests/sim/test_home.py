@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.placement import SYNCHRONOUS
-from sim.schedule.plan.batch import largest_batch
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.policies import home
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, simulate
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import SYNCHRONOUS
+from cdma.sim.schedule.plan.batch import largest_batch
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.policies import home
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, simulate
+from cdma.sim.workload.graph import Graph
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 SMALL = {"particles": 50, "iterations": 30}

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.largest import largest_batches
-from sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.policies import joint
-from sim.schedule.policies.registry import POLICIES, plan_all, possible
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, simulate, with_memory
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.largest import largest_batches
+from cdma.sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.policies import joint
+from cdma.sim.schedule.policies.registry import POLICIES, plan_all, possible
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 from tests.sim.small_graphs import random_scenario
 
 # Quick ones for every policy; all printed networks are `make verify`'s.

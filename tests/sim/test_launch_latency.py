@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golden.buddy import Target
-from hw.buddy.controller import BuddyController
-from hw.config import PRESETS, buddy_preset
-from hw.dma.descriptor import ENTRY_BYTES, Codec
-from hw.dma.engine import DmaEngine
-from sim.buddy import expect, replay_trace, spilling_content
-from sim.machine import Trace
-from sim.machine.buddy_config import buddy_machine_config
+from cdma.golden.buddy import Target
+from cdma.hw.buddy.controller import BuddyController
+from cdma.hw.config import PRESETS, buddy_preset
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
+from cdma.hw.dma.engine import DmaEngine
+from cdma.sim.buddy import expect, replay_trace, spilling_content
+from cdma.sim.machine import Trace
+from cdma.sim.machine.buddy_config import buddy_machine_config
 from tests.bench.engine.rig import NEAR, Rig
 
 

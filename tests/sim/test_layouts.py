@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import golden
-from sim.workload import LAYOUTS, load_capture, relayout
+from cdma import golden
+from cdma.sim.workload import LAYOUTS, load_capture, relayout
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "capture.md"
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import golden
-from sim.schedule.comet import Collected
-from sim.schedule.errors import ScheduleError
-from sim.schedule.training import SCHEMES, Run, scheme, train
-from sim.schedule.training.__main__ import main
-from sim.schedule.training.run import ACTIVATIONS, STEPS
-from sim.schedule.training.saved import SavedActivations, Traffic
-from sim.schedule.training.schemes import Baseline, FixedRate
+from cdma import golden
+from cdma.sim.schedule.comet import Collected
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.training import SCHEMES, Run, scheme, train
+from cdma.sim.schedule.training.__main__ import main
+from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS
+from cdma.sim.schedule.training.saved import SavedActivations, Traffic
+from cdma.sim.schedule.training.schemes import Baseline, FixedRate
 
 pytestmark = pytest.mark.torch
 

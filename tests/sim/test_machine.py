@@ -7,7 +7,7 @@ import lz4.block
 import numpy as np
 import pytest
 
-from sim.machine import (
+from cdma.sim.machine import (
     CHANNELS,
     AssertionFailedError,
     CapacityError,

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hw.progress import observed
-from sim.machine import BuildError, build_library, cache_directory
+from cdma.hw.progress import observed
+from cdma.sim.machine import BuildError, build_library, cache_directory
 
 BUILD = """
 import json, sys
 from types import SimpleNamespace
-from sim.machine import build_library
+from cdma.sim.machine import build_library
 print(build_library(SimpleNamespace(**json.load(sys.stdin))))
 """
 

@@ -4,17 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hw.config import ConfigError, preset
-from sim.driver import throttle
-from sim.machine import (
-    MACHINES,
-    Machine,
-    MachineConfig,
-    MachineError,
-    machine_config,
-)
-from sim.machine.waves import require_writable
-from sim.swap import EngineBackend
+from cdma.hw.config import ConfigError, preset
+from cdma.sim.driver import throttle
+from cdma.sim.machine import MACHINES, Machine, MachineConfig, MachineError, machine_config
+from cdma.sim.machine.waves import require_writable
+from cdma.sim.swap import EngineBackend
 from tests.sim.copier import (
     QUIET,
     copier_rtl,
@@ -87,7 +81,7 @@ class TestConfig:
         def too_late(*arguments, **options):
             raise AssertionError
 
-        monkeypatch.setattr("sim.machine.machine.build_library", too_late)
+        monkeypatch.setattr("cdma.sim.machine.machine.build_library", too_late)
         with pytest.raises(
             ConfigError, match="channels must be 2, the memory ports of cdma_engine"
         ):
@@ -98,7 +92,7 @@ def test_a_swap_needs_an_engine_of_the_machines_channels(monkeypatch):
     def too_late(*arguments, **options):
         raise AssertionError
 
-    monkeypatch.setattr("sim.swap.engine_backend.generated_engine", too_late)
+    monkeypatch.setattr("cdma.sim.swap.engine_backend.generated_engine", too_late)
     with pytest.raises(ConfigError, match="channels must be 2, the engine's units, not 6"):
         EngineBackend(preset("tiny"), machine_config("titanx_gen3"), throttle=throttle("none"))
 

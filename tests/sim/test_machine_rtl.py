@@ -6,10 +6,14 @@ import sys
 
 import pytest
 
-from sim.machine import rtl
-from sim.machine.imports import imported
+from cdma.sim.machine import rtl
+from cdma.sim.machine.imports import imported
 
-ROOTS = {"codec": "hw.codec.axis", "engine": "hw.dma.engine", "buddy": "hw.buddy.controller"}
+ROOTS = {
+    "codec": "cdma.hw.codec.axis",
+    "engine": "cdma.hw.dma.engine",
+    "buddy": "cdma.hw.buddy.controller",
+}
 
 
 @pytest.fixture
@@ -35,16 +39,16 @@ def edited(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "file", "changed"),
     [
-        ("hw.codec.axis", "", {"codec"}),
-        ("hw.codec.lanes", "", {"codec", "engine", "buddy"}),
-        ("hw.dma.issuer", "", {"engine"}),
-        ("hw.dma.registers", "registers.rdl", {"engine"}),
-        ("hw.buddy.registers", "registers.rdl", {"buddy"}),
-        ("hw.registers.map", "common.rdl", {"engine", "buddy"}),
-        ("hw.codec.bpc_planes", "", {"buddy"}),
-        ("hw.verilog", "", {"codec", "engine", "buddy"}),
-        ("hw.fast_conversion", "", {"codec", "engine", "buddy"}),
-        ("hw.selftest.uart", "", set()),
+        ("cdma.hw.codec.axis", "", {"codec"}),
+        ("cdma.hw.codec.lanes", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.dma.issuer", "", {"engine"}),
+        ("cdma.hw.dma.registers", "registers.rdl", {"engine"}),
+        ("cdma.hw.buddy.registers", "registers.rdl", {"buddy"}),
+        ("cdma.hw.registers.map", "common.rdl", {"engine", "buddy"}),
+        ("cdma.hw.codec.bpc_planes", "", {"buddy"}),
+        ("cdma.hw.verilog", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.fast_conversion", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.selftest.uart", "", set()),
     ],
 )
 def test_an_edit_changes_what_it_is_part_of(module, file, changed, edited):
@@ -58,12 +62,12 @@ def test_an_edit_changes_what_it_is_part_of(module, file, changed, edited):
 def test_no_module_that_python_imports_is_left_out(root):
     script = (
         f"import sys, json, {root}; "
-        "print(json.dumps([n for n in sys.modules if n.split('.')[0] in ('hw', 'golden')]))"
+        "print(json.dumps([n for n in sys.modules if n.startswith(('cdma.hw', 'cdma.golden'))]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert set(json.loads(done.stdout)) <= imported([root], of=("hw", "golden"))
+    assert set(json.loads(done.stdout)) <= imported([root], of=("cdma.hw", "cdma.golden"))
 
 
 def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
@@ -82,7 +86,7 @@ def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
 def test_a_component_that_the_generator_makes_depends_on_what_it_is_made_of(edited):
     module = rtl.COMPONENTS["crc32"].__module__
     before = rtl._source_texts(module)
-    edited("hw.codec.crc")
+    edited("cdma.hw.codec.crc")
     assert rtl._source_texts(module) != before
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.workload.builder import Builder
-from sim.workload.capture import load_capture
-from sim.workload.graph import Graph
-from sim.workload.layers import KINDS, GraphError
-from sim.workload.networks import NETWORKS, batches, build
-from sim.workload.networks.biglstm import COLUMNS
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.capture import load_capture
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import KINDS, GraphError
+from cdma.sim.workload.networks import NETWORKS, batches, build
+from cdma.sim.workload.networks.biglstm import COLUMNS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
 MIB = 2**20

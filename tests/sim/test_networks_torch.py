@@ -2,10 +2,10 @@
 
 import pytest
 
-from sim.workload import density, digits_cnn
-from sim.workload.graph import Graph
-from sim.workload.layers import GraphError
-from sim.workload.networks import NETWORKS
+from cdma.sim.workload import density, digits_cnn
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import GraphError
+from cdma.sim.workload.networks import NETWORKS
 
 pytestmark = pytest.mark.torch
 

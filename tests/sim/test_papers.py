@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from cdma import buddy_profile_report, energy
-from sim.link import link
-from sim.machine import machine_config
-from sim.papers import PAPERS, Figure, Table, printed
-from sim.reproduce import buddy
-from sim.schedule.comet import controller, law
-from sim.schedule.device import device
-from sim.schedule.policies import vdnn_pp
-from sim.schedule.training import schemes
-from sim.workload.networks import batches
-from synth import conversion, sram
+from cdma.sim.link import link
+from cdma.sim.machine import machine_config
+from cdma.sim.papers import PAPERS, Figure, Table, printed
+from cdma.sim.reproduce import buddy
+from cdma.sim.schedule.comet import controller, law
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.policies import vdnn_pp
+from cdma.sim.schedule.training import schemes
+from cdma.sim.workload.networks import batches
+from cdma.synth import conversion, sram
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
 TABLES = [(paper, name) for paper in PAPERS for name in printed(paper).tables]
@@ -181,7 +181,7 @@ def test_constants_of_other_rooms_are_as_printed(name: str) -> None:
 
 
 def test_sub_models_share_the_printed_range() -> None:
-    from sim.schedule.cswap.time_model import SPARSE_RANGE  # scikit-learn is slow to load
+    from cdma.sim.schedule.cswap.time_model import SPARSE_RANGE  # scikit-learn is slow to load
 
     figure = printed("cswap_plus")["sub-model-range"]
     assert [100 * share for share in SPARSE_RANGE] == [

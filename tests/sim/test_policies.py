@@ -5,22 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import (
-    RECOMPUTE,
-    RETAIN,
-    SWAP,
-    SYNCHRONOUS,
-    Choice,
-    Placement,
-)
-from sim.schedule.policies import capuchin, cdma, oracle, static, superneurons, vdnn, vdnn_pp
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.workload import density
-from sim.workload.graph import Graph
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, Choice, Placement
+from cdma.sim.schedule.policies import capuchin, cdma, oracle, static, superneurons, vdnn, vdnn_pp
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.workload import density
+from cdma.sim.workload.graph import Graph
 
 ZVC = Choice(Placement.SWAP, "zvc")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hw.progress import observed
-from sim.papers import Figure, Printed
-from sim.reproduce import (
+from cdma.hw.progress import observed
+from cdma.sim.papers import Figure, Printed
+from cdma.sim.reproduce import (
     PAPERS,
     Claim,
     ClaimClass,

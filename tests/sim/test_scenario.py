@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from sim.driver.errors import DriverError
-from sim.link import LINKS, Link, LinkError, link
-from sim.schedule.device import device
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
-from sim.schedule.scenario import Scenario
-from sim.workload.graph import Graph
-from sim.workload.layers import GraphError, Layer, Tensor
+from cdma.sim.driver.errors import DriverError
+from cdma.sim.link import LINKS, Link, LinkError, link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import GraphError, Layer, Tensor
 
 MB = 10**6
 NBYTES = 256 * MB

@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sim.schedule.memory import explain, least_memory
-from sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.sim.schedule.memory import explain, least_memory
+from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
 from tests.sim.schedule_cases import (
     BYTES,
     DEVICE,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from sim.link import link
-from sim.schedule.device import device
-from sim.schedule.placement import (
+from cdma.sim.link import link
+from cdma.sim.schedule.device import device
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -18,10 +18,10 @@ from sim.schedule.placement import (
     Placement,
     Plan,
 )
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.schedule.trace import Event
-from sim.workload.graph import Graph
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.schedule.trace import Event
+from cdma.sim.workload.graph import Graph
 from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
 from tests.sim.simpy_timeline import simulate_with_simpy
 

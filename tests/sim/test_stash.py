@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hw.dma.descriptor import Codec
-from sim.driver import Engine, TransferError
-from sim.swap import Stash, StashError
-from sim.swap import stash as stash_module
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import Engine, TransferError
+from cdma.sim.swap import Stash, StashError
+from cdma.sim.swap import stash as stash_module
 from tests.sim.engine_model import ModelMachine
 
 

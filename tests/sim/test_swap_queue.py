@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hw.dma.descriptor import Status
-from hw.progress import observed
-from sim.driver import THROTTLES, OutOfMemoryError
-from sim.machine import BusFault, Machine
-from sim.swap import EngineBackend, Swapper, SwapRun, engine_backend, swapper
+from cdma.hw.dma.descriptor import Status
+from cdma.hw.progress import observed
+from cdma.sim.driver import THROTTLES, OutOfMemoryError
+from cdma.sim.machine import BusFault, Machine
+from cdma.sim.swap import EngineBackend, Swapper, SwapRun, engine_backend, swapper
 from tests.sim.engine_bench import NEAR
 from tests.sim.engine_cases import SMALL
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import (
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -20,10 +20,10 @@ from sim.schedule.placement import (
     Placement,
     Plan,
 )
-from sim.schedule.timeline import Evaluator, simulate, with_memory
-from sim.schedule.trace import Trace
-from sim.workload.graph import Graph
-from sim.workload.layers import Layer, Tensor
+from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.sim.schedule.trace import Trace
+from cdma.sim.workload.graph import Graph
+from cdma.sim.workload.layers import Layer, Tensor
 from tests.sim.schedule_cases import BYTES, DRAM, FLOPS, chain, everything, plan, seeded
 
 GB = BYTES

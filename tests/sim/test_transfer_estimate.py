@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from hw.config import preset
-from hw.dma.descriptor import Codec
-from sim.driver import THROTTLES
-from sim.estimate import EstimateError, Setup, queue_cycles, transfer_cost, transfer_seconds
-from sim.estimate.packing import line_cycles
-from sim.machine import machine_config
+from cdma.hw.config import preset
+from cdma.hw.dma.descriptor import Codec
+from cdma.sim.driver import THROTTLES
+from cdma.sim.estimate import EstimateError, Setup, queue_cycles, transfer_cost, transfer_seconds
+from cdma.sim.estimate.packing import line_cycles
+from cdma.sim.machine import machine_config
 from tests.bench.engine.data import DENSE, with_ratio
 from tests.sim.estimate_cases import SETUPS, Rig, captured, clustered, uniform
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from sim.link import link
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import ASYNCHRONOUS
-from sim.schedule.plan.exact import exhaustive
-from sim.schedule.policies.registry import plan_all
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator
-from sim.schedule.worth import ENGINE, MEANS, engine_worth
+from cdma.sim.link import link
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import ASYNCHRONOUS
+from cdma.sim.schedule.plan.exact import exhaustive
+from cdma.sim.schedule.policies.registry import plan_all
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator
+from cdma.sim.schedule.worth import ENGINE, MEANS, engine_worth
 from tests.bench.engine_worth import CASES, Case
 from tests.sim.small_graphs import random_scenario
 

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from golden import StreamStatus
-from golden.interface import IntArray
-from golden.stream import ByteArray
-from golden.zvc import DecodedMany, Zvc, decode_many
-from sim.machine import Packets, Pipeline
+from cdma.golden import StreamStatus
+from cdma.golden.interface import IntArray
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import DecodedMany, Zvc, decode_many
+from cdma.sim.machine import Packets, Pipeline
 from tests.sim.zvc_cases import CONFIGS, checksums, elements, random_faults
 
 LINE = 128

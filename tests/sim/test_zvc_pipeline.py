@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from golden import StreamStatus
-from golden.zvc import Zvc
-from sim.machine import CHANNELS, Batch, Packets, Pipeline
+from cdma.golden import StreamStatus
+from cdma.golden.zvc import Zvc
+from cdma.sim.machine import CHANNELS, Batch, Packets, Pipeline
 from tests.sim.zvc_cases import (
     CONFIGS,
     assert_same_packets,

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from golden.interface import IntArray
-from golden.stream import ByteArray
-from golden.zvc import Zvc
-from sim.machine import FAULT, Packets
+from cdma.golden.interface import IntArray
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import Zvc
+from cdma.sim.machine import FAULT, Packets
 
 CONFIGS = [(element, sector) for element in (4, 2, 1) for sector in (32, 64, 128)]
 """Element and sector bytes of every shipped shape."""

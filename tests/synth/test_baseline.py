@@ -2,9 +2,9 @@
 
 import pytest
 
-from synth.asic import synthesize
-from synth.components import block, block_names
-from synth.report import GENERIC, changes, read_baseline, row_of
+from cdma.synth.asic import synthesize
+from cdma.synth.components import block, block_names
+from cdma.synth.report import GENERIC, changes, read_baseline, row_of
 from tests.synth.gates import unit_gates
 
 

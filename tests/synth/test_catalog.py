@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from synth.catalog import DOCUMENT, document
-from synth.components import block_names
-from synth.report import BASELINES, ECP5, GENERIC
+from cdma.synth.catalog import DOCUMENT, document
+from cdma.synth.components import block_names
+from cdma.synth.report import BASELINES, ECP5, GENERIC
 
 PAGE = Path(__file__).parents[2] / DOCUMENT
 
@@ -20,7 +20,7 @@ def page():
 
 def test_page_is_what_its_generator_writes(page):
     assert PAGE.read_text(encoding="utf-8") == page, (
-        f"generate it again: .venv/bin/python -m synth.catalog > {DOCUMENT}"
+        f"generate it again: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT}"
     )
 
 

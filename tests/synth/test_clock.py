@@ -2,10 +2,10 @@
 
 import pytest
 
-from sim.machine import MACHINES
-from synth.clock import BUDDY, CODEC, ENGINE, UNIT_GATES, ReachedClock, clock_note
-from synth.components import block_names
-from synth.report import read_baseline
+from cdma.sim.machine import MACHINES
+from cdma.synth.clock import BUDDY, CODEC, ENGINE, UNIT_GATES, ReachedClock, clock_note
+from cdma.synth.components import block_names
+from cdma.synth.report import read_baseline
 
 ALL = [ENGINE, CODEC, BUDDY]
 

@@ -5,10 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from hw.config import CodecConfig
-from synth import block, synthesize
-from synth.codec_bench import COMPRESSOR, DECOMPRESSOR, LANES, work
-from synth.codec_energy import (
+from cdma.hw.config import CodecConfig
+from cdma.synth import block, synthesize
+from cdma.synth.codec_bench import COMPRESSOR, DECOMPRESSOR, LANES, work
+from cdma.synth.codec_energy import (
     IDLE,
     STALLED,
     STREAMING,
@@ -18,8 +18,8 @@ from synth.codec_energy import (
     measure,
     uniform,
 )
-from synth.errors import SynthError
-from synth.mapped import MappedNetlist
+from cdma.synth.errors import SynthError
+from cdma.synth.mapped import MappedNetlist
 from tests.synth.gates import unit_gates
 
 CONFIG = CodecConfig()

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from hw.config import BUDDY_PRESETS, PRESETS, ConfigError
-from synth.components import block, block_names
-from synth.errors import SynthError
+from cdma.hw.config import BUDDY_PRESETS, PRESETS, ConfigError
+from cdma.synth.components import block, block_names
+from cdma.synth.errors import SynthError
 
 
 def test_names_are_those_that_have_the_configuration():

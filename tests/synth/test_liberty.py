@@ -2,7 +2,7 @@
 
 import pytest
 
-from synth.liberty import LibertyError, read_liberty
+from cdma.synth.liberty import LibertyError, read_liberty
 from tests.synth.gates import written
 
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from synth.components import block, block_names
-from synth.ecp5 import Routed
-from synth.errors import SynthError
-from synth.fpga import Resources
-from synth.report import ECP5, GENERIC, GateRow, changes, fpga_row_of, read_baseline
+from cdma.synth.components import block, block_names
+from cdma.synth.ecp5 import Routed
+from cdma.synth.errors import SynthError
+from cdma.synth.fpga import Resources
+from cdma.synth.report import ECP5, GENERIC, GateRow, changes, fpga_row_of, read_baseline
 
 ROW = GateRow(
     name="packer",

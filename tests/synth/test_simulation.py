@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synth.activity import Activity
-from synth.bitwise import Words
-from synth.errors import SynthError
-from synth.function import evaluate
-from synth.mapped import MappedNetlist
-from synth.simulation import Simulation
+from cdma.synth.activity import Activity
+from cdma.synth.bitwise import Words
+from cdma.synth.errors import SynthError
+from cdma.synth.function import evaluate
+from cdma.synth.mapped import MappedNetlist
+from cdma.synth.simulation import Simulation
 from tests.synth.gates import netlist, unit_gates
 
 CLOCK, ENABLE, GATED = 1, 2, 3

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from synth.errors import SynthError
-from synth.timing import slowest_path
-from synth.wire_load import WireLoad
+from cdma.synth.errors import SynthError
+from cdma.synth.timing import slowest_path
+from cdma.synth.wire_load import WireLoad
 from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
 
 CLOCK = 1

@@ -22,8 +22,8 @@ import math
 
 import numpy as np
 
-from golden.interface import Array
-from sim.schedule.errors import ScheduleError
+from cdma.golden.interface import Array
+from cdma.sim.schedule.errors import ScheduleError
 
 PAPER_COEFFICIENT = 0.32
 """COMET, §5.2: a for all layers of all networks."""

@@ -1,15 +1,15 @@
 """CSWAP+: which tensors are worth compressing, by a cost model with learned times (§5).
 
-`sim.schedule.policies.cswap` plans with it. The regressions are in `time_model`, which needs
+`cdma.sim.schedule.policies.cswap` plans with it. The regressions are in `time_model`, which needs
 scikit-learn and so is not imported here.
 """
 
-from sim.schedule.cswap.cost import Cost, CostModel, TimePredictor, Window
-from sim.schedule.cswap.decision import Decision, decide
-from sim.schedule.cswap.learned import LOSSLESS, learned_times
-from sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
-from sim.schedule.cswap.samples import Sample, model_samples, sample_names, shipped_samples
-from sim.schedule.cswap.sliding import SLOPES, Inverse, SlidingDown, Slope, printed_step
+from cdma.sim.schedule.cswap.cost import Cost, CostModel, TimePredictor, Window
+from cdma.sim.schedule.cswap.decision import Decision, decide
+from cdma.sim.schedule.cswap.learned import LOSSLESS, learned_times
+from cdma.sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
+from cdma.sim.schedule.cswap.samples import Sample, model_samples, sample_names, shipped_samples
+from cdma.sim.schedule.cswap.sliding import SLOPES, Inverse, SlidingDown, Slope, printed_step
 
 __all__ = [
     "LOSSLESS",

@@ -11,17 +11,17 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
-from sim.schedule.cswap.samples import lossy_ratio
-from sim.schedule.placement import SWAP, Choice, Placement
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.sim.schedule.cswap.samples import lossy_ratio
+from cdma.sim.schedule.placement import SWAP, Choice, Placement
+from cdma.sim.schedule.scenario import Scenario
 
 ZFP = "zfp"
 """The name of all `zfp-P` together, of which time models learn as of one codec."""
 
 
 class TimePredictor(Protocol):
-    """Seconds of compression and decompression; `sim.schedule.cswap.time_model.TimeModel`."""
+    """Seconds of compression and decompression; `cdma.sim.schedule.cswap.time_model.TimeModel`."""
 
     def predict(
         self, nbytes: npt.ArrayLike, ratio: npt.ArrayLike

@@ -2,7 +2,7 @@
 
 Three kinds, none invented: what the RTL engine takes, in cycles; what the golden codecs take on the
 processor that ran them; and what a codec model of the scheduler says. The first two are in
-`samples.json`, as `sim.schedule.cswap.sampling` has written it.
+`samples.json`, as `cdma.sim.schedule.cswap.sampling` has written it.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.sim.schedule.errors import ScheduleError
 
 SHIPPED = Path(__file__).with_name("samples.json")
 
@@ -87,7 +87,7 @@ def model_samples(
     Parameters
     ----------
     name : str
-        Of `sim.schedule.codec_model.CODEC_MODELS`; or "zfp": each P as often as the others (§5.4).
+        Of `cdma.sim.schedule.codec_model.CODEC_MODELS`; or "zfp": each P as often as the others (§5.4).
     count : int
     dram_bytes_per_s : float
         The device's: models of codecs on its multiprocessors are as fast as its memory.

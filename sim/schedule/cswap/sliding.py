@@ -8,8 +8,8 @@ as training bears more error the longer it lasts. `Inverse` goes the other way, 
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
-from sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.sim.schedule.errors import ScheduleError
 
 Slope = Literal["printed", "exact"]
 SLOPES: tuple[Slope, ...] = ("printed", "exact")
@@ -30,7 +30,7 @@ class SlidingDown:
     Parameters
     ----------
     top, bottom : int
-        Of Algorithm 1 (`sim.schedule.cswap.parameter_range`), 9 to 128 bits per four values.
+        Of Algorithm 1 (`cdma.sim.schedule.cswap.parameter_range`), 9 to 128 bits per four values.
     epochs : int
         Of the whole training run.
     slope : str

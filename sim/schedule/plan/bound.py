@@ -1,6 +1,6 @@
 """A time that no plan of a scenario can beat, however it was found.
 
-It is the least time of the program of `sim.schedule.plan.relaxation`: of the program itself where
+It is the least time of the program of `cdma.sim.schedule.plan.relaxation`: of the program itself where
 that is small, and else of its linear relaxation, in which a tensor may have a part of each option.
 What is done depends on the program alone and never on how long it takes, so that a bound is the
 same on every machine.
@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import Choice
-from sim.schedule.plan.relaxation import Relaxation
-from sim.schedule.plan.swarm import Particles
-from sim.schedule.scenario import Scenario
-from sim.schedule.structure import options_of, structure_of
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import Choice
+from cdma.sim.schedule.plan.relaxation import Relaxation
+from cdma.sim.schedule.plan.swarm import Particles
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.structure import options_of, structure_of
 
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
 """Solve the linear relaxation; the program itself, however long that takes; or that if it has at
@@ -66,7 +66,7 @@ def lower_bound(
     options : sequence of Choice
         What may become of a tensor.
     throttle : str
-        Of `sim.driver.THROTTLES`.
+        Of `cdma.sim.driver.THROTTLES`.
     effort : str
         One of `EFFORTS`.
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.plan.swarm import Evaluator, Found, Particles
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.plan.swarm import Evaluator, Found, Particles
 
 LIMIT = 5_000_000
 """Plans that are tried at most: about a minute on one core."""

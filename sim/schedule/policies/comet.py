@@ -10,8 +10,16 @@ before a pooling layer (its ReLU in place) or a batch normalization. To compute 
 forward pass". Of VGG16 at batch 128 the convolutions' outputs are 6.94 GB, and Table 1 has 6.91.
 """
 
-from sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, Choice, Mode, Placement, Plan
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.placement import (
+    ASYNCHRONOUS,
+    RECOMPUTE,
+    RETAIN,
+    Choice,
+    Mode,
+    Placement,
+    Plan,
+)
+from cdma.sim.schedule.scenario import Scenario
 
 CODEC = "quantize-sm"
 

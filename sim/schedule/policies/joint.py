@@ -1,7 +1,7 @@
 """The joint plan: for each tensor the placement, and codec, that the whole step is fastest with.
 
 It starts from the plans of all other policies, so that it is never slower than any of them, and
-improves them by local search on the timeline itself (`sim.schedule.plan.descent`). Of plans that
+improves them by local search on the timeline itself (`cdma.sim.schedule.plan.descent`). Of plans that
 are equally fast it takes one that moves less: tensors stay where that costs nothing.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.schedule.placement import (
+from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -19,9 +19,9 @@ from sim.schedule.placement import (
     Placement,
     Plan,
 )
-from sim.schedule.plan.descent import Descent
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import Evaluator
+from cdma.sim.schedule.plan.descent import Descent
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import Evaluator
 
 LOSSLESS = (
     RETAIN,

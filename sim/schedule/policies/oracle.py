@@ -1,7 +1,7 @@
 """The oracle: a device with memory without end. Nothing leaves and nothing waits (cDMA, §VII)."""
 
-from sim.schedule.placement import ASYNCHRONOUS, RETAIN, Plan
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.placement import ASYNCHRONOUS, RETAIN, Plan
+from cdma.sim.schedule.scenario import Scenario
 
 
 def plan(scenario: Scenario) -> Plan:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
-from sim.schedule.policies import (
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
+from cdma.sim.schedule.policies import (
     capuchin,
     cdma,
     comet,
@@ -18,9 +18,9 @@ from sim.schedule.policies import (
     vdnn,
     vdnn_pp,
 )
-from sim.schedule.scenario import Scenario
-from sim.schedule.timeline import simulate, with_memory
-from sim.schedule.trace import Trace
+from cdma.sim.schedule.scenario import Scenario
+from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.sim.schedule.trace import Trace
 
 HOME_PARTICLES = 50
 """A tenth of HOME's: on networks of hundreds of tensors its swarm takes a minute."""

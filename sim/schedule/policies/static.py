@@ -4,9 +4,9 @@ Every tensor is compressed before it leaves and decompressed when it is back, wh
 not; both take computation.
 """
 
-from sim.schedule.placement import SYNCHRONOUS, Choice, Mode, Placement, Plan
-from sim.schedule.policies import vdnn
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.placement import SYNCHRONOUS, Choice, Mode, Placement, Plan
+from cdma.sim.schedule.policies import vdnn
+from cdma.sim.schedule.scenario import Scenario
 
 
 def plan(

@@ -4,9 +4,9 @@ The papers have two sets. cDMA offloads all activations, for the most room and t
 CSWAP+ and HOME offload what convolutions read.
 """
 
-from sim.schedule.errors import ScheduleError
-from sim.schedule.placement import RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
-from sim.schedule.scenario import Scenario
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.placement import RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
+from cdma.sim.schedule.scenario import Scenario
 
 SETS = ("all", "conv")
 

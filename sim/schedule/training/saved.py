@@ -7,10 +7,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from golden.interface import Array
-from golden.stream import ByteArray
-from sim.schedule.errors import ScheduleError
-from sim.workload.recorder import require
+from cdma.golden.interface import Array
+from cdma.golden.stream import ByteArray
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.workload.recorder import require
 
 LARGEST = 2.0**126
 """An activation that is no smaller, or no number, tells of a training that has diverged."""

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import golden
-from sim.schedule.comet import Collected, Controller
-from sim.schedule.cswap import Inverse, SlidingDown
-from sim.schedule.errors import ScheduleError
-from sim.schedule.training.saved import Compressor
-from sim.schedule.training.zeros import ZerosKept
+from cdma import golden
+from cdma.sim.schedule.comet import Collected, Controller
+from cdma.sim.schedule.cswap import Inverse, SlidingDown
+from cdma.sim.schedule.errors import ScheduleError
+from cdma.sim.schedule.training.saved import Compressor
+from cdma.sim.schedule.training.zeros import ZerosKept
 
 TOP_BITS, BOTTOM_BITS = 100, 20
 """The range of P in the paper's example (CSWAP+, §5.2.2)."""

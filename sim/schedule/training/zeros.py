@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from golden.interface import Array, Codec
-from golden.stream import ByteArray
+from cdma.golden.interface import Array, Codec
+from cdma.golden.stream import ByteArray
 
 
 class ZerosKept:

@@ -3,23 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sim.workload.builder import Builder
-from sim.workload.digits_cnn import PROBE_IMAGES
-from sim.workload.layers import GraphError
-from sim.workload.networks import batches
-from sim.workload.networks.alexnet import alexnet
-from sim.workload.networks.biglstm import biglstm
-from sim.workload.networks.digits_cnn import digits_cnn
-from sim.workload.networks.googlenet import googlenet
-from sim.workload.networks.inceptionv3 import inceptionv3
-from sim.workload.networks.mobilenet import mobilenet
-from sim.workload.networks.nin import nin
-from sim.workload.networks.overfeat import overfeat
-from sim.workload.networks.plain20 import plain20
-from sim.workload.networks.resnet50 import resnet50
-from sim.workload.networks.squeezenet import squeezenet
-from sim.workload.networks.vgg16 import vgg16
-from sim.workload.table import Table
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.digits_cnn import PROBE_IMAGES
+from cdma.sim.workload.layers import GraphError
+from cdma.sim.workload.networks import batches
+from cdma.sim.workload.networks.alexnet import alexnet
+from cdma.sim.workload.networks.biglstm import biglstm
+from cdma.sim.workload.networks.digits_cnn import digits_cnn
+from cdma.sim.workload.networks.googlenet import googlenet
+from cdma.sim.workload.networks.inceptionv3 import inceptionv3
+from cdma.sim.workload.networks.mobilenet import mobilenet
+from cdma.sim.workload.networks.nin import nin
+from cdma.sim.workload.networks.overfeat import overfeat
+from cdma.sim.workload.networks.plain20 import plain20
+from cdma.sim.workload.networks.resnet50 import resnet50
+from cdma.sim.workload.networks.squeezenet import squeezenet
+from cdma.sim.workload.networks.vgg16 import vgg16
+from cdma.sim.workload.table import Table
 
 __all__ = ["NETWORKS", "Network", "build"]
 

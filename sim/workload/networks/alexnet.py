@@ -1,6 +1,6 @@
 """AlexNet with two groups and normalization, as in Caffe's model zoo (Krizhevsky et al. 2012)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 
 def alexnet(net: Builder, dataset: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from sim.papers import printed
+from cdma.sim.papers import printed
 
 _NAMES = {
     "AlexNet": "alexnet",

@@ -5,7 +5,7 @@ weights, lie with parameter servers: the device has the rows that a step uses, t
 and the 8192 that the sampled softmax draws.
 """
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 WORDS = 20
 COLUMNS = 1024

@@ -1,10 +1,10 @@
-"""The shipped capture's network: a small AlexNet on handwritten digits (`sim.workload.digits_cnn`).
+"""The shipped capture's network: a small AlexNet on handwritten digits (`cdma.sim.workload.digits_cnn`).
 
 Tensors have the names of the capture's arrays, and at batch 16 their sizes.
 """
 
-from sim.workload.builder import Builder
-from sim.workload.digits_cnn import CHANNELS, NEURONS
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.digits_cnn import CHANNELS, NEURONS
 
 
 def digits_cnn(net: Builder, dataset: str) -> None:

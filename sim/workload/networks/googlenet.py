@@ -1,6 +1,6 @@
 """GoogLeNet, the first Inception, with its two auxiliary classifiers (Szegedy et al. 2015)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 # Table 1: channels of 1×1; 3×3's reduction and 3×3; 5×5's reduction and 5×5; pool's projection.
 MODULES = {

@@ -1,7 +1,7 @@
 """Inception v3 (Szegedy et al. 2016), as in torchvision."""
 
-from sim.workload.builder import Builder
-from sim.workload.networks.normalized import conv_bn_relu as conv
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.networks.normalized import conv_bn_relu as conv
 
 
 def inceptionv3(net: Builder, dataset: str) -> None:

@@ -1,7 +1,7 @@
 """MobileNet v1: depthwise and pointwise convolutions in turns (Howard et al. 2017, Table 1)."""
 
-from sim.workload.builder import Builder
-from sim.workload.networks.normalized import conv_bn_relu
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.networks.normalized import conv_bn_relu
 
 # Channels of the pointwise convolution, and the stride of the depthwise one before it.
 PAIRS = (

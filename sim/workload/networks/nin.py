@@ -1,6 +1,6 @@
 """Network in network: 1×1 convolutions behind every convolution (Lin et al. 2014)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 
 def nin(net: Builder, dataset: str) -> None:

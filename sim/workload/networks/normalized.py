@@ -1,6 +1,6 @@
 """A convolution with batch normalization, as the networks since 2015 have it."""
 
-from sim.workload.builder import Builder, Pair
+from cdma.sim.workload.builder import Builder, Pair
 
 
 def conv_bn(

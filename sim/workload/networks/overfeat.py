@@ -1,6 +1,6 @@
 """OverFeat, the fast model (Sermanet et al. 2014, Table 1)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 
 def overfeat(net: Builder, dataset: str) -> None:

@@ -1,8 +1,8 @@
 """Plain20: the 20-layer network without shortcuts beside which ResNets began (He et al. 2016,
 §4.2)."""
 
-from sim.workload.builder import Builder
-from sim.workload.networks.normalized import conv_bn_relu
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.networks.normalized import conv_bn_relu
 
 
 def plain20(net: Builder, dataset: str) -> None:

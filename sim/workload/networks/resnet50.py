@@ -3,8 +3,8 @@
 As in torchvision and most trainings since: a stage's stride is in its first 3×3 convolution.
 """
 
-from sim.workload.builder import Builder
-from sim.workload.networks.normalized import conv_bn, conv_bn_relu
+from cdma.sim.workload.builder import Builder
+from cdma.sim.workload.networks.normalized import conv_bn, conv_bn_relu
 
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 

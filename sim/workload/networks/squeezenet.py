@@ -1,6 +1,6 @@
 """SqueezeNet 1.0: fire modules of 1×1 and 3×3 convolutions (Iandola et al. 2016, Table 1)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 # Channels of the squeeze layer, and of each of the two expand layers.
 FIRES = {

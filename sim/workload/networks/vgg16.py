@@ -1,6 +1,6 @@
 """VGG16: thirteen 3×3 convolutions in five blocks (Simonyan and Zisserman 2015, network D)."""
 
-from sim.workload.builder import Builder
+from cdma.sim.workload.builder import Builder
 
 BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 

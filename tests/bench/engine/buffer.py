@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from golden import LINE_BYTES
+from cdma.golden import LINE_BYTES
 from tests.bench.engine.data import DENSE, with_stream
 from tests.bench.engine.limits import OWN_CYCLES
 from tests.bench.engine.rig import Rig

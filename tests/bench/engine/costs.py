@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from sim.driver import CopyKind
+from cdma.sim.driver import CopyKind
 from tests.bench.engine.data import DENSE, with_ratio
 from tests.bench.engine.rig import Rig
 from tests.bench.engine.tables import table

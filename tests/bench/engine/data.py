@@ -4,8 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from golden import LINE_BYTES
-from golden.stream import ByteArray
+from cdma.golden import LINE_BYTES
+from cdma.golden.stream import ByteArray
 
 ELEMENT_BYTES = 4
 WORDS = LINE_BYTES // ELEMENT_BYTES

@@ -4,8 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
-from hw.config import PRESETS
-from sim.machine import MACHINES, MachineConfig
+from cdma.hw.config import PRESETS
+from cdma.sim.machine import MACHINES, MachineConfig
 from tests.bench.engine.data import DENSE, with_stream
 from tests.bench.engine.rig import NEAR, Rig
 from tests.bench.engine.tables import percent, table

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from golden.stream import ByteArray
-from hw.config import PRESETS
-from hw.dma.descriptor import ENTRY_BYTES, Codec
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import PRESETS
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
 from tests.bench.engine.data import with_ratio
 from tests.bench.engine.rig import NEAR, Rig
 from tests.bench.engine.tables import percent, table

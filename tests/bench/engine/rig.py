@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-import golden
-from golden.stream import ByteArray
-from hw.config import PRESETS, EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, Codec
-from sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
-from sim.machine import MACHINES, Counters, Machine, MachineConfig
-from sim.machine.rtl import generated_engine
+from cdma import golden
+from cdma.golden.stream import ByteArray
+from cdma.hw.config import PRESETS, EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
+from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
+from cdma.sim.machine import MACHINES, Counters, Machine, MachineConfig
+from cdma.sim.machine.rtl import generated_engine
 
 MAX_BYTES = 8 << 20
 """The largest transfer."""

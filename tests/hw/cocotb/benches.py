@@ -19,8 +19,8 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
-from golden import StreamStatus
-from hw.config import CodecConfig
+from cdma.golden import StreamStatus
+from cdma.hw.config import CodecConfig
 from tests.hw.transfers import Transfer, transfers
 
 COMMAND_FIELDS = {

@@ -14,8 +14,8 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp, AxiSlave
 
-from golden.stream import ByteArray
-from hw.registers.map import Register
+from cdma.golden.stream import ByteArray
+from cdma.hw.registers.map import Register
 
 PERIOD_NS = 2
 

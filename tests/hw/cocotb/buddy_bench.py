@@ -13,11 +13,11 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
-from golden.buddy import AddressMap, Target
-from golden.buddy_memory import BuddyMemory
-from golden.entry import EntryCodec
-from hw.buddy.registers import register_map
-from hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
+from cdma.golden.buddy import AddressMap, Target
+from cdma.golden.buddy_memory import BuddyMemory
+from cdma.golden.entry import EntryCodec
+from cdma.hw.buddy.registers import register_map
+from cdma.hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
 from tests.hw.cocotb.block_bench import BlockBench, Memory
 
 TIMEOUT_US = 400

@@ -12,8 +12,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBurstType, AxiResp
 
-from golden.buddy import PageFields, Target
-from hw.buddy.payloads import AccessStatus
+from cdma.golden.buddy import PageFields, Target
+from cdma.hw.buddy.payloads import AccessStatus
 from tests.hw.cocotb.buddy_bench import Bench, entry_data
 
 

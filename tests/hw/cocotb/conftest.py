@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.registers import Registers
-from hw.netlist import to_verilog
-from hw.verilog import Verilog
-from sim.machine.rtl import generated, generated_buddy, generated_engine
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.registers import Registers
+from cdma.hw.netlist import to_verilog
+from cdma.hw.verilog import Verilog
+from cdma.sim.machine.rtl import generated, generated_buddy, generated_engine
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.simulate import Build
 

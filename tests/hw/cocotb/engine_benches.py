@@ -16,9 +16,9 @@ import numpy as np
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
-from hw.config import CodecConfig, EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
-from hw.dma.registers import register_map
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.dma.registers import register_map
 from tests.hw.cocotb import engine_plans
 from tests.hw.cocotb.block_bench import BlockBench, Memory
 from tests.hw.cocotb.engine_plans import Plan

@@ -1,6 +1,6 @@
 """What the engine is given and what must come of it: memories, descriptors, records.
 
-Nothing here knows a simulator. The same plan runs under cocotb and in `sim.machine`.
+Nothing here knows a simulator. The same plan runs under cocotb and in `cdma.sim.machine`.
 """
 
 import itertools
@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 
-import golden
-from golden import LINE_BYTES, StreamStatus
-from golden.stream import ByteArray
-from golden.zvc import decode
-from hw.config import EngineConfig
-from hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
-from sim.driver.descriptor import packed
+from cdma import golden
+from cdma.golden import LINE_BYTES, StreamStatus
+from cdma.golden.stream import ByteArray
+from cdma.golden.zvc import decode
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
+from cdma.sim.driver.descriptor import packed
 from tests.golden.data import sparse_bytes
 
 PAGE = 4096

@@ -16,8 +16,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from hw.dma.registers import register_map
-from hw.registers.map import Kind
+from cdma.hw.dma.registers import register_map
+from cdma.hw.registers.map import Kind
 
 PERIOD_NS = 2
 TIMEOUT_US = 1000

@@ -12,7 +12,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer, with_timeout
 
-from hw.config import CodecConfig
+from cdma.hw.config import CodecConfig
 from tests.hw.selftest_model import Told, expected, stalls_of
 
 PERIOD_NS = 2

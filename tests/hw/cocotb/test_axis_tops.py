@@ -2,7 +2,7 @@
 
 import pytest
 
-from hw.config import CodecConfig
+from cdma.hw.config import CodecConfig
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.benches import Scenario
 from tests.hw.payloads import CONFIGS, QUICK_SHAPES, config_id

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
+from cdma.hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.buddy_bench import BuddyScenario, Run
 

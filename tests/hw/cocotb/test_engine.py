@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hw.config import CodecConfig, EngineConfig, preset
-from hw.dma.descriptor import RECORD_DTYPE
-from hw.dma.registers import register_map
-from sim.machine import Machine, MachineConfig
-from sim.machine.rtl import generated_engine
+from cdma.hw.config import CodecConfig, EngineConfig, preset
+from cdma.hw.dma.descriptor import RECORD_DTYPE
+from cdma.hw.dma.registers import register_map
+from cdma.sim.machine import Machine, MachineConfig
+from cdma.sim.machine.rtl import generated_engine
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.engine_benches import EngineScenario, Run
 from tests.hw.cocotb.engine_plans import PAGE, sweep_parts

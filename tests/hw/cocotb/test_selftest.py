@@ -6,10 +6,10 @@ from dataclasses import asdict
 import pytest
 from amaranth.back import verilog
 
-from hw.config import PRESETS
-from hw.selftest.config import SelfTestConfig
-from hw.selftest.selftest import SelfTest
-from hw.verilog import Verilog
+from cdma.hw.config import PRESETS
+from cdma.hw.selftest.config import SelfTestConfig
+from cdma.hw.selftest.selftest import SelfTest
+from cdma.hw.verilog import Verilog
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.selftest_bench import Scenario

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hw.config import CodecConfig
-from hw.verilog import generate
+from cdma.hw.config import CodecConfig
+from cdma.hw.verilog import generate
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.benches import Scenario
 
