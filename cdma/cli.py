@@ -32,7 +32,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.sim.schedule.errors.ScheduleError",
         "cdma.sim.workload.capture.CaptureError",
         "cdma.sim.workload.layers.GraphError",
-        "cdma.synth.errors.SynthError",
+        "cdma.commands.synth.command.errors.SynthError",
     }
 )
 """What `main` tells the user in one line, by the names under which they are defined: naming them

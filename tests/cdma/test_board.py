@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import cdma.board
+import cdma.commands.board.command
 from cdma.cli import main
 from cdma.synth.bitstream import Bitstream
 from cdma.synth.errors import SynthError
@@ -35,7 +35,7 @@ def built(monkeypatch):
             fmax_mhz=51.234,
         )
 
-    monkeypatch.setattr(cdma.board, "build_bitstream", build)
+    monkeypatch.setattr(cdma.commands.board.command, "build_bitstream", build)
     return asked
 
 
@@ -109,7 +109,7 @@ def test_a_tool_that_fails_is_told(monkeypatch, capsys):
     def fail(*_):
         raise SynthError("nextpnr failed: ERROR: no room; see build/board/ulx3s_85f/nextpnr.log")
 
-    monkeypatch.setattr(cdma.board, "build_bitstream", fail)
+    monkeypatch.setattr(cdma.commands.board.command, "build_bitstream", fail)
     assert main(["board", "ulx3s_85f"]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error == (

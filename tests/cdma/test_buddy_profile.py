@@ -122,7 +122,7 @@ def test_narrow_terminals_get_targets_without_histograms(
 ) -> None:
     from rich.console import Console
 
-    monkeypatch.setattr("cdma.buddy_profile_report.terminal", lambda: Console(width=80))
+    monkeypatch.setattr("cdma.commands.buddy.profile_report.terminal", lambda: Console(width=80))
     assert main(["buddy", "profile", snapshots]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80

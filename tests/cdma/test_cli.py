@@ -83,7 +83,7 @@ def test_expected_errors_are_reported_and_bugs_are_not():
 
 
 HEAVY = ("amaranth", "matplotlib", "numpy", "scipy", "sklearn")
-ROOMS = ("cdma.golden", "cdma.hw", "cdma.sim", "cdma.synth")
+ROOMS = ("cdma.golden", "cdma.hw", "cdma.sim", "cdma.commands.synth.command")
 MODULES = (
     "import sys; from cdma.cli import main; status = main(sys.argv[1:]); import json; "
     "print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
@@ -111,8 +111,13 @@ def test_the_shell_alone_imports_no_command(arguments):
 
 def test_a_command_imports_its_own_module_only():
     modules = imported_by("inspect", "--help")
-    assert "cdma.inspect" in modules
-    assert not {"cdma.swap", "cdma.synth", "amaranth", "scipy"} & set(modules)
+    assert "cdma.commands.inspect" in modules
+    assert not {
+        "cdma.commands.swap.command",
+        "cdma.commands.synth.command",
+        "amaranth",
+        "scipy",
+    } & set(modules)
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -219,15 +224,15 @@ def test_a_signal_while_modules_are_imported_prints_no_traceback(number):
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_leaves_no_temporary_file(tmp_path, number):
     code = (
-        "import sys, time, cdma.compress\n"
+        "import sys, time, cdma.commands.compress\n"
         "from contextlib import contextmanager\n"
-        "opened = cdma.compress.open_atomically\n"
+        "opened = cdma.commands.compress.open_atomically\n"
         "@contextmanager\n"
         "def slow(*arguments, **options):\n"
         "    with opened(*arguments, **options) as file:\n"
         "        yield file\n"
         "        for _ in range(6000): time.sleep(0.01)\n"
-        "cdma.compress.open_atomically = slow\n"
+        "cdma.commands.compress.open_atomically = slow\n"
         "from cdma.cli import main\n"
         "sys.exit(main(['compress', 'a.npy', 'a.cz']))"
     )

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from cdma.cli import main
-from cdma.energy_report import Netlist, json_of, print_report
+from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.synth.asic import Synthesis
 from cdma.synth.codec_energy import IDLE, STREAMING, Measurement
 from cdma.synth.energy import Energy, Register

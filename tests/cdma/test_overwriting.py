@@ -12,8 +12,8 @@ import pytest
 
 from cdma.app import COMMANDS, root
 from cdma.cli import main
+from cdma.commands.synth.command import UNIT_GATES
 from cdma.sim.workload import capture_files
-from cdma.synth import UNIT_GATES
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")
@@ -46,82 +46,95 @@ class Command:
 
 COMMANDS_THAT_WRITE = {
     "compress": Command(
-        ("compress", "a.npy", "out"), ("out",), "cdma.compress.load_npy", ("a.npy",), "out"
+        ("compress", "a.npy", "out"), ("out",), "cdma.commands.compress.load_npy", ("a.npy",), "out"
     ),
     "decompress": Command(
-        ("decompress", "a.cz", "out"), ("out",), "cdma.decompress.read_bytes", ("a.cz",), "out"
+        ("decompress", "a.cz", "out"),
+        ("out",),
+        "cdma.commands.decompress.read_bytes",
+        ("a.cz",),
+        "out",
     ),
     "swap dma": Command(
-        ("swap", "a.npy", "--waves", "w.vcd"), ("w.vcd",), "cdma.swap.EngineBackend", ("a.npy",)
+        ("swap", "a.npy", "--waves", "w.vcd"),
+        ("w.vcd",),
+        "cdma.commands.swap.command.EngineBackend",
+        ("a.npy",),
     ),
     "swap codec": Command(
         ("swap", "a.npy", "--engine", "codec", "--waves", "w.vcd"),
         ("w-compressor.vcd", "w-decompressor.vcd"),
-        "cdma.swap.PipelineBackend",
+        "cdma.commands.swap.command.PipelineBackend",
         ("a.npy",),
     ),
     "swap saved": Command(
         ("swap", "--capture", CAPTURE, "--save", "saved"),
         ("saved/swap.txt", "saved/swap.json"),
-        "cdma.swap.EngineBackend",
+        "cdma.commands.swap.command.EngineBackend",
         (CAPTURE, "mine.npz"),
     ),
     "schedule": Command(
         ("schedule", *NETWORK, "--trace", "t.json", "--plot", "p.png"),
         ("t.json", "p.png"),
-        "cdma.schedule.compare",
+        "cdma.commands.schedule.command.compare",
     ),
     "schedule of a capture": Command(
         ("schedule", "--network", "vgg16", "--capture", CAPTURE, "--trace", "t.json"),
         ("t.json",),
-        "cdma.schedule.compare",
+        "cdma.commands.schedule.command.compare",
         (CAPTURE, "mine.npz"),
         "t.json",
     ),
     "schedule of densities": Command(
         ("schedule", "--network", "vgg16", "--density", "d.json", "--trace", "t.json"),
         ("t.json",),
-        "cdma.schedule.compare",
+        "cdma.commands.schedule.command.compare",
         ("d.json",),
         "t.json",
     ),
     "estimate": Command(
-        ("estimate", *NETWORK, "--plot", "p.png"), ("p.png",), "cdma.estimate.NetworkEstimate.of"
+        ("estimate", *NETWORK, "--plot", "p.png"),
+        ("p.png",),
+        "cdma.commands.estimate.command.NetworkEstimate.of",
     ),
     "buddy profile": Command(
         ("buddy", "profile", "a.npy", "--heat-map", "h.png"),
         ("h.png",),
-        "cdma.buddy_profile.load_snapshots",
+        "cdma.commands.buddy.profile.load_snapshots",
         ("a.npy",),
     ),
     "capture": Command(
         ("capture", "x", *HOOK, "--out", "c"),
         ("c/x.json", "c/x.npz"),
-        "cdma.capture.record",
+        "cdma.commands.capture.record",
     ),
 }
 
 FOLDERS = {
-    "synth": Command(("synth", "packer", "--out", "o"), ("o/packer",), "cdma.synth.synthesize"),
+    "synth": Command(
+        ("synth", "packer", "--out", "o"), ("o/packer",), "cdma.commands.synth.command.synthesize"
+    ),
     "synth with a library": Command(
         ("synth", "packer", "--out", "o", "--liberty", "x.lib"),
         ("o/packer",),
-        "cdma.synth.synthesize",
+        "cdma.commands.synth.command.synthesize",
         ("x.lib",),
     ),
     "synth of an FPGA": Command(
         ("synth", "packer", "--out", "o", "--target", "ice40"),
         ("o/ice40/packer",),
-        "cdma.synth.map_to",
+        "cdma.commands.synth.command.map_to",
     ),
     "energy": Command(
         ("energy", "zvc-line-compressor", "--out", "o", "--capture", CAPTURE),
         ("o/zvc-line-compressor", "o/zvc-line-compressor-gated"),
-        "cdma.energy.synthesize",
+        "cdma.commands.energy.command.synthesize",
         (CAPTURE, "mine.npz"),
     ),
     "board": Command(
-        ("board", "ulx3s_85f", "--out", "o"), ("o/ulx3s_85f",), "cdma.board.build_bitstream"
+        ("board", "ulx3s_85f", "--out", "o"),
+        ("o/ulx3s_85f",),
+        "cdma.commands.board.command.build_bitstream",
     ),
 }
 
@@ -305,7 +318,7 @@ def test_a_folder_for_generated_files_is_looked_at_before_the_rtl(capsys, monkey
         raise TooLateError
 
     for name in ("generate_engine", "generate_verilog", "generate_buddy"):
-        monkeypatch.setattr(f"cdma.generate.{name}", too_late)
+        monkeypatch.setattr(f"cdma.commands.generate.{name}", too_late)
     Path("file").write_text("")
     for component in ("engine", "packer", "buddy"):
         assert main(["generate", component, "--out", "file/rtl"]) == 2

@@ -226,7 +226,7 @@ def test_errors_come_after_the_last_line_of_progress(tmp_path, monkeypatch, caps
         report("C++", 1, 8)
         raise MemoryError
 
-    monkeypatch.setattr("cdma.swap.load_npy", fail)
+    monkeypatch.setattr("cdma.commands.swap.command.load_npy", fail)
     assert main(["swap", "a.npy"]) == 2
     assert capsys.readouterr().err == (
         "cdma: C++ 1/8\ncdma: error: out of memory; give a smaller input\n"

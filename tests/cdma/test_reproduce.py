@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import cdma.reproduce as command
+import cdma.commands.reproduce.command as command
 from cdma.cli import main
 from cdma.sim.papers import Figure, Printed, Quote
 from cdma.sim.reproduce import PAPERS, Kind, Measured, Paper

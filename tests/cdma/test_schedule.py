@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cdma.cli import main
+from cdma.commands.schedule.command import parse_bytes
 from cdma.errors import UserError
-from cdma.schedule import parse_bytes
 from cdma.sim.schedule.device import DEVICES
 from cdma.sim.schedule.execute import Executed, Execution, ExecutionError
 from cdma.sim.schedule.policies.registry import POLICIES
@@ -416,7 +416,7 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
         link_out_cycles=0.0,
         link_in_cycles=0.0,
     )
-    monkeypatch.setattr("cdma.schedule_run.execute", lambda *_arguments: done)
+    monkeypatch.setattr("cdma.commands.schedule.run.execute", lambda *_arguments: done)
     assert main(["schedule", *QUICK, "--bound", "none", "--run"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     ways = "out timeline off by in timeline off by"
@@ -429,7 +429,7 @@ def test_a_tensor_that_does_not_come_back_is_status_1(capsys, monkeypatch):
     def changed(*arguments: Any) -> None:
         raise ExecutionError("tensor relu1 came back changed; none was out")
 
-    monkeypatch.setattr("cdma.schedule_run.execute", changed)
+    monkeypatch.setattr("cdma.commands.schedule.run.execute", changed)
     assert main(["schedule", *QUICK, "--run"]) == 1
     assert "tensor relu1 came back changed" in capsys.readouterr().err
 

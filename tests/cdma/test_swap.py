@@ -327,7 +327,7 @@ def test_a_machine_is_an_engine_with_its_surroundings(monkeypatch):
         made.append((config, surroundings, options["throttle"].name))
         raise UserError("seen enough")
 
-    monkeypatch.setattr("cdma.swap.EngineBackend", backend)
+    monkeypatch.setattr("cdma.commands.swap.command.EngineBackend", backend)
     assert main(["swap", "a.npy", "--machine", "v100_nvlink2"]) == 2
     assert made == [(preset("v100_nvlink2"), machine_config("v100_nvlink2"), "none")]
 

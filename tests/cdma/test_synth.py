@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from cdma.cli import main
+from cdma.commands.synth.report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
 from cdma.synth.components import block, block_names
 from cdma.synth.ecp5 import Routed
 from cdma.synth.fpga import Resources
 from cdma.synth.library import UNIT_GATES
 from cdma.synth.report import GateRow, fpga_row_of, read_baseline
-from cdma.synth_report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
 
 ROOT = Path(__file__).parents[2]
 FIELDS = [field.name for field in fields(GateRow)]
@@ -183,7 +183,7 @@ def test_all_on_an_fpga_are_those_without_black_boxes(monkeypatch, capsys):
         mapped.append(chosen.name)
         return fpga_row_of(chosen, Resources(1, 1, 1, 1, 0, 0, 0), "not routed")
 
-    monkeypatch.setattr("cdma.synth._fpga_row", row_of_nothing)
+    monkeypatch.setattr("cdma.commands.synth.command._fpga_row", row_of_nothing)
     assert main(["synth", "--all", "--target", "ice40", "--json"]) == 0
     assert mapped == [name for name in block_names() if not block(name).black_boxes]
     assert "engine-without-units" not in mapped

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdma import buddy_profile_report, energy
+from cdma.commands.buddy import profile_report as buddy_profile_report
+from cdma.commands.energy import command as energy
+from cdma.commands.synth.command import conversion, sram
 from cdma.sim.link import link
 from cdma.sim.machine import machine_config
 from cdma.sim.papers import PAPERS, Figure, Table, printed
@@ -19,7 +21,6 @@ from cdma.sim.schedule.device import device
 from cdma.sim.schedule.policies import vdnn_pp
 from cdma.sim.schedule.training import schemes
 from cdma.sim.workload.networks import batches
-from cdma.synth import conversion, sram
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
 TABLES = [(paper, name) for paper in PAPERS for name in printed(paper).tables]

@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.console import terminal
-from cdma.errors import UserError
-from cdma.hw.config import BUDDY_PRESETS, PRESETS
-from cdma.outputs import Force, claim_folder
-from cdma.synth import (
+from cdma.commands.synth.command import (
     UNIT_GATES,
     Block,
     Library,
@@ -22,6 +18,17 @@ from cdma.synth import (
     resources,
     synthesize,
 )
+from cdma.commands.synth.report import (
+    Device,
+    fpga_json_of,
+    json_of,
+    print_fpga_report,
+    print_report,
+)
+from cdma.console import terminal
+from cdma.errors import UserError
+from cdma.hw.config import BUDDY_PRESETS, PRESETS
+from cdma.outputs import Force, claim_folder
 from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
 from cdma.synth.ecp5 import SEED, SPEED, SPEEDS, too_large
 from cdma.synth.fpga import FAMILIES
@@ -35,7 +42,6 @@ from cdma.synth.report import (
     read_baseline,
     row_of,
 )
-from cdma.synth_report import Device, fpga_json_of, json_of, print_fpga_report, print_report
 
 
 def synth(

@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.console import terminal
-from cdma.errors import UserError
-from cdma.network_options import (
+from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
     Batch,
@@ -25,11 +23,13 @@ from cdma.network_options import (
     files_of,
     require_png,
 )
+from cdma.commands.schedule.largest import find_largest, largest_as_dict, print_largest
+from cdma.commands.schedule.report import Settings, as_dict, assumptions
+from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
+from cdma.commands.schedule.table import print_report
+from cdma.console import terminal
+from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
-from cdma.schedule_largest import find_largest, largest_as_dict, print_largest
-from cdma.schedule_report import Settings, as_dict, assumptions
-from cdma.schedule_run import Runs, print_runs, run_plans, runs_as_dict
-from cdma.schedule_table import print_report
 from cdma.sim.link import LINKS
 from cdma.sim.link import link as link_of
 from cdma.sim.report.chrome_trace import chrome_trace

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from cdma.commands.estimate.report import Report, as_dict
 from cdma.console import (
     GB,
     WIDE_CHARACTERS,
@@ -14,7 +15,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.estimate_report import Report, as_dict
 from cdma.synth.clock import ENGINE
 
 KIB = 1024

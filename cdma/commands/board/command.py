@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.board_report import json_of, print_report
+from cdma.commands.board.report import json_of, print_report
 from cdma.console import terminal
 from cdma.hw.config import PRESETS, preset
 from cdma.hw.selftest.config import SelfTestConfig

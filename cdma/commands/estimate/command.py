@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cdma.estimate_report import Report, Settings, as_dict
-from cdma.estimate_table import print_report
-from cdma.network_options import (
+from cdma.commands.estimate.report import Report, Settings, as_dict
+from cdma.commands.estimate.table import print_report
+from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
     Batch,

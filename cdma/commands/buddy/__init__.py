@@ -2,8 +2,8 @@
 
 import typer
 
-from cdma.buddy_profile import profile
-from cdma.buddy_replay import replay
+from cdma.commands.buddy.profile import profile
+from cdma.commands.buddy.replay import replay
 
 buddy = typer.Typer(help="Compressed memory with an overflow in buddy memory.")
 buddy.command()(profile)

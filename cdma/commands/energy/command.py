@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from cdma.commands.energy.report import Netlist, json_of, print_report
+from cdma.commands.network_options import CAPTURE, files_of
+from cdma.commands.synth.command import UNIT_GATES, Library, block, synthesize
 from cdma.console import terminal
-from cdma.energy_report import Netlist, json_of, print_report
 from cdma.errors import UserError
 from cdma.golden.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
-from cdma.network_options import CAPTURE, files_of
 from cdma.outputs import Force, claim_folder
 from cdma.sim.workload import capture_names, load_capture
-from cdma.synth import UNIT_GATES, Library, block, synthesize
 from cdma.synth.codec_energy import (
     CODECS,
     CYCLES,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.reproduce_report import as_dict, failures, print_paper, print_summary
+from cdma.commands.reproduce.report import as_dict, failures, print_paper, print_summary
 from cdma.sim.reproduce import PAPERS, judge_all
 from cdma.sim.reproduce import paper as paper_of
 

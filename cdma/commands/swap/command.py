@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from cdma import golden
+from cdma.commands.network_options import files_of
+from cdma.commands.swap.report import SAVED, Settings, as_dict, print_report, save_report
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.hw.config import preset
-from cdma.network_options import files_of
 from cdma.outputs import Force, require_outputs
 from cdma.sim.driver import THROTTLES, throttle
 from cdma.sim.link import LINKS, Link
@@ -23,7 +24,6 @@ from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
 from cdma.sim.workload import LAYOUTS, capture_names, load_capture, relayout
-from cdma.swap_report import SAVED, Settings, as_dict, print_report, save_report
 
 RTL_CODECS = ("zvc",)
 """The codecs that there is RTL of."""

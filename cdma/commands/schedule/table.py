@@ -7,6 +7,13 @@ from typing import Any, Self
 
 from rich.table import Table
 
+from cdma.commands.schedule.report import (
+    Settings,
+    assumptions,
+    copy_limits,
+    figures_of,
+    mean_density,
+)
 from cdma.console import (
     GB,
     WIDE_CHARACTERS,
@@ -16,7 +23,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.schedule_report import Settings, assumptions, copy_limits, figures_of, mean_density
 from cdma.sim.driver import THROTTLES
 from cdma.sim.schedule.comparison import ORACLE, Comparison
 from cdma.sim.schedule.placement import Placement

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.buddy_replay_report import Run, as_dict, print_report
+from cdma.commands.buddy.replay_report import Run, as_dict, print_report
 from cdma.errors import UserError
 from cdma.golden.buddy import Target
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cdma import golden
-from cdma.compress import how
-from cdma.decompress import damaged
+from cdma.commands.compress import how
+from cdma.commands.decompress import damaged
 from cdma.files import read_bytes
 from cdma.golden import container
 

@@ -1,0 +1,1 @@
+"""`cdma board`: a self-testing bitstream, and its report."""

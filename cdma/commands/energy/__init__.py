@@ -1,0 +1,1 @@
+"""`cdma energy`: energy per byte, and its report."""

@@ -1,0 +1,1 @@
+"""`cdma estimate`: transfer times in closed form, as JSON or a table."""

@@ -1,0 +1,1 @@
+"""`cdma reproduce`: the papers' claims, as JSON or tables."""

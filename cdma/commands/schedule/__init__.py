@@ -1,0 +1,1 @@
+"""`cdma schedule`: plans of a training step, as JSON, tables, or carried out by the RTL."""

@@ -1,0 +1,1 @@
+"""`cdma swap`: arrays through the simulated RTL and back, and the report."""

@@ -1,0 +1,1 @@
+"""`cdma synth`: components in gates, and the report."""
