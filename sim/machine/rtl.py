@@ -6,12 +6,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from cdma.builds.cache import cached, digest
+from cdma.builds.imports import imported, path_of
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.config import BuddyConfig, EngineConfig
 from cdma.hw.dma.engine import DmaEngine
 from cdma.hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
-from cdma.sim.machine.cache import cached, digest
-from cdma.sim.machine.imports import imported, path_of
 
 
 def generated(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdma.hw.progress import Tally
+from cdma.builds.progress import Tally
 from cdma.sim.papers import Figure, Printed
 
 

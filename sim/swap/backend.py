@@ -17,7 +17,7 @@ TRANSFER_BYTES = 4 << 20
 """An array goes in transfers of at most this size; whole lines, so that the stream is the same."""
 
 OUT, IN = "swap out", "swap in"
-"""The phases that a backend reports to `cdma.hw.progress`, counted in transfers."""
+"""The phases that a backend reports to `cdma.builds.progress`, counted in transfers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ class Backend(Protocol):
         """Take arrays out and back, and yield each one's index and result as it is complete.
 
         Arrays of one element size complete in their order. A fault of one array is in its result
-        and does not keep the others from going on. `cdma.hw.progress` is told of `OUT` and `IN`.
+        and does not keep the others from going on. `cdma.builds.progress` is told of `OUT` and `IN`.
         """
         ...
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cdma.builds.progress import Tally
 from cdma.hw.config import ConfigError, EngineConfig
-from cdma.hw.progress import Tally
 from cdma.sim.driver import Engine, Throttle
 from cdma.sim.machine import Machine, MachineConfig
 from cdma.sim.machine.rtl import generated_engine

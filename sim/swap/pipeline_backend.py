@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cdma import golden
-from cdma.hw.progress import Tally
+from cdma.builds.progress import Tally
 from cdma.sim.machine import Batch, Pipeline
 from cdma.sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 

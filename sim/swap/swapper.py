@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 
 from cdma import golden
+from cdma.builds.progress import Tally
 from cdma.golden.interface import as_bytes, element_dtype, zero_filled
-from cdma.hw.progress import Tally
 from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
     Array,
@@ -25,7 +25,7 @@ BASELINES = ("rle", "csr", "lz4", "deflate")
 """Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A)."""
 
 GOLDEN = "golden models"
-"""The phase that is reported to `cdma.hw.progress` while results are compared, counted in arrays."""
+"""The phase that is reported to `cdma.builds.progress` while results are compared, counted in arrays."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from cdma.builds.progress import Tally
 from cdma.golden.stream import ByteArray
-from cdma.hw.progress import Tally
 from cdma.sim.driver import Buffer, CompletionRecord, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.swap.backend import (
     IN,

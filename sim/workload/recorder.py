@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from cdma.hw.progress import report
+from cdma.builds.progress import report
 from cdma.sim.workload.capture import Activation, Array, Capture, CaptureError, check_name
 
 EPOCHS = "training epochs"
-"""The phase that is reported to `cdma.hw.progress`."""
+"""The phase that is reported to `cdma.builds.progress`."""
 
 
 @dataclass(kw_only=True)

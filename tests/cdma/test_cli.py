@@ -103,7 +103,7 @@ def test_the_shell_alone_imports_no_command(arguments):
     modules = imported_by(*arguments)
     assert "cdma.app" in modules
     # What reports progress imports nothing itself.
-    light = {"cdma.hw", "cdma.hw.progress"}
+    light = {"cdma.hw", "cdma.builds.progress"}
     assert not {name for name in modules if name.split(".")[0] in HEAVY}
     assert not {name for name in modules if name.startswith(ROOMS)} - light
     assert not {name for name in COMMANDS if f"cdma.{name}" in modules}

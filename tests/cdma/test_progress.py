@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
+from cdma.builds.progress import observed, report
 from cdma.cli import main
-from cdma.hw.progress import observed, report
 from cdma.progress import ProgressDisplay
 
 

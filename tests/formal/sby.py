@@ -14,8 +14,8 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable
 
+from cdma.builds.cache import cache_directory, cached, digest
 from cdma.hw.fast_conversion import fast_conversion
-from cdma.sim.machine.cache import cache_directory, cached, digest
 
 TOOLS = {
     "SBY": "yowasp-sby",

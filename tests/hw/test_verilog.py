@@ -13,9 +13,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 import cdma.hw.netlist
+from cdma.builds.progress import observed
 from cdma.hw.config import BUDDY_PRESETS, PRESETS, ConfigError, EntryConfig
 from cdma.hw.netlist import to_verilog
-from cdma.hw.progress import observed
 from cdma.hw.verilog import (
     COMPONENTS,
     ENTRY_COMPONENTS,

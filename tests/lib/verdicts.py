@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from cdma.sim.machine.cache import cache_directory, digest
-from cdma.sim.machine.imports import imported, path_of
+from cdma.builds.cache import cache_directory, digest
+from cdma.builds.imports import imported, path_of
 
 PACKAGES = ("cdma", "golden", "hw", "sim", "synth", "tests")
 OPEN = "open: not reached within the budget"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cdma.hw.progress import observed
-from cdma.sim.machine.cache import cached
+from cdma.builds.cache import cached
+from cdma.builds.progress import observed
 
 PATIENCE_S = 60
 """Only a test that fails waits so long."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdma.hw.progress import observed
+from cdma.builds.progress import observed
 from cdma.sim.machine import BuildError, build_library, cache_directory
 
 BUILD = """

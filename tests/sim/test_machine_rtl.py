@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from cdma.builds.imports import imported
 from cdma.sim.machine import rtl
-from cdma.sim.machine.imports import imported
 
 ROOTS = {
     "codec": "cdma.hw.codec.axis",

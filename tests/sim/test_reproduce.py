@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdma.hw.progress import observed
+from cdma.builds.progress import observed
 from cdma.sim.papers import Figure, Printed
 from cdma.sim.reproduce import (
     PAPERS,

@@ -10,9 +10,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from cdma.builds.cache import cached, digest
 from cdma.hw.verilog import Verilog
 from cdma.sim.machine.build import compiler_version
-from cdma.sim.machine.cache import cached, digest
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.simulate import (
     RUNTIME,

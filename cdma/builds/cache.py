@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cdma.hw.progress import Tally
+from cdma.builds.progress import Tally
 from cdma.sim.machine.errors import CacheError
 
 
