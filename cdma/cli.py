@@ -17,8 +17,8 @@ from cdma.interruption import Interruption
 REPORTED_ERRORS = frozenset(
     {
         "cdma.errors.UserError",
-        "cdma.golden.interface.CodecError",
-        "cdma.golden.stream.StreamError",
+        "cdma.golden.formats.interface.CodecError",
+        "cdma.golden.formats.stream.StreamError",
         "cdma.hw.config.ConfigError",
         "cdma.hw.netlist.NetlistError",
         "cdma.sim.buddy.content.ReplayError",

@@ -4,9 +4,9 @@ One module per format; `codec` finds one by name. Imports numpy and codec librar
 ours.
 """
 
-from cdma.golden.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
-from cdma.golden.registry import codec, codec_names, codec_parameters
-from cdma.golden.stream import LINE_BYTES, StreamError, StreamStatus, crc32
+from cdma.golden.formats.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
+from cdma.golden.formats.registry import codec, codec_names, codec_parameters
+from cdma.golden.formats.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
 __all__ = [
     "ELEMENT_BYTES",

@@ -33,9 +33,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cdma.golden.interface import Array, Codec, CodecError, as_bytes
-from cdma.golden.registry import codec, codec_names, codec_parameters
-from cdma.golden.stream import ByteArray, StreamError, StreamStatus, crc32
+from cdma.golden.formats.interface import Array, Codec, CodecError, as_bytes
+from cdma.golden.formats.registry import codec, codec_names, codec_parameters
+from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus, crc32
 
 MAGIC = b"\x89cz\r\n\x1a\n"
 """The first byte is not ASCII, and the line ends show a transfer that took the file for text."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
-from cdma.golden.buddy import MIN_PAGE_BYTES
-from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS, MODES
+from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, MODES
 
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""

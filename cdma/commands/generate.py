@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cdma.errors import UserError
-from cdma.golden.entry import MODES
+from cdma.golden.buddy.entry import MODES
 from cdma.hw.buddy import registers as buddy_registers
 from cdma.hw.config import (
     BUDDY_PRESETS,

@@ -6,7 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
 from cdma.hw.bus.burst import WriteBeat
 from cdma.hw.codec.payloads import ENTRY_BITS

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import ENTRY_SECTORS
-from cdma.golden.entry import SECTOR_BYTES
+from cdma.golden.buddy.address_map import ENTRY_SECTORS
+from cdma.golden.buddy.entry import SECTOR_BYTES
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.reads import ExpectedEntry, ReadInfo
 from cdma.hw.bus.burst import BusError, ReadBeat

@@ -6,8 +6,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import ENTRY_SECTORS
-from cdma.golden.entry import SECTOR_BYTES
+from cdma.golden.buddy.address_map import ENTRY_SECTORS
+from cdma.golden.buddy.entry import SECTOR_BYTES
 from cdma.hw.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.buddy.access import BurstSplitter, GatheredWrite, WriteGatherer
 from cdma.hw.buddy.admission import FETCHES, Admission, AdmittedAccess

@@ -4,7 +4,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_PAGE_BITS,
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
@@ -15,7 +15,7 @@ from cdma.golden.buddy import (
     MapStatus,
     Target,
 )
-from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -288,7 +288,7 @@ class MapJudge(wiring.Component):
 
 
 class SectorMapper(wiring.Component):
-    """Finds the slots and the metadata of entries, as `cdma.golden.buddy.AddressMap` does.
+    """Finds the slots and the metadata of entries, as `cdma.golden.buddy.address_map.AddressMap` does.
 
     What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
     carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
@@ -305,7 +305,7 @@ class SectorMapper(wiring.Component):
     i : `In(stream.Signature(MapRequest()))`
     o : `Out(stream.Signature(Mapping()))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `cdma.golden.buddy.AddressMap`. Stable while anything is translated. The lower five bits of
+        As in `cdma.golden.buddy.address_map.AddressMap`. Stable while anything is translated. The lower five bits of
         `metadata_base` and `gbbr` count as 0.
     """
 

@@ -14,7 +14,7 @@ is kept as `ROW_WORDS` codewords.
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 
-from cdma.golden.entry import METADATA_BITS
+from cdma.golden.buddy.entry import METADATA_BITS
 from cdma.hw.buddy.ecc import codeword_bits
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataError
 from cdma.hw.config import MetadataCacheConfig

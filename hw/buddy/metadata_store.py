@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.entry import METADATA_BITS
+from cdma.golden.buddy.entry import METADATA_BITS
 from cdma.hw.buddy.ecc import EccDecoder, EccEncoder
 from cdma.hw.buddy.metadata_line import (
     ROW_BITS,

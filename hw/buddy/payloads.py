@@ -3,8 +3,8 @@
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, enum
 
-from cdma.golden.buddy import FIELD_BITS, TARGET_BITS
-from cdma.golden.entry import METADATA_BITS
+from cdma.golden.buddy.address_map import FIELD_BITS, TARGET_BITS
+from cdma.golden.buddy.entry import METADATA_BITS
 
 LOGICAL_ADDRESS_BITS = 40
 DEVICE_ADDRESS_BITS = 40
@@ -14,7 +14,7 @@ FRAME_BITS = 28
 
 
 class AccessStatus(enum.Enum, shape=unsigned(4)):  # type: ignore[call-arg]
-    """How an access to an entry ended; the first three errors have `cdma.golden.buddy.MapStatus`'s
+    """How an access to an entry ended; the first three errors have `cdma.golden.buddy.address_map.MapStatus`'s
     numbers."""
 
     OK = 0
@@ -70,7 +70,7 @@ class PageEntry(data.StructLayout):
     Members
     -------
     fields
-        The 24 bits of `cdma.golden.buddy.PageFields`.
+        The 24 bits of `cdma.golden.buddy.address_map.PageFields`.
     frame
         Where the page starts in device memory, in sixteenths of a page.
     mapped
@@ -101,11 +101,11 @@ class Mapping(data.StructLayout):
     Members
     -------
     status
-        `cdma.golden.buddy.MapStatus`.
+        `cdma.golden.buddy.address_map.MapStatus`.
     compressed
         Whether the entry is of a compressed page. If not, it has no metadata and no buddy slot.
     target
-        `cdma.golden.buddy.Target`; X1 for pages that are not compressed.
+        `cdma.golden.buddy.address_map.Target`; X1 for pages that are not compressed.
     device_address, buddy_address
         The first byte of its slots.
     metadata_address

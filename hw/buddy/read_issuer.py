@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import ENTRY_SECTORS, Target
-from cdma.golden.entry import AS_IT_IS, METADATA_BITS
+from cdma.golden.buddy.address_map import ENTRY_SECTORS, Target
+from cdma.golden.buddy.entry import AS_IT_IS, METADATA_BITS
 from cdma.hw.buddy.access import last_byte
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cdma.golden.entry import MODES
+from cdma.golden.buddy.entry import MODES
 from cdma.hw.config import BuddyConfig
 from cdma.hw.registers.file import RegisterFile
 from cdma.hw.registers.map import Register, RegisterSource

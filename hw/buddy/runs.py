@@ -4,8 +4,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import ENTRY_SECTORS
-from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.golden.buddy.address_map import ENTRY_SECTORS
+from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
 from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadRequest, WriteBeat
 from cdma.hw.codec.payloads import ENTRY_BITS
 from cdma.hw.stream import Fifo, Register

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Array, Module, Signal, Value
 
-from cdma.golden.buddy import DEVICE_SLOT_BYTES, ENTRY_SECTORS
-from cdma.golden.entry import SECTOR_BYTES, SECTORS, SIZES
+from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS
+from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS, SIZES
 
 _TARGETS = 8
 """Numbers of targets that three bits can tell; those that are none are never looked at."""
@@ -15,7 +15,7 @@ def slot_sectors(target: Value) -> Value:
 
 
 def split_sectors(m: Module, target: Value, metadata: Value, *, name: str) -> tuple[Signal, Signal]:
-    """Sectors of device and of buddy memory that an entry takes; see `cdma.golden.buddy.split_sectors`.
+    """Sectors of device and of buddy memory that an entry takes; see `cdma.golden.buddy.address_map.split_sectors`.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
-from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
+from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
 from cdma.hw.axi import AxiResponse
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES
 from cdma.hw.buddy.access import GatheredWrite
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.read_return import FetchedSector

@@ -3,7 +3,7 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
-from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS
+from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus, Mapping
 from cdma.hw.codec.payloads import ENTRY_BITS
 from cdma.hw.config import BuddyConfig

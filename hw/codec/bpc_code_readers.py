@@ -1,10 +1,10 @@
-"""Single codes of BPC, read from the bits that come next; the table is that of `cdma.golden.bpc`."""
+"""Single codes of BPC, read from the bits that come next; the table is that of `cdma.golden.formats.bpc.bpc`."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 
 BASE_LENGTHS = (3, 7, 11, 19, 33)
 PLANE_LENGTHS = (0, 3, 5, 7, 10, 32)

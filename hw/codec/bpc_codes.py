@@ -8,7 +8,7 @@ from amaranth.hdl import C, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc_planes import PlaneSymbol
 
 BASE_CODE_BITS = 33

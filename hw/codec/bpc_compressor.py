@@ -1,6 +1,6 @@
 """Bit-plane compression of entries (Kim et al., ISCA 2016; Buddy Compression, §2.4).
 
-The code is specified by `cdma.golden.bpc`.
+The code is specified by `cdma.golden.formats.bpc.bpc`.
 """
 
 import functools
@@ -14,8 +14,8 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import PLANES
-from cdma.golden.bpc import MAX_CODE_BITS, RAW_BITS
+from cdma.golden.formats.bpc.bit_planes import PLANES
+from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS, RAW_BITS
 from cdma.hw.codec.bpc_codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
 from cdma.hw.codec.bpc_planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
 from cdma.hw.codec.lanes import total

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
-from cdma.golden.bpc import MAX_CODE_BITS
-from cdma.golden.entry import ENTRY_BYTES
-from cdma.golden.stream import StreamStatus
+from cdma.golden.buddy.entry import ENTRY_BYTES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
+from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc_plane_steps import FILL_BITS, PlaneSteps
 from cdma.hw.codec.bpc_step_reader import STEPS
 from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
@@ -30,7 +30,7 @@ class SizedCode(data.StructLayout):
 
 
 class DecodedPlanes(data.StructLayout):
-    """An entry as a base and 33 planes; see `cdma.golden.bit_planes`.
+    """An entry as a base and 33 planes; see `cdma.golden.formats.bpc.bit_planes`.
 
     Members
     -------
@@ -41,7 +41,7 @@ class DecodedPlanes(data.StructLayout):
     bits
         Length of the code up to its end or the first error.
     status
-        A `cdma.golden.stream.StreamStatus`; that the planes are those of words is not checked.
+        A `cdma.golden.formats.stream.StreamStatus`; that the planes are those of words is not checked.
     offset
         The byte that the bad code, or the bad fill, starts in; 0 when OK.
     """
@@ -59,7 +59,7 @@ class DecodedPlanes(data.StructLayout):
 
 
 class BpcPlaneDecoder(wiring.Component):
-    """Decodes a code per `sectors` cycles, whole or damaged, as `cdma.golden.bpc_decoder` does.
+    """Decodes a code per `sectors` cycles, whole or damaged, as `cdma.golden.formats.bpc.decoder` does.
 
     `STEP_CODES` codes are read in a cycle, the base's and those of three planes in the first. Steps
     stand in a row, and where there are more cycles per entry, as many of them share one hardware.

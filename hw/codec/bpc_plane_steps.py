@@ -6,7 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc_code_readers import PLANE_CODE_BITS
 from cdma.hw.codec.bpc_step_reader import CODES, STEP_CODES, StepReader
 from cdma.hw.codec.payloads import ENTRY_BITS

@@ -1,6 +1,6 @@
 """What the planes of an entry are, for BPC: each one's symbol, and the runs of zeros.
 
-The planes, their order and the code table are those of `cdma.golden.bpc`. A column is a delta's place in
+The planes, their order and the code table are those of `cdma.golden.formats.bpc.bpc`. A column is a delta's place in
 a plane; a slice is the columns that one sector brings.
 """
 
@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.config import EntryConfig
 
 

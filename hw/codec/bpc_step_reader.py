@@ -4,7 +4,7 @@ from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.hw.codec.bpc_code_readers import (
     BASE_CODE_BITS,
     BASE_LENGTHS,

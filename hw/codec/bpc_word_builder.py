@@ -7,10 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bit_planes import DELTAS, PLANES, WORDS
-from cdma.golden.bpc import MAX_CODE_BITS
-from cdma.golden.entry import ENTRY_BYTES
-from cdma.golden.stream import StreamStatus
+from cdma.golden.buddy.entry import ENTRY_BYTES
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS
+from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
+from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
 from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
@@ -25,7 +25,7 @@ class DecodedSector(data.StructLayout):
         Bytes, the first in the low bits; zeros if the code is bad.
     status, offset, bits
         Those of the whole entry, the same on each of its sectors; see
-        `cdma.golden.bpc_decoder.DecodedEntries`.
+        `cdma.golden.formats.bpc.decoder.DecodedEntries`.
     """
 
     def __init__(self, config: EntryConfig) -> None:

@@ -1,13 +1,13 @@
 """Compression of 128 B entries to what is kept of them (Buddy Compression, §3.1).
 
-What that is, is specified by `cdma.golden.entry`.
+What that is, is specified by `cdma.golden.buddy.entry`.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.entry import AS_IT_IS, SIZES
+from cdma.golden.buddy.entry import AS_IT_IS, SIZES
 from cdma.hw.codec.bpc_compressor import BpcCompressor
 from cdma.hw.codec.lanes import total
 from cdma.hw.codec.payloads import EntrySector, KeptEntry

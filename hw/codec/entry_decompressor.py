@@ -1,13 +1,13 @@
-"""From what is kept of 128 B entries back to the entries: see `cdma.golden.entry`."""
+"""From what is kept of 128 B entries back to the entries: see `cdma.golden.buddy.entry`."""
 
 import numpy as np
 from amaranth.hdl import C, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bpc import encode_entries
-from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
-from cdma.golden.stream import StreamStatus
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
+from cdma.golden.formats.bpc.bpc import encode_entries
+from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc_decompressor import BpcDecompressor
 from cdma.hw.codec.bpc_plane_decoder import BpcPlaneDecoder
 from cdma.hw.codec.bpc_step_reader import STEPS

@@ -1,4 +1,4 @@
-"""What is wrong with kept entries, found in the order of `cdma.golden.entry.EntryCodec.decode`.
+"""What is wrong with kept entries, found in the order of `cdma.golden.buddy.entry.EntryCodec.decode`.
 
 What can be told without decoding is found first, beside the decoder; the rest when the length of
 the code is known.
@@ -9,9 +9,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.bpc import encode_entries
-from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, SIZES
-from cdma.golden.stream import StreamStatus
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
+from cdma.golden.formats.bpc.bpc import encode_entries
+from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.payloads import STATUS_BITS, KeptEntry
@@ -37,7 +37,7 @@ class EntryNote(data.StructLayout):
     zvc_bytes
         Length of its ZVC code.
     status, offset
-        What is wrong with its metadata, mask or ZVC elements: a `cdma.golden.stream.StreamStatus`, and
+        What is wrong with its metadata, mask or ZVC elements: a `cdma.golden.formats.stream.StreamStatus`, and
         the byte that it is at.
     """
 

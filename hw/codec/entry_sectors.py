@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.entry import AS_IT_IS
+from cdma.golden.buddy.entry import AS_IT_IS
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry
 from cdma.hw.codec.zvc import ZvcDecompressor

@@ -2,13 +2,13 @@
 
 from amaranth.lib import data
 
-from cdma.golden.bpc import MAX_CODE_BITS
-from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS
+from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS
+from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.hw.config import EntryConfig
 
 ENTRY_BITS = 8 * ENTRY_BYTES
 STATUS_BITS = 4
-"""Of numbers of `cdma.golden.stream.StreamStatus`."""
+"""Of numbers of `cdma.golden.formats.stream.StreamStatus`."""
 
 
 class EntrySector(data.StructLayout):
@@ -41,7 +41,7 @@ class EntryCode(data.StructLayout):
 
 
 class KeptEntry(data.StructLayout):
-    """What is kept of an entry: see `cdma.golden.entry`.
+    """What is kept of an entry: see `cdma.golden.buddy.entry`.
 
     Members
     -------
@@ -63,7 +63,7 @@ class RestoredSector(data.StructLayout):
     data
         Bytes, the first in the low bits; zeros if the entry is damaged.
     status
-        `cdma.golden.stream.StreamStatus` of the whole entry, the same on each of its sectors.
+        `cdma.golden.formats.stream.StreamStatus` of the whole entry, the same on each of its sectors.
     offset
         The byte of what was kept that the error is at; 0 if there is none.
     """

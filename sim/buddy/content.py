@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     METADATA_RATIO,
@@ -13,10 +13,10 @@ from cdma.golden.buddy import (
     Target,
     spills,
 )
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import ENTRY_BYTES, EntryCodec
-from cdma.golden.interface import IntArray, as_bytes
-from cdma.golden.stream import ByteArray
+from cdma.golden.buddy.entry import ENTRY_BYTES, EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory
+from cdma.golden.formats.interface import IntArray, as_bytes
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
 from cdma.sim.buddy.snapshots import Allocation
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.buddy_memory import Traffic
-from cdma.golden.entry import ENTRY_BYTES
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import ByteArray
+from cdma.golden.buddy.entry import ENTRY_BYTES
+from cdma.golden.buddy.memory import Traffic
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.content import Content, ReplayError
 from cdma.sim.machine.buddy_trace import Trace
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.buddy import MIN_PAGE_BYTES
-from cdma.golden.entry import ENTRY_BYTES, SIZES
+from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES, SIZES
 from cdma.sim.buddy.profile import AllocationProfile, Profile
 
 PAGE_ENTRIES = MIN_PAGE_BYTES // ENTRY_BYTES

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cdma.golden.interface import IntArray
+from cdma.golden.formats.interface import IntArray
 from cdma.sim.buddy.content import Content, ReplayError
 from cdma.sim.machine.buddy_trace import Trace
 

@@ -11,10 +11,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.buddy import DEVICE_SLOT_BYTES, METADATA_RATIO, MIN_PAGE_BYTES, Target, spills
-from cdma.golden.entry import ENTRY_BYTES, MODES, SIZES, ZVC_FLAG, EntryCodec
-from cdma.golden.interface import IntArray, element_bytes_of
-from cdma.golden.stream import ByteArray
+from cdma.golden.buddy.address_map import (
+    DEVICE_SLOT_BYTES,
+    METADATA_RATIO,
+    MIN_PAGE_BYTES,
+    Target,
+    spills,
+)
+from cdma.golden.buddy.entry import ENTRY_BYTES, MODES, SIZES, ZVC_FLAG, EntryCodec
+from cdma.golden.formats.interface import IntArray, element_bytes_of
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.snapshots import Allocation, Time
 from cdma.sim.buddy.targets import Choice, buddy_bytes, choose, choose_single, device_bytes
 
@@ -71,7 +77,7 @@ class AllocationProfile:
     nbytes : int
     times : tuple of Time
     classes : uint8 array (times, entries)
-        Size classes, 0 to 7 (`cdma.golden.entry.SIZES`), of its entries at each time.
+        Size classes, 0 to 7 (`cdma.golden.buddy.entry.SIZES`), of its entries at each time.
     """
 
     name: str
@@ -319,7 +325,7 @@ def profile(
     ----------
     allocations : iterable of Allocation
     codec : "best-of" or "bpc"
-        What entries are compressed with; see `cdma.golden.entry.EntryCodec`.
+        What entries are compressed with; see `cdma.golden.buddy.entry.EntryCodec`.
     element_bytes : int, optional
         ZVC's element size; by default each array's own, and 4 for types of 8 bytes or more.
     threshold, carve_out, zero_page, page_bytes

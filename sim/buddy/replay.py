@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
 from cdma.sim.buddy.content import Content, ReplayError
 from cdma.sim.buddy.expected import Expected, expect

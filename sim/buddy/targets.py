@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.buddy import BUDDY_SLOT_BYTES, DEVICE_SLOT_BYTES, Target
-from cdma.golden.interface import IntArray
+from cdma.golden.buddy.address_map import BUDDY_SLOT_BYTES, DEVICE_SLOT_BYTES, Target
+from cdma.golden.formats.interface import IntArray
 
 Fractions = npt.NDArray[np.float64]
 

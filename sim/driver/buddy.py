@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from cdma.golden.buddy import METADATA_RATIO, AddressMap, PageFields, Target
-from cdma.golden.buddy_pages import PageAllocator
+from cdma.golden.buddy.address_map import METADATA_RATIO, AddressMap, PageFields, Target
+from cdma.golden.buddy.pages import PageAllocator
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.registers import register_map
 from cdma.sim.driver.buddy_errors import AccessError
@@ -26,7 +26,7 @@ class BuddyDriver:
     """Compressed memory: sets up the controller, and hands out logical memory in whole pages.
 
     Pages follow one another in logical memory, in device memory and in the carve-out, in the order
-    in which they are allocated, as in `cdma.golden.buddy_memory.BuddyMemory`.
+    in which they are allocated, as in `cdma.golden.buddy.memory.BuddyMemory`.
 
     A machine has one driver at a time, until the driver is closed or nothing refers to it any more.
     One thread at a time may call it; a second one gets `ConcurrentUseError`.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdma.golden.entry import MODES, EntryCodec
+from cdma.golden.buddy.entry import MODES, EntryCodec
 from cdma.sim.driver.errors import IdentityError
 from cdma.sim.driver.registers import RegisterPort
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cdma.golden import LINE_BYTES
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.driver.allocator import Allocator
 from cdma.sim.driver.errors import (
     BusyError,

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdma.golden.interface import Array, IntArray, as_bytes
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.interface import Array, IntArray, as_bytes
+from cdma.golden.formats.stream import ByteArray
 
 
 class Packets(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.sim.machine import buddy_library as lib
 from cdma.sim.machine.buddy_config import BuddyMachineConfig

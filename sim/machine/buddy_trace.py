@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.interface import Array, IntArray, as_bytes
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.interface import Array, IntArray, as_bytes
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.machine import buddy_library as lib
 
 MOST_BYTES = 4096

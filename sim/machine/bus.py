@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdma.golden.interface import IntArray
+from cdma.golden.formats.interface import IntArray
 from cdma.sim.machine.bus_library import FAULT
 
 HOST = "host"

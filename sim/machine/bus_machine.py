@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.sim.machine import bus_library as lib
 from cdma.sim.machine.bus import BusFault, DeliveredFault, fault_array

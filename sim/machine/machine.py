@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.sim.machine import engine_library as lib
 from cdma.sim.machine.build import ENGINE_SHIM, VerilogText, build_library

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.golden import LINE_BYTES
-from cdma.golden.interface import Array, IntArray
+from cdma.golden.formats.interface import Array, IntArray
 from cdma.sim.machine import library as lib
 from cdma.sim.machine.batch import Batch, Fault, Packets
 from cdma.sim.machine.build import VerilogText, build_library

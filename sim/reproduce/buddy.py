@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     FIELD_BITS,
@@ -14,7 +14,7 @@ from cdma.golden.buddy import (
     Target,
     split_sectors,
 )
-from cdma.golden.entry import ENTRY_BYTES, METADATA_BITS, SIZES
+from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SIZES
 from cdma.hw.codec.entry_compressor import EntryCompressor
 from cdma.hw.codec.entry_decompressor import EntryDecompressor
 from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset

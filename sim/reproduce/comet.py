@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from cdma import golden
-from cdma.golden.interface import Array
+from cdma.golden.formats.interface import Array
 from cdma.sim.papers import printed
 from cdma.sim.reproduce import scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper

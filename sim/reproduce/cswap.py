@@ -8,7 +8,7 @@ import lz4.block
 import numpy as np
 
 from cdma import golden
-from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES
+from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES
 from cdma.sim.link import link
 from cdma.sim.papers import printed
 from cdma.sim.reproduce import scenes, swapping

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from cdma.golden.interface import Array
+from cdma.golden.formats.interface import Array
 from cdma.sim.schedule.comet import law
 from cdma.sim.workload import load_capture
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cdma import golden
 from cdma.golden import LINE_BYTES
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.schedule.placement import Placement, Plan
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import simulate

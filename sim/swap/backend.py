@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma import golden
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.descriptor import Status
 
 Array = npt.NDArray[Any]

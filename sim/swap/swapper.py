@@ -9,7 +9,7 @@ import numpy as np
 
 from cdma import golden
 from cdma.builds.progress import Tally
-from cdma.golden.interface import as_bytes, element_dtype, zero_filled
+from cdma.golden.formats.interface import as_bytes, element_dtype, zero_filled
 from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
     Array,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cdma.builds.progress import Tally
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.driver import Buffer, CompletionRecord, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.swap.backend import (
     IN,

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cdma.golden.buddy import Target
+from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BuddyConfig, buddy_preset
 from cdma.sim.buddy import (
     PATTERNS,

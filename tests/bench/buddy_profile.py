@@ -7,10 +7,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cdma.golden.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_of
-from cdma.golden.interface import element_bytes_of
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import Zvc
+from cdma.golden.buddy.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_of
+from cdma.golden.formats.interface import element_bytes_of
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import Zvc
 from cdma.sim.buddy import Allocation, Profile, load_snapshots, profile
 from cdma.sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
 from cdma.sim.papers import printed

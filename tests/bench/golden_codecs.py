@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma import golden
-from cdma.golden.interface import Array
-from cdma.golden.window import WINDOW_BYTES
+from cdma.golden.formats.interface import Array
+from cdma.golden.formats.windows.window import WINDOW_BYTES
 
 ARRAY_BYTES = 64 << 20
 ZERO_FRACTION = 0.62

@@ -13,7 +13,7 @@ from cocotb_tools.runner import get_runner
 from rich.console import Console
 from rich.table import Table
 
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.hw.verilog import generate
 from cdma.sim.machine import Packets, Pipeline
 from tests.hw.cocotb.benches import Scenario

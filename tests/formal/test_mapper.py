@@ -14,7 +14,7 @@ import pytest
 from amaranth.hdl import Array, Cat, Signal, Value
 from amaranth.hdl._ast import AnyConst
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_PAGE_BITS,
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
@@ -22,7 +22,7 @@ from cdma.golden.buddy import (
     MapStatus,
     Target,
 )
-from cdma.golden.entry import ENTRY_BYTES, SECTOR_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
 from cdma.hw.buddy.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig

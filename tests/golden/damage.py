@@ -5,7 +5,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from cdma.golden import StreamError, StreamStatus
-from cdma.golden.interface import Codec
+from cdma.golden.formats.interface import Codec
 
 
 def damaged(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import StreamError, StreamStatus
-from cdma.golden.bpc import Bpc, code_bits, decode_entries, encode_entries, entry_bits
+from cdma.golden.formats.bpc.bpc import Bpc, code_bits, decode_entries, encode_entries, entry_bits
 from tests.golden import slow_bpc
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     AddressMap,
@@ -14,7 +14,7 @@ from cdma.golden.buddy import (
     spills,
     split_sectors,
 )
-from cdma.golden.entry import SECTORS, SIZES
+from cdma.golden.buddy.entry import SECTORS, SIZES
 
 PAGE = 8192
 GBBR = 0x40_0000_0000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import StreamError, StreamStatus
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     AddressMap,
@@ -13,8 +13,8 @@ from cdma.golden.buddy import (
     PageFields,
     Target,
 )
-from cdma.golden.buddy_memory import BuddyMemory, Traffic
-from cdma.golden.entry import MODES, SECTORS, EntryCodec
+from cdma.golden.buddy.entry import MODES, SECTORS, EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory, Traffic
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 
 PAGE = 8192

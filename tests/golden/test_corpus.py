@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from cdma import golden
-from cdma.golden import StreamError, StreamStatus, container, zvc
+from cdma.golden import StreamError, StreamStatus, container
+from cdma.golden.formats import zvc
 
 CORPUS = Path(__file__).parent / "corpus"
 STREAMS = json.loads((CORPUS / "streams.json").read_text("utf-8"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import StreamError, StreamStatus
-from cdma.golden.csr import Csr
+from cdma.golden.formats.csr import Csr
 
 
 def test_toy_of_the_paper():

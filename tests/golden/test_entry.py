@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from cdma.golden import CodecError, StreamStatus
-from cdma.golden.bpc import encode_entries
-from cdma.golden.entry import MODES, SECTORS, SIZES, EntryCodec, classes_of, sectors_of, sizes_of
-from cdma.golden.zvc import Zvc
+from cdma.golden.buddy.entry import (
+    MODES,
+    SECTORS,
+    SIZES,
+    EntryCodec,
+    classes_of,
+    sectors_of,
+    sizes_of,
+)
+from cdma.golden.formats.bpc.bpc import encode_entries
+from cdma.golden.formats.zvc import Zvc
 from tests.golden import slow_bpc
 from tests.golden.data import ELEMENT_SIZES
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries

@@ -8,8 +8,14 @@ import pytest
 
 from cdma import golden
 from cdma.golden import StreamStatus, container
-from cdma.golden.buddy import BUDDY_SLOT_BYTES, DEVICE_SLOT_BYTES, MapStatus, Target, split_sectors
-from cdma.golden.entry import SECTORS, SIZES, EntryCodec
+from cdma.golden.buddy.address_map import (
+    BUDDY_SLOT_BYTES,
+    DEVICE_SLOT_BYTES,
+    MapStatus,
+    Target,
+    split_sectors,
+)
+from cdma.golden.buddy.entry import SECTORS, SIZES, EntryCodec
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 ARRAY = np.array([0, 0, 1.0, 0, 0, -0.0], "<f4")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import StreamError, StreamStatus
-from cdma.golden.rle import Rle
+from cdma.golden.formats.rle import Rle
 
 
 def test_toy_of_the_paper():

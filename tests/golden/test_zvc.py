@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import LINE_BYTES, CodecError, StreamError, StreamStatus
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from tests.golden.data import ELEMENT_SIZES, ODD_FLOATS, sparse_bytes
 
 

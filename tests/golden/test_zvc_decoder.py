@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdma.golden import StreamStatus, crc32, zvc
+from cdma.golden import StreamStatus, crc32
+from cdma.golden.formats import zvc
 from tests.golden import slow_zvc
 from tests.golden.data import ELEMENT_SIZES, sparse_bytes
 
@@ -130,7 +131,7 @@ def test_many_streams_at_once_and_one_by_one(element_bytes):
 
 
 def test_streams_of_more_than_one_group(monkeypatch):
-    monkeypatch.setattr("cdma.golden.zvc_decoder._GROUP_BYTES", 100)
+    monkeypatch.setattr("cdma.golden.formats.zvc_decoder._GROUP_BYTES", 100)
     codec = zvc.Zvc(4)
     arrays = [sparse_bytes(seed, nbytes, 0.5, 4) for seed, nbytes in enumerate([0, 9, 900, 3, 0])]
     streams = [codec.compress(array) for array in arrays]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cdma.golden.bpc import encode_entries
+from cdma.golden.formats.bpc.bpc import encode_entries
 from tests.golden import slow_bpc
 from tests.golden.entries import all_planes_raw, mixed_entries
 

@@ -1,8 +1,8 @@
 """Pages of every target, in a memory that is small."""
 
-from cdma.golden.buddy import AddressMap, Target
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import EntryCodec
+from cdma.golden.buddy.address_map import AddressMap, Target
+from cdma.golden.buddy.entry import EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.config import BUDDY_PRESETS
 
 CONFIG = BUDDY_PRESETS["tiny"]

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import ClockDomain, Module, Value
 
-from cdma.golden.bpc import RAW_BITS, code_bits
-from cdma.golden.entry import SIZES
+from cdma.golden.buddy.entry import SIZES
+from cdma.golden.formats.bpc.bpc import RAW_BITS, code_bits
 from cdma.hw.config import EntryConfig
 from tests.golden.entries import Entries, all_planes_raw, mixed_entries
 from tests.hw.bench import fields

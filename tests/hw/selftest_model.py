@@ -8,8 +8,8 @@ import numpy as np
 
 from cdma import golden
 from cdma.golden import StreamStatus
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import decode
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import decode
 from cdma.hw.config import CodecConfig
 
 SEED = 0x2545F491

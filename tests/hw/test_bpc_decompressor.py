@@ -3,8 +3,8 @@
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from cdma.golden.bpc_decoder import decode_entries
-from cdma.golden.stream import StreamStatus
+from cdma.golden.formats.bpc.decoder import decode_entries
+from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc_decompressor import BpcDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries

@@ -8,8 +8,8 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from cdma.golden.buddy import Target, split_sectors
-from cdma.golden.entry import sectors_of, sizes_of
+from cdma.golden.buddy.address_map import Target, split_sectors
+from cdma.golden.buddy.entry import sectors_of, sizes_of
 from cdma.hw.buddy.assembler import EntryAssembler
 from cdma.hw.buddy.payloads import AccessStatus, MetadataError
 from cdma.hw.buddy.read_issuer import ReadIssuer

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cdma.golden.buddy import PageFields
+from cdma.golden.buddy.address_map import PageFields
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.registers import BuddyRegisters, register_map
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, EntryConfig

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import Target
-from cdma.golden.entry import EntryCodec
+from cdma.golden.buddy.address_map import Target
+from cdma.golden.buddy.entry import EntryCodec
 from cdma.hw.axi import AxiResponse
 from cdma.hw.buddy.payloads import AccessStatus, MetadataError
 from cdma.hw.buddy.storer import POISON, EntryStorer

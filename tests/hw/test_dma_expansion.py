@@ -8,7 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.golden import StreamStatus
-from cdma.golden.zvc import decode
+from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.gf2 import FORWARD, power, times
 from cdma.hw.codec.judge import Finding

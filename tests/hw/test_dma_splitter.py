@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.splitter import LineSplitter
 from cdma.hw.stream import Damage

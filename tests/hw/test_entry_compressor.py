@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import ELEMENT_BYTES
-from cdma.golden.entry import SIZES, EntryCodec
+from cdma.golden.buddy.entry import SIZES, EntryCodec
 from cdma.hw.codec.entry_compressor import EntryCompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of

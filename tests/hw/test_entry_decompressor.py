@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 
 from cdma.golden import ELEMENT_BYTES, StreamStatus
-from cdma.golden.entry import EntryCodec, sizes_of
+from cdma.golden.buddy.entry import EntryCodec, sizes_of
 from cdma.hw.codec.entry_decompressor import EntryDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries

@@ -8,7 +8,7 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.golden.buddy import AddressMap, MapStatus, PageFields, Target
+from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Target
 from cdma.hw.buddy.mapper import SectorMapper
 from cdma.hw.buddy.payloads import Mapping, MapRequest
 from cdma.hw.config import BUDDY_PRESETS

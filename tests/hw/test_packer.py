@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.hw.codec.pack import Packer
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (

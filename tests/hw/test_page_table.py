@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from cdma.golden.buddy import AddressMap, MapStatus, PageFields, Target
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import EntryCodec
+from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Target
+from cdma.golden.buddy.entry import EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.page_table import PageTable
 from cdma.hw.config import BUDDY_PRESETS
 from cdma.hw.netlist import to_verilog

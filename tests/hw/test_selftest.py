@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 import cdma.hw.selftest.loop as loop_module
 from cdma.golden import StreamStatus, codec
-from cdma.golden.zvc import decode
+from cdma.golden.formats.zvc import decode
 from cdma.hw.axi import AxiStreamSignature
 from cdma.hw.config import PRESETS, CodecConfig, ConfigError
 from cdma.hw.selftest.comparator import BeatComparator, StreamMeter

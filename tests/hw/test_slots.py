@@ -3,8 +3,8 @@
 import numpy as np
 from amaranth.hdl import Module, Signal
 
-from cdma.golden.buddy import Target, split_sectors
-from cdma.golden.entry import SECTOR_BYTES, SECTORS
+from cdma.golden.buddy.address_map import Target, split_sectors
+from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS
 from cdma.hw.buddy import slots
 from tests.hw.simulator import Simulator
 

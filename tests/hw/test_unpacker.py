@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.hw.codec.pack import Unpacker
 from cdma.hw.config import CodecConfig
 from tests.hw.bench import (

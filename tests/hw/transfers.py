@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cdma.golden import StreamStatus, crc32
-from cdma.golden.zvc import Zvc, decode
+from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.config import CodecConfig
 from tests.golden.data import sparse_bytes
 

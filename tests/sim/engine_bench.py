@@ -8,7 +8,7 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode
 from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from cdma.golden import LINE_BYTES
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import Zvc, decode
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import Flag, Opcode, Status

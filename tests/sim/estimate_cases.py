@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cdma.golden import LINE_BYTES
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.descriptor import Codec
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.estimate import Setup

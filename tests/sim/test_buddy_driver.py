@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import BuddyError, MapStatus, PageFields, Target
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.buddy.address_map import BuddyError, MapStatus, PageFields, Target
+from cdma.golden.buddy.entry import ENTRY_BYTES
+from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.config import buddy_preset
 from cdma.sim.driver import AccessError, BuddyDriver, ConcurrentUseError, DriverError, IdentityError

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import AddressMap, Target
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
+from cdma.golden.buddy.address_map import AddressMap, Target
+from cdma.golden.buddy.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.config import buddy_preset
 from cdma.sim.driver.buddy import BuddyDriver
 from cdma.sim.machine.buddy_config import BuddyMachineConfig

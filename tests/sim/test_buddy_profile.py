@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cdma import golden
-from cdma.golden.buddy import Target, spills
-from cdma.golden.entry import SIZES, EntryCodec
+from cdma.golden.buddy.address_map import Target, spills
+from cdma.golden.buddy.entry import SIZES, EntryCodec
 from cdma.sim.buddy import (
     WORKLOADS,
     Allocation,

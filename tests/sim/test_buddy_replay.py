@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import Target
-from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.buddy.address_map import Target
+from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.config import buddy_preset
 from cdma.sim.buddy import (
     PATTERNS,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdma.golden.zfp import RATES
+from cdma.golden.formats.lossy.zfp import RATES
 from cdma.sim.link import Link
 from cdma.sim.schedule.codec_model import LAUNCH_SECONDS
 from cdma.sim.schedule.cswap import CostModel, SlidingDown, decide, shipped_samples

@@ -7,7 +7,7 @@ import lz4.block
 import numpy as np
 
 from cdma import golden
-from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES
+from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES
 
 
 def _stream(name: str, data: bytes) -> bytes:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from cdma.golden.zfp import MAX_RATE, RATES
+from cdma.golden.formats.lossy.zfp import MAX_RATE, RATES
 from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.sim.schedule.cswap import Inverse, SlidingDown, printed_step
 from cdma.sim.schedule.errors import ScheduleError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.hw.dma.descriptor import Flag, Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, NO_FLAGS, Job, Shape

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cdma.golden import LINE_BYTES, StreamStatus
-from cdma.golden.stream import ByteArray, crc32
-from cdma.golden.zvc import Zvc, decode
+from cdma.golden.formats.stream import ByteArray, crc32
+from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.dma.descriptor import Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, Ending, Job, Shape

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.golden.buddy import Target
+from cdma.golden.buddy.address_map import Target
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.config import PRESETS, buddy_preset
 from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from cdma.golden import StreamStatus
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import DecodedMany, Zvc, decode_many
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import DecodedMany, Zvc, decode_many
 from cdma.sim.machine import Packets, Pipeline
 from tests.sim.zvc_cases import CONFIGS, checksums, elements, random_faults
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden import StreamStatus
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.zvc import Zvc
 from cdma.sim.machine import CHANNELS, Batch, Packets, Pipeline
 from tests.sim.zvc_cases import (
     CONFIGS,

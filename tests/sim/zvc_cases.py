@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import Zvc
 from cdma.sim.machine import FAULT, Packets
 
 CONFIGS = [(element, sector) for element in (4, 2, 1) for sector in (32, 64, 128)]

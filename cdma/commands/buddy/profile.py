@@ -8,8 +8,8 @@ import typer
 
 from cdma.commands.buddy.profile_report import as_dict, print_report
 from cdma.commands.network_options import files_of, require_png
-from cdma.golden.buddy import MIN_PAGE_BYTES
-from cdma.golden.entry import MODES
+from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
+from cdma.golden.buddy.entry import MODES
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.sim.buddy import WORKLOADS, heat_map_png, load_snapshots
 from cdma.sim.buddy import profile as profile_of

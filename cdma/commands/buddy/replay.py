@@ -9,7 +9,7 @@ import typer
 
 from cdma.commands.buddy.replay_report import Run, as_dict, print_report
 from cdma.errors import UserError
-from cdma.golden.buddy import Target
+from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy import profile as profile_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdma.console import plain_table, terminal
-from cdma.golden.buddy import Target
+from cdma.golden.buddy.address_map import Target
 from cdma.sim.buddy.content import Content
 from cdma.sim.buddy.replay import Replay
 from cdma.synth.clock import BUDDY, clock_note

@@ -13,7 +13,7 @@ from cdma.commands.network_options import CAPTURE, files_of
 from cdma.commands.synth.command import UNIT_GATES, Library, block, synthesize
 from cdma.console import terminal
 from cdma.errors import UserError
-from cdma.golden.interface import element_dtype
+from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
 from cdma.outputs import Force, claim_folder
 from cdma.sim.workload import capture_names, load_capture

@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from cdma.golden.interface import Array
+from cdma.golden.formats.interface import Array
 from cdma.sim.schedule.errors import ScheduleError
 
 PAPER_COEFFICIENT = 0.32

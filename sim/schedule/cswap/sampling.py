@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cdma import golden
-from cdma.golden.interface import Array
+from cdma.golden.formats.interface import Array
 from cdma.hw.config import PRESETS
 from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import MACHINES, Machine

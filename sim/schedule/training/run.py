@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cdma.golden.interface import Array
+from cdma.golden.formats.interface import Array
 from cdma.sim.schedule.comet import Collected, law
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.training.saved import DivergedError, SavedActivations, Traffic

@@ -7,8 +7,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from cdma.golden.interface import Array
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.interface import Array
+from cdma.golden.formats.stream import ByteArray
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.workload.recorder import require
 

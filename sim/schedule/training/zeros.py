@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cdma.golden.interface import Array, Codec
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.interface import Array, Codec
+from cdma.golden.formats.stream import ByteArray
 
 
 class ZerosKept:

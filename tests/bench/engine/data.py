@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from cdma.golden import LINE_BYTES
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 
 ELEMENT_BYTES = 4
 WORDS = LINE_BYTES // ELEMENT_BYTES

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS
 from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
 from tests.bench.engine.data import with_ratio

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from cdma import golden
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS, EngineConfig
 from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
 from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer

@@ -14,7 +14,7 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiResp, AxiSlave
 
-from cdma.golden.stream import ByteArray
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.registers.map import Register
 
 PERIOD_NS = 2

@@ -13,9 +13,9 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
-from cdma.golden.buddy import AddressMap, Target
-from cdma.golden.buddy_memory import BuddyMemory
-from cdma.golden.entry import EntryCodec
+from cdma.golden.buddy.address_map import AddressMap, Target
+from cdma.golden.buddy.entry import EntryCodec
+from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.registers import register_map
 from cdma.hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
 from tests.hw.cocotb.block_bench import BlockBench, Memory

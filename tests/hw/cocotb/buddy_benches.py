@@ -12,7 +12,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBurstType, AxiResp
 
-from cdma.golden.buddy import PageFields, Target
+from cdma.golden.buddy.address_map import PageFields, Target
 from cdma.hw.buddy.payloads import AccessStatus
 from tests.hw.cocotb.buddy_bench import Bench, entry_data
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from cdma import golden
 from cdma.golden import LINE_BYTES, StreamStatus
-from cdma.golden.stream import ByteArray
-from cdma.golden.zvc import decode
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.zvc import decode
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
 from cdma.sim.driver.descriptor import packed

@@ -12,7 +12,7 @@ true length is not in the stream; the last line is zero-filled.
 
 import numpy as np
 
-from cdma.golden.interface import (
+from cdma.golden.formats.interface import (
     Array,
     IntArray,
     as_bytes,
@@ -20,8 +20,8 @@ from cdma.golden.interface import (
     element_dtype,
     zero_filled,
 )
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
-from cdma.golden.zvc_decoder import Decoded, DecodedMany, decode, decode_many
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.zvc_decoder import Decoded, DecodedMany, decode, decode_many
 
 __all__ = ["Decoded", "DecodedMany", "Zvc", "decode", "decode_many"]
 

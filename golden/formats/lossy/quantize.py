@@ -5,7 +5,7 @@ farther from x than the bound b. Where it would be, as q·2b is rounded and x is
 between two, q is the other of them. Zeros come back as zeros, for which COMET needs a filter that
 costs twice the bound; −0.0 comes back as 0.0, and so do all values below the bound.
 
-A stream is lines of 128 B, that is 32 values: their numbers q as `cdma.golden.fixed_width` keeps them,
+A stream is lines of 128 B, that is 32 values: their numbers q as `cdma.golden.formats.lossy.fixed_width` keeps them,
 with or without Lorenzo's prediction, whichever is shorter. A line is raw, its values as they are,
 when one of them is NaN or infinite, has |q| ≥ 2^22, or is within the bound with neither q. The last
 line is filled with zeros. Streams are canonical: what comes out of one
@@ -15,16 +15,7 @@ compresses to the same stream, and a decoder accepts no other.
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.fixed_width import (
-    LINE_NUMBERS,
-    NUMBER_LIMIT,
-    Numbers,
-    find,
-    forms_of,
-    pack,
-    unpack,
-)
-from cdma.golden.interface import (
+from cdma.golden.formats.interface import (
     Array,
     CodecError,
     IntArray,
@@ -33,7 +24,16 @@ from cdma.golden.interface import (
     check_lossy_element_bytes,
     check_whole_floats,
 )
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.lossy.fixed_width import (
+    LINE_NUMBERS,
+    NUMBER_LIMIT,
+    Numbers,
+    find,
+    forms_of,
+    pack,
+    unpack,
+)
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
 _SMALLEST_BOUND, _LARGEST_BOUND = 2.0**-126, 2.0**126
 """Between them, 2b is a normal number of fp32."""

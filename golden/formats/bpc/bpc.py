@@ -1,6 +1,6 @@
 """BPC, bit-plane compression (Kim et al., ISCA 2016; Buddy Compression, §2.4).
 
-An entry is a line of 128 B: 32 little-endian words. `cdma.golden.bit_planes` makes a base and 33 planes
+An entry is a line of 128 B: 32 little-endian words. `cdma.golden.formats.bpc.bit_planes` makes a base and 33 planes
 (DBP) of it; DBX_32 = DBP_32, and DBX_p = DBP_p xor DBP_{p+1}. Codes follow one another without
 gaps, the base's first and then those of planes 32 to 0, each with its most significant bit first,
 into bytes whose bit 7 is the first:
@@ -28,10 +28,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.bit_planes import DELTAS, PLANES, WORDS, Words, to_planes
-from cdma.golden.bpc_decoder import DecodedEntries, decode_entries
-from cdma.golden.interface import Array, IntArray, as_bytes, check_element_bytes, zero_filled
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS, Words, to_planes
+from cdma.golden.formats.bpc.decoder import DecodedEntries, decode_entries
+from cdma.golden.formats.interface import (
+    Array,
+    IntArray,
+    as_bytes,
+    check_element_bytes,
+    zero_filled,
+)
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
 __all__ = [
     "MAX_CODE_BITS",

@@ -12,7 +12,7 @@ values, and indices take the other half.
 
 import numpy as np
 
-from cdma.golden.interface import (
+from cdma.golden.formats.interface import (
     Array,
     IntArray,
     as_bytes,
@@ -20,8 +20,8 @@ from cdma.golden.interface import (
     element_dtype,
     zero_filled,
 )
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
-from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES, WINDOW_LINES
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES, WINDOW_LINES
 
 INDEX_BYTES = 4
 _INDEX = np.dtype("<u4")

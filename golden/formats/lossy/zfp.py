@@ -19,7 +19,7 @@ A zero beside other values of its block need not come back as zero; blocks of ze
 import numpy as np
 import zfpy
 
-from cdma.golden.interface import (
+from cdma.golden.formats.interface import (
     Array,
     CodecError,
     IntArray,
@@ -28,7 +28,7 @@ from cdma.golden.interface import (
     check_lossy_element_bytes,
     check_whole_floats,
 )
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
 MAX_RATE = 128
 """MAX of equation 7: the bits of 4 values as they are."""

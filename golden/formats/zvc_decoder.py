@@ -12,8 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.interface import Array, IntArray, as_bytes, check_element_bytes, element_dtype
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.formats.interface import (
+    Array,
+    IntArray,
+    as_bytes,
+    check_element_bytes,
+    element_dtype,
+)
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamStatus
 
 _CHUNK_LINES = 4096
 """Lines that are expanded at once: bounds scratch memory and keeps it in the cache."""

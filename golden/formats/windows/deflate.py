@@ -9,14 +9,14 @@ import zlib
 
 from isal import igzip_lib
 
-from cdma.golden.block import BadBlock, BlockCodec
+from cdma.golden.formats.windows.block import BadBlock, BlockCodec
 
 _RAW = -15
 """zlib's name for DEFLATE without a wrapper, distances up to 32 KiB."""
 
 
 class Deflate(BlockCodec):
-    """zlib at level 6, as the paper uses it; the layout is in `cdma.golden.block`."""
+    """zlib at level 6, as the paper uses it; the layout is in `cdma.golden.formats.windows.block`."""
 
     def __init__(self, element_bytes: int = 4) -> None:
         super().__init__("deflate", element_bytes, _encode_small, _decode_block)

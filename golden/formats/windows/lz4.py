@@ -2,11 +2,11 @@
 
 import lz4.block
 
-from cdma.golden.block import BadBlock, BlockCodec
+from cdma.golden.formats.windows.block import BadBlock, BlockCodec
 
 
 class Lz4(BlockCodec):
-    """LZ4 at its default level; the layout is in `cdma.golden.block`."""
+    """LZ4 at its default level; the layout is in `cdma.golden.formats.windows.block`."""
 
     def __init__(self, element_bytes: int = 4) -> None:
         super().__init__("lz4", element_bytes, _encode_block, _decode_block)

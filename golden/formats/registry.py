@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from cdma.golden.bpc import Bpc
-from cdma.golden.csr import Csr
-from cdma.golden.deflate import Deflate, DeflateFast
-from cdma.golden.interface import Codec, CodecError
-from cdma.golden.lz4 import Lz4
-from cdma.golden.quantize import Quantize
-from cdma.golden.rle import Rle
-from cdma.golden.zfp import Zfp
-from cdma.golden.zvc import Zvc
+from cdma.golden.formats.bpc.bpc import Bpc
+from cdma.golden.formats.csr import Csr
+from cdma.golden.formats.interface import Codec, CodecError
+from cdma.golden.formats.lossy.quantize import Quantize
+from cdma.golden.formats.lossy.zfp import Zfp
+from cdma.golden.formats.rle import Rle
+from cdma.golden.formats.windows.deflate import Deflate, DeflateFast
+from cdma.golden.formats.windows.lz4 import Lz4
+from cdma.golden.formats.zvc import Zvc
 
 _LOSSLESS: dict[str, Callable[[int], Codec]] = {
     "zvc": Zvc,

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.stream import ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus
 
 ELEMENT_BYTES = (4, 2, 1)
 """The element sizes: fp32 and int32; fp16 and bf16; fp8 and int8."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.interface import (
+from cdma.golden.formats.interface import (
     Array,
     IntArray,
     as_bytes,
@@ -27,8 +27,8 @@ from cdma.golden.interface import (
     element_dtype,
     zero_filled,
 )
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
-from cdma.golden.window import WINDOW_BYTES
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.windows.window import WINDOW_BYTES
 
 MAX_RUN = 128
 """Elements per token."""

@@ -1,4 +1,4 @@
-"""The memory behind `cdma.golden.buddy`'s map: what the hardware's memories must hold in the end.
+"""The memory behind `cdma.golden.buddy.address_map`'s map: what the hardware's memories must hold in the end.
 
 Device memory with its metadata, the carve-out, and page-table entries; entries are compressed as
 they are written, spill into their buddy slots, and grow and shrink in place. Memory that was never
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     DEVICE_SLOT_BYTES,
     ENTRY_SECTORS,
     AddressMap,
@@ -21,10 +21,10 @@ from cdma.golden.buddy import (
     Translation,
     split_sectors,
 )
-from cdma.golden.buddy_pages import PageAllocator
-from cdma.golden.entry import AS_IT_IS, ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES, EntryCodec
-from cdma.golden.interface import Array, IntArray, as_bytes
-from cdma.golden.stream import ByteArray, StreamError, StreamStatus
+from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES, EntryCodec
+from cdma.golden.buddy.pages import PageAllocator
+from cdma.golden.formats.interface import Array, IntArray, as_bytes
+from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus
 
 Covered = npt.NDArray[np.bool_]
 """bool (n, 128): which bytes of entries an access is about."""

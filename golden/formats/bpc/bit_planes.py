@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.stream import LINE_BYTES
+from cdma.golden.formats.stream import LINE_BYTES
 
 WORDS = LINE_BYTES // 4
 DELTAS = WORDS - 1

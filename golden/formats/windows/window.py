@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import LINE_BYTES
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import LINE_BYTES
 
 WINDOW_BYTES = 4096
 """Bytes of data that are compressed without regard to what comes before or after."""

@@ -1,6 +1,6 @@
 """Pages for allocations: which entries of a page table they take, and what these hold."""
 
-from cdma.golden.buddy import (
+from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
     AddressMap,
@@ -9,7 +9,7 @@ from cdma.golden.buddy import (
     PageFields,
     Target,
 )
-from cdma.golden.entry import ENTRY_BYTES
+from cdma.golden.buddy.entry import ENTRY_BYTES
 
 
 class PageAllocator:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamStatus
 
 LINE_NUMBERS = 32
 NUMBER_LIMIT = 2**22

@@ -1,7 +1,7 @@
 """The decoding of BPC codes, whole or damaged, many entries at once.
 
 Finds the first error in the order of the code. Nothing but the table is known here: raw entries,
-and where codes lie, are their keepers' concern (`cdma.golden.bpc`, `cdma.golden.entry`).
+and where codes lie, are their keepers' concern (`cdma.golden.formats.bpc.bpc`, `cdma.golden.buddy.entry`).
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.bit_planes import DELTAS, PLANES, WORDS, Words, from_planes, signs_of
-from cdma.golden.interface import IntArray
-from cdma.golden.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS, Words, from_planes, signs_of
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamStatus
 
 _ALL_ONES = np.uint32(2**DELTAS - 1)
 _WINDOW_BYTES = 8

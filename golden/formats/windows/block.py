@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cdma.golden.interface import Array, IntArray, as_bytes, check_element_bytes
-from cdma.golden.stream import ByteArray, StreamError, StreamStatus
-from cdma.golden.window import HEADER_BYTES, WINDOW_BYTES, share_over_lines
+from cdma.golden.formats.interface import Array, IntArray, as_bytes, check_element_bytes
+from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES, share_over_lines
 
 _STORED = 0x8000
 

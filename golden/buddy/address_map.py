@@ -34,7 +34,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.entry import (
+from cdma.golden.buddy.entry import (
     AS_IT_IS,
     ENTRY_BYTES,
     METADATA_BITS,
@@ -42,7 +42,7 @@ from cdma.golden.entry import (
     sectors_of,
     sizes_of,
 )
-from cdma.golden.interface import Array, IntArray
+from cdma.golden.formats.interface import Array, IntArray
 
 BUDDY_PAGE_BITS = 20
 TARGET_BITS = 3

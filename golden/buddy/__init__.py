@@ -1,0 +1,1 @@
+"""Compressed memory: the address map, the entry formats, and the memory's contents."""

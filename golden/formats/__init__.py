@@ -1,0 +1,1 @@
+"""One module or folder per format, and the registry that finds a codec by name."""

@@ -1,0 +1,1 @@
+"""BPC, bit-plane compression of 128 B entries."""

@@ -1,0 +1,1 @@
+"""Formats that restore values within an error."""

@@ -1,0 +1,1 @@
+"""Formats that compress 4 KiB windows, each on its own."""
