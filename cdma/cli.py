@@ -20,7 +20,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.golden.formats.interface.CodecError",
         "cdma.golden.formats.stream.StreamError",
         "cdma.hw.config.ConfigError",
-        "cdma.hw.netlist.NetlistError",
+        "cdma.hw.emit.netlist.NetlistError",
         "cdma.sim.buddy.content.ReplayError",
         "cdma.sim.buddy.profile.ProfileError",
         "cdma.sim.buddy.snapshots.SnapshotError",

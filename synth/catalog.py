@@ -13,7 +13,7 @@ from typing import Any
 
 from amaranth.hdl import UnusedElaboratable
 
-from cdma.hw.docstrings import summary
+from cdma.hw.emit.docstrings import summary
 from cdma.synth.components import Block, block, block_names
 from cdma.synth.report import ECP5, GENERIC, Baseline, read_baseline
 

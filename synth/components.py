@@ -26,8 +26,8 @@ from cdma.hw.dma.splitter import LineSplitter
 from cdma.hw.dma.throttle import TokenBucket
 from cdma.hw.dma.unit import CompressionUnit
 from cdma.hw.dma.writer import StreamWriter
-from cdma.hw.netlist import ModuleText, to_verilog
-from cdma.hw.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
+from cdma.hw.emit.netlist import ModuleText, to_verilog
+from cdma.hw.emit.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
 from cdma.synth.errors import SynthError
 
 ENGINE_PARTS: dict[str, Callable[[EngineConfig], wiring.Component]] = {

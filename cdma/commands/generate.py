@@ -26,11 +26,9 @@ from cdma.hw.config import (
 from cdma.hw.dma import registers as engine_registers
 from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
 from cdma.hw.dma.engine import DmaEngine
-from cdma.hw.ip import ip_files
-from cdma.hw.names import check_module_name
-from cdma.hw.registers.docs import c_header, header_name, write_html
-from cdma.hw.registers.map import RegisterSource
-from cdma.hw.verilog import (
+from cdma.hw.emit.ip import ip_files
+from cdma.hw.emit.names import check_module_name
+from cdma.hw.emit.verilog import (
     BUDDY,
     BUDDY_COMPONENTS,
     COMPONENTS,
@@ -43,7 +41,9 @@ from cdma.hw.verilog import (
     generate_entry_codec,
     module_name,
 )
-from cdma.hw.verilog import generate as generate_verilog
+from cdma.hw.emit.verilog import generate as generate_verilog
+from cdma.hw.registers.docs import c_header, header_name, write_html
+from cdma.hw.registers.map import RegisterSource
 from cdma.outputs import Force, require_folder, write_all
 from cdma.sim.machine.errors import CacheError
 from cdma.sim.machine.rtl import kept
@@ -288,7 +288,7 @@ def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) ->
 
 
 def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
-    """The folder that `cdma.hw.ip` describes."""
+    """The folder that `cdma.hw.emit.ip` describes."""
     files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
     return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 

@@ -11,7 +11,7 @@ from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
 from cdma.hw.bus.burst import WriteBeat
 from cdma.hw.codec.payloads import ENTRY_BITS
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Register
+from cdma.hw.lib.stream import Register
 
 ENTRY_OFFSET_BITS = 7
 ENTRY_NUMBER_BITS = LOGICAL_ADDRESS_BITS - ENTRY_OFFSET_BITS

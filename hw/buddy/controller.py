@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
 from cdma.golden.buddy.entry import SECTOR_BYTES
-from cdma.hw.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.buddy.access import BurstSplitter, GatheredWrite, WriteGatherer
 from cdma.hw.buddy.admission import FETCHES, Admission, AdmittedAccess
 from cdma.hw.buddy.assembler import EntryAssembler
@@ -32,13 +31,14 @@ from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS
 from cdma.hw.buddy.storer import EntryStorer, stores_of
 from cdma.hw.buddy.write_encoder import WriteEncoder
 from cdma.hw.buddy.writes import EntryWrite
+from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.burst import ReadBeat
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.codec.entry_decompressor import EntryDecompressor
 from cdma.hw.config import BuddyConfig
+from cdma.hw.lib.stream import Fifo
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
 from cdma.hw.registers.port import RegisterPort
-from cdma.hw.stream import Fifo
 
 DEVICE_ID_BITS = 2
 BUDDY_ID_BITS = 1

@@ -25,7 +25,7 @@ from cdma.hw.buddy.payloads import (
     MapRequest,
 )
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Register
+from cdma.hw.lib.stream import Register
 
 REGION_BITS = 64
 """Of sizes and places as software sets them."""

@@ -10,7 +10,7 @@ from cdma.hw.buddy.metadata_slice import MetadataSlice
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataLookup, MetadataResult
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.stream import Fifo, Fork, SkidBuffer
+from cdma.hw.lib.stream import Fifo, Fork, SkidBuffer
 
 HINTS = 8
 """Lookups whose hints may wait to be taken."""

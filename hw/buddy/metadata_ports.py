@@ -9,7 +9,7 @@ from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.bus.port import RequestArbiter
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.stream import Fifo, SkidBuffer
+from cdma.hw.lib.stream import Fifo, SkidBuffer
 
 
 class LineRequests(wiring.Component):

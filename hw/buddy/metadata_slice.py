@@ -18,7 +18,7 @@ from cdma.hw.buddy.metadata_tags import MetadataTags
 from cdma.hw.buddy.metadata_write_backs import WriteBacks
 from cdma.hw.bus.burst import BusError, ReadBeat, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.stream import Fifo, SkidBuffer
+from cdma.hw.lib.stream import Fifo, SkidBuffer
 
 
 class MetadataSlice(wiring.Component):

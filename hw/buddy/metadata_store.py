@@ -5,7 +5,6 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.entry import METADATA_BITS
-from cdma.hw.buddy.ecc import EccDecoder, EccEncoder
 from cdma.hw.buddy.metadata_line import (
     ROW_BITS,
     ROW_PLACE_BITS,
@@ -20,6 +19,7 @@ from cdma.hw.buddy.metadata_line import (
 )
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.lib.ecc import EccDecoder, EccEncoder
 
 
 class MetadataStore(wiring.Component):

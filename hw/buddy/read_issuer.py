@@ -21,7 +21,7 @@ from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
 from cdma.hw.buddy.slots import slot_sectors, split_sectors
 from cdma.hw.bus.burst import ReadRequest
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 
 LOOKUPS = 8
 """Reads that wait for the few cycles of a lookup that hits."""

@@ -4,13 +4,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiResponse
 from cdma.hw.buddy.access import BeatPlaces, EntryAccess, last_byte
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
 from cdma.hw.buddy.reads import ReadInfo
+from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.codec.payloads import RestoredSector
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 
 
 class FetchedSector(data.StructLayout):

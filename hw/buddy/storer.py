@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
-from cdma.hw.axi import AxiResponse
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -22,9 +21,10 @@ from cdma.hw.buddy.payloads import (
 from cdma.hw.buddy.runs import RunWriter
 from cdma.hw.buddy.slots import split_sectors
 from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
+from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 
 POISON = ZVC_FLAG | AS_IT_IS
 """Metadata that no entry has: what is kept is none."""

@@ -11,7 +11,7 @@ from cdma.hw.buddy.read_return import FetchedSector
 from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
 from cdma.hw.codec.entry_compressor import EntryCompressor
 from cdma.hw.config import BuddyConfig
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 
 
 class WriteEncoder(wiring.Component):

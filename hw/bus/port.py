@@ -12,7 +12,7 @@ from amaranth.hdl import Assert, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import Axi4Signature
+from cdma.hw.bus.axi import Axi4Signature
 from cdma.hw.bus.burst import (
     BusError,
     ReadBeat,
@@ -22,7 +22,7 @@ from cdma.hw.bus.burst import (
     WriteBeat,
     WriteRequest,
 )
-from cdma.hw.stream import Fifo, Register, SkidBuffer
+from cdma.hw.lib.stream import Fifo, Register, SkidBuffer
 
 TIMEOUT_BITS = 32
 

@@ -7,8 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
-from cdma.hw.codec.crc import Crc32
+from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
 from cdma.hw.codec.frame import LinePadder, PacketTrimmer
 from cdma.hw.codec.judge import SectorJudge
 from cdma.hw.codec.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
@@ -21,8 +20,9 @@ from cdma.hw.codec.status import (
 )
 from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.ports import RecordPortSignature, RecordReceiver, RecordSender
-from cdma.hw.stream import Fork, Register
+from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender
+from cdma.hw.lib.stream import Fork, Register
 
 
 class CompressCommand(data.StructLayout):

@@ -13,7 +13,7 @@ from cdma.hw.codec.lanes import total
 from cdma.hw.codec.payloads import EntrySector, KeptEntry
 from cdma.hw.codec.zvc import ZvcCompressor
 from cdma.hw.config import EntryConfig
-from cdma.hw.stream import Fifo, LineBeat, Register
+from cdma.hw.lib.stream import Fifo, LineBeat, Register
 
 CODE_SIZES = SIZES[1:AS_IT_IS]
 """Bytes of the classes that codes are kept in."""

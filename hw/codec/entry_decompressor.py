@@ -16,7 +16,7 @@ from cdma.hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
 from cdma.hw.codec.entry_sectors import PlainSectors
 from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
 from cdma.hw.config import EntryConfig
-from cdma.hw.stream import Fifo, Fork
+from cdma.hw.lib.stream import Fifo, Fork
 
 _ZEROS = encode_entries(np.zeros(ENTRY_BYTES, np.uint8))
 

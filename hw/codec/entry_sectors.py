@@ -9,7 +9,7 @@ from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry
 from cdma.hw.codec.zvc import ZvcDecompressor
 from cdma.hw.config import EntryConfig
-from cdma.hw.stream import LineBeat
+from cdma.hw.lib.stream import LineBeat
 
 
 class LineCutter(wiring.Component):

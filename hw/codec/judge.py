@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Beat, ExpandedSector
+from cdma.hw.lib.stream import Beat, ExpandedSector
 
 
 class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]

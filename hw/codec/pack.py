@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.lanes import count_ones, total
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Beat, Damage, LineBeat, ReceivedBeat
+from cdma.hw.lib.stream import Beat, Damage, LineBeat, ReceivedBeat
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""

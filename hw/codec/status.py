@@ -8,7 +8,7 @@ from cdma.golden import StreamStatus
 from cdma.hw.codec.frame import Taken
 from cdma.hw.codec.judge import Finding, Verdict
 from cdma.hw.codec.pack import OFFSET_BITS, StreamTail
-from cdma.hw.stream import Beat
+from cdma.hw.lib.stream import Beat
 
 
 class TransferStatus(data.StructLayout):

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
 
 
 class ComparedSector(data.StructLayout):

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.stream import Fifo, LineBeat
+from cdma.hw.lib.stream import Fifo, LineBeat
 
 
 class UnitBuffer(wiring.Component):

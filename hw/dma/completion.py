@@ -12,7 +12,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from cdma.hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
 from cdma.hw.dma.jobs import InJob, InOutcome, OutOutcome
-from cdma.hw.stream import Fifo, Register
+from cdma.hw.lib.stream import Fifo, Register
 
 STARTED = 8
 """Descriptors that may be under way at once."""

@@ -11,8 +11,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.adder import add
 from cdma.hw.config import EngineConfig
+from cdma.hw.lib.adder import add
 
 ENTRY_BYTES = 64
 """Size and alignment of a descriptor and of a completion record."""

@@ -15,7 +15,7 @@ from cdma.hw.dma.descriptor import (
     Status,
 )
 from cdma.hw.dma.jobs import InJob, OutJob
-from cdma.hw.stream import Register
+from cdma.hw.lib.stream import Register
 
 CYCLE_BITS = 48
 """Of the engine's clock, in cycles."""

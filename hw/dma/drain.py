@@ -11,7 +11,7 @@ from cdma.hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.reader import LineFault
 from cdma.hw.dma.unit import LineReport
-from cdma.hw.stream import LineBeat
+from cdma.hw.lib.stream import LineBeat
 
 
 class LineDrain(wiring.Component):

@@ -6,7 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.pack import ElementPacker
@@ -58,7 +58,7 @@ SLEEPERS = (
     RecordWriter,
     Supervisor,
 )
-"""What can sleep by itself: where the simulator leaves out what would change nothing (`cdma.hw.sleep`).
+"""What can sleep by itself: where the simulator leaves out what would change nothing (`cdma.hw.lib.sleep`).
 
 A bucket fills and a timer counts while what is around them waits, so they are not part of it.
 """

@@ -17,7 +17,7 @@ from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.jobs import ExpansionReport, LineCommand
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.writer import DEVICE_BURST_BEATS, StreamWriter
-from cdma.hw.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
+from cdma.hw.lib.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
 
 QUEUED_LINES = 4
 """Dense lines that may wait at a unit, and as many others as these have beats: those that are split

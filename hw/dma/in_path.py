@@ -25,7 +25,7 @@ from cdma.hw.dma.jobs import (
 )
 from cdma.hw.dma.receiver import StreamReceiver
 from cdma.hw.dma.splitter import LineSplitter
-from cdma.hw.stream import Fifo, Fork, Register
+from cdma.hw.lib.stream import Fifo, Fork, Register
 
 
 class InJobSplitter(wiring.Component):

@@ -8,7 +8,7 @@ from cdma.hw.codec.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.jobs import IssuedLines, ReadJob
 from cdma.hw.dma.reader import LineRequest
-from cdma.hw.stream import Fifo, Register
+from cdma.hw.lib.stream import Fifo, Register
 
 JOBS = 4
 """Jobs whose lines may be under way at once."""

@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Sector
+from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
+from cdma.hw.lib.stream import Sector
 
 
 class LineCrc(wiring.Component):

@@ -19,7 +19,7 @@ from cdma.hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
 from cdma.hw.dma.unit import CompressionUnit, LineReport
 from cdma.hw.dma.writer import StreamWriter
-from cdma.hw.stream import Fifo, Fork, Register
+from cdma.hw.lib.stream import Fifo, Fork, Register
 
 THROTTLE_CLASSES = 2
 

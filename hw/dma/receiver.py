@@ -11,7 +11,7 @@ from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.issuer import JOBS
 from cdma.hw.dma.jobs import ReceiveJob, ReceiveOutcome
 from cdma.hw.dma.writer import HOST_BURST_BEATS
-from cdma.hw.stream import Fifo, ReceivedBeat, Register
+from cdma.hw.lib.stream import Fifo, ReceivedBeat, Register
 
 
 class StreamReceiver(wiring.Component):

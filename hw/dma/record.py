@@ -9,7 +9,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.completion import Completion
 from cdma.hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
 from cdma.hw.dma.ring import INDEX_BITS
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 
 RECORDS = 4
 """Records that may be on their way."""

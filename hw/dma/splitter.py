@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.jobs import IssuedLines, LineCommand, SplitJob
-from cdma.hw.stream import Damage, LineBeat, ReceivedBeat, Register
+from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat, Register
 
 
 class DenseUnpacker(wiring.Component):

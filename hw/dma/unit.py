@@ -14,7 +14,7 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.reader import LineFault, LineReader, LineRequest
-from cdma.hw.stream import Fifo, Fork, LineBeat, Sector
+from cdma.hw.lib.stream import Fifo, Fork, LineBeat, Sector
 
 
 class LineReport(data.StructLayout):

@@ -4,12 +4,12 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.adder import add
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.pack import OFFSET_BITS
 from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.jobs import WriteJob, WriteOutcome
-from cdma.hw.stream import Beat, Fifo
+from cdma.hw.lib.adder import add
+from cdma.hw.lib.stream import Beat, Fifo
 
 HOST_BURST_BEATS = 16
 DEVICE_BURST_BEATS = 8

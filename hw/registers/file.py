@@ -8,7 +8,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiLiteSignature
+from cdma.hw.bus.axi import AxiLiteSignature
 from cdma.hw.registers.map import (
     WORD_BYTES,
     Field,

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiLiteSignature, AxiResponse
+from cdma.hw.bus.axi import AxiLiteSignature, AxiResponse
 
 
 class WriteSignature(wiring.Signature):

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.bus.axi import AxiStreamSignature
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Beat
+from cdma.hw.lib.stream import Beat
 
 COUNT_BITS = 32
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.bus.axi import AxiStreamSignature
 
 EIGHTHS = (0, 2, 4, 7)
 """Of the cycles, that are stalled at each level."""

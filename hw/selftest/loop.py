@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
-from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.bus.axi import AxiStreamSignature
 from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.status import TransferStatus
 from cdma.hw.selftest.comparator import COUNT_BITS, BeatComparator, StreamMeter

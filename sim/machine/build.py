@@ -93,7 +93,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     Parameters
     ----------
     verilog : VerilogText
-        As `cdma.hw.verilog.generate` returns it.
+        As `cdma.hw.emit.verilog.generate` returns it.
     trace : "vcd" or "fst", optional
         The kind of waves that the library can write. "fst" needs the headers of lz4 and zlib.
     shim : path

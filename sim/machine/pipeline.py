@@ -51,7 +51,7 @@ class Pipeline:
     Parameters
     ----------
     component_name : str
-        "zvc-compressor", "zvc-decompressor": what `cdma.hw.verilog.generate` knows.
+        "zvc-compressor", "zvc-decompressor": what `cdma.hw.emit.verilog.generate` knows.
     element_bytes, sector_bytes : int
         Its configuration.
     waves : path, optional

@@ -11,7 +11,7 @@ from cdma.builds.imports import imported, path_of
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.config import BuddyConfig, EngineConfig
 from cdma.hw.dma.engine import DmaEngine
-from cdma.hw.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
+from cdma.hw.emit.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
 
 
 def generated(
@@ -21,7 +21,7 @@ def generated(
     sector_bytes: int = 32,
     assertions: bool = True,
 ) -> Verilog:
-    """A component of `cdma.hw.verilog`, from the cache where possible.
+    """A component of `cdma.hw.emit.verilog`, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
     made from nor the tools have changed.
@@ -99,7 +99,7 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
 
 
 SIDECAR = "sidecar.json"
-GENERATOR = "cdma.hw.verilog"
+GENERATOR = "cdma.hw.emit.verilog"
 """Imports every component, and is part of all that it makes."""
 
 
@@ -108,7 +108,7 @@ def _source_texts(module: str) -> list[str]:
 
     A component that the generator itself makes comes from all that the generator imports.
     """
-    parts = {module, "cdma.hw.netlist", "cdma.hw.docstrings", "cdma.hw.ports"}
+    parts = {module, "cdma.hw.emit.netlist", "cdma.hw.emit.docstrings", "cdma.hw.lib.ports"}
     names = imported(parts, of=("cdma.hw", "cdma.golden"), but={GENERATOR} - {module}) | {GENERATOR}
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.

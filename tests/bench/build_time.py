@@ -17,13 +17,13 @@ ENGINE = "titanx_gen3"
 
 # Amaranth's own functions and the collector's own thresholds are the reference.
 REFERENCE = """
-import cdma.hw.netlist
+import cdma.hw.emit.netlist
 from contextlib import nullcontext
-cdma.hw.netlist.fast_conversion = nullcontext
+cdma.hw.emit.netlist.fast_conversion = nullcontext
 """
 CONVERT = f"""
 from cdma.hw.config import preset
-from cdma.hw.verilog import generate_engine
+from cdma.hw.emit.verilog import generate_engine
 generate_engine(preset("{ENGINE}"))
 """
 BUILD = f"""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.hw.verilog import generate
+from cdma.hw.emit.verilog import generate
 from cdma.sim.machine import Packets, Pipeline
 from tests.hw.cocotb.benches import Scenario
 from tests.hw.cocotb.simulate import ROOT, TIMESCALE, Build, build_verilator

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Damage
+from cdma.hw.lib.stream import Damage
 from tests.formal.order import Run
 
 TINY = CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8)

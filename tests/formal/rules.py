@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Mux, Signal, Value
 
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Damage
+from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 
 ALWAYS = Const(1)

@@ -15,7 +15,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable
 
 from cdma.builds.cache import cache_directory, cached, digest
-from cdma.hw.fast_conversion import fast_conversion
+from cdma.hw.emit.fast_conversion import fast_conversion
 
 TOOLS = {
     "SBY": "yowasp-sby",

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data, wiring
 
-from cdma.hw.axi import AxiStreamBeat
+from cdma.hw.bus.axi import AxiStreamBeat
 from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.pack import Packer, Unpacker
 from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor

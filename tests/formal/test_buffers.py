@@ -6,10 +6,10 @@ import pytest
 from amaranth.hdl import Signal, Value
 from amaranth.lib import data
 
-from cdma.hw.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
+from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
 from cdma.hw.codec.status import TransferStatus
-from cdma.hw.ports import RecordReceiver, RecordSender
-from cdma.hw.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
+from cdma.hw.lib.ports import RecordReceiver, RecordSender
+from cdma.hw.lib.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one

@@ -3,11 +3,11 @@
 import pytest
 from amaranth.hdl import Cat, Mux, Signal
 
-from cdma.hw.codec.crc import Crc32
 from cdma.hw.codec.frame import LinePadder, PacketTrimmer
 from cdma.hw.codec.judge import Finding, SectorJudge
 from cdma.hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.crc import Crc32
 from tests.formal.bench import Bench
 from tests.formal.lines import WITH_SHIPPED, configs, widths
 from tests.formal.order import Order, one

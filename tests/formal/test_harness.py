@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from cdma.hw.codec import lanes
 from cdma.hw.codec.pack import Unpacker
 from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
-from cdma.hw.stream import SkidBuffer
+from cdma.hw.lib.stream import SkidBuffer
 from tests.formal import sby
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate

@@ -26,7 +26,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
 from cdma.hw.buddy.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
-from cdma.hw.stream import Register
+from cdma.hw.lib.stream import Register
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs

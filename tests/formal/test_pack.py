@@ -13,7 +13,7 @@ from amaranth.hdl import Const, Mux, Signal, Value
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.pack import Packer, Unpacker
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Damage
+from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs

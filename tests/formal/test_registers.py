@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Cat, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from cdma.hw.axi import AxiResponse
+from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.registers import Registers, register_map
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS

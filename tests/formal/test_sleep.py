@@ -9,13 +9,13 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In
 
-import cdma.hw.sleep
+import cdma.hw.lib.sleep
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.in_path import InPath
 from cdma.hw.dma.out_path import OutPath
-from cdma.hw.sleep import COMPARED_BITS, add_wake
-from cdma.hw.stream import Fifo, SkidBuffer
+from cdma.hw.lib.sleep import COMPARED_BITS, add_wake
+from cdma.hw.lib.stream import Fifo, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import TINY
 from tests.formal.sby import ProofError, prove
@@ -149,6 +149,6 @@ def test_nothing_changes_in_sleep(name, tmp_path):
 
 
 def test_sleeper_that_would_miss_a_change_is_found(monkeypatch, tmp_path):
-    monkeypatch.setattr(cdma.hw.sleep, "_raises", lambda *_, **__: ())
+    monkeypatch.setattr(cdma.hw.lib.sleep, "_raises", lambda *_, **__: ())
     with pytest.raises(ProofError, match="Assert failed in top"):
         prove_sleep(SkidBuffer(8), tmp_path)

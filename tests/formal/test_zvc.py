@@ -16,7 +16,7 @@ from amaranth.lib import data
 from cdma.hw.codec.lanes import count_ones
 from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import LineBeat, Sector
+from cdma.hw.lib.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
     PIPELINES,

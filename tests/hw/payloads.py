@@ -1,4 +1,4 @@
-"""Packets of bytes as the payloads of `cdma.hw.stream`, made from the bytes and not by the RTL's way."""
+"""Packets of bytes as the payloads of `cdma.hw.lib.stream`, made from the bytes and not by the RTL's way."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cdma.hw.config import CodecConfig
-from cdma.hw.stream import Damage
+from cdma.hw.lib.stream import Damage
 from tests.golden.data import sparse_bytes
 
 Payload = dict[str, Any]

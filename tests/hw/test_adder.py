@@ -6,7 +6,7 @@ import random
 import pytest
 from amaranth.hdl import Module, Signal
 
-from cdma.hw.adder import add
+from cdma.hw.lib.adder import add
 from tests.hw.simulator import Simulator
 
 

@@ -3,9 +3,9 @@
 import pytest
 from amaranth.hdl import ClockDomain, Module
 
-from cdma.hw.axi import AxiStreamReceiver, AxiStreamSender
+from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender
 from cdma.hw.codec.status import TransferStatus
-from cdma.hw.ports import RecordReceiver, RecordSender
+from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.hw.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
 from tests.hw.payloads import beats_of
 from tests.hw.simulator import Simulator

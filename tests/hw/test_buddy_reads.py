@@ -15,7 +15,7 @@ from cdma.hw.buddy.payloads import AccessStatus, MetadataError
 from cdma.hw.buddy.read_issuer import ReadIssuer
 from cdma.hw.buddy.reads import ExpectedEntry
 from cdma.hw.bus.burst import BusError
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.stream import Fifo
 from tests.golden.entries import mixed_entries
 from tests.hw.answers import Answers, append
 from tests.hw.bench import Bench, assert_no_bubble, fields, stalls

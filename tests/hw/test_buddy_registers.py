@@ -8,8 +8,8 @@ from cdma.golden.buddy.address_map import PageFields
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.registers import BuddyRegisters, register_map
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, EntryConfig
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import LINT_WAIVERS
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.axi_lite import RegisterBench
 from tests.hw.test_verilog import lint
 

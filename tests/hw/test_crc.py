@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from cdma.hw.codec.crc import Crc32
+from cdma.hw.lib.crc import Crc32
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import beats_of, packets_of
 

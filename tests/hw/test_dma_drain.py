@@ -9,10 +9,10 @@ from amaranth.lib import wiring
 
 from cdma import golden
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
 from cdma.hw.codec.pack import ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.drain import LineDrain
+from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.hw.bench import STALLS, Bench, stalls
 
 LINE_BYTES = 128

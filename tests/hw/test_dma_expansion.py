@@ -10,11 +10,11 @@ from cdma import golden
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.gf2 import FORWARD, power, times
 from cdma.hw.codec.judge import Finding
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.expansion import ExpansionUnit, PacketShifter
-from cdma.hw.stream import Damage
+from cdma.hw.lib.gf2 import FORWARD, power, times
+from cdma.hw.lib.stream import Damage
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.hw.payloads import beats_of, config_id, sparse
 

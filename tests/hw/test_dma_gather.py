@@ -8,10 +8,10 @@ import pytest
 
 from cdma import golden
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
 from cdma.hw.codec.judge import Finding
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.gather import LineGather
+from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.hw.bench import STALLS, Bench, stalls
 
 LINE = 128

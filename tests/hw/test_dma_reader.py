@@ -7,11 +7,11 @@ import pytest
 
 from cdma.golden import codec, crc32
 from cdma.hw.bus.burst import BusError, ReadGuard
-from cdma.hw.codec.gf2 import FORWARD, ONES, power, times
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.reader import LineReader
 from cdma.hw.dma.unit import CompressionUnit
-from cdma.hw.stream import Fifo
+from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
+from cdma.hw.lib.stream import Fifo
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIG = CodecConfig()

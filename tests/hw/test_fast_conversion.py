@@ -9,13 +9,13 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, _nir
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw import fast_conversion as faster
 from cdma.hw.codec.bpc_decompressor import BpcDecompressor
-from cdma.hw.codec.crc import Crc32
 from cdma.hw.codec.zvc import ZvcCompressor
 from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
 from cdma.hw.dma.splitter import LineSplitter
-from cdma.hw.fast_conversion import fast_conversion
+from cdma.hw.emit import fast_conversion as faster
+from cdma.hw.emit.fast_conversion import fast_conversion
+from cdma.hw.lib.crc import Crc32
 
 
 class Corners(wiring.Component):

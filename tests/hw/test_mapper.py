@@ -12,8 +12,8 @@ from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Tar
 from cdma.hw.buddy.mapper import SectorMapper
 from cdma.hw.buddy.payloads import Mapping, MapRequest
 from cdma.hw.config import BUDDY_PRESETS
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import LINT_WAIVERS
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint

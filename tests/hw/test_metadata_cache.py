@@ -9,7 +9,7 @@ from cdma.hw.buddy.metadata_line import LineShape
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import METADATA_CACHES, MetadataCacheConfig
-from cdma.hw.netlist import to_verilog
+from cdma.hw.emit.netlist import to_verilog
 from tests.hw.bench import assert_no_bubble
 from tests.hw.metadata_bench import CacheBench, Clear, Flush, Lookup, Settle, initial
 from tests.hw.metadata_memory import Behavior

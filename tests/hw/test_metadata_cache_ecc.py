@@ -5,10 +5,10 @@ from itertools import combinations
 
 import pytest
 
-from cdma.hw.buddy.ecc import codeword_bits
 from cdma.hw.buddy.metadata_line import ROW_WORDS, WORD_BITS, LineShape, TagWord
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import METADATA_CACHES
+from cdma.hw.lib.ecc import codeword_bits
 from tests.hw.metadata_bench import CacheBench, Clear, Flip, Flush, Lookup, Settle, initial
 from tests.hw.metadata_memory import Behavior
 

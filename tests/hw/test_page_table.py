@@ -11,8 +11,8 @@ from cdma.golden.buddy.entry import EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.page_table import PageTable
 from cdma.hw.config import BUDDY_PRESETS
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import LINT_WAIVERS
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_verilog import lint

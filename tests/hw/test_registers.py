@@ -7,10 +7,10 @@ import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.registers import Registers, register_map
-from cdma.hw.netlist import to_verilog
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import LINT_WAIVERS
 from cdma.hw.registers.map import Kind
 from cdma.hw.registers.port import RegisterPort
-from cdma.hw.verilog import LINT_WAIVERS
 from tests.hw.axi_lite import OKAY, SLVERR, RegisterBench
 from tests.hw.test_verilog import lint
 

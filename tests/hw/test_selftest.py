@@ -11,8 +11,9 @@ from amaranth.lib.wiring import In, Out
 import cdma.hw.selftest.loop as loop_module
 from cdma.golden import StreamStatus, codec
 from cdma.golden.formats.zvc import decode
-from cdma.hw.axi import AxiStreamSignature
+from cdma.hw.bus.axi import AxiStreamSignature
 from cdma.hw.config import PRESETS, CodecConfig, ConfigError
+from cdma.hw.lib.stream import Beat
 from cdma.hw.selftest.comparator import BeatComparator, StreamMeter
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.gate import StallGate
@@ -20,7 +21,6 @@ from cdma.hw.selftest.generator import SectorGenerator
 from cdma.hw.selftest.plan import RoundPlanner
 from cdma.hw.selftest.report import RoundReporter, Verdict
 from cdma.hw.selftest.uart import UartTransmitter
-from cdma.hw.stream import Beat
 from tests.hw.bench import Bench, FlatPort, always, every, stalls
 from tests.hw.payloads import config_id
 from tests.hw.selftest_model import (

@@ -7,8 +7,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import PRESETS
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import generate_engine
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import generate_engine
 
 
 class Counter(wiring.Component):

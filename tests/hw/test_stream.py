@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cdma.hw.stream import Fork, Register, SkidBuffer
+from cdma.hw.lib.stream import Fork, Register, SkidBuffer
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 
 BUFFERS = [SkidBuffer, Register]

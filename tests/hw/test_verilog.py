@@ -12,11 +12,11 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-import cdma.hw.netlist
+import cdma.hw.emit.netlist
 from cdma.builds.progress import observed
 from cdma.hw.config import BUDDY_PRESETS, PRESETS, ConfigError, EntryConfig
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import (
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import (
     COMPONENTS,
     ENTRY_COMPONENTS,
     LINT_WAIVERS,
@@ -184,7 +184,9 @@ def test_engine_s_sidecar_names_every_bus():
 def test_components_taken_for_alike_are(monkeypatch):
     text = generate_engine(PRESETS["tiny"]).text
     # Unlike anything else, so that each is converted for itself.
-    monkeypatch.setattr(cdma.hw.netlist, "_parameters", lambda component: {"component": object()})
+    monkeypatch.setattr(
+        cdma.hw.emit.netlist, "_parameters", lambda component: {"component": object()}
+    )
     assert generate_engine(PRESETS["tiny"]).text == text
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.hw.codec.zvc import ZvcDecompressor
-from cdma.hw.stream import Damage
+from cdma.hw.lib.stream import Damage
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,

@@ -12,9 +12,9 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.axi import Axi4Signature, AxiLiteSignature
-from cdma.hw.netlist import to_verilog
-from cdma.hw.stream import Fifo
+from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.lib.stream import Fifo
 
 BUDDY = 1 << 39
 READS = 16

@@ -46,8 +46,8 @@ def edited(tmp_path, monkeypatch):
         ("cdma.hw.buddy.registers", "registers.rdl", {"buddy"}),
         ("cdma.hw.registers.map", "common.rdl", {"engine", "buddy"}),
         ("cdma.hw.codec.bpc_planes", "", {"buddy"}),
-        ("cdma.hw.verilog", "", {"codec", "engine", "buddy"}),
-        ("cdma.hw.fast_conversion", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.emit.verilog", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.emit.fast_conversion", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.selftest.uart", "", set()),
     ],
 )
@@ -86,7 +86,7 @@ def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
 def test_a_component_that_the_generator_makes_depends_on_what_it_is_made_of(edited):
     module = rtl.COMPONENTS["crc32"].__module__
     before = rtl._source_texts(module)
-    edited("cdma.hw.codec.crc")
+    edited("cdma.hw.lib.crc")
     assert rtl._source_texts(module) != before
 
 

@@ -77,7 +77,7 @@ struct Model {
   }
 
  private:
-  // The clocks of components that sleep (`hw/sleep.py`), where the RTL has them: `wakes` tells, once
+  // The clocks of components that sleep (`hw/lib/sleep.py`), where the RTL has them: `wakes` tells, once
   // the inputs have settled, in which ones the edge will change something.
   template <class Top>
   void tick_sleepers(Top& top, int clock) {

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cdma.builds.cache import cached, digest
-from cdma.hw.verilog import Verilog
+from cdma.hw.emit.verilog import Verilog
 from cdma.sim.machine.build import compiler_version
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.simulate import (

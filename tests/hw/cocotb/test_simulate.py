@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.hw.config import CodecConfig
-from cdma.hw.verilog import generate
+from cdma.hw.emit.verilog import generate
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.benches import Scenario
 

@@ -9,7 +9,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.lanes import count_ones
-from cdma.hw.stream import Beat, ReceivedBeat, Register, SkidBuffer
+from cdma.hw.lib.stream import Beat, ReceivedBeat, Register, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):

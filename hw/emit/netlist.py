@@ -31,8 +31,8 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
-from cdma.hw.fast_conversion import fast_conversion
-from cdma.hw.sleep import add_wake
+from cdma.hw.emit.fast_conversion import fast_conversion
+from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
 """Classes of components that get clocks of their own."""
@@ -113,7 +113,7 @@ def to_verilog(
     assertions
         Keep them, as SystemVerilog immediate assertions; without them the text is Verilog-2005.
     sleepers
-        Classes of components, not the top's, that get clocks of their own (`cdma.hw.sleep`). The top
+        Classes of components, not the top's, that get clocks of their own (`cdma.hw.lib.sleep`). The top
         then has three more ports. `wakes` and `clks` have a bit for each instance: whether the next
         edge would change anything in it, and its clock. `awake` makes all of them tell so.
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from cdma.hw.config import ConfigError
-from cdma.hw.verilog import LINT_WAIVERS, Verilog
+from cdma.hw.emit.verilog import LINT_WAIVERS, Verilog
 
 VENDOR, LIBRARY = "cdma", "ip"
 OUTSIDE = 0.3

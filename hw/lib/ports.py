@@ -1,13 +1,13 @@
 """Streams of records at the border of a block: each field a flat port of its own.
 
-As at the AMBA ports (`cdma.hw.axi`), no output depends combinationally on an input but reset.
+As at the AMBA ports (`cdma.hw.bus.axi`), no output depends combinationally on an input but reset.
 """
 
 from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.stream import SkidBuffer
+from cdma.hw.lib.stream import SkidBuffer
 
 
 class RecordPortSignature(wiring.Signature):

@@ -10,24 +10,24 @@ from typing import Any
 from amaranth.lib import data, wiring
 
 from cdma.golden import LINE_BYTES
-from cdma.hw.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.buddy.mapper import SectorMapper
 from cdma.hw.buddy.metadata_cache import MetadataCache
+from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.bpc_compressor import BpcCompressor
 from cdma.hw.codec.bpc_decompressor import BpcDecompressor
-from cdma.hw.codec.crc import Crc32
 from cdma.hw.codec.entry_compressor import EntryCompressor
 from cdma.hw.codec.entry_decompressor import EntryDecompressor
 from cdma.hw.codec.pack import Packer, Unpacker
 from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
 from cdma.hw.dma.engine import SLEEPERS, DmaEngine
-from cdma.hw.docstrings import members, summary
-from cdma.hw.names import check_module_name
-from cdma.hw.netlist import ModuleText, Sleepers, ports_of, to_verilog
-from cdma.hw.ports import RecordPortSignature
+from cdma.hw.emit.docstrings import members, summary
+from cdma.hw.emit.names import check_module_name
+from cdma.hw.emit.netlist import ModuleText, Sleepers, ports_of, to_verilog
+from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.ports import RecordPortSignature
 
 COMPONENTS: dict[str, Callable[[CodecConfig], wiring.Component]] = {
     "zvc-compressor": ZvcCompressorAxis,

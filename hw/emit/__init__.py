@@ -1,0 +1,1 @@
+"""From Amaranth components to files: Verilog, JSON, IP folders."""

@@ -1,0 +1,1 @@
+"""Parts that any component uses: streams, buffers, wide adders, checksums, error correction."""
