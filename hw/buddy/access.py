@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
 from cdma.hw.bus.burst import WriteBeat
-from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import ENTRY_BITS
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Register
 

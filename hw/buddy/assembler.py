@@ -9,7 +9,7 @@ from cdma.golden.buddy.entry import SECTOR_BYTES
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.reads import ExpectedEntry, ReadInfo
 from cdma.hw.bus.burst import BusError, ReadBeat
-from cdma.hw.codec.payloads import KeptEntry
+from cdma.hw.codec.entry.payloads import KeptEntry
 from cdma.hw.config import BuddyConfig
 
 SECTOR_BITS = 8 * SECTOR_BYTES

@@ -34,7 +34,7 @@ from cdma.hw.buddy.writes import EntryWrite
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.burst import ReadBeat
 from cdma.hw.bus.port import Axi4Port
-from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS

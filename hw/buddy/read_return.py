@@ -8,7 +8,7 @@ from cdma.hw.buddy.access import BeatPlaces, EntryAccess, last_byte
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
 from cdma.hw.buddy.reads import ReadInfo
 from cdma.hw.bus.axi import AxiResponse
-from cdma.hw.codec.payloads import RestoredSector
+from cdma.hw.codec.entry.payloads import RestoredSector
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 

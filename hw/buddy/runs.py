@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
 from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
 from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadRequest, WriteBeat
-from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import ENTRY_BITS
 from cdma.hw.lib.stream import Fifo, Register
 
 SECTOR_OFFSET_BITS = 5

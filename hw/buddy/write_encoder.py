@@ -9,7 +9,7 @@ from cdma.hw.buddy.access import GatheredWrite
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.read_return import FetchedSector
 from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
-from cdma.hw.codec.entry_compressor import EntryCompressor
+from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 

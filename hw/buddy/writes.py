@@ -5,7 +5,7 @@ from amaranth.lib import data, enum
 
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus, Mapping
-from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import ENTRY_BITS
 from cdma.hw.config import BuddyConfig
 
 

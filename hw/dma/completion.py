@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
-from cdma.hw.codec.pack import OFFSET_BITS
+from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from cdma.hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way

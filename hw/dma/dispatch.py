@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import (
     DEVICE_ADDRESS_BITS,

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.pack import OFFSET_BITS, Chunk, mask_and_elements
+from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
 from cdma.hw.dma.line_crc import TransferCrc

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
-from cdma.hw.codec.lanes import count_ones
-from cdma.hw.codec.pack import ElementPacker
+from cdma.hw.codec.stream.pack import ElementPacker
+from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.buffer import UnitBuffer
 from cdma.hw.dma.completion import Completer

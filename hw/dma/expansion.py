@@ -10,8 +10,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
-from cdma.hw.codec.judge import Finding, SectorJudge
-from cdma.hw.codec.zvc import ZvcDecompressor
+from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.jobs import ExpansionReport, LineCommand

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
 from cdma.hw.dma.line_crc import TransferCrc

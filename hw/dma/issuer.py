@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Assert, C, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.pack import LENGTH_BITS
+from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.jobs import IssuedLines, ReadJob
 from cdma.hw.dma.reader import LineRequest

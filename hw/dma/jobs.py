@@ -3,8 +3,8 @@
 from amaranth.lib import data
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
-from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 

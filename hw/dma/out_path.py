@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from cdma.hw.codec.lanes import count_ones
-from cdma.hw.codec.pack import OFFSET_BITS, ElementPacker
+from cdma.hw.codec.stream.pack import OFFSET_BITS, ElementPacker
+from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.buffer import UnitBuffer
 from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
-from cdma.hw.codec.pack import OFFSET_BITS
+from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.issuer import JOBS

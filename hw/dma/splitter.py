@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.jobs import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat, Register

@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
-from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc

@@ -14,13 +14,13 @@ from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.buddy.mapper import SectorMapper
 from cdma.hw.buddy.metadata_cache import MetadataCache
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
-from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from cdma.hw.codec.bpc_compressor import BpcCompressor
-from cdma.hw.codec.bpc_decompressor import BpcDecompressor
-from cdma.hw.codec.entry_compressor import EntryCompressor
-from cdma.hw.codec.entry_decompressor import EntryDecompressor
-from cdma.hw.codec.pack import Packer, Unpacker
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.bpc.compressor import BpcCompressor
+from cdma.hw.codec.bpc.decompressor import BpcDecompressor
+from cdma.hw.codec.entry.compressor import EntryCompressor
+from cdma.hw.codec.entry.decompressor import EntryDecompressor
+from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
 from cdma.hw.dma.engine import SLEEPERS, DmaEngine
 from cdma.hw.emit.docstrings import members, summary

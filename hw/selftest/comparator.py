@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import AxiStreamSignature
-from cdma.hw.codec.lanes import count_ones
+from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import Beat
 

@@ -15,8 +15,8 @@ from cdma.golden.buddy.address_map import (
     split_sectors,
 )
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SIZES
-from cdma.hw.codec.entry_compressor import EntryCompressor
-from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.codec.entry.compressor import EntryCompressor
+from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
 from cdma.sim.buddy import (
     Profile,

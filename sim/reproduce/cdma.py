@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from cdma import golden
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import preset
 from cdma.sim.driver import THROTTLES
 from cdma.sim.link import link

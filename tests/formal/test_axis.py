@@ -8,9 +8,9 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data, wiring
 
 from cdma.hw.bus.axi import AxiStreamBeat
-from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from cdma.hw.codec.pack import Packer, Unpacker
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs, sector_item

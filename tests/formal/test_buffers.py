@@ -7,7 +7,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import data
 
 from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
-from cdma.hw.codec.status import TransferStatus
+from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from cdma.hw.lib.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench

@@ -3,9 +3,9 @@
 import pytest
 from amaranth.hdl import Cat, Mux, Signal
 
-from cdma.hw.codec.frame import LinePadder, PacketTrimmer
-from cdma.hw.codec.judge import Finding, SectorJudge
-from cdma.hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
+from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
+from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, DecompressorStatus
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from tests.formal.bench import Bench

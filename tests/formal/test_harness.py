@@ -3,9 +3,9 @@
 import pytest
 from amaranth.hdl import Module, Signal
 
-from cdma.hw.codec import lanes
-from cdma.hw.codec.pack import Unpacker
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.stream.pack import Unpacker
+from cdma.hw.codec.zvc import lanes
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.lib.stream import SkidBuffer
 from tests.formal import sby
 from tests.formal.bench import Bench
@@ -51,13 +51,15 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
     def scatter(m, elements, levels, **options):
         return lanes.scatter(m, elements, [*levels[:-1], Signal.like(levels[-1])], **options)
 
-    monkeypatch.setattr("cdma.hw.codec.zvc.scatter", scatter)
+    monkeypatch.setattr("cdma.hw.codec.zvc.pipelines.scatter", scatter)
     with pytest.raises(ProofError, match=IN_PROOF):
         check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8)
 
 
 def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("cdma.hw.codec.pack.count_ones", lambda bits: lanes.count_ones(bits)[:3])
+    monkeypatch.setattr(
+        "cdma.hw.codec.stream.pack.count_ones", lambda bits: lanes.count_ones(bits)[:3]
+    )
     with pytest.raises(ProofError, match=IN_PROOF):
         check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8)
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from cdma.hw.codec.lanes import count_ones
-from cdma.hw.codec.pack import Packer, Unpacker
+from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules

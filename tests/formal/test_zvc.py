@@ -13,8 +13,8 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
-from cdma.hw.codec.lanes import count_ones
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.lanes import count_ones
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port

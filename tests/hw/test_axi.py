@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 
 from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender
-from cdma.hw.codec.status import TransferStatus
+from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.hw.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
 from tests.hw.payloads import beats_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cdma.hw.codec.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from tests.hw.bench import Bench, FlatPort, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import CONFIGS, FAST_CONFIGS, config_id, line_with, sparse
 from tests.hw.transfers import (

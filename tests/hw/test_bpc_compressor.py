@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.bpc.bpc import code_bits, encode_entries
-from cdma.hw.codec.bpc_compressor import BpcCompressor
+from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls

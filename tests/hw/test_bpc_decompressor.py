@@ -5,7 +5,7 @@ from amaranth.hdl import ClockDomain, Module
 
 from cdma.golden.formats.bpc.decoder import decode_entries
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc_decompressor import BpcDecompressor
+from cdma.hw.codec.bpc.decompressor import BpcDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls

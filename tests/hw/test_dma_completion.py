@@ -5,7 +5,7 @@ from amaranth.hdl import Signal
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.completion import Completer
 from cdma.hw.dma.descriptor import Flag, Status, TimeoutDetail

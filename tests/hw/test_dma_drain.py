@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 
 from cdma import golden
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.pack import ElementPacker
+from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.drain import LineDrain
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times

@@ -10,7 +10,7 @@ from cdma import golden
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times

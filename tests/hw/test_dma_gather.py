@@ -8,7 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.gather import LineGather
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times

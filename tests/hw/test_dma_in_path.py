@@ -11,7 +11,7 @@ from cdma import golden
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.judge import Finding
+from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.in_path import InPath
 from tests.golden.data import sparse_bytes

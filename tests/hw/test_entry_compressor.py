@@ -7,7 +7,7 @@ import pytest
 
 from cdma.golden import ELEMENT_BYTES
 from cdma.golden.buddy.entry import SIZES, EntryCodec
-from cdma.hw.codec.entry_compressor import EntryCompressor
+from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls

@@ -8,7 +8,7 @@ from amaranth.hdl import ClockDomain, Module
 
 from cdma.golden import ELEMENT_BYTES, StreamStatus
 from cdma.golden.buddy.entry import EntryCodec, sizes_of
-from cdma.hw.codec.entry_decompressor import EntryDecompressor
+from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls

@@ -9,8 +9,8 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, _nir
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.bpc_decompressor import BpcDecompressor
-from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.codec.bpc.decompressor import BpcDecompressor
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
 from cdma.hw.dma.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.codec.frame import LinePadder, PacketTrimmer
+from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
 from cdma.hw.config import CodecConfig
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import CONFIGS, beats_of, config_id, packets_of, sectors_of, sparse

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.codec.judge import Finding, SectorJudge
+from cdma.hw.codec.stream.checker import Finding, SectorJudge
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import CONFIGS, beats_of, config_id, expanded_of, packets_of, sparse
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.hw.codec.pack import Packer
+from cdma.hw.codec.stream.pack import Packer
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,

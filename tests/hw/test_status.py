@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.judge import Finding
-from cdma.hw.codec.status import ByteMeter, CompressorStatus, DecompressorStatus
+from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, DecompressorStatus
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import beats_of, packets_of
 

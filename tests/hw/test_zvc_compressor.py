@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.codec.zvc import ZvcCompressor
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.payloads import (
     CONFIGS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.codec.zvc import ZvcDecompressor
+from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
 from cdma.hw.lib.stream import Damage
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.hw.payloads import (

@@ -10,7 +10,7 @@ from cdma.builds.imports import imported
 from cdma.sim.machine import rtl
 
 ROOTS = {
-    "codec": "cdma.hw.codec.axis",
+    "codec": "cdma.hw.codec.stream.axis",
     "engine": "cdma.hw.dma.engine",
     "buddy": "cdma.hw.buddy.controller",
 }
@@ -39,13 +39,13 @@ def edited(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "file", "changed"),
     [
-        ("cdma.hw.codec.axis", "", {"codec"}),
-        ("cdma.hw.codec.lanes", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.codec.stream.axis", "", {"codec"}),
+        ("cdma.hw.codec.zvc.lanes", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.dma.issuer", "", {"engine"}),
         ("cdma.hw.dma.registers", "registers.rdl", {"engine"}),
         ("cdma.hw.buddy.registers", "registers.rdl", {"buddy"}),
         ("cdma.hw.registers.map", "common.rdl", {"engine", "buddy"}),
-        ("cdma.hw.codec.bpc_planes", "", {"buddy"}),
+        ("cdma.hw.codec.bpc.planes", "", {"buddy"}),
         ("cdma.hw.emit.verilog", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.emit.fast_conversion", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.selftest.uart", "", set()),

@@ -8,9 +8,9 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc_plane_steps import FILL_BITS, PlaneSteps
-from cdma.hw.codec.bpc_step_reader import STEPS
-from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
+from cdma.hw.codec.bpc.plane_steps import FILL_BITS, PlaneSteps
+from cdma.hw.codec.bpc.step_reader import STEPS
+from cdma.hw.codec.entry.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
 
 

@@ -8,13 +8,13 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
 from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc_decompressor import BpcDecompressor
-from cdma.hw.codec.bpc_plane_decoder import BpcPlaneDecoder
-from cdma.hw.codec.bpc_step_reader import STEPS
-from cdma.hw.codec.bpc_word_builder import BpcWordBuilder
-from cdma.hw.codec.entry_judge import EntryAppraiser, EntryJudge, EntryNote
-from cdma.hw.codec.entry_sectors import PlainSectors
-from cdma.hw.codec.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
+from cdma.hw.codec.bpc.decompressor import BpcDecompressor
+from cdma.hw.codec.bpc.plane_decoder import BpcPlaneDecoder
+from cdma.hw.codec.bpc.step_reader import STEPS
+from cdma.hw.codec.bpc.word_builder import BpcWordBuilder
+from cdma.hw.codec.entry.checker import EntryAppraiser, EntryJudge, EntryNote
+from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
+from cdma.hw.codec.entry.sectors import PlainSectors
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.stream import Fifo, Fork
 

@@ -11,8 +11,8 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES, WORDS
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
-from cdma.hw.codec.payloads import ENTRY_BITS, STATUS_BITS
+from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
+from cdma.hw.codec.entry.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
 
 

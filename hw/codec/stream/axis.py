@@ -8,17 +8,17 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
-from cdma.hw.codec.frame import LinePadder, PacketTrimmer
-from cdma.hw.codec.judge import SectorJudge
-from cdma.hw.codec.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
-from cdma.hw.codec.status import (
+from cdma.hw.codec.stream.checker import SectorJudge
+from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
+from cdma.hw.codec.stream.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
+from cdma.hw.codec.stream.status import (
     ByteMeter,
     CompressorStatus,
     DecompressorStatus,
     Expectation,
     TransferStatus,
 )
-from cdma.hw.codec.zvc import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender

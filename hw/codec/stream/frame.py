@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.pack import LENGTH_BITS
+from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.adder import add
 from cdma.hw.lib.stream import Beat, ReceivedBeat, Sector

@@ -8,7 +8,7 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.lanes import count_ones, total
+from cdma.hw.codec.zvc.lanes import count_ones, total
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import Beat, Damage, LineBeat, ReceivedBeat
 

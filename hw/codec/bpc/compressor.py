@@ -16,10 +16,10 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import PLANES
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS, RAW_BITS
-from cdma.hw.codec.bpc_codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
-from cdma.hw.codec.bpc_planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
-from cdma.hw.codec.lanes import total
-from cdma.hw.codec.payloads import ENTRY_BITS, EntryCode, EntrySector
+from cdma.hw.codec.bpc.codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
+from cdma.hw.codec.bpc.planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
+from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntryCode, EntrySector
+from cdma.hw.codec.zvc.lanes import total
 from cdma.hw.config import EntryConfig
 
 CODES = 1 + PLANES

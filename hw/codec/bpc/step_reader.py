@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
-from cdma.hw.codec.bpc_code_readers import (
+from cdma.hw.codec.bpc.code_readers import (
     BASE_CODE_BITS,
     BASE_LENGTHS,
     PLANE_CODE_BITS,
@@ -13,7 +13,7 @@ from cdma.hw.codec.bpc_code_readers import (
     BaseCodeReader,
     PlaneCodeReader,
 )
-from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.codec.entry.payloads import ENTRY_BITS
 
 STEP_CODES = 4
 """Codes that are read in a cycle; the base's counts as one."""

@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.frame import Taken
-from cdma.hw.codec.judge import Finding, Verdict
-from cdma.hw.codec.pack import OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.checker import Finding, Verdict
+from cdma.hw.codec.stream.frame import Taken
+from cdma.hw.codec.stream.pack import OFFSET_BITS, StreamTail
 from cdma.hw.lib.stream import Beat
 
 

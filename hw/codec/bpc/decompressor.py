@@ -4,9 +4,9 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.bpc_plane_decoder import BpcPlaneDecoder, SizedCode
-from cdma.hw.codec.bpc_step_reader import STEPS
-from cdma.hw.codec.bpc_word_builder import BpcWordBuilder, DecodedSector
+from cdma.hw.codec.bpc.plane_decoder import BpcPlaneDecoder, SizedCode
+from cdma.hw.codec.bpc.step_reader import STEPS
+from cdma.hw.codec.bpc.word_builder import BpcWordBuilder, DecodedSector
 from cdma.hw.config import EntryConfig
 
 

@@ -7,9 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
-from cdma.hw.codec.bpc_code_readers import PLANE_CODE_BITS
-from cdma.hw.codec.bpc_step_reader import CODES, STEP_CODES, StepReader
-from cdma.hw.codec.payloads import ENTRY_BITS
+from cdma.hw.codec.bpc.code_readers import PLANE_CODE_BITS
+from cdma.hw.codec.bpc.step_reader import CODES, STEP_CODES, StepReader
+from cdma.hw.codec.entry.payloads import ENTRY_BITS
 
 FILL_BITS = 7
 """At most, behind a code and in its last byte."""

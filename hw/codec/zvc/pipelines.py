@@ -11,7 +11,7 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
+from cdma.hw.codec.zvc.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
 

@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import DELTAS, PLANES
-from cdma.hw.codec.bpc_planes import PlaneSymbol
+from cdma.hw.codec.bpc.planes import PlaneSymbol
 
 BASE_CODE_BITS = 33
 PLANE_CODE_BITS = 1 + DELTAS

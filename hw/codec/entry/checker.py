@@ -12,9 +12,9 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SIZES
 from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.stream import StreamStatus
-from cdma.hw.codec.bpc_plane_decoder import DecodedPlanes
-from cdma.hw.codec.lanes import count_ones
-from cdma.hw.codec.payloads import STATUS_BITS, KeptEntry
+from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
+from cdma.hw.codec.entry.payloads import STATUS_BITS, KeptEntry
+from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EntryConfig
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]

@@ -1,0 +1,1 @@
+"""Bit-plane compression of 128 B entries."""

@@ -1,0 +1,1 @@
+"""Buddy's entries: choosing among formats, checking, restoring."""

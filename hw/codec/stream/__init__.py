@@ -1,0 +1,1 @@
+"""Compressed lines as packets of bytes: framing, packing, checking, and AXI4-Stream blocks."""

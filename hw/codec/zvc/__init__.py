@@ -1,0 +1,1 @@
+"""Zero-value compression of lines."""
