@@ -9,23 +9,23 @@ from typing import Any
 from amaranth.lib import wiring
 
 from cdma.hw.config import BUDDY_PRESETS, PRESETS, BuddyConfig, EngineConfig, buddy_preset, preset
-from cdma.hw.dma.buffer import UnitBuffer
-from cdma.hw.dma.completion import Completer
-from cdma.hw.dma.descriptor import DescriptorChecker
-from cdma.hw.dma.dispatch import Dispatcher
-from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.descriptor import DescriptorChecker
+from cdma.hw.dma.control.dispatch import Dispatcher
+from cdma.hw.dma.control.record import RecordWriter
+from cdma.hw.dma.control.registers import Registers
+from cdma.hw.dma.control.ring import DescriptorFetcher
 from cdma.hw.dma.engine import DmaEngine, memory_port
-from cdma.hw.dma.expansion import ExpansionUnit
-from cdma.hw.dma.gather import LineGather
-from cdma.hw.dma.issuer import LineIssuer
-from cdma.hw.dma.receiver import StreamReceiver
-from cdma.hw.dma.record import RecordWriter
-from cdma.hw.dma.registers import Registers
-from cdma.hw.dma.ring import DescriptorFetcher
-from cdma.hw.dma.splitter import LineSplitter
-from cdma.hw.dma.throttle import TokenBucket
-from cdma.hw.dma.unit import CompressionUnit
-from cdma.hw.dma.writer import StreamWriter
+from cdma.hw.dma.inbound.expansion import ExpansionUnit
+from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.receiver import StreamReceiver
+from cdma.hw.dma.inbound.splitter import LineSplitter
+from cdma.hw.dma.outbound.buffer import UnitBuffer
+from cdma.hw.dma.outbound.drain import LineDrain
+from cdma.hw.dma.outbound.issue import LineIssuer
+from cdma.hw.dma.outbound.throttle import TokenBucket
+from cdma.hw.dma.outbound.unit import CompressionUnit
+from cdma.hw.dma.outbound.writer import StreamWriter
 from cdma.hw.emit.netlist import ModuleText, to_verilog
 from cdma.hw.emit.verilog import BUDDY, BUDDY_COMPONENTS, COMPONENTS, ENGINE, ENTRY_COMPONENTS
 from cdma.synth.errors import SynthError

@@ -23,8 +23,8 @@ from cdma.hw.config import (
     find_named,
     preset,
 )
-from cdma.hw.dma import registers as engine_registers
-from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+from cdma.hw.dma.control import registers as engine_registers
+from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
 from cdma.hw.dma.engine import DmaEngine
 from cdma.hw.emit.ip import ip_files
 from cdma.hw.emit.names import check_module_name

@@ -11,24 +11,24 @@ from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.buffer import UnitBuffer
-from cdma.hw.dma.completion import Completer
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
-from cdma.hw.dma.dispatch import CYCLE_BITS, Dispatcher
-from cdma.hw.dma.drain import LineDrain
-from cdma.hw.dma.expansion import ExpansionUnit
-from cdma.hw.dma.gather import LineGather
-from cdma.hw.dma.in_path import InPath
-from cdma.hw.dma.issuer import LineIssuer
-from cdma.hw.dma.out_path import THROTTLE_CLASSES, OutPath
-from cdma.hw.dma.receiver import StreamReceiver
-from cdma.hw.dma.record import RECORDS, InterruptCoalescer, RecordWriter
-from cdma.hw.dma.registers import Registers
-from cdma.hw.dma.ring import PREFETCH, DescriptorFetcher
-from cdma.hw.dma.splitter import LineSplitter
-from cdma.hw.dma.supervisor import Supervisor
-from cdma.hw.dma.throttle import TokenBucket
-from cdma.hw.dma.unit import CompressionUnit
+from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
+from cdma.hw.dma.control.dispatch import CYCLE_BITS, Dispatcher
+from cdma.hw.dma.control.record import RECORDS, InterruptCoalescer, RecordWriter
+from cdma.hw.dma.control.registers import Registers
+from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.supervisor import Supervisor
+from cdma.hw.dma.inbound.expansion import ExpansionUnit
+from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.path import InPath
+from cdma.hw.dma.inbound.receiver import StreamReceiver
+from cdma.hw.dma.inbound.splitter import LineSplitter
+from cdma.hw.dma.outbound.buffer import UnitBuffer
+from cdma.hw.dma.outbound.drain import LineDrain
+from cdma.hw.dma.outbound.issue import LineIssuer
+from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutPath
+from cdma.hw.dma.outbound.throttle import TokenBucket
+from cdma.hw.dma.outbound.unit import CompressionUnit
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
 from cdma.hw.registers.port import RegisterPort
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdma.hw.buddy.registers import register_source as buddy
-from cdma.hw.dma.registers import register_source as engine
+from cdma.hw.dma.control.registers import register_source as engine
 from cdma.hw.registers.docs import markdown
 from cdma.hw.registers.map import RegisterSource
 

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from cdma.hw.dma.descriptor import Codec, Flag, Opcode
+from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
 from cdma.sim.driver.descriptor import check
 from cdma.sim.driver.errors import DescriptorError, DriverError
 from cdma.sim.driver.memory import Buffer, Memory, Span

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cdma.hw.dma.descriptor import (
+from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,

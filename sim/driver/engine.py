@@ -1,6 +1,6 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
-from cdma.hw.dma.descriptor import Codec, Flag, Opcode
+from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
 from cdma.sim.driver.copy import CopyKind, copy_fields, whole
 from cdma.sim.driver.descriptor import Fields, check
 from cdma.sim.driver.errors import DriverError, RingFullError

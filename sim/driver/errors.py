@@ -1,6 +1,6 @@
 """What the driver refuses, and what it finds wrong with the engine."""
 
-from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.machine.errors import MachineError
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cdma.hw.dma.descriptor import Opcode
+from cdma.hw.dma.control.descriptor import Opcode
 from cdma.sim.driver.descriptor import Fields
 from cdma.sim.driver.errors import DroppedError, EngineError, OverlapError
 from cdma.sim.driver.memory import Memory, Span

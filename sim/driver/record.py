@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from cdma.golden import StreamStatus
-from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver.errors import DriverError
 
 GOOD = (Status.OK, Status.OK_EXPANDED)

@@ -1,6 +1,6 @@
 """A block's registers by their names in its `registers.rdl`."""
 
-from cdma.hw.dma.registers import register_map
+from cdma.hw.dma.control.registers import register_map
 from cdma.hw.registers.map import Kind, Register
 from cdma.sim.machine.bus_machine import BusMachine
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cdma.hw.dma.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
 from cdma.sim.driver.descriptor import Fields, packed
 from cdma.sim.driver.errors import DriverError
 from cdma.sim.driver.integers import is_integer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdma.hw.dma.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
+from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
 from cdma.sim.driver.errors import DriverError
 from cdma.sim.driver.integers import is_integer
 

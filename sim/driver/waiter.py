@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver.errors import RingError
 from cdma.sim.driver.queue import Queue
 from cdma.sim.driver.record import FirstError

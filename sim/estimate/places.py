@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from cdma.golden import LINE_BYTES
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.throttle import RATE_FRACTION_BITS
-from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.dma.outbound.throttle import RATE_FRACTION_BITS
+from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.sim.driver.throttle import Throttle
 from cdma.sim.estimate.packing import line_cycles
 from cdma.sim.machine.config import MachineConfig

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.expansion import QUEUED_LINES
-from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.dma.inbound.expansion import QUEUED_LINES
+from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,9 +33,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES
-from cdma.hw.dma.ring import PREFETCH
-from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES
+from cdma.hw.dma.control.ring import PREFETCH
+from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.sim.driver.throttle import THROTTLES, Throttle
 from cdma.sim.estimate.places import (
     LINE_CYCLES,
@@ -57,7 +57,7 @@ IN_CYCLES = 60
 FETCH_CYCLES = 36
 
 WRITER_BURSTS = 2
-"""Of writes to the host, that the engine gathers and sends (`cdma.hw.dma.writer`)."""
+"""Of writes to the host, that the engine gathers and sends (`cdma.hw.dma.outbound.writer`)."""
 
 CEILING_LINES = 1 << 33
 """Enough that a burst is nothing."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.descriptor import Codec
+from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Buffer, CopyKind, Engine, Span, Transfer
 from cdma.sim.machine import Machine
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cdma import golden
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.control.descriptor import Status
 
 Array = npt.NDArray[Any]
 

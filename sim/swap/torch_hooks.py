@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdma.hw.dma.descriptor import Codec
+from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Engine
 from cdma.sim.schedule.placement import RETAIN, Choice, Placement
 from cdma.sim.swap.stash import Stash, Stashed

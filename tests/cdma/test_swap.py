@@ -11,7 +11,7 @@ from cdma import golden
 from cdma.cli import main
 from cdma.errors import UserError
 from cdma.hw.config import preset
-from cdma.hw.dma.descriptor import Opcode
+from cdma.hw.dma.control.descriptor import Opcode
 from cdma.sim.driver import Engine
 from cdma.sim.machine import Pipeline, machine_config
 from cdma.synth.clock import CODEC as CODEC_CLOCK

@@ -7,12 +7,12 @@ from amaranth.lib import wiring
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.completion import Completer, Completion
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode, Record, Status
-from cdma.hw.dma.dispatch import Dispatcher, StartedDescriptor, Way
-from cdma.hw.dma.record import RecordWriter, Told
-from cdma.hw.dma.ring import INDEX_BITS
-from cdma.hw.dma.supervisor import Supervisor
+from cdma.hw.dma.control.completion import Completer, Completion
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode, Record, Status
+from cdma.hw.dma.control.dispatch import Dispatcher, StartedDescriptor, Way
+from cdma.hw.dma.control.record import RecordWriter, Told
+from cdma.hw.dma.control.ring import INDEX_BITS
+from cdma.hw.dma.control.supervisor import Supervisor
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import TINY, configs
@@ -30,7 +30,12 @@ MOVE_CYCLES = 5
 
 @pytest.fixture(autouse=True)
 def _queues_are_open(monkeypatch):
-    open_fifos(monkeypatch, "cdma.hw.dma.completion", "cdma.hw.dma.record", fifo=StraightFifo)
+    open_fifos(
+        monkeypatch,
+        "cdma.hw.dma.control.completion",
+        "cdma.hw.dma.control.record",
+        fifo=StraightFifo,
+    )
 
 
 def host(width: int) -> EngineConfig:
@@ -324,8 +329,8 @@ CASES = {QUICK: (host(64), True)} | {name: (config, False) for name, config in H
 def config(request, monkeypatch) -> EngineConfig:
     config, short = request.param
     if short:
-        monkeypatch.setattr("cdma.hw.dma.completion.STARTED", 2)
-        monkeypatch.setattr("cdma.hw.dma.record.RECORDS", 2)
+        monkeypatch.setattr("cdma.hw.dma.control.completion.STARTED", 2)
+        monkeypatch.setattr("cdma.hw.dma.control.record.RECORDS", 2)
     return config
 
 

@@ -10,7 +10,7 @@ from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.registers import Registers, register_map
+from cdma.hw.dma.control.registers import Registers, register_map
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
 from cdma.hw.registers.map import WORD_BYTES
 from cdma.hw.registers.port import RegisterPort

@@ -5,8 +5,8 @@ from amaranth.hdl import Cat, Const, Signal
 from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.buffer import UnitBuffer
-from cdma.hw.dma.issuer import LineIssuer
+from cdma.hw.dma.outbound.buffer import UnitBuffer
+from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs

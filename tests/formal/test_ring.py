@@ -6,8 +6,8 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES, FetchedDescriptor
-from cdma.hw.dma.ring import BASE_BITS, INDEX_BITS, PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, FetchedDescriptor
+from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, PREFETCH, DescriptorFetcher
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import TINY, configs
@@ -23,7 +23,7 @@ MOVE_CYCLES = 3
 
 @pytest.fixture(autouse=True)
 def _queues_are_open(monkeypatch):
-    open_fifos(monkeypatch, "cdma.hw.dma.ring", fifo=StraightFifo)
+    open_fifos(monkeypatch, "cdma.hw.dma.control.ring", fifo=StraightFifo)
 
 
 def host(width: int) -> EngineConfig:

@@ -12,8 +12,8 @@ from amaranth.lib.wiring import In
 import cdma.hw.lib.sleep
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.in_path import InPath
-from cdma.hw.dma.out_path import OutPath
+from cdma.hw.dma.inbound.path import InPath
+from cdma.hw.dma.outbound.path import OutPath
 from cdma.hw.lib.sleep import COMPARED_BITS, add_wake
 from cdma.hw.lib.stream import Fifo, SkidBuffer
 from tests.formal.bench import Bench

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from cdma.hw.dma.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
-from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
+from cdma.hw.dma.control.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
 
 HEADER = descriptor_header_name("cdma_engine")
 

@@ -7,9 +7,9 @@ from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.completion import Completer
-from cdma.hw.dma.descriptor import Flag, Status, TimeoutDetail
-from cdma.hw.dma.dispatch import Way
+from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail
+from cdma.hw.dma.control.dispatch import Way
 from tests.hw.bench import STALLS, Bench, stalls
 
 DST = 0x5_0000_0040

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import (
+from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     RECORD_DTYPE,

@@ -5,9 +5,9 @@ from amaranth.hdl import Signal
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import Flag, Status
-from cdma.hw.dma.dispatch import Dispatcher, Way
-from cdma.hw.dma.supervisor import Supervisor
+from cdma.hw.dma.control.descriptor import Flag, Status
+from cdma.hw.dma.control.dispatch import Dispatcher, Way
+from cdma.hw.dma.control.supervisor import Supervisor
 from tests.hw.bench import STALLS, Bench, stalls
 from tests.hw.simulator import Simulator
 from tests.hw.test_dma_descriptor import COPY_IN, COPY_OUT, FENCE, IN, OUT

@@ -11,7 +11,7 @@ from cdma import golden
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.outbound.drain import LineDrain
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.hw.bench import STALLS, Bench, stalls
 

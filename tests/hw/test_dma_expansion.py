@@ -12,7 +12,7 @@ from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig
-from cdma.hw.dma.expansion import ExpansionUnit, PacketShifter
+from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times
 from cdma.hw.lib.stream import Damage
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls

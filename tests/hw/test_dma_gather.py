@@ -10,7 +10,7 @@ from cdma import golden
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.gather import LineGather
+from cdma.hw.dma.inbound.line_reports import LineGather
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.hw.bench import STALLS, Bench, stalls
 

@@ -13,7 +13,7 @@ from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.in_path import InPath
+from cdma.hw.dma.inbound.path import InPath
 from tests.golden.data import sparse_bytes
 from tests.hw.simulator import Simulator
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.buffer import UnitBuffer
-from cdma.hw.dma.issuer import LineIssuer
+from cdma.hw.dma.outbound.buffer import UnitBuffer
+from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.hw.simulator import Simulator
 
 LINE_BYTES = 128

@@ -10,8 +10,8 @@ import pytest
 from cdma import golden
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.out_path import OutPath
-from cdma.hw.dma.throttle import TokenBucket
+from cdma.hw.dma.outbound.path import OutPath
+from cdma.hw.dma.outbound.throttle import TokenBucket
 from tests.hw.simulator import Simulator
 
 WIDTH = 32

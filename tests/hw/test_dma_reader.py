@@ -8,8 +8,8 @@ import pytest
 from cdma.golden import codec, crc32
 from cdma.hw.bus.burst import BusError, ReadGuard
 from cdma.hw.config import CodecConfig
-from cdma.hw.dma.reader import LineReader
-from cdma.hw.dma.unit import CompressionUnit
+from cdma.hw.dma.outbound.reader import LineReader
+from cdma.hw.dma.outbound.unit import CompressionUnit
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from cdma.hw.lib.stream import Fifo
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls

@@ -9,7 +9,7 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.receiver import StreamReceiver
+from cdma.hw.dma.inbound.receiver import StreamReceiver
 from tests.hw.bench import STALLS, stalls
 from tests.hw.simulator import Simulator
 

@@ -5,9 +5,9 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.completion import Completion
-from cdma.hw.dma.descriptor import RECORD_DTYPE, Status
-from cdma.hw.dma.record import InterruptCoalescer, RecordWriter
+from cdma.hw.dma.control.completion import Completion
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE, Status
+from cdma.hw.dma.control.record import InterruptCoalescer, RecordWriter
 from tests.hw.bench import STALLS, Bench, fields, stalls
 from tests.hw.simulator import Simulator
 

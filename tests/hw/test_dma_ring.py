@@ -8,7 +8,7 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
 from tests.hw.simulator import Simulator
 
 BASE = 0x1_0000_1000

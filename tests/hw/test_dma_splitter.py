@@ -8,7 +8,7 @@ import pytest
 
 from cdma.golden.formats.zvc import Zvc
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.lib.stream import Damage
 from tests.hw.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.hw.payloads import (

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.writer import HOST_BURST_BEATS, StreamWriter
+from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS, StreamWriter
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 
 WIDTH = 32

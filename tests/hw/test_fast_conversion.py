@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
-from cdma.hw.dma.splitter import LineSplitter
+from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster
 from cdma.hw.emit.fast_conversion import fast_conversion
 from cdma.hw.lib.crc import Crc32

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor_header import descriptor_header, descriptor_header_name
-from cdma.hw.dma.registers import register_source
+from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
+from cdma.hw.dma.control.registers import register_source
 from cdma.hw.registers.__main__ import DOCUMENTS, document
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import register_map

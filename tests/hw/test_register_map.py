@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdma.hw.dma.descriptor import Status
-from cdma.hw.dma.registers import register_map, register_source
+from cdma.hw.dma.control.descriptor import Status
+from cdma.hw.dma.control.registers import register_map, register_source
 from cdma.hw.registers.map import RegisterMapError
 from cdma.hw.registers.map import register_map as map_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.registers import Registers, register_map
+from cdma.hw.dma.control.registers import Registers, register_map
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS
 from cdma.hw.registers.map import Kind

@@ -10,7 +10,7 @@ import pytest
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Flag, Opcode
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode
 from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer
 from cdma.sim.driver.record import GOOD
 from cdma.sim.machine import BusFault, Machine, MachineConfig

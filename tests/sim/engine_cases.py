@@ -12,7 +12,7 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.driver.descriptor import COMPRESSED, OUTWARD
 from tests.sim.zvc_cases import sparse
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.descriptor import Codec
+from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.estimate import Setup
 from cdma.sim.machine import Machine

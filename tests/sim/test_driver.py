@@ -9,7 +9,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
 from cdma.sim.driver import (
     THROTTLES,
     BusyError,

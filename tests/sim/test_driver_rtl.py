@@ -8,7 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import preset
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
 from cdma.sim.driver import (
     CopyKind,
     DescriptorError,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cdma.golden import LINE_BYTES
-from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.driver import CompletionRecord, Transfer
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus import HOST

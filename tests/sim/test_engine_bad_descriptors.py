@@ -7,7 +7,7 @@ from itertools import chain, islice
 import numpy as np
 import pytest
 
-from cdma.hw.dma.descriptor import (
+from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,

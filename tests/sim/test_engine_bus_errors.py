@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import EngineBench, in_parts

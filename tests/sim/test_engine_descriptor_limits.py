@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
 from tests.sim.engine_bench import EngineBench
 from tests.sim.engine_cases import Ending, Shape
 from tests.sim.test_engine_bad_descriptors import (

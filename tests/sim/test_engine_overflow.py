@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, NO_FLAGS, Job, Shape
 

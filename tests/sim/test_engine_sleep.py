@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdma.hw.dma.descriptor import Flag, Opcode
+from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver import Throttle
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus import HOST, Counters

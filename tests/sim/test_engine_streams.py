@@ -10,7 +10,7 @@ import pytest
 from cdma.golden import LINE_BYTES, StreamStatus
 from cdma.golden.formats.stream import ByteArray, crc32
 from cdma.golden.formats.zvc import Zvc, decode
-from cdma.hw.dma.descriptor import Opcode, Status
+from cdma.hw.dma.control.descriptor import Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, Ending, Job, Shape
 from tests.sim.test_zvc_malformed import Damage, damaged_streams

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from cdma.hw.dma.descriptor import Flag, Opcode, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status, TimeoutDetail
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus import HOST
 from tests.sim.engine_bench import TIMEOUT_CYCLES, EngineBench, in_parts

@@ -9,7 +9,7 @@ import pytest
 from cdma.golden import StreamStatus
 from cdma.golden.formats.stream import crc32
 from cdma.golden.formats.zvc import decode
-from cdma.hw.dma.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import ELEMENT, Job, Shape
 

@@ -8,7 +8,7 @@ import pytest
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.config import PRESETS, buddy_preset
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Codec
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec
 from cdma.hw.dma.engine import DmaEngine
 from cdma.sim.buddy import expect, replay_trace, spilling_content
 from cdma.sim.machine import Trace

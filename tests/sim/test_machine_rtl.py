@@ -41,8 +41,8 @@ def edited(tmp_path, monkeypatch):
     [
         ("cdma.hw.codec.stream.axis", "", {"codec"}),
         ("cdma.hw.codec.zvc.lanes", "", {"codec", "engine", "buddy"}),
-        ("cdma.hw.dma.issuer", "", {"engine"}),
-        ("cdma.hw.dma.registers", "registers.rdl", {"engine"}),
+        ("cdma.hw.dma.outbound.issue", "", {"engine"}),
+        ("cdma.hw.dma.control.registers", "registers.rdl", {"engine"}),
         ("cdma.hw.buddy.registers", "registers.rdl", {"buddy"}),
         ("cdma.hw.registers.map", "common.rdl", {"engine", "buddy"}),
         ("cdma.hw.codec.bpc.planes", "", {"buddy"}),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cdma.hw.dma.descriptor import Codec
+from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Engine, TransferError
 from cdma.sim.swap import Stash, StashError
 from cdma.sim.swap import stash as stash_module

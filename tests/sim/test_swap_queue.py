@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cdma.builds.progress import observed
-from cdma.hw.dma.descriptor import Status
+from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver import THROTTLES, OutOfMemoryError
 from cdma.sim.machine import BusFault, Machine
 from cdma.sim.swap import EngineBackend, Swapper, SwapRun, engine_backend, swapper

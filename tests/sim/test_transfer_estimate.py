@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.config import preset
-from cdma.hw.dma.descriptor import Codec
+from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import THROTTLES
 from cdma.sim.estimate import EstimateError, Setup, queue_cycles, transfer_cost, transfer_seconds
 from cdma.sim.estimate.packing import line_cycles

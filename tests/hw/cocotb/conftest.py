@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.registers import Registers
+from cdma.hw.dma.control.registers import Registers
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import Verilog
 from cdma.sim.machine.rtl import generated, generated_buddy, generated_engine

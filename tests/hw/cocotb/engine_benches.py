@@ -17,8 +17,8 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES, Opcode, Status
-from cdma.hw.dma.registers import register_map
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.dma.control.registers import register_map
 from tests.hw.cocotb import engine_plans
 from tests.hw.cocotb.block_bench import BlockBench, Memory
 from tests.hw.cocotb.engine_plans import Plan

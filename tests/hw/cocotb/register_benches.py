@@ -16,7 +16,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from cdma.hw.dma.registers import register_map
+from cdma.hw.dma.control.registers import register_map
 from cdma.hw.registers.map import Kind
 
 PERIOD_NS = 2

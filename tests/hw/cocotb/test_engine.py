@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig, preset
-from cdma.hw.dma.descriptor import RECORD_DTYPE
-from cdma.hw.dma.registers import register_map
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE
+from cdma.hw.dma.control.registers import register_map
 from cdma.sim.machine import Machine, MachineConfig
 from cdma.sim.machine.rtl import generated_engine
 from tests.hw.cocotb import simulate

@@ -9,9 +9,9 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
-from cdma.hw.dma.dispatch import CYCLE_BITS, StartedDescriptor, Way
-from cdma.hw.dma.jobs import InJob, InOutcome, OutOutcome
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
+from cdma.hw.dma.control.dispatch import CYCLE_BITS, StartedDescriptor, Way
+from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
 from cdma.hw.lib.stream import Fifo, Register
 
 STARTED = 8

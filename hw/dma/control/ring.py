@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
 from cdma.hw.lib.stream import Fifo
 
 PREFETCH = 4

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import (
+from cdma.hw.dma.control.descriptor import (
     DEVICE_ADDRESS_BITS,
     HOST_ADDRESS_BITS,
     CheckedDescriptor,
@@ -14,7 +14,7 @@ from cdma.hw.dma.descriptor import (
     Opcode,
     Status,
 )
-from cdma.hw.dma.jobs import InJob, OutJob
+from cdma.hw.dma.payloads import InJob, OutJob
 from cdma.hw.lib.stream import Register
 
 CYCLE_BITS = 48

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.jobs import IssuedLines, LineCommand, SplitJob
+from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat, Register
 
 

@@ -9,12 +9,14 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.codec.stream.pack import StreamTail
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
-from cdma.hw.dma.expansion import ExpansionUnit
-from cdma.hw.dma.gather import LineGather
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.inbound.expansion import ExpansionUnit
+from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.receiver import StreamReceiver
+from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
-from cdma.hw.dma.issuer import JOBS
-from cdma.hw.dma.jobs import (
+from cdma.hw.dma.outbound.issue import JOBS
+from cdma.hw.dma.payloads import (
     GatherJob,
     InJob,
     InOutcome,
@@ -23,8 +25,6 @@ from cdma.hw.dma.jobs import (
     ReceiveOutcome,
     SplitJob,
 )
-from cdma.hw.dma.receiver import StreamReceiver
-from cdma.hw.dma.splitter import LineSplitter
 from cdma.hw.lib.stream import Fifo, Fork, Register
 
 

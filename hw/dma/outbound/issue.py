@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.jobs import IssuedLines, ReadJob
-from cdma.hw.dma.reader import LineRequest
+from cdma.hw.dma.outbound.reader import LineRequest
+from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.stream import Fifo, Register
 
 JOBS = 4

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS
-from cdma.hw.dma.issuer import JOBS
-from cdma.hw.dma.jobs import ReceiveJob, ReceiveOutcome
-from cdma.hw.dma.writer import HOST_BURST_BEATS
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.outbound.issue import JOBS
+from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
+from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
 from cdma.hw.lib.stream import Fifo, ReceivedBeat, Register
 
 

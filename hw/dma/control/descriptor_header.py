@@ -1,8 +1,8 @@
-"""Descriptors and records for C and C++, from the fields in `cdma.hw.dma.descriptor`."""
+"""Descriptors and records for C and C++, from the fields in `cdma.hw.dma.control.descriptor`."""
 
 from enum import IntEnum, IntFlag
 
-from cdma.hw.dma.descriptor import (
+from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_FIELDS,
     ENTRY_BYTES,
     RECORD_FIELDS,

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
 from cdma.hw.config import CodecConfig
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.lib.stream import Fifo, Register, Sector
 
 

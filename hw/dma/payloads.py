@@ -6,7 +6,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
 LINE_COUNT_BITS = LENGTH_BITS - 6
 """Bits of a number of lines in a transfer."""

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.jobs import DrainJob, DrainOutcome, IssuedLines
 from cdma.hw.dma.line_crc import TransferCrc
-from cdma.hw.dma.reader import LineFault
-from cdma.hw.dma.unit import LineReport
+from cdma.hw.dma.outbound.reader import LineFault
+from cdma.hw.dma.outbound.unit import LineReport
+from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
 from cdma.hw.lib.stream import LineBeat
 
 

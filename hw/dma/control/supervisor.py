@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
-from cdma.hw.dma.record import Told
-from cdma.hw.dma.ring import RingFault
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
+from cdma.hw.dma.control.record import Told
+from cdma.hw.dma.control.ring import RingFault
 
 OPEN_BITS = 8
 """Of the number of descriptors under way."""

@@ -13,10 +13,10 @@ from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.stream.checker import Finding, SectorJudge
 from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
-from cdma.hw.dma.jobs import ExpansionReport, LineCommand
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
-from cdma.hw.dma.writer import DEVICE_BURST_BEATS, StreamWriter
+from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, StreamWriter
+from cdma.hw.dma.payloads import ExpansionReport, LineCommand
 from cdma.hw.lib.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
 
 QUEUED_LINES = 4

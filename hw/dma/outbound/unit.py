@@ -11,9 +11,9 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
-from cdma.hw.dma.reader import LineFault, LineReader, LineRequest
+from cdma.hw.dma.outbound.reader import LineFault, LineReader, LineRequest
 from cdma.hw.lib.stream import Fifo, Fork, LineBeat, Sector
 
 

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.jobs import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
 from cdma.hw.dma.line_crc import TransferCrc
+from cdma.hw.dma.payloads import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
 
 
 class LineGather(wiring.Component):

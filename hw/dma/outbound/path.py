@@ -10,15 +10,15 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteR
 from cdma.hw.codec.stream.pack import OFFSET_BITS, ElementPacker
 from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.buffer import UnitBuffer
-from cdma.hw.dma.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
-from cdma.hw.dma.drain import LineDrain
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.interleave import unit_of
-from cdma.hw.dma.issuer import JOBS, LineIssuer
-from cdma.hw.dma.jobs import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
-from cdma.hw.dma.throttle import BURST_BITS, RATE_BITS, TokenBucket
-from cdma.hw.dma.unit import CompressionUnit, LineReport
-from cdma.hw.dma.writer import StreamWriter
+from cdma.hw.dma.outbound.buffer import UnitBuffer
+from cdma.hw.dma.outbound.drain import LineDrain
+from cdma.hw.dma.outbound.issue import JOBS, LineIssuer
+from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, TokenBucket
+from cdma.hw.dma.outbound.unit import CompressionUnit, LineReport
+from cdma.hw.dma.outbound.writer import StreamWriter
+from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.lib.stream import Fifo, Fork, Register
 
 THROTTLE_CLASSES = 2

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.completion import Completion
-from cdma.hw.dma.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
-from cdma.hw.dma.ring import INDEX_BITS
+from cdma.hw.dma.control.completion import Completion
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
+from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.lib.stream import Fifo
 
 RECORDS = 4

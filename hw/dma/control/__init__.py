@@ -1,0 +1,1 @@
+"""Descriptors in, completion records out, and the registers between."""
