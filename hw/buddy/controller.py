@@ -8,28 +8,28 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
 from cdma.golden.buddy.entry import SECTOR_BYTES
-from cdma.hw.buddy.access import BurstSplitter, GatheredWrite, WriteGatherer
-from cdma.hw.buddy.admission import FETCHES, Admission, AdmittedAccess
-from cdma.hw.buddy.assembler import EntryAssembler
-from cdma.hw.buddy.dispatcher import AccessDispatcher
-from cdma.hw.buddy.lookups import LookupArbiter
-from cdma.hw.buddy.manager_port import ManagerPort
-from cdma.hw.buddy.mapper import SectorMapper
-from cdma.hw.buddy.metadata_cache import MetadataCache
-from cdma.hw.buddy.page_table import PageTable
+from cdma.hw.buddy.address.mapper import SectorMapper
+from cdma.hw.buddy.address.page_table import PageTable
+from cdma.hw.buddy.frontend.access import BurstSplitter, GatheredWrite, WriteGatherer
+from cdma.hw.buddy.frontend.admission import FETCHES, Admission, AdmittedAccess
+from cdma.hw.buddy.frontend.dispatcher import AccessDispatcher
+from cdma.hw.buddy.frontend.subordinate_port import ManagerPort
+from cdma.hw.buddy.metadata.cache import MetadataCache
+from cdma.hw.buddy.metadata.lookups import LookupArbiter
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
     LOGICAL_ADDRESS_BITS,
     MetadataError,
 )
-from cdma.hw.buddy.read_issuer import ReadIssuer
-from cdma.hw.buddy.read_return import ReadReturner
+from cdma.hw.buddy.read.assembler import EntryAssembler
+from cdma.hw.buddy.read.issue import ReadIssuer
+from cdma.hw.buddy.read.response import ReadReturner
 from cdma.hw.buddy.reads import ExpectedEntry, ReadInfo
 from cdma.hw.buddy.registers import BuddyRegisters
 from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS
-from cdma.hw.buddy.storer import EntryStorer, stores_of
-from cdma.hw.buddy.write_encoder import WriteEncoder
+from cdma.hw.buddy.write.encoder import WriteEncoder
+from cdma.hw.buddy.write.write_back import EntryStorer, stores_of
 from cdma.hw.buddy.writes import EntryWrite
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.burst import ReadBeat

@@ -4,7 +4,7 @@ from amaranth.lib import data
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
 from cdma.golden.buddy.entry import METADATA_BITS
-from cdma.hw.buddy.access import EntryAccess
+from cdma.hw.buddy.frontend.access import EntryAccess
 from cdma.hw.buddy.payloads import AccessStatus, Mapping
 from cdma.hw.config import BuddyConfig
 

@@ -10,9 +10,9 @@ from typing import Any
 from amaranth.lib import data, wiring
 
 from cdma.golden import LINE_BYTES
+from cdma.hw.buddy.address.mapper import SectorMapper
 from cdma.hw.buddy.controller import BuddyController
-from cdma.hw.buddy.mapper import SectorMapper
-from cdma.hw.buddy.metadata_cache import MetadataCache
+from cdma.hw.buddy.metadata.cache import MetadataCache
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Cat
 from amaranth.hdl._ast import AnySeq
 
-from cdma.hw.buddy.manager_port import ManagerPort
+from cdma.hw.buddy.frontend.subordinate_port import ManagerPort
 from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate

@@ -23,7 +23,7 @@ from cdma.golden.buddy.address_map import (
     Target,
 )
 from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
-from cdma.hw.buddy.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
+from cdma.hw.buddy.address.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.stream import Register

@@ -16,7 +16,7 @@ from typing import Any
 from amaranth.hdl import Cat, Fragment, Module, Value
 from amaranth.lib import memory
 
-from cdma.hw.buddy.metadata_cache import MetadataCache
+from cdma.hw.buddy.metadata.cache import MetadataCache
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import MetadataCacheConfig
 from tests.hw.bench import Sink, always, bits

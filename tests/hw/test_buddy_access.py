@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cdma.hw.buddy.access import BurstSplitter, WriteGatherer
+from cdma.hw.buddy.frontend.access import BurstSplitter, WriteGatherer
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig, EntryConfig
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls
 

@@ -5,8 +5,8 @@ import random
 import pytest
 from amaranth.hdl import Value
 
-from cdma.hw.buddy.admission import FETCHES, Admission
-from cdma.hw.buddy.dispatcher import AccessDispatcher
+from cdma.hw.buddy.frontend.admission import FETCHES, Admission
+from cdma.hw.buddy.frontend.dispatcher import AccessDispatcher
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.writes import WriteKind
 from cdma.hw.config import BUDDY_PRESETS

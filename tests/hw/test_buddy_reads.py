@@ -10,9 +10,9 @@ from amaranth.lib import wiring
 
 from cdma.golden.buddy.address_map import Target, split_sectors
 from cdma.golden.buddy.entry import sectors_of, sizes_of
-from cdma.hw.buddy.assembler import EntryAssembler
 from cdma.hw.buddy.payloads import AccessStatus, MetadataError
-from cdma.hw.buddy.read_issuer import ReadIssuer
+from cdma.hw.buddy.read.assembler import EntryAssembler
+from cdma.hw.buddy.read.issue import ReadIssuer
 from cdma.hw.buddy.reads import ExpectedEntry
 from cdma.hw.bus.burst import BusError
 from cdma.hw.lib.stream import Fifo

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.read_return import ReadReturner
+from cdma.hw.buddy.read.response import ReadReturner
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.hw.bench import STALLS, Bench, assert_no_bubble, stalls

@@ -9,7 +9,7 @@ import pytest
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import EntryCodec
 from cdma.hw.buddy.payloads import AccessStatus, MetadataError
-from cdma.hw.buddy.storer import POISON, EntryStorer
+from cdma.hw.buddy.write.write_back import POISON, EntryStorer
 from cdma.hw.buddy.writes import WriteKind
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError

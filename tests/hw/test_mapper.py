@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Target
-from cdma.hw.buddy.mapper import SectorMapper
+from cdma.hw.buddy.address.mapper import SectorMapper
 from cdma.hw.buddy.payloads import Mapping, MapRequest
 from cdma.hw.config import BUDDY_PRESETS
 from cdma.hw.emit.netlist import to_verilog

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from cdma.hw.buddy.metadata_cache import MetadataCache
-from cdma.hw.buddy.metadata_line import LineShape
+from cdma.hw.buddy.metadata.cache import MetadataCache
+from cdma.hw.buddy.metadata.line import LineShape
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import METADATA_CACHES, MetadataCacheConfig

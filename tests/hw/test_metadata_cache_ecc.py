@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from cdma.hw.buddy.metadata_line import ROW_WORDS, WORD_BITS, LineShape, TagWord
+from cdma.hw.buddy.metadata.line import ROW_WORDS, WORD_BITS, LineShape, TagWord
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import METADATA_CACHES
 from cdma.hw.lib.ecc import codeword_bits

@@ -9,7 +9,7 @@ from amaranth.hdl import ClockDomain, Module
 from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Target
 from cdma.golden.buddy.entry import EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
-from cdma.hw.buddy.page_table import PageTable
+from cdma.hw.buddy.address.page_table import PageTable
 from cdma.hw.config import BUDDY_PRESETS
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS

@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Signal
 
 from cdma.golden.buddy.address_map import Target, split_sectors
 from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS
-from cdma.hw.buddy import slots
+from cdma.hw.buddy.address import slots
 from tests.hw.simulator import Simulator
 
 

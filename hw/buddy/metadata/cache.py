@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_line import ROW_BYTES, LineShape, SliceLookup, SliceResult, Walk
-from cdma.hw.buddy.metadata_ports import FetchPort, WriteBackPort
-from cdma.hw.buddy.metadata_slice import MetadataSlice
+from cdma.hw.buddy.metadata.line import ROW_BYTES, LineShape, SliceLookup, SliceResult, Walk
+from cdma.hw.buddy.metadata.ports import FetchPort, WriteBackPort
+from cdma.hw.buddy.metadata.slice import MetadataSlice
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataLookup, MetadataResult
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.config import MetadataCacheConfig

@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_line import LineShape, StoreTask, TagAccess, TagWord
-from cdma.hw.buddy.metadata_replacement import TreePlru
+from cdma.hw.buddy.metadata.line import LineShape, StoreTask, TagAccess, TagWord
+from cdma.hw.buddy.metadata.replacement import TreePlru
 from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.ecc import EccDecoder, EccEncoder, codeword_bits
 

@@ -4,10 +4,10 @@ from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.access import BurstRequest
+from cdma.hw.buddy.frontend.access import BurstRequest
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
-from cdma.hw.buddy.read_return import ManagerReadBeat
-from cdma.hw.buddy.storer import ManagerWriteResponse
+from cdma.hw.buddy.read.response import ManagerReadBeat
+from cdma.hw.buddy.write.write_back import ManagerWriteResponse
 from cdma.hw.bus.axi import Axi4Signature
 from cdma.hw.bus.burst import WriteBeat
 from cdma.hw.config import BuddyConfig

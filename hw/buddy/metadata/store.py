@@ -5,7 +5,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.entry import METADATA_BITS
-from cdma.hw.buddy.metadata_line import (
+from cdma.hw.buddy.metadata.line import (
     ROW_BITS,
     ROW_PLACE_BITS,
     ROW_WORDS,

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_line import ROW_BITS, ROW_BYTES, LineShape
+from cdma.hw.buddy.metadata.line import ROW_BITS, ROW_BYTES, LineShape
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.bus.burst import BusError, ReadBeat
 from cdma.hw.config import MetadataCacheConfig

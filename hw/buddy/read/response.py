@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.access import BeatPlaces, EntryAccess, last_byte
+from cdma.hw.buddy.frontend.access import BeatPlaces, EntryAccess, last_byte
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
 from cdma.hw.buddy.reads import ReadInfo
 from cdma.hw.bus.axi import AxiResponse

@@ -4,8 +4,8 @@ from amaranth.hdl import Assert, Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_fills import FillBuffer
-from cdma.hw.buddy.metadata_line import (
+from cdma.hw.buddy.metadata.evictions import WriteBacks
+from cdma.hw.buddy.metadata.line import (
     ROW_BYTES,
     LineShape,
     SliceLookup,
@@ -13,9 +13,9 @@ from cdma.hw.buddy.metadata_line import (
     StoreTask,
     Walk,
 )
-from cdma.hw.buddy.metadata_store import MetadataStore
-from cdma.hw.buddy.metadata_tags import MetadataTags
-from cdma.hw.buddy.metadata_write_backs import WriteBacks
+from cdma.hw.buddy.metadata.mshr import FillBuffer
+from cdma.hw.buddy.metadata.store import MetadataStore
+from cdma.hw.buddy.metadata.tags import MetadataTags
 from cdma.hw.bus.burst import BusError, ReadBeat, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.stream import Fifo, SkidBuffer

@@ -5,9 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES
-from cdma.hw.buddy.access import GatheredWrite
+from cdma.hw.buddy.frontend.access import GatheredWrite
 from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.read_return import FetchedSector
+from cdma.hw.buddy.read.response import FetchedSector
 from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import BuddyConfig

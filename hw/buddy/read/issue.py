@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, METADATA_BITS
-from cdma.hw.buddy.access import last_byte
+from cdma.hw.buddy.address.slots import slot_sectors, split_sectors
+from cdma.hw.buddy.frontend.access import last_byte
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -18,7 +19,6 @@ from cdma.hw.buddy.payloads import (
 )
 from cdma.hw.buddy.reads import EntryRead, ExpectedEntry
 from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
-from cdma.hw.buddy.slots import slot_sectors, split_sectors
 from cdma.hw.bus.burst import ReadRequest
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo

@@ -4,11 +4,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.access import ENTRY_OFFSET_BITS
-from cdma.hw.buddy.admission import AdmittedAccess
+from cdma.hw.buddy.frontend.access import ENTRY_OFFSET_BITS
+from cdma.hw.buddy.frontend.admission import AdmittedAccess
+from cdma.hw.buddy.frontend.scoreboard import Scoreboard
 from cdma.hw.buddy.payloads import AccessStatus, Mapping
 from cdma.hw.buddy.reads import EntryRead
-from cdma.hw.buddy.scoreboard import Scoreboard
 from cdma.hw.buddy.writes import EntryWrite, WriteKind
 from cdma.hw.config import BuddyConfig
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.access import ENTRY_NUMBER_BITS
+from cdma.hw.buddy.frontend.access import ENTRY_NUMBER_BITS
 
 
 class EntryRing(wiring.Component):

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
+from cdma.hw.buddy.address.slots import split_sectors
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -19,7 +20,6 @@ from cdma.hw.buddy.payloads import (
     take_metadata_error,
 )
 from cdma.hw.buddy.runs import RunWriter
-from cdma.hw.buddy.slots import split_sectors
 from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_line import ROW_BYTES, LineShape
+from cdma.hw.buddy.metadata.line import ROW_BYTES, LineShape
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.bus.port import RequestArbiter

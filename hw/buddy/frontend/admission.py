@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.access import EntryAccess, GatheredWrite
+from cdma.hw.buddy.frontend.access import EntryAccess, GatheredWrite
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.config import BuddyConfig
 

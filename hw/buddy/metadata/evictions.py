@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.metadata_line import ROW_BITS, EvictedRow, LineShape
+from cdma.hw.buddy.metadata.line import ROW_BITS, EvictedRow, LineShape
 from cdma.hw.bus.burst import BusError, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.stream import Fifo

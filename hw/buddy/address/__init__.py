@@ -1,0 +1,1 @@
+"""Logical addresses to places in device and buddy memory."""

@@ -1,0 +1,1 @@
+"""The subordinate port that the GPU drives, and the order of its accesses."""

@@ -1,0 +1,1 @@
+"""The metadata cache: slices, tags, misses, evictions."""

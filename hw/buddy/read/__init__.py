@@ -1,0 +1,1 @@
+"""Reads of entries: issue, assembly, response."""

@@ -1,0 +1,1 @@
+"""Writes of entries: encoding and write-back."""
