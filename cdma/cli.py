@@ -26,7 +26,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.sim.buddy.snapshots.SnapshotError",
         "cdma.sim.driver.errors.DriverError",
         "cdma.sim.estimate.transfer.EstimateError",
-        "cdma.sim.link.LinkError",
+        "cdma.plan.platform.link.LinkError",
         "cdma.sim.machine.errors.MachineError",
         "cdma.sim.reproduce.ReproduceError",
         "cdma.sim.schedule.errors.ScheduleError",

@@ -1,5 +1,6 @@
 """What a kernel's driver would do, against the engine's registers and rings only."""
 
+from cdma.plan.platform.throttle import THROTTLES, Throttle, throttle
 from cdma.sim.driver.buddy import BuddyDriver
 from cdma.sim.driver.buddy_errors import AccessError
 from cdma.sim.driver.buddy_shape import BuddyShape
@@ -25,7 +26,6 @@ from cdma.sim.driver.memory import Buffer, Memory, Span
 from cdma.sim.driver.queue import Transfer
 from cdma.sim.driver.record import CompletionRecord, FirstError, TransferError
 from cdma.sim.driver.shape import EngineShape
-from cdma.sim.driver.throttle import THROTTLES, Throttle, throttle
 
 __all__ = [
     "THROTTLES",

@@ -1,6 +1,7 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
 from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
+from cdma.plan.platform.throttle import THROTTLES, Throttle
 from cdma.sim.driver.copy import CopyKind, copy_fields, whole
 from cdma.sim.driver.descriptor import Fields, check
 from cdma.sim.driver.errors import DriverError, RingFullError
@@ -12,7 +13,6 @@ from cdma.sim.driver.record import CompletionRecord, FirstError
 from cdma.sim.driver.registers import RegisterPort
 from cdma.sim.driver.ring import Ring
 from cdma.sim.driver.shape import EngineShape, read_shape
-from cdma.sim.driver.throttle import THROTTLES, Throttle
 from cdma.sim.driver.waiter import Waiter
 from cdma.sim.machine import Machine
 

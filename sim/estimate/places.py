@@ -8,9 +8,9 @@ from cdma.golden import LINE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.throttle import RATE_FRACTION_BITS
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
-from cdma.sim.driver.throttle import Throttle
+from cdma.plan.platform.environment import MachineConfig
+from cdma.plan.platform.throttle import Throttle
 from cdma.sim.estimate.packing import line_cycles
-from cdma.sim.machine.config import MachineConfig
 
 # What the engine adds to the round trip of each window, in cycles.
 LINE_CYCLES = 12

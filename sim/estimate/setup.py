@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cdma.hw.config import EngineConfig, find_named, preset
-from cdma.sim.driver.throttle import THROTTLES, Throttle
-from cdma.sim.driver.throttle import throttle as throttle_of
+from cdma.plan.platform.environment import MACHINES, MachineConfig
+from cdma.plan.platform.link import link as link_of
+from cdma.plan.platform.throttle import THROTTLES, Throttle
+from cdma.plan.platform.throttle import throttle as throttle_of
 from cdma.sim.estimate.transfer import EstimateError, TransferCost, ceilings, transfer_cost
-from cdma.sim.link import link as link_of
-from cdma.sim.machine.config import MACHINES, MachineConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Setup:
 
     @classmethod
     def named(cls, config: str, link: str | None = None, throttle: str = "none") -> Self:
-        """A machine of `cdma.sim.machine.config` with the engine of that name.
+        """A machine of `cdma.plan.platform.environment` with the engine of that name.
 
         Raises
         ------

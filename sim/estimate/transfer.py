@@ -36,7 +36,8 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES
 from cdma.hw.dma.control.ring import PREFETCH
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
-from cdma.sim.driver.throttle import THROTTLES, Throttle
+from cdma.plan.platform.environment import MachineConfig
+from cdma.plan.platform.throttle import THROTTLES, Throttle
 from cdma.sim.estimate.places import (
     LINE_CYCLES,
     READ_CYCLES,
@@ -46,7 +47,6 @@ from cdma.sim.estimate.places import (
     slowest,
 )
 from cdma.sim.estimate.stretches import Passage, in_cycles, out_cycles
-from cdma.sim.machine.config import MachineConfig
 
 WAYS = ("out", "in")
 """Device to host, and back."""

@@ -1,13 +1,13 @@
 """The Verilated RTL as a Python library: whole buffers in, whole buffers and cycles out."""
 
 from cdma.builds.cache import cache_directory
+from cdma.plan.platform.environment import MACHINES, MachineConfig, machine_config
 from cdma.sim.machine.batch import Batch, Fault, Packets
 from cdma.sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy_machine import BuddyCounters, BuddyMachine, PortCounters
 from cdma.sim.machine.buddy_trace import Access, Playback, Trace
 from cdma.sim.machine.build import VerilogText, build_library
 from cdma.sim.machine.bus import BusFault, Counters, DeliveredFault
-from cdma.sim.machine.config import MACHINES, MachineConfig, machine_config
 from cdma.sim.machine.errors import (
     AssertionFailedError,
     BuildError,

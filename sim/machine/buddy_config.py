@@ -4,7 +4,7 @@ link."""
 from dataclasses import dataclass, replace
 
 from cdma.hw.config import ConfigError, find_named
-from cdma.sim.machine.config import MachineConfig
+from cdma.plan.platform.environment import MachineConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from statistics import fmean
 
 import numpy as np
 
+from cdma.plan.platform.device import device
 from cdma.sim.papers import Figure, printed
 from cdma.sim.reproduce import placing, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.placement import Mode, Placement
 from cdma.sim.schedule.plan.bound import lower_bound
 from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile

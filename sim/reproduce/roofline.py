@@ -77,7 +77,7 @@ def performance(
     Parameters
     ----------
     device : str
-        Of `cdma.sim.schedule.device.DEVICES`.
+        Of `cdma.plan.platform.device.DEVICES`.
     mode : str
         `sync` or `async`.
     efficiency : float or None

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.placement import Plan
 from cdma.sim.schedule.policies import oracle
 from cdma.sim.schedule.scenario import Scenario

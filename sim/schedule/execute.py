@@ -13,7 +13,8 @@ import numpy as np
 
 from cdma import golden
 from cdma.hw.config import preset
-from cdma.sim.driver import DriverError, throttle
+from cdma.plan.platform import throttle
+from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.machine import Machine, MachineError
 from cdma.sim.machine.bus_machine import PAGE_BYTES

@@ -25,7 +25,7 @@ class Choice:
     ----------
     placement : Placement
     codec : str or None
-        Of `cdma.sim.schedule.codec_model.CODEC_MODELS`; None to swap as it is. A compressed placement
+        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; None to swap as it is. A compressed placement
         needs one, RETAIN and RECOMPUTE have none.
     """
 

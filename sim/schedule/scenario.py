@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.hw.config import preset
-from cdma.sim.driver import throttle as throttle_of
+from cdma.plan.platform import throttle as throttle_of
+from cdma.plan.platform.codec_rates import CodecModel, codec_model
+from cdma.plan.platform.device import Device
+from cdma.plan.platform.link import Link
 from cdma.sim.estimate.transfer import WAYS, TransferCost, transfer_cost
-from cdma.sim.link import Link
 from cdma.sim.machine import MachineConfig, machine_config
-from cdma.sim.schedule.codec_model import CodecModel, codec_model
-from cdma.sim.schedule.device import Device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import Choice, Placement
 from cdma.sim.schedule.stages import Stage, stages_of

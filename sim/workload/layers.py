@@ -39,7 +39,7 @@ class Layer:
     Attributes
     ----------
     name, kind : str
-        The kind finds an efficiency (`cdma.sim.schedule.device`): one of `KINDS`.
+        The kind finds an efficiency (`cdma.plan.platform.device`): one of `KINDS`.
     inputs : tuple of int
         Tensors that forward reads, by index into `Graph.tensors`.
     output : int

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cdma.plan.platform.device import device
 from cdma.sim.reproduce import swapping
 from cdma.sim.schedule.cswap import (
     Sample,
@@ -23,7 +24,6 @@ from cdma.sim.schedule.cswap.time_model import (
     TimeModel,
     held_out_error,
 )
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.policies import cswap
 from cdma.sim.schedule.scenario import Scenario

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.comparison import compare
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.execute import CODECS, execute
 from cdma.sim.schedule.placement import Placement
 from cdma.sim.schedule.scenario import Scenario

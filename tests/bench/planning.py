@@ -8,9 +8,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.papers import printed
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.plan.batch import largest_batch
 from cdma.sim.schedule.plan.bound import lower_bound
 from cdma.sim.schedule.plan.exact import exhaustive

@@ -9,7 +9,7 @@ import pytest
 from cdma.cli import main
 from cdma.commands.schedule.command import parse_bytes
 from cdma.errors import UserError
-from cdma.sim.schedule.device import DEVICES
+from cdma.plan.platform.device import DEVICES
 from cdma.sim.schedule.execute import Executed, Execution, ExecutionError
 from cdma.sim.schedule.policies.registry import POLICIES
 from cdma.sim.workload.networks import NETWORKS

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cdma.sim.link as links
+import cdma.plan.platform.device as devices
+import cdma.plan.platform.link as links
 import cdma.sim.schedule.cswap.time_model as time_model
-import cdma.sim.schedule.device as devices
 import cdma.sim.schedule.placement as placement
+from cdma.plan.platform.device import Device
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine.buddy_config import BuddyMachineConfig
 from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
 from cdma.sim.schedule.comet import law
 from cdma.sim.schedule.cswap.decision import Decision
-from cdma.sim.schedule.device import Device
 from cdma.sim.schedule.placement import SWAP, Placement, Plan
 from cdma.sim.schedule.plan import swarm
 from cdma.sim.schedule.plan.home_evaluator import Profile

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from cdma.sim.link import Link
-from cdma.sim.schedule.device import Device
+from cdma.plan.platform.device import Device
+from cdma.plan.platform.link import Link
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cdma.sim.link import Link
-from cdma.sim.schedule.device import Device
+from cdma.plan.platform.device import Device
+from cdma.plan.platform.link import Link
 from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import Evaluator, with_memory

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.report.chrome_trace import COUNTER, chrome_trace
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.placement import (
     MODES,
     RECOMPUTE,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdma.sim.schedule.codec_model import CODEC_MODELS, LAUNCH_SECONDS, codec_model
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.codec_rates import CODEC_MODELS, LAUNCH_SECONDS, codec_model
+from cdma.plan.platform.device import device
 from cdma.sim.schedule.errors import ScheduleError
 
 DENSITIES = (0.0, 0.1, 0.38, 0.5, 0.9, 1.0)

@@ -11,10 +11,10 @@ import pytest
 from pysz import sz, szAlgorithm, szConfig
 
 from cdma import golden
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.papers import printed
 from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import Placement
 from cdma.sim.schedule.policies import comet

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.comparison import ORACLE, Comparison, compare
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS
 from cdma.sim.schedule.policies.registry import POLICIES

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.lossy.zfp import RATES
-from cdma.sim.link import Link
-from cdma.sim.schedule.codec_model import LAUNCH_SECONDS
+from cdma.plan.platform.codec_rates import LAUNCH_SECONDS
+from cdma.plan.platform.device import Device
+from cdma.plan.platform.link import Link
 from cdma.sim.schedule.cswap import CostModel, SlidingDown, decide, shipped_samples
 from cdma.sim.schedule.cswap.samples import lossy_ratio
 from cdma.sim.schedule.cswap.time_model import TimeModel
-from cdma.sim.schedule.device import Device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.workload.graph import Graph

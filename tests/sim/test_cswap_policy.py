@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from cdma.sim.link import link
+from cdma.plan.platform.codec_rates import codec_model
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.reproduce import swapping
-from cdma.sim.schedule.codec_model import codec_model
 from cdma.sim.schedule.cswap import (
     CostModel,
     ParameterRange,
@@ -18,7 +19,6 @@ from cdma.sim.schedule.cswap import (
 )
 from cdma.sim.schedule.cswap.accuracy import right_decisions
 from cdma.sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import RETAIN, SWAP, Choice, Placement, Plan
 from cdma.sim.schedule.policies import cswap, static, vdnn

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma import golden
-from cdma.sim.schedule.codec_model import LAUNCH_SECONDS, codec_model
+from cdma.plan.platform.codec_rates import LAUNCH_SECONDS, codec_model
 from cdma.sim.schedule.cswap import model_samples, sample_names, sampling, shipped_samples
 from cdma.sim.schedule.cswap.samples import MODEL_BYTES, SHIPPED, SPARSE_RATIOS, shipped_conditions
 from cdma.sim.schedule.errors import ScheduleError

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from cdma.golden.formats.lossy.zfp import MAX_RATE, RATES
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.sim.schedule.cswap import Inverse, SlidingDown, printed_step
 from cdma.sim.schedule.errors import ScheduleError
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.config import preset
-from cdma.sim.link import link
+from cdma.plan.platform.device import DEVICES, EFFICIENCY, device
+from cdma.plan.platform.link import link
 from cdma.sim.machine import machine_config
-from cdma.sim.schedule.device import DEVICES, EFFICIENCY, device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.workload.layers import KINDS
 

@@ -10,6 +10,7 @@ import pytest
 from cdma import golden
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
+from cdma.plan.platform import throttle
 from cdma.sim.driver import (
     THROTTLES,
     BusyError,
@@ -27,7 +28,6 @@ from cdma.sim.driver import (
     Throttle,
     TransferError,
     UseAfterFreeError,
-    throttle,
 )
 from cdma.sim.driver.descriptor import check, packed
 from tests.hw.test_dma_descriptor import BAD, GOOD

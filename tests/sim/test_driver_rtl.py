@@ -9,15 +9,8 @@ import pytest
 from cdma import golden
 from cdma.hw.config import preset
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
-from cdma.sim.driver import (
-    CopyKind,
-    DescriptorError,
-    DroppedError,
-    Engine,
-    RingError,
-    StuckError,
-    throttle,
-)
+from cdma.plan.platform import throttle
+from cdma.sim.driver import CopyKind, DescriptorError, DroppedError, Engine, RingError, StuckError
 from cdma.sim.driver.descriptor import check
 from cdma.sim.machine import BusFault, Machine, machine_config
 from cdma.sim.machine.rtl import generated_engine

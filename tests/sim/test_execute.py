@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import Link
 from cdma.sim.driver import DriverError, Engine
-from cdma.sim.link import Link
 from cdma.sim.schedule import copier as copier_module
 from cdma.sim.schedule.copier import CopyError
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.execute import ExecutionError, execute
 from cdma.sim.schedule.order import order_of

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib import colors, image
 
-from cdma.sim.link import link
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.report.gantt import COLORS, gantt_png
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.policies import comet, oracle, vdnn
 from cdma.sim.schedule.scenario import Scenario

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.placement import SYNCHRONOUS
 from cdma.sim.schedule.plan.batch import largest_batch
 from cdma.sim.schedule.plan.exact import exhaustive

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.largest import largest_batches
 from cdma.sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, Choice, Placement
 from cdma.sim.schedule.policies import capuchin, cdma, oracle, static, superneurons, vdnn, vdnn_pp

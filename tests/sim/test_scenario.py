@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import LINKS, Link, LinkError, link
 from cdma.sim.driver.errors import DriverError
-from cdma.sim.link import LINKS, Link, LinkError, link
-from cdma.sim.schedule.device import device
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
 from cdma.sim.schedule.scenario import Scenario

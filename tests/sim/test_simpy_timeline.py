@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from cdma.sim.link import link
-from cdma.sim.schedule.device import device
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.sim.link import link
+from cdma.plan.platform.link import link
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import ASYNCHRONOUS
 from cdma.sim.schedule.plan.exact import exhaustive

@@ -24,9 +24,9 @@ from cdma.commands.network_options import (
     require_png,
 )
 from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.plan.platform.link import LINKS
 from cdma.sim.driver import THROTTLES
 from cdma.sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
-from cdma.sim.link import LINKS
 from cdma.sim.machine import MACHINES
 from cdma.sim.report.bandwidth import bandwidth_png
 from cdma.sim.workload import density

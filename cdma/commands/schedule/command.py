@@ -30,13 +30,13 @@ from cdma.commands.schedule.table import print_report
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
-from cdma.sim.link import LINKS
-from cdma.sim.link import link as link_of
+from cdma.plan.platform.device import DEVICES, Device
+from cdma.plan.platform.device import device as device_of
+from cdma.plan.platform.link import LINKS
+from cdma.plan.platform.link import link as link_of
 from cdma.sim.report.chrome_trace import chrome_trace
 from cdma.sim.report.gantt import gantt_png
 from cdma.sim.schedule.comparison import NO_BOUND, Comparison, compare
-from cdma.sim.schedule.device import DEVICES, Device
-from cdma.sim.schedule.device import device as device_of
 from cdma.sim.schedule.execute import ExecutionError
 from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.plan.bound import AUTOMATIC, EFFORTS

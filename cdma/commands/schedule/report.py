@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdma.hw.config import preset
-from cdma.sim.schedule.codec_model import REFERENCE_DRAM_BYTES_PER_S, codec_model
+from cdma.plan.platform.codec_rates import REFERENCE_DRAM_BYTES_PER_S, codec_model
 from cdma.sim.schedule.comparison import REFERENCE, Comparison
 from cdma.sim.schedule.placement import MODES, Mode
 from cdma.sim.schedule.policies.registry import POLICIES

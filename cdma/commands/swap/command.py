@@ -16,9 +16,10 @@ from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.hw.config import preset
 from cdma.outputs import Force, require_outputs
-from cdma.sim.driver import THROTTLES, throttle
-from cdma.sim.link import LINKS, Link
-from cdma.sim.link import link as link_of
+from cdma.plan.platform import throttle
+from cdma.plan.platform.link import LINKS, Link
+from cdma.plan.platform.link import link as link_of
+from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
-from cdma.sim.link import Link
+from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
 from cdma.synth.clock import CODEC, ENGINE, clock_note
 

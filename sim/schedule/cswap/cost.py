@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
 from cdma.sim.schedule.cswap.samples import lossy_ratio
 from cdma.sim.schedule.placement import SWAP, Choice, Placement
 from cdma.sim.schedule.scenario import Scenario

@@ -15,7 +15,7 @@ and smaller streams gain nothing for it. As in print, but for four holes:
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 
 Holds = Callable[[int], bool]
 """Whether a P has a property."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
 from cdma.sim.schedule.errors import ScheduleError
 
 SHIPPED = Path(__file__).with_name("samples.json")
@@ -87,7 +87,7 @@ def model_samples(
     Parameters
     ----------
     name : str
-        Of `cdma.sim.schedule.codec_model.CODEC_MODELS`; or "zfp": each P as often as the others (§5.4).
+        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; or "zfp": each P as often as the others (§5.4).
     count : int
     dram_bytes_per_s : float
         The device's: models of codecs on its multiprocessors are as fast as its memory.

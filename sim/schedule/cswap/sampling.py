@@ -22,10 +22,10 @@ import numpy as np
 from cdma import golden
 from cdma.golden.formats.interface import Array
 from cdma.hw.config import PRESETS
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import MACHINES, Machine
 from cdma.sim.machine.rtl import generated_engine
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.sim.schedule.cswap.samples import SHIPPED, SPARSE_RATIOS, lossy_ratio
 
 PRESET = "titanx_gen3"

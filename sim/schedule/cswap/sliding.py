@@ -8,7 +8,7 @@ as training bears more error the longer it lasts. `Inverse` goes the other way, 
 from dataclasses import dataclass
 from typing import Literal
 
-from cdma.sim.schedule.codec_model import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.sim.schedule.errors import ScheduleError
 
 Slope = Literal["printed", "exact"]

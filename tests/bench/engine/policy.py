@@ -4,8 +4,8 @@ from typing import Any
 
 from rich.console import Console
 
+from cdma.plan.platform.throttle import WINDOW_S
 from cdma.sim.driver import THROTTLES
-from cdma.sim.driver.throttle import WINDOW_S
 from tests.bench.engine.data import with_ratio
 from tests.bench.engine.rig import Rig
 from tests.bench.engine.tables import percent, table

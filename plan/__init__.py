@@ -1,0 +1,1 @@
+"""Host software without RTL: workloads, costs, timelines, policies and searches."""

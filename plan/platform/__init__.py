@@ -1,0 +1,1 @@
+"""Devices, links, throttles and the rates of codecs."""
