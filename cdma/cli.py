@@ -25,7 +25,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.sim.buddy.profile.ProfileError",
         "cdma.sim.buddy.snapshots.SnapshotError",
         "cdma.sim.driver.errors.DriverError",
-        "cdma.sim.estimate.transfer.EstimateError",
+        "cdma.plan.engine_cost.transfer.EstimateError",
         "cdma.plan.platform.link.LinkError",
         "cdma.sim.machine.errors.MachineError",
         "cdma.sim.reproduce.ReproduceError",

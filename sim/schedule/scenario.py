@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.hw.config import preset
+from cdma.plan.engine_cost.transfer import WAYS, TransferCost, transfer_cost
 from cdma.plan.platform import throttle as throttle_of
 from cdma.plan.platform.codec_rates import CodecModel, codec_model
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
-from cdma.sim.estimate.transfer import WAYS, TransferCost, transfer_cost
 from cdma.sim.machine import MachineConfig, machine_config
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import Choice, Placement
@@ -200,7 +200,7 @@ class Scenario:
 
     def copy_limits(self, tensor: int, choice: Choice, throttle: str) -> tuple[str, str]:
         """The narrowest place of the tensor's copies, out and in: `link`, or one of the engine's or
-        the device's (`cdma.sim.estimate.transfer.TransferCost`)."""
+        the device's (`cdma.plan.engine_cost.transfer.TransferCost`)."""
         self._require_engine(choice)
         if self.engine is None:
             return "link", "link"

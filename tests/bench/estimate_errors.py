@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.sim.estimate import Setup
+from cdma.plan.engine_cost import Setup
 from tests.sim.estimate_cases import SETUPS, Rig, grid
 
 LARGE = 64 << 10

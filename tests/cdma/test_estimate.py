@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cdma.cli import main
+from cdma.plan.engine_cost import Setup
 from cdma.plan.platform.link import LINKS
-from cdma.sim.estimate import Setup
 from cdma.synth.clock import ENGINE, clock_note
 
 VGG = ("--network", "vgg16")

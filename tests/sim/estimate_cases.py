@@ -10,8 +10,8 @@ import numpy as np
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.control.descriptor import Codec
+from cdma.plan.engine_cost import Setup
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
-from cdma.sim.estimate import Setup
 from cdma.sim.machine import Machine
 from cdma.sim.machine.rtl import generated_engine
 from cdma.sim.workload import load_capture

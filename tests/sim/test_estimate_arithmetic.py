@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from cdma.plan.engine_cost import EstimateError, Setup, TensorEstimate
 from cdma.sim.driver import THROTTLES
-from cdma.sim.estimate import EstimateError, Setup, TensorEstimate
 
 LINK = 16e9
 CAP = 200e9

@@ -6,9 +6,15 @@ import pytest
 
 from cdma.hw.config import preset
 from cdma.hw.dma.control.descriptor import Codec
+from cdma.plan.engine_cost import (
+    EstimateError,
+    Setup,
+    queue_cycles,
+    transfer_cost,
+    transfer_seconds,
+)
+from cdma.plan.engine_cost.packing import line_cycles
 from cdma.sim.driver import THROTTLES
-from cdma.sim.estimate import EstimateError, Setup, queue_cycles, transfer_cost, transfer_seconds
-from cdma.sim.estimate.packing import line_cycles
 from cdma.sim.machine import machine_config
 from tests.bench.engine.data import DENSE, with_ratio
 from tests.sim.estimate_cases import SETUPS, Rig, captured, clustered, uniform

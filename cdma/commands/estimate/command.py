@@ -24,11 +24,11 @@ from cdma.commands.network_options import (
     require_png,
 )
 from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
+from cdma.plan.engine_cost.bandwidth_picture import bandwidth_png
 from cdma.plan.platform.link import LINKS
 from cdma.sim.driver import THROTTLES
-from cdma.sim.estimate import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.sim.machine import MACHINES
-from cdma.sim.report.bandwidth import bandwidth_png
 from cdma.sim.workload import density
 from cdma.sim.workload.graph import Graph
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.sim.estimate import NetworkEstimate, Setup, Sweep, TransferCost
+from cdma.plan.engine_cost import NetworkEstimate, Setup, Sweep, TransferCost
 from cdma.sim.workload.graph import Graph
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from cdma.sim.estimate.setup import Setup
-from cdma.sim.estimate.transfer import EstimateError, TransferCost
+from cdma.plan.engine_cost.setup import Setup
+from cdma.plan.engine_cost.transfer import EstimateError, TransferCost
 from cdma.sim.workload.graph import Graph
 
 

@@ -8,9 +8,9 @@ from cdma.golden import LINE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.throttle import RATE_FRACTION_BITS
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
+from cdma.plan.engine_cost.packing import line_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttle import Throttle
-from cdma.sim.estimate.packing import line_cycles
 
 # What the engine adds to the round trip of each window, in cycles.
 LINE_CYCLES = 12
@@ -70,7 +70,7 @@ def places_of(
 ) -> tuple[list[Place], list[Place]]:
     """Those on the device's side, which count raw bytes, and those on the link's.
 
-    Arguments are those of `cdma.sim.estimate.transfer_cost`.
+    Arguments are those of `cdma.plan.engine_cost.transfer_cost`.
     """
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
     burst = HOST_BURST_BEATS * engine.host_bytes

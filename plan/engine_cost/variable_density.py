@@ -13,7 +13,7 @@ there is room behind:
          split i   = max(burst k with the end of i + trip, split i-1, room at the units) + port
          written i = max(split i, written i-1) + 1 / rate
 
-A transfer of equal lines comes to the closed form of `cdma.sim.estimate.transfer`.
+A transfer of equal lines comes to the closed form of `cdma.plan.engine_cost.transfer`.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """Times of the engine in closed form, held to its RTL by tests."""
 
-from cdma.sim.estimate.network import NetworkEstimate, TensorEstimate
-from cdma.sim.estimate.setup import PARAMETERS, Setup, Sweep
-from cdma.sim.estimate.transfer import (
+from cdma.plan.engine_cost.network import NetworkEstimate, TensorEstimate
+from cdma.plan.engine_cost.setup import PARAMETERS, Setup, Sweep
+from cdma.plan.engine_cost.transfer import (
     EstimateError,
     TransferCost,
     ceilings,

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cdma.hw.config import EngineConfig, find_named, preset
+from cdma.plan.engine_cost.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 from cdma.plan.platform.environment import MACHINES, MachineConfig
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.platform.throttle import THROTTLES, Throttle
 from cdma.plan.platform.throttle import throttle as throttle_of
-from cdma.sim.estimate.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Setup:
         compressed: bool = True,
         lines: Sequence[int] | None = None,
     ) -> TransferCost:
-        """`cdma.sim.estimate.transfer_cost` here; it has the arguments and errors."""
+        """`cdma.plan.engine_cost.transfer_cost` here; it has the arguments and errors."""
         return transfer_cost(
             raw_bytes,
             stream_bytes,
@@ -108,7 +108,7 @@ class Setup:
         )
 
     def ceilings(self, density: float, way: str) -> dict[str, float]:
-        """`cdma.sim.estimate.ceilings` here, in raw bytes per second by place."""
+        """`cdma.plan.engine_cost.ceilings` here, in raw bytes per second by place."""
         return ceilings(
             density, way=way, machine=self.machine, engine=self.engine, throttle=self.throttle
         )

@@ -7,8 +7,8 @@ data's read (DRAM), the last data's way to the host, the record's (the link each
 engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
 the last data's write (DRAM), the record's way.
 
-*Places* (`cdma.sim.estimate.places`): the link with its efficiency, and its overhead per burst; the
-engine's port to it, at which a compressed line takes whole cycles (`cdma.sim.estimate.packing`); its
+*Places* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead per burst; the
+engine's port to it, at which a compressed line takes whole cycles (`cdma.plan.engine_cost.packing`); its
 units; DRAM; the throttle, a token bucket; and three windows, which give what they hold once per
 round trip: lines between units and DRAM, write bursts under way to the host, and the read buffer
 for streams from it.
@@ -17,7 +17,7 @@ for streams from it.
 still takes its time on the link, and before the link's the first one is gathered.
 
 *Stretches*: where zeros are not everywhere alike, and the lines' sizes are known, each stretch is
-as fast as its own narrowest place (`cdma.sim.estimate.stretches`).
+as fast as its own narrowest place (`cdma.plan.engine_cost.variable_density`).
 
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
 is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
@@ -36,9 +36,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES
 from cdma.hw.dma.control.ring import PREFETCH
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
-from cdma.plan.platform.environment import MachineConfig
-from cdma.plan.platform.throttle import THROTTLES, Throttle
-from cdma.sim.estimate.places import (
+from cdma.plan.engine_cost.bottlenecks import (
     LINE_CYCLES,
     READ_CYCLES,
     WRITE_CYCLES,
@@ -46,7 +44,9 @@ from cdma.sim.estimate.places import (
     places_of,
     slowest,
 )
-from cdma.sim.estimate.stretches import Passage, in_cycles, out_cycles
+from cdma.plan.engine_cost.variable_density import Passage, in_cycles, out_cycles
+from cdma.plan.platform.environment import MachineConfig
+from cdma.plan.platform.throttle import THROTTLES, Throttle
 
 WAYS = ("out", "in")
 """Device to host, and back."""
@@ -302,7 +302,7 @@ def _passage(
     engine: EngineConfig,
     throttle: Throttle,
 ) -> Passage:
-    """For `cdma.sim.estimate.stretches`."""
+    """For `cdma.plan.engine_cost.variable_density`."""
     places = {place.name: place for place in [*device, *link]}
     line = engine.codec.line_bytes
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cdma.sim.estimate.network import TensorEstimate
-from cdma.sim.estimate.setup import Setup
+from cdma.plan.engine_cost.network import TensorEstimate
+from cdma.plan.engine_cost.setup import Setup
 
 COLORS = {
     "link": "#4878a8",
