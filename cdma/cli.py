@@ -30,8 +30,8 @@ REPORTED_ERRORS = frozenset(
         "cdma.sim.machine.errors.MachineError",
         "cdma.sim.reproduce.ReproduceError",
         "cdma.sim.schedule.errors.ScheduleError",
-        "cdma.sim.workload.capture.CaptureError",
-        "cdma.sim.workload.layers.GraphError",
+        "cdma.plan.workload.capture.capture.CaptureError",
+        "cdma.plan.workload.layers.GraphError",
         "cdma.commands.synth.command.errors.SynthError",
     }
 )

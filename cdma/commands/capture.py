@@ -12,12 +12,12 @@ import typer
 
 from cdma.errors import UserError
 from cdma.outputs import Force, require_outputs
-from cdma.sim.workload import Capture, capture_files, record
-from cdma.sim.workload.capture import check_destination, check_name
+from cdma.plan.workload import Capture, capture_files, record
+from cdma.plan.workload.capture.capture import check_destination, check_name
 
 BUILT_IN_HOOKS = {
-    "digits-cnn": "cdma.sim.workload.digits_cnn:subject",
-    "digits-cnn-training": "cdma.sim.workload.digits_cnn:training_subject",
+    "digits-cnn": "cdma.plan.workload.capture.digits_cnn:subject",
+    "digits-cnn-training": "cdma.plan.workload.capture.digits_cnn:training_subject",
 }
 """The networks that need no `--hook`."""
 
@@ -34,7 +34,7 @@ def capture(
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="A function that returns a cdma.sim.workload.Subject: your network, minibatch and "
+            help="A function that returns a cdma.plan.workload.Subject: your network, minibatch and "
             "training. See docs/capture.md.",
         ),
     ] = None,

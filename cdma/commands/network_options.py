@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from cdma.errors import UserError
-from cdma.sim.workload import capture_files, capture_names
-from cdma.sim.workload.networks import NETWORKS
+from cdma.plan.workload import capture_files, capture_names
+from cdma.plan.workload.networks import NETWORKS
 
 FROM_CAPTURE = "capture"
 """What `--density` is if not given."""

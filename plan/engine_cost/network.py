@@ -6,7 +6,7 @@ from typing import Self
 
 from cdma.plan.engine_cost.setup import Setup
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost
-from cdma.sim.workload.graph import Graph
+from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class NetworkEstimate:
     @classmethod
     def of(cls, graph: Graph, setup: Setup) -> Self:
         """Of what backward reads, in the order in which forward makes it. All of it has densities
-        (`cdma.sim.workload.density`), else `EstimateError`."""
+        (`cdma.plan.workload.density.density`), else `EstimateError`."""
         estimates = []
         for t in graph.managed:
             tensor = graph.tensors[t]

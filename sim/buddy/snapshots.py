@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdma.sim.workload import load_capture
-from cdma.sim.workload.fields import heat, indices, shallow_water
+from cdma.plan.workload import load_capture
+from cdma.plan.workload.capture.fields import heat, indices, shallow_water
 
 Array = npt.NDArray[Any]
 
@@ -231,4 +231,4 @@ WORKLOADS: dict[str, Callable[[], list[Snapshot]]] = {
     "mixed": _of_all(("digits-cnn-training", "heat", "shallow-water", "indices")),
 }
 """What may be named in place of files: training runs (docs/capture.md), solvers and arrays of
-indices (`cdma.sim.workload.fields`), and all of these together."""
+indices (`cdma.plan.workload.capture.fields`), and all of these together."""

@@ -18,6 +18,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SIZES
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
+from cdma.plan.papers import printed
 from cdma.sim.buddy import (
     Profile,
     link_slowdowns,
@@ -30,7 +31,6 @@ from cdma.sim.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.sim.machine import buddy_machine_config
 from cdma.sim.machine.buddy_config import BUDDY_MACHINES
 from cdma.sim.machine.buddy_machine import MOST_READS
-from cdma.sim.papers import printed
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.reproduce.rtl import cycles_to_output
 

@@ -10,18 +10,18 @@ import numpy as np
 from cdma import golden
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import preset
+from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload import load_capture
+from cdma.plan.workload.layouts import LAYOUTS, relayout
+from cdma.plan.workload.networks.batches import CDMA
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import machine_config
-from cdma.sim.papers import printed
 from cdma.sim.reproduce import roofline, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.reproduce.rtl import cycles_to_output
 from cdma.sim.schedule.policies import cdma
-from cdma.sim.workload import load_capture
-from cdma.sim.workload.layouts import LAYOUTS, relayout
-from cdma.sim.workload.networks.batches import CDMA
 
 PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)

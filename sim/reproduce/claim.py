@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdma.builds.progress import Tally
-from cdma.sim.papers import Figure, Printed
+from cdma.plan.papers import Figure, Printed
 
 
 class ClaimClass(StrEnum):
@@ -85,7 +85,7 @@ class Claim:
     ----------
     paper : str
     name : str
-        Unique in its paper; stable. The paper's figure has the same name in `cdma.sim.papers`.
+        Unique in its paper; stable. The paper's figure has the same name in `cdma.plan.papers`.
     section : str
         Where the paper has it.
     text : str

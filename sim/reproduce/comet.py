@@ -7,7 +7,9 @@ import numpy as np
 
 from cdma import golden
 from cdma.golden.formats.interface import Array
-from cdma.sim.papers import printed
+from cdma.plan.papers import printed
+from cdma.plan.workload import load_capture
+from cdma.plan.workload.graph import Graph
 from cdma.sim.reproduce import scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.reproduce.gradient_errors import BOUND as FINE_BOUND
@@ -19,8 +21,6 @@ from cdma.sim.reproduce.gradient_errors import (
 )
 from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
 from cdma.sim.schedule.policies import comet, oracle
-from cdma.sim.workload import load_capture
-from cdma.sim.workload.graph import Graph
 
 PRINTED = printed("comet")
 PAPER = Paper("comet", "COMET (S. Jin et al.)", PRINTED)

@@ -9,19 +9,19 @@ import numpy as np
 
 from cdma import golden
 from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES
+from cdma.plan.papers import printed
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.sim.papers import printed
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.networks.batches import CSWAP
 from cdma.sim.reproduce import scenes, swapping
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.schedule.cswap import SlidingDown, model_samples
 from cdma.sim.schedule.cswap.parameter_range import largest_by_bisection, largest_by_scan
 from cdma.sim.schedule.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
 from cdma.sim.schedule.policies import vdnn_pp
-from cdma.sim.workload import density
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.networks.batches import CSWAP
 
 MIB = 1 << 20
 

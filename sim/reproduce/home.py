@@ -6,8 +6,9 @@ from statistics import fmean
 
 import numpy as np
 
+from cdma.plan.papers import Figure, printed
 from cdma.plan.platform.device import device
-from cdma.sim.papers import Figure, printed
+from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import placing, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.schedule.placement import Mode, Placement
@@ -16,7 +17,6 @@ from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
 from cdma.sim.schedule.plan.swarm import search, search_plus, update
 from cdma.sim.schedule.policies import home
 from cdma.sim.schedule.timeline import Evaluator
-from cdma.sim.workload.networks.batches import HOME
 
 PRINTED = printed("home")
 PAPER = Paper("home", "HOME (S. He et al.)", PRINTED)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from cdma.sim.papers import printed
+from cdma.plan.papers import printed
+from cdma.plan.workload.networks.batches import CDMA
 from cdma.sim.reproduce import scenes
 from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.policies import cdma, vdnn
-from cdma.sim.workload.networks.batches import CDMA
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)

@@ -6,7 +6,7 @@ between them nothing can be moved.
 
 from dataclasses import dataclass
 
-from cdma.sim.workload.graph import Graph
+from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdma.hw.dma.control.descriptor import Codec
+from cdma.plan.workload.capture.recorder import require
 from cdma.sim.driver import Engine
 from cdma.sim.schedule.placement import RETAIN, Choice, Placement
 from cdma.sim.swap.stash import Stash, Stashed
 from cdma.sim.swap.swap_plan import Saved, SwapPlan
 from cdma.sim.swap.swap_report import Ledger, SwapReport
-from cdma.sim.workload.recorder import require
 
 MIN_BYTES = 1024
 """Below, a transfer's latency costs more than memory gains."""

@@ -8,9 +8,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.sim.papers import printed
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.networks.batches import HOME, by_network
 from cdma.sim.schedule.plan.batch import largest_batch
 from cdma.sim.schedule.plan.bound import lower_bound
 from cdma.sim.schedule.plan.exact import exhaustive
@@ -20,9 +23,6 @@ from cdma.sim.schedule.plan.swarm import Found, search, search_plus
 from cdma.sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import Evaluator
-from cdma.sim.workload import density
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.networks.batches import HOME, by_network
 from tests.sim.small_graphs import random_scenario
 
 NETWORKS = {

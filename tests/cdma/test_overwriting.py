@@ -13,7 +13,7 @@ import pytest
 from cdma.app import COMMANDS, root
 from cdma.cli import main
 from cdma.commands.synth.command import UNIT_GATES
-from cdma.sim.workload import capture_files
+from cdma.plan.workload import capture_files
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")

@@ -6,7 +6,7 @@ import pytest
 
 import cdma.commands.reproduce.command as command
 from cdma.cli import main
-from cdma.sim.papers import Figure, Printed, Quote
+from cdma.plan.papers import Figure, Printed, Quote
 from cdma.sim.reproduce import PAPERS, Kind, Measured, Paper
 
 

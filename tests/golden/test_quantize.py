@@ -11,7 +11,7 @@ from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
 
 from cdma import golden
 from cdma.golden import CodecError, StreamError, StreamStatus
-from cdma.sim.workload import load_capture
+from cdma.plan.workload import load_capture
 from tests.golden import slow_quantize
 from tests.golden.damage import damaged, decoded_or_refused
 from tests.golden.data import ODD_FLOATS, sparse_floats

@@ -11,10 +11,10 @@ from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.control.descriptor import Codec
 from cdma.plan.engine_cost import Setup
+from cdma.plan.workload import load_capture
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.machine import Machine
 from cdma.sim.machine.rtl import generated_engine
-from cdma.sim.workload import load_capture
 
 MEMORY = 4 << 20
 ELEMENT_BYTES = 4

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import KINDS, Layer, Tensor
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
@@ -22,8 +24,6 @@ from cdma.sim.schedule.placement import (
 )
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import simulate, with_memory
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import KINDS, Layer, Tensor
 
 UNLIMITED = 2**60
 

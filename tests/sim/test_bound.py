@@ -8,6 +8,9 @@ import scipy.optimize
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.builder import Builder
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
@@ -25,9 +28,6 @@ from cdma.sim.schedule.plan.linear import Answer
 from cdma.sim.schedule.plan.relaxation import Relaxation
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import Evaluator, with_memory
-from cdma.sim.workload import density
-from cdma.sim.workload.builder import Builder
-from cdma.sim.workload.graph import Graph
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (

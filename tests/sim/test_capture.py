@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdma.sim.workload import (
+from cdma.plan.workload import (
     Activation,
     Capture,
     CaptureError,
@@ -17,7 +17,7 @@ from cdma.sim.workload import (
     load_capture,
     relayout,
 )
-from cdma.sim.workload.capture import SHIPPED
+from cdma.plan.workload.capture.capture import SHIPPED
 
 DIGITS = "digits-cnn"
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
-from cdma.sim.workload import Capture, CaptureError, Subject, digits_cnn, load_capture, record
+from cdma.plan.workload import Capture, CaptureError, Subject, load_capture, record
+from cdma.plan.workload.capture import digits_cnn
 
 pytestmark = pytest.mark.torch
 
@@ -256,7 +257,7 @@ def _bad_subjects() -> dict[str, Any]:
     idle.relu, idle.forward = nn.ReLU(), lambda x: x
     return {
         r"the hook failed at .*test_capture_torch\.py:\d+: ZeroDivisionError: on purpose; ": _raise,
-        "the hook returned a int; return a cdma.sim.workload.Subject": lambda: 3,
+        "the hook returned a int; return a cdma.plan.workload.Subject": lambda: 3,
         "Subject.model is a int; ": lambda: Subject(model=3, probe=(), train_epoch=_raise),
         "Subject.probe is a list; ": lambda: _subject(nn.ReLU(), probe=[1]),
         "no epochs can be kept": lambda: _subject(nn.ReLU(), epochs=()),

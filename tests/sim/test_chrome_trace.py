@@ -8,6 +8,8 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.report.chrome_trace import COUNTER, chrome_trace
 from cdma.sim.schedule.placement import (
     MODES,
@@ -22,8 +24,6 @@ from cdma.sim.schedule.policies import oracle, vdnn
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
 from cdma.sim.schedule.trace import KINDS, STREAMS, Trace
-from cdma.sim.workload import density
-from cdma.sim.workload.graph import Graph
 
 OPTIONS = (
     RETAIN,

@@ -11,16 +11,16 @@ import pytest
 from pysz import sz, szAlgorithm, szConfig
 
 from cdma import golden
+from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.sim.papers import printed
+from cdma.plan.workload import load_capture
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.placement import Placement
 from cdma.sim.schedule.policies import comet
 from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.workload import load_capture
-from cdma.sim.workload.graph import Graph
 
 EPOCHS = (1, 2, 4, 8, 16)
 CONVOLUTIONS = (("images", "conv0"), ("pool0", "conv1"), ("pool1", "conv2"))

@@ -9,6 +9,7 @@ import pytest
 from cdma.plan.platform.codec_rates import codec_model
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.graph import Graph
 from cdma.sim.reproduce import swapping
 from cdma.sim.schedule.cswap import (
     CostModel,
@@ -25,7 +26,6 @@ from cdma.sim.schedule.policies import cswap, static, vdnn
 from cdma.sim.schedule.policies.registry import plan_all
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import simulate
-from cdma.sim.workload.graph import Graph
 
 CHAINS = ("alexnet", "vgg16", "plain20")
 NETWORKS = ("alexnet", "vgg16", "mobilenet", "plain20", "resnet50", "squeezenet")

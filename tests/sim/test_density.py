@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cdma.sim.workload import density, load_capture
-from cdma.sim.workload.builder import Builder
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import GraphError
-from cdma.sim.workload.networks import NETWORKS
+from cdma.plan.workload import load_capture
+from cdma.plan.workload.builder import Builder
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import GraphError
+from cdma.plan.workload.networks import NETWORKS
 
 
 def _densities(graph: Graph) -> dict[str, float]:

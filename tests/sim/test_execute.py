@@ -9,6 +9,8 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import Link
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import Layer, Tensor
 from cdma.sim.driver import DriverError, Engine
 from cdma.sim.schedule import copier as copier_module
 from cdma.sim.schedule.copier import CopyError
@@ -28,8 +30,6 @@ from cdma.sim.schedule.placement import (
 from cdma.sim.schedule.scaled import scaled
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import simulate
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import Layer, Tensor
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
 TOLERANCE = 0.05

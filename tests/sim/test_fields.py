@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cdma.sim.workload import fields
+from cdma.plan.workload.capture import fields
 
 WORKLOADS = (fields.heat, fields.shallow_water, fields.indices)
 

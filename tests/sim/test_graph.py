@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import GraphError, Layer, Tensor
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import GraphError, Layer, Tensor
 
 
 def _tensor(name: str, kind: str = "conv", nbytes: int = 64, **fields) -> Tensor:

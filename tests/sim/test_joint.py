@@ -7,6 +7,8 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.largest import largest_batches
 from cdma.sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
@@ -15,8 +17,6 @@ from cdma.sim.schedule.policies import joint
 from cdma.sim.schedule.policies.registry import POLICIES, plan_all, possible
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
-from cdma.sim.workload import density
-from cdma.sim.workload.graph import Graph
 from tests.sim.small_graphs import random_scenario
 
 # Quick ones for every policy; all printed networks are `make verify`'s.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma import golden
-from cdma.sim.workload import LAYOUTS, load_capture, relayout
+from cdma.plan.workload import LAYOUTS, load_capture, relayout
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "capture.md"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cdma.sim.workload.builder import Builder
-from cdma.sim.workload.capture import load_capture
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import KINDS, GraphError
-from cdma.sim.workload.networks import NETWORKS, batches, build
-from cdma.sim.workload.networks.biglstm import COLUMNS
+from cdma.plan.workload.builder import Builder
+from cdma.plan.workload.capture.capture import load_capture
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import KINDS, GraphError
+from cdma.plan.workload.networks import NETWORKS, batches, build
+from cdma.plan.workload.networks.biglstm import COLUMNS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
 MIB = 2**20

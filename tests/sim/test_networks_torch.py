@@ -2,10 +2,11 @@
 
 import pytest
 
-from cdma.sim.workload import density, digits_cnn
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import GraphError
-from cdma.sim.workload.networks import NETWORKS
+from cdma.plan.workload.capture import digits_cnn
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import GraphError
+from cdma.plan.workload.networks import NETWORKS
 
 pytestmark = pytest.mark.torch
 

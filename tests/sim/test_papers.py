@@ -12,15 +12,15 @@ import pytest
 from cdma.commands.buddy import profile_report as buddy_profile_report
 from cdma.commands.energy import command as energy
 from cdma.commands.synth.command import conversion, sram
+from cdma.plan.papers import PAPERS, Figure, Table, printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.networks import batches
 from cdma.sim.machine import machine_config
-from cdma.sim.papers import PAPERS, Figure, Table, printed
 from cdma.sim.reproduce import buddy
 from cdma.sim.schedule.comet import controller, law
 from cdma.sim.schedule.policies import vdnn_pp
 from cdma.sim.schedule.training import schemes
-from cdma.sim.workload.networks import batches
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
 TABLES = [(paper, name) for paper in PAPERS for name in printed(paper).tables]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdma.builds.progress import observed
-from cdma.sim.papers import Figure, Printed
+from cdma.plan.papers import Figure, Printed
 from cdma.sim.reproduce import (
     PAPERS,
     Claim,

@@ -7,6 +7,7 @@ from hypothesis import given
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
@@ -21,7 +22,6 @@ from cdma.sim.schedule.placement import (
 from cdma.sim.schedule.scenario import Scenario
 from cdma.sim.schedule.timeline import simulate, with_memory
 from cdma.sim.schedule.trace import Event
-from cdma.sim.workload.graph import Graph
 from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
 from tests.sim.simpy_timeline import simulate_with_simpy
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import Layer, Tensor
 from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement, Plan
 from cdma.sim.swap import Saved, SwapPlan, SwapPlanError
-from cdma.sim.workload.graph import Graph
-from cdma.sim.workload.layers import Layer, Tensor
 
 ZVC = Choice(Placement.SWAP, "zvc")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cdma.sim.workload import Capture, load_capture
-from cdma.sim.workload.capture import SHIPPED
+from cdma.plan.workload import Capture, load_capture
+from cdma.plan.workload.capture.capture import SHIPPED
 
 NAME = "digits-cnn-training"
 EPOCHS = [1, 2, 4, 8, 16]
@@ -24,7 +24,7 @@ def arrays(capture: Capture) -> dict[str, np.ndarray]:
 
 def test_it_is_small_and_tells_how_it_came_about(capture: Capture) -> None:
     assert (SHIPPED / f"{NAME}.npz").stat().st_size <= 3_000_000
-    assert capture.recipe["hook"] == "cdma.sim.workload.digits_cnn:training_subject"
+    assert capture.recipe["hook"] == "cdma.plan.workload.capture.digits_cnn:training_subject"
     assert capture.recipe["kept_epochs"] == EPOCHS
     assert capture.recipe["history"][-1]["test_accuracy"] > 0.9
     assert {"python", "numpy", "torch", "processor"} <= capture.versions.keys()

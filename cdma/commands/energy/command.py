@@ -16,7 +16,7 @@ from cdma.errors import UserError
 from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
 from cdma.outputs import Force, claim_folder
-from cdma.sim.workload import capture_names, load_capture
+from cdma.plan.workload import capture_names, load_capture
 from cdma.synth.codec_energy import (
     CODECS,
     CYCLES,

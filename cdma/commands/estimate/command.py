@@ -27,10 +27,10 @@ from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_png
 from cdma.plan.platform.link import LINKS
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import MACHINES
-from cdma.sim.workload import density
-from cdma.sim.workload.graph import Graph
 
 
 def estimate(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdma.plan.engine_cost import NetworkEstimate, Setup, Sweep, TransferCost
-from cdma.sim.workload.graph import Graph
+from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)

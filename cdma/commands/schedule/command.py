@@ -34,6 +34,9 @@ from cdma.plan.platform.device import DEVICES, Device
 from cdma.plan.platform.device import device as device_of
 from cdma.plan.platform.link import LINKS
 from cdma.plan.platform.link import link as link_of
+from cdma.plan.workload.builder import ACTIVATIONS
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.report.chrome_trace import chrome_trace
 from cdma.sim.report.gantt import gantt_png
 from cdma.sim.schedule.comparison import NO_BOUND, Comparison, compare
@@ -42,9 +45,6 @@ from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.plan.bound import AUTOMATIC, EFFORTS
 from cdma.sim.schedule.policies.registry import POLICIES, policy, possible
 from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.workload import density
-from cdma.sim.workload.builder import ACTIVATIONS
-from cdma.sim.workload.graph import Graph
 
 _UNITS = {
     "": 1,

@@ -19,12 +19,12 @@ from cdma.outputs import Force, require_outputs
 from cdma.plan.platform import throttle
 from cdma.plan.platform.link import LINKS, Link
 from cdma.plan.platform.link import link as link_of
+from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
-from cdma.sim.workload import LAYOUTS, capture_names, load_capture, relayout
 
 RTL_CODECS = ("zvc",)
 """The codecs that there is RTL of."""

@@ -10,6 +10,7 @@ ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.cswap.cost import CostModel, TimePredictor
 from cdma.sim.schedule.cswap.decision import Decision, decide
 from cdma.sim.schedule.cswap.learned import LOSSLESS, learned_times
@@ -18,7 +19,6 @@ from cdma.sim.schedule.cswap.sliding import SlidingDown, Slope
 from cdma.sim.schedule.placement import SYNCHRONOUS, Mode, Placement, Plan
 from cdma.sim.schedule.policies import vdnn
 from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.workload.graph import Graph
 
 TimeModels = Mapping[str, TimePredictor]
 

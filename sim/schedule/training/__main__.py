@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from cdma.plan.workload import CaptureError
+from cdma.plan.workload.capture.recorder import require
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS, train
 from cdma.sim.schedule.training.schemes import SCHEMES, scheme
-from cdma.sim.workload import CaptureError
-from cdma.sim.workload.recorder import require
 
 Report = dict[str, Any]
 

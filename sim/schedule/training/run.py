@@ -1,6 +1,6 @@
 """The digits network trained while its saved activations pass through a scheme's codecs.
 
-A step is that of `cdma.sim.workload.digits_cnn`: the same data, minibatches and optimizer, and a network
+A step is that of `cdma.plan.workload.capture.digits_cnn`: the same data, minibatches and optimizer, and a network
 of half as many channels. The activation works in place, as Caffe's and TensorFlow's do, so that a
 convolution's output is saved once, after it. Everything random is seeded, so runs of one seed start
 from the same weights and see the same minibatches and dropout masks, whatever the scheme.
@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from cdma.golden.formats.interface import Array
+from cdma.plan.workload.capture import digits_cnn
+from cdma.plan.workload.capture.recorder import reproducible, require
 from cdma.sim.schedule.comet import Collected, law
 from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.training.saved import DivergedError, SavedActivations, Traffic
 from cdma.sim.schedule.training.schemes import Scheme
-from cdma.sim.workload import digits_cnn
-from cdma.sim.workload.recorder import reproducible, require
 
 ACTIVATIONS = ("relu", "leaky_relu")
 

@@ -1,0 +1,1 @@
+"""Captured activations: how they are recorded, kept and read."""

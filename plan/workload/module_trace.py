@@ -1,0 +1,330 @@
+"""What PyTorch does in a training step of a module: its operations, one by one. Needs PyTorch.
+
+The module runs on the meta device: sizes without values, so that a step of any size takes no
+memory and little time. Three things are written down: every operation under autograd's surface with
+the storages that it reads and writes, every tensor that autograd saves for backward, and every
+operation of the backward pass. Autograd numbers its nodes, and the number that is current says to
+which operation a saved tensor, or an operation of the backward pass, belongs.
+"""
+
+import copy
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cdma.plan.workload.attention import fused_attention
+from cdma.plan.workload.layers import GraphError
+
+# They only reserve memory; whoever writes it first makes the tensor.
+_RESERVE = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+
+
+@dataclass(eq=False)
+class Storage:
+    """Memory behind one tensor or several, as views of each other share it."""
+
+    nbytes: int
+    shape: tuple[int, ...]
+    role: str = "activation"
+    """Or `parameter`, `buffer` or `input`."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Operation:
+    """One operation of the forward pass."""
+
+    module: str
+    """Path of the innermost module that runs it; empty in the root."""
+    function: str
+    """Its name in ATen, as `convolution`."""
+    channelwise: bool
+    """Of a convolution: each channel is a group of its own."""
+    reads: list[Storage]
+    writes: list[Storage]
+    differentiated: list[Storage]
+    """What of `reads` gets a gradient."""
+    number: int
+    """Autograd's count of nodes when it ran."""
+    saved: list[Storage] = field(default_factory=list)
+    flops_forward: float = 0.0
+    flops_backward: float = 0.0
+    bytes_forward: float = 0.0
+    bytes_backward: float = 0.0
+    keeps: float = 1.0
+    """Of a dropout: the share of elements that it does not zero."""
+
+
+def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[Operation]]:
+    """A module's operations, in the order in which forward runs them, and the batch.
+
+    Parameters
+    ----------
+    torch : module
+    module : torch.nn.Module
+        A copy of it runs, in the mode that it is in (`train` or `eval`).
+    example_input : torch.Tensor, tuple or dict
+        One argument, all positional ones, or all by keyword. The first dimension of the first
+        tensor is the batch.
+
+    Raises
+    ------
+    GraphError
+        It does not run on the meta device, or has nothing to differentiate.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise GraphError(f"cannot trace a {type(module).__name__}; give a torch.nn.Module")
+    name = type(module).__name__
+    leaves = torch.utils._pytree.tree_leaves(example_input)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.ndim]
+    if not tensors:
+        raise GraphError(f"cannot trace {name} without a tensor for input; give its minibatch")
+    recording = _Recording(torch)
+    try:
+        meta = copy.deepcopy(module).to("meta")
+        example = torch.utils._pytree.tree_map_only(
+            torch.Tensor, lambda tensor: tensor.detach().to("meta"), example_input
+        )
+        recording.run(meta, example)
+    except GraphError:
+        raise
+    except Exception as error:
+        # Whatever the user's module raises: a value is asked of a tensor that has none, or an
+        # operation knows no meta device.
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise GraphError(
+            f"cannot trace {name}: {cause}; the example must fit the module, whose forward must "
+            "run on the meta device, without reading values of tensors"
+        ) from error
+    if not recording.operations:
+        raise GraphError(f"cannot trace {name}: it does nothing; give a module with layers")
+    return len(tensors[0]), recording.operations
+
+
+class _Recording:
+    """The operations of one step as they come."""
+
+    def __init__(self, torch: Any) -> None:
+        self.operations: list[Operation] = []
+        self._torch = torch
+        self._storages: dict[int, Storage] = {}
+        # An address could be given to another storage if this one were freed.
+        self._alive: list[Any] = []
+        self._written: set[Storage] = set()
+        self._packed: list[tuple[int, Storage]] = []
+        self._path: list[str] = []
+        self._backward = False
+
+    def run(self, module: Any, example: Any) -> None:
+        torch = self._torch
+        for parameter in module.parameters():
+            self._storage(parameter).role = "parameter"
+        for buffer in module.buffers():
+            self._storage(buffer).role = "buffer"
+        for leaf in torch.utils._pytree.tree_leaves(example):
+            if isinstance(leaf, torch.Tensor):
+                self._storage(leaf).role = "input"
+        with self._paths(module), self._modes():
+            with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor):
+                if isinstance(example, dict):
+                    output = module(**example)
+                elif isinstance(example, tuple):
+                    output = module(*example)
+                else:
+                    output = module(example)
+            outputs = [
+                leaf
+                for leaf in torch.utils._pytree.tree_leaves(output)
+                if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+            ]
+            if not outputs:
+                raise GraphError(
+                    f"cannot trace {type(module).__name__}: no output has a gradient; give a "
+                    "module with parameters that returns tensors, or tuples, lists and dictionaries"
+                )
+            self._assign_saved()
+            gradients = [torch.empty_like(leaf) for leaf in outputs]
+            self._backward = True
+            torch.autograd.backward(outputs, gradients)
+
+    @contextmanager
+    def _paths(self, module: Any) -> Iterator[None]:
+        """Knows in which module the forward pass is."""
+        with ExitStack() as hooks:
+            for path, child in module.named_modules():
+
+                def enter(_module: Any, _inputs: Any, path: str = path) -> None:
+                    self._path.append(path)
+
+                def leave(_module: Any, _inputs: Any, _output: Any) -> None:
+                    self._path.pop()
+
+                hooks.callback(child.register_forward_pre_hook(enter).remove)
+                hooks.callback(child.register_forward_hook(leave).remove)
+            yield
+
+    @contextmanager
+    def _modes(self) -> Iterator[None]:
+        """Sees every operation, and has dropout and attention done as a GPU does them."""
+        torch, recording = self._torch, self
+        dispatch: Any = torch.utils._python_dispatch.TorchDispatchMode
+        override: Any = torch.overrides.TorchFunctionMode
+        functional = torch.nn.functional
+        plain_dropout = functional.dropout
+
+        def dropout(
+            input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+        ) -> Any:
+            # On a GPU it is one operation with a mask of 1 B per element.
+            if training and p > 0 and not inplace:
+                return torch.native_dropout(input, p, True)[0]
+            return plain_dropout(input, p, training, inplace)
+
+        fused: dict[Any, Any] = {
+            functional.dropout: dropout,
+            functional.scaled_dot_product_attention: partial(fused_attention, torch),
+        }
+
+        class Operations(dispatch):
+            def __torch_dispatch__(
+                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                output = function(*args, **(kwargs or {}))
+                recording._operation(function, args, kwargs or {}, output)
+                return output
+
+        class Fused(override):
+            def __torch_function__(
+                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                return fused.get(function, function)(*args, **(kwargs or {}))
+
+        # The mode is not asked about what PyTorch's own functions call, as `multi_head_attention_
+        # forward`; these find the names in their module.
+        with ExitStack() as restore:
+            for function, replacement in fused.items():
+                name = function.__name__
+                restore.callback(setattr, functional, name, function)
+                setattr(functional, name, replacement)
+            with Fused(), Operations():
+                yield
+
+    def _operation(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        name = function.overloadpacket.__name__
+        if name == "_safe_softmax":
+            raise GraphError(
+                "cannot trace attention that PyTorch computes by its math fallback, whose T × T "
+                "matrices no GPU keeps; call torch.nn.functional.scaled_dot_product_attention"
+            )
+        arguments = self._tensors((args, kwargs))
+        results = self._tensors(output) + _mutated(function, args, kwargs, self._torch)
+        reads = list(dict.fromkeys(map(self._storage, arguments)))
+        writes = [s for s in dict.fromkeys(map(self._storage, results)) if s.nbytes]
+        writes = [s for s in writes if s.role not in ("parameter", "buffer")]
+        if not function._schema.is_mutable:
+            # What is read and returned, and not written, is a view.
+            writes = [s for s in writes if s not in reads]
+        if not writes or name in _RESERVE:
+            return
+        # A tensor that is written in place is an argument and may be a result too.
+        distinct = {id(result): result for result in results}.values()
+        moved = float(sum(map(_nbytes, [*arguments, *distinct])))
+        flops = self._flops(function, args, kwargs, output)
+        if self._backward:
+            passes = sum(args[10][:2]) if name == "convolution_backward" else None
+            self._add_backward(flops, moved, passes)
+            return
+        reads = [s for s in reads if s.role != "activation" or s in self._written]
+        self._written.update(writes)
+        self.operations.append(
+            Operation(
+                module=self._path[-1] if self._path else "",
+                function=name.rstrip("_"),
+                channelwise=name == "convolution" and args[8] == args[0].shape[1] > 1,
+                reads=reads,
+                writes=writes,
+                differentiated=[self._storage(t) for t in arguments if t.requires_grad],
+                number=self._torch._C._autograd._get_sequence_nr(),
+                flops_forward=flops,
+                bytes_forward=moved,
+                keeps=1 - args[1] if name == "native_dropout" else 1.0,
+            )
+        )
+
+    def _pack(self, tensor: Any) -> Any:
+        storage = self._storage(tensor)
+        if storage.role in ("activation", "input") and storage.nbytes:
+            number = self._torch._C._autograd._get_sequence_nr()
+            self._packed.append((number, storage))
+        return tensor
+
+    def _assign_saved(self) -> None:
+        """Give each saved tensor to the operation that it was saved for."""
+        numbers = [operation.number for operation in self.operations]
+        for number, storage in self._packed:
+            # An autograd.Function of the user's has several operations of one number.
+            same = [
+                operation
+                for operation in self.operations[bisect_right(numbers, number - 1) :]
+                if operation.number == number
+                and (storage in operation.reads or storage in operation.writes)
+            ]
+            owner = same[0] if same else self._owner(number)
+            if storage not in owner.saved:
+                owner.saved.append(storage)
+
+    def _add_backward(self, flops: float, moved: float, passes: int | None) -> None:
+        node = self._torch._C._current_autograd_node()
+        # Nodes count from 0, and an operation runs after its node has been counted. What adds up a
+        # parameter's gradient has no number.
+        if node is not None and node._sequence_nr() < self.operations[-1].number:
+            operation = self._owner(node._sequence_nr() + 1)
+            # PyTorch's count of a convolution's backward pass forgets that there are groups.
+            operation.flops_backward += (
+                flops if passes is None else passes * operation.flops_forward
+            )
+            operation.bytes_backward += moved
+
+    def _owner(self, number: int) -> Operation:
+        """The first operation of this number; a view has none: then the one before it."""
+        numbers = [operation.number for operation in self.operations]
+        nearest = numbers[max(bisect_right(numbers, number) - 1, 0)]
+        return self.operations[numbers.index(nearest)]
+
+    def _flops(self, function: Any, args: Any, kwargs: Any, output: Any) -> float:
+        count = self._torch.utils.flop_counter.flop_registry.get(function.overloadpacket)
+        return float(count(*args, **kwargs, out_val=output)) if count else 0.0
+
+    def _tensors(self, tree: Any) -> list[Any]:
+        leaves = self._torch.utils._pytree.tree_leaves(tree)
+        return [leaf for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
+
+    def _storage(self, tensor: Any) -> Storage:
+        untyped = tensor.untyped_storage()
+        storage = self._storages.get(untyped._cdata)
+        if storage is None:
+            storage = Storage(nbytes=untyped.nbytes(), shape=tuple(tensor.shape))
+            self._storages[untyped._cdata] = storage
+            self._alive.append(untyped)
+        return storage
+
+
+def _mutated(function: Any, args: Any, kwargs: Any, torch: Any) -> list[Any]:
+    """Tensors among the arguments that the operation writes."""
+    written = []
+    for i, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            written += [
+                leaf
+                for leaf in torch.utils._pytree.tree_leaves(value)
+                if isinstance(leaf, torch.Tensor)
+            ]
+    return written
+
+
+def _nbytes(tensor: Any) -> int:
+    """What of a tensor is in memory: expanded dimensions repeat the same bytes."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
