@@ -29,7 +29,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.plan.platform.link.LinkError",
         "cdma.sim.machine.errors.MachineError",
         "cdma.sim.reproduce.ReproduceError",
-        "cdma.sim.schedule.errors.ScheduleError",
+        "cdma.plan.timeline.errors.ScheduleError",
         "cdma.plan.workload.capture.capture.CaptureError",
         "cdma.plan.workload.layers.GraphError",
         "cdma.commands.synth.command.errors.SynthError",

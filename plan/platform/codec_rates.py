@@ -9,7 +9,7 @@ only.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 LAUNCH_SECONDS = 10e-6
 """Of a kernel on the device."""

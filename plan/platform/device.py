@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.layers import KINDS
-from cdma.sim.schedule.errors import ScheduleError
 
 EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {"dwconv": 0.35, "lstm": 0.5}
 """The part of a device's peak that a layer of each kind gets: of arithmetic, or of memory

@@ -8,15 +8,15 @@ import numpy as np
 
 from cdma.plan.papers import Figure, printed
 from cdma.plan.platform.device import device
+from cdma.plan.timeline.placement import Mode, Placement
+from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import placing, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.schedule.placement import Mode, Placement
 from cdma.sim.schedule.plan.bound import lower_bound
 from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
 from cdma.sim.schedule.plan.swarm import search, search_plus, update
 from cdma.sim.schedule.policies import home
-from cdma.sim.schedule.timeline import Evaluator
 
 PRINTED = printed("home")
 PAPER = Paper("home", "HOME (S. He et al.)", PRINTED)

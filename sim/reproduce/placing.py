@@ -10,17 +10,17 @@ from functools import cache
 
 import numpy as np
 
+from cdma.plan.timeline.placement import Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.placement import Plan
 from cdma.sim.schedule.plan.exact import exhaustive
 from cdma.sim.schedule.plan.swarm import search, search_plus
 from cdma.sim.schedule.policies import capuchin, home, superneurons, vdnn
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, with_memory
 
 PARTICLES, ITERATIONS = 50, 30
 SHARES = (0.0, 0.1, 0.3)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from cdma.plan.papers import printed
+from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.networks.batches import CDMA
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.policies import cdma, vdnn
 
 DEVICES = ("titanx", "titanxp")

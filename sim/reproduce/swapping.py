@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from cdma.plan.timeline.placement import SYNCHRONOUS, Mode
+from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
 from cdma.sim.reproduce import scenes
 from cdma.sim.schedule.cswap.accuracy import right_decisions
-from cdma.sim.schedule.placement import SYNCHRONOUS, Mode
 from cdma.sim.schedule.policies import cswap, static, vdnn, vdnn_pp
-from cdma.sim.schedule.scenario import Scenario
 
 ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
 SPARSE_CODEC = "zvc-sm"

@@ -14,19 +14,19 @@ import numpy as np
 from cdma import golden
 from cdma.hw.config import preset
 from cdma.plan.platform import throttle
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.order import Copy, Order, order_of
+from cdma.plan.timeline.placement import Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate
+from cdma.plan.timeline.trace import Event, Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.machine import Machine, MachineError
 from cdma.sim.machine.bus_machine import PAGE_BYTES
 from cdma.sim.machine.rtl import generated_engine
 from cdma.sim.schedule.copier import Copier, CopyError, CopyJob
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.order import Copy, Order, order_of
-from cdma.sim.schedule.placement import Placement, Plan
 from cdma.sim.schedule.scaled import Scaled, scaled
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate
-from cdma.sim.schedule.trace import Event, Trace
 
 TOTAL_BYTES = 2 << 20
 """Of all swapped tensors together, unless another number is given, or the step would be longer than

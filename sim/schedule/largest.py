@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cdma.sim.schedule.placement import Mode
+from cdma.plan.timeline.placement import Mode
+from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.schedule.plan.batch import HIGHEST, largest_batch
 from cdma.sim.schedule.policies.registry import plan_all
-from cdma.sim.schedule.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import numpy as np
 from cdma import golden
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
+from cdma.plan.timeline.placement import Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate
 from cdma.plan.workload.capture.capture import Activation, load_capture
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.placement import Placement, Plan
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate
 
 CAPTURES = ("digits-cnn", "digits-cnn-training")
 """Where the data comes from: the second one has dense arrays, too."""

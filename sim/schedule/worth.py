@@ -10,8 +10,8 @@ means are never worse.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -20,10 +20,10 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate
 from cdma.sim.schedule.policies import cdma, joint, vdnn
 from cdma.sim.schedule.policies.registry import plan_all
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate
 
 ENGINE = Choice(Placement.SWAP, "zvc")
 """What the engine adds to any means."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.placement import RETAIN, Choice, Placement, Plan
 
 CODECS = (None, "zvc", "zvc-host")
 """What the engine can swap with. `zvc-host` goes as it is; what the host does then is its own."""

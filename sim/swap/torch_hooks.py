@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdma.hw.dma.control.descriptor import Codec
+from cdma.plan.timeline.placement import RETAIN, Choice, Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.sim.driver import Engine
-from cdma.sim.schedule.placement import RETAIN, Choice, Placement
 from cdma.sim.swap.stash import Stash, Stashed
 from cdma.sim.swap.swap_plan import Saved, SwapPlan
 from cdma.sim.swap.swap_report import Ledger, SwapReport

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.plan.platform.device import device
+from cdma.plan.timeline.placement import MODES
+from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.reproduce import swapping
 from cdma.sim.schedule.cswap import (
     Sample,
@@ -24,9 +26,7 @@ from cdma.sim.schedule.cswap.time_model import (
     TimeModel,
     held_out_error,
 )
-from cdma.sim.schedule.placement import MODES
 from cdma.sim.schedule.policies import cswap
-from cdma.sim.schedule.scenario import Scenario
 
 SUB_MODELS = 4
 DEVICE, LINK = "v100", "v100-pcie"

@@ -11,6 +11,8 @@ from rich.table import Table
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME, by_network
@@ -21,8 +23,6 @@ from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
 from cdma.sim.schedule.plan.swarm import Evaluator as Asked
 from cdma.sim.schedule.plan.swarm import Found, search, search_plus
 from cdma.sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator
 from tests.sim.small_graphs import random_scenario
 
 NETWORKS = {

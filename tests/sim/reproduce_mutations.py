@@ -17,22 +17,22 @@ import pytest
 
 import cdma.plan.platform.device as devices
 import cdma.plan.platform.link as links
+import cdma.plan.timeline.placement as placement
 import cdma.sim.schedule.cswap.time_model as time_model
-import cdma.sim.schedule.placement as placement
 from cdma.plan.platform.device import Device
+from cdma.plan.timeline.placement import SWAP, Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine.buddy_config import BuddyMachineConfig
 from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
 from cdma.sim.schedule.comet import law
 from cdma.sim.schedule.cswap.decision import Decision
-from cdma.sim.schedule.placement import SWAP, Placement, Plan
 from cdma.sim.schedule.plan import swarm
 from cdma.sim.schedule.plan.home_evaluator import Profile
 from cdma.sim.schedule.policies import capuchin, oracle, vdnn
 from cdma.sim.schedule.policies import comet as comet_policy
 from cdma.sim.schedule.policies import cswap as cswap_policy
 from cdma.sim.schedule.policies import home as home_policy
-from cdma.sim.schedule.scenario import Scenario
 
 Patch = pytest.MonkeyPatch
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
-from cdma.plan.workload.graph import Graph
-from cdma.plan.workload.layers import KINDS, Layer, Tensor
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -22,8 +20,10 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate, with_memory
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate, with_memory
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import KINDS, Layer, Tensor
 
 UNLIMITED = 2**60
 

@@ -1,6 +1,6 @@
 """The timeline a second time: processes that wait for each other, on `simpy`.
 
-From scenario and plan only, by the rules in `cdma.sim.schedule.recurrence`. Computation and copies are
+From scenario and plan only, by the rules in `cdma.plan.timeline.kernel`. Computation and copies are
 processes; memory is a pool that offloads give back to; the device memory's bandwidth changes under
 a layer while it runs.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 import simpy
 
-from cdma.sim.schedule.placement import Choice, Placement, Plan
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.trace import Event
+from cdma.plan.timeline.placement import Choice, Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.trace import Event
 
 Process = Generator[simpy.Event, Any, None]
 

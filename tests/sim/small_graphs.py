@@ -4,11 +4,11 @@ import numpy as np
 
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, with_memory
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
-from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, with_memory
 
 HOME_OPTIONS = (RETAIN, SWAP, RECOMPUTE)
 

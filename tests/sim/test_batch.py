@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.sim.schedule.plan.batch import largest_batch
 
 

@@ -8,11 +8,8 @@ import scipy.optimize
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.workload.builder import Builder
-from cdma.plan.workload.density import density
-from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -21,13 +18,16 @@ from cdma.sim.schedule.placement import (
     Choice,
     Placement,
 )
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, with_memory
+from cdma.plan.workload.builder import Builder
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.plan import relaxation
 from cdma.sim.schedule.plan.bound import EFFORTS, lower_bound
 from cdma.sim.schedule.plan.exact import exhaustive
 from cdma.sim.schedule.plan.linear import Answer
 from cdma.sim.schedule.plan.relaxation import Relaxation
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, with_memory
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (

@@ -8,10 +8,8 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.workload.density import density
-from cdma.plan.workload.graph import Graph
-from cdma.sim.report.chrome_trace import COUNTER, chrome_trace
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.chrome_trace import COUNTER, chrome_trace
+from cdma.plan.timeline.placement import (
     MODES,
     RECOMPUTE,
     RETAIN,
@@ -20,10 +18,12 @@ from cdma.sim.schedule.placement import (
     Choice,
     Placement,
 )
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.trace import KINDS, STREAMS, Trace
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.policies import oracle, vdnn
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
-from cdma.sim.schedule.trace import KINDS, STREAMS, Trace
 
 OPTIONS = (
     RETAIN,

@@ -4,7 +4,7 @@ import pytest
 
 from cdma.plan.platform.codec_rates import CODEC_MODELS, LAUNCH_SECONDS, codec_model
 from cdma.plan.platform.device import device
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 DENSITIES = (0.0, 0.1, 0.38, 0.5, 0.9, 1.0)
 MEBIBYTE = 1 << 20

@@ -7,9 +7,9 @@ import pytest
 
 from cdma import golden
 from cdma.plan.platform.codec_rates import LAUNCH_SECONDS, codec_model
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.sim.schedule.cswap import model_samples, sample_names, sampling, shipped_samples
 from cdma.sim.schedule.cswap.samples import MODEL_BYTES, SHIPPED, SPARSE_RATIOS, shipped_conditions
-from cdma.sim.schedule.errors import ScheduleError
 
 V100 = 900e9
 

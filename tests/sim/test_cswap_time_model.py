@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.sim.schedule.cswap import Sample, model_samples, shipped_samples
 from cdma.sim.schedule.cswap.time_model import (
     DENSE_RANGE,
@@ -11,7 +12,6 @@ from cdma.sim.schedule.cswap.time_model import (
     held_out_error,
     relative_absolute_error,
 )
-from cdma.sim.schedule.errors import ScheduleError
 
 V100 = 900e9
 

@@ -7,9 +7,9 @@ import pytest
 from cdma.hw.config import preset
 from cdma.plan.platform.device import DEVICES, EFFICIENCY, device
 from cdma.plan.platform.link import link
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.layers import KINDS
 from cdma.sim.machine import machine_config
-from cdma.sim.schedule.errors import ScheduleError
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.sim.schedule.plan import exact
 from cdma.sim.schedule.plan.exact import exhaustive
 from tests.sim.policy_costs import Interplay

@@ -9,15 +9,9 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import Link
-from cdma.plan.workload.graph import Graph
-from cdma.plan.workload.layers import Layer, Tensor
-from cdma.sim.driver import DriverError, Engine
-from cdma.sim.schedule import copier as copier_module
-from cdma.sim.schedule.copier import CopyError
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.execute import ExecutionError, execute
-from cdma.sim.schedule.order import order_of
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.order import order_of
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -27,9 +21,15 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import Layer, Tensor
+from cdma.sim.driver import DriverError, Engine
+from cdma.sim.schedule import copier as copier_module
+from cdma.sim.schedule.copier import CopyError
+from cdma.sim.schedule.execute import ExecutionError, execute
 from cdma.sim.schedule.scaled import scaled
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
 TOLERANCE = 0.05

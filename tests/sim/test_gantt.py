@@ -8,14 +8,14 @@ from matplotlib import colors, image
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.gantt_chart import COLORS, gantt_png
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate, with_memory
+from cdma.plan.timeline.trace import KINDS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.report.gantt import COLORS, gantt_png
-from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.policies import comet, oracle, vdnn
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate, with_memory
-from cdma.sim.schedule.trace import KINDS
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import LINKS, Link, LinkError, link
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
+from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import GraphError, Layer, Tensor
 from cdma.sim.driver.errors import DriverError
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
-from cdma.sim.schedule.scenario import Scenario
 
 MB = 10**6
 NBYTES = 256 * MB

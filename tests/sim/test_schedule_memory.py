@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cdma.sim.schedule.memory import explain, least_memory
-from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.memory import explain, least_memory
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from tests.sim.schedule_cases import (
     BYTES,
     DEVICE,

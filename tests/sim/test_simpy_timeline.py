@@ -7,8 +7,7 @@ from hypothesis import given
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -19,9 +18,10 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate, with_memory
-from cdma.sim.schedule.trace import Event
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate, with_memory
+from cdma.plan.timeline.trace import Event
+from cdma.plan.workload.graph import Graph
 from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
 from tests.sim.simpy_timeline import simulate_with_simpy
 

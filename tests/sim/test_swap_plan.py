@@ -2,9 +2,9 @@
 
 import pytest
 
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement, Plan
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
-from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement, Plan
 from cdma.sim.swap import Saved, SwapPlan, SwapPlanError
 
 ZVC = Choice(Placement.SWAP, "zvc")

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdma.plan.workload.graph import Graph
-from cdma.plan.workload.layers import Layer, Tensor
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -22,8 +20,10 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
-from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
-from cdma.sim.schedule.trace import Trace
+from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.trace import Trace
+from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import Layer, Tensor
 from tests.sim.schedule_cases import BYTES, DRAM, FLOPS, chain, everything, plan, seeded
 
 GB = BYTES

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from cdma.sim.schedule.placement import RETAIN, SYNCHRONOUS, Mode
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.placement import RETAIN, SYNCHRONOUS, Mode
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
 from tests.sim.timeline_audit import audit
 

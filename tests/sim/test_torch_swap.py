@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from cdma.hw.config import preset
+from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.capture import digits_cnn
 from cdma.plan.workload.graph import Graph
 from cdma.sim.driver import Engine
 from cdma.sim.machine import Machine, machine_config
 from cdma.sim.machine.rtl import generated_engine
-from cdma.sim.schedule.placement import RETAIN, Choice, Placement, Plan
 from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, swap_to
 from tests.sim.engine_model import ModelMachine
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cdma.sim.schedule.placement import Choice, Placement, Plan
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.trace import Event, Trace
+from cdma.plan.timeline.placement import Choice, Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.trace import Event, Trace
 
 Span = tuple[float, float, float]
 """From, until, bytes."""

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.console import figures_table
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import Placement
 from cdma.sim.schedule.comparison import Comparison
-from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.execute import Execution, execute
-from cdma.sim.schedule.placement import Placement
 
 WAYS = ("out", "in")
 

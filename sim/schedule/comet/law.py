@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from cdma.golden.formats.interface import Array
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 PAPER_COEFFICIENT = 0.32
 """COMET, §5.2: a for all layers of all networks."""

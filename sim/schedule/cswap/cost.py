@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.plan.timeline.placement import SWAP, Choice, Placement
+from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.schedule.cswap.samples import lossy_ratio
-from cdma.sim.schedule.placement import SWAP, Choice, Placement
-from cdma.sim.schedule.scenario import Scenario
 
 ZFP = "zfp"
 """The name of all `zfp-P` together, of which time models learn as of one codec."""

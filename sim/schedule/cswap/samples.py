@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 SHIPPED = Path(__file__).with_name("samples.json")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 Slope = Literal["printed", "exact"]
 SLOPES: tuple[Slope, ...] = ("printed", "exact")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 HIGHEST = 1 << 20
 

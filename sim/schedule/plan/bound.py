@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import Choice
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import Choice
+from cdma.plan.timeline.problem_arrays import options_of, structure_of
+from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.schedule.plan.relaxation import Relaxation
 from cdma.sim.schedule.plan.swarm import Particles
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.structure import options_of, structure_of
 
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
 """Solve the linear relaxation; the program itself, however long that takes; or that if it has at

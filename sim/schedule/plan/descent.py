@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cdma.sim.schedule.recurrence import Floats, Particles
-from cdma.sim.schedule.timeline import Evaluator
+from cdma.plan.timeline.kernel import Floats, Particles
+from cdma.plan.timeline.timeline import Evaluator
 
 KICKED = 3
 """Tensors that a kick changes at least, and at most so many more."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.sim.schedule.plan.swarm import Evaluator, Found, Particles
 
 LIMIT = 5_000_000

@@ -2,7 +2,7 @@
 
 It has one binary variable per tensor and option. Times of steps, and the memory in them, are
 variables that may be better than on the timeline, never worse: each constraint holds for what the
-timeline (`cdma.sim.schedule.recurrence`) makes of any plan, in any mode. So its least time is a
+timeline (`cdma.plan.timeline.kernel`) makes of any plan, in any mode. So its least time is a
 lower bound, and if it has no solution, no plan fits. The constraints, which `docs/planning.md`
 justifies one by one:
 
@@ -28,10 +28,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from cdma.sim.schedule.placement import Placement
+from cdma.plan.timeline.kernel import Options, Structure
+from cdma.plan.timeline.placement import Placement
 from cdma.sim.schedule.plan.linear import Answer, LinearProgram, Sum, add
 from cdma.sim.schedule.plan.swarm import Particles
-from cdma.sim.schedule.recurrence import Options, Structure
 
 CUTS = 3000
 """Pairs of steps at most for each of the constraints on waiting."""

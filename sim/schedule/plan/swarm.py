@@ -30,7 +30,7 @@ Seconds = npt.NDArray[np.float64]
 
 
 class Evaluator(Protocol):
-    """What a search asks: `cdma.sim.schedule.recurrence.Evaluator`, or HOME's own Algorithm 2."""
+    """What a search asks: `cdma.plan.timeline.kernel.Evaluator`, or HOME's own Algorithm 2."""
 
     def seconds(self, particles: Particles) -> Seconds:
         """Times, float64 (m,), of particles, int8 (m, tensors); infinite where infeasible."""

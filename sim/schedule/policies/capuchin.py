@@ -5,9 +5,9 @@ each tensor is decided once, in the order of the forward pass, and nothing later
 stops when the memory suffices.
 """
 
-from cdma.sim.schedule.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Mode, Plan
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator
+from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Mode, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator
 
 
 def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:

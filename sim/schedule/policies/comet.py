@@ -10,7 +10,7 @@ before a pooling layer (its ReLU in place) or a batch normalization. To compute 
 forward pass". Of VGG16 at batch 128 the convolutions' outputs are 6.94 GB, and Table 1 has 6.91.
 """
 
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -19,7 +19,7 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
-from cdma.sim.schedule.scenario import Scenario
+from cdma.plan.timeline.scenario import Scenario
 
 CODEC = "quantize-sm"
 

@@ -10,15 +10,15 @@ ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cdma.plan.timeline.placement import SYNCHRONOUS, Mode, Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.cswap.cost import CostModel, TimePredictor
 from cdma.sim.schedule.cswap.decision import Decision, decide
 from cdma.sim.schedule.cswap.learned import LOSSLESS, learned_times
 from cdma.sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
 from cdma.sim.schedule.cswap.sliding import SlidingDown, Slope
-from cdma.sim.schedule.placement import SYNCHRONOUS, Mode, Placement, Plan
 from cdma.sim.schedule.policies import vdnn
-from cdma.sim.schedule.scenario import Scenario
 
 TimeModels = Mapping[str, TimePredictor]
 

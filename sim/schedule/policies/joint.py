@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cdma.sim.schedule.placement import (
+from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
     RETAIN,
@@ -19,9 +19,9 @@ from cdma.sim.schedule.placement import (
     Placement,
     Plan,
 )
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import Evaluator
 from cdma.sim.schedule.plan.descent import Descent
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import Evaluator
 
 LOSSLESS = (
     RETAIN,

@@ -1,7 +1,7 @@
 """The oracle: a device with memory without end. Nothing leaves and nothing waits (cDMA, §VII)."""
 
-from cdma.sim.schedule.placement import ASYNCHRONOUS, RETAIN, Plan
-from cdma.sim.schedule.scenario import Scenario
+from cdma.plan.timeline.placement import ASYNCHRONOUS, RETAIN, Plan
+from cdma.plan.timeline.scenario import Scenario
 
 
 def plan(scenario: Scenario) -> Plan:

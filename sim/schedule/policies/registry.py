@@ -3,8 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate, with_memory
+from cdma.plan.timeline.trace import Trace
 from cdma.sim.schedule.policies import (
     capuchin,
     cdma,
@@ -18,9 +21,6 @@ from cdma.sim.schedule.policies import (
     vdnn,
     vdnn_pp,
 )
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.timeline import simulate, with_memory
-from cdma.sim.schedule.trace import Trace
 
 HOME_PARTICLES = 50
 """A tenth of HOME's: on networks of hundreds of tensors its swarm takes a minute."""

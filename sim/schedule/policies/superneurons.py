@@ -4,8 +4,8 @@ Outputs of convolutions leave; those of pooling, activation and normalization la
 cheap to compute, are computed again; the rest stays.
 """
 
-from cdma.sim.schedule.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
-from cdma.sim.schedule.scenario import Scenario
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
+from cdma.plan.timeline.scenario import Scenario
 
 SWAPPED = ("conv", "dwconv")
 RECOMPUTED = ("pool", "relu", "leaky_relu", "lrn", "bn", "dropout")

@@ -4,9 +4,9 @@ The papers have two sets. cDMA offloads all activations, for the most room and t
 CSWAP+ and HOME offload what convolutions read.
 """
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
-from cdma.sim.schedule.scenario import Scenario
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import RETAIN, SWAP, SYNCHRONOUS, Choice, Mode, Plan
+from cdma.plan.timeline.scenario import Scenario
 
 SETS = ("all", "conv")
 

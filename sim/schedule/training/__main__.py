@@ -20,9 +20,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload import CaptureError
 from cdma.plan.workload.capture.recorder import require
-from cdma.sim.schedule.errors import ScheduleError
 from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS, train
 from cdma.sim.schedule.training.schemes import SCHEMES, scheme
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from cdma.golden.formats.interface import Array
 from cdma.golden.formats.stream import ByteArray
+from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.capture.recorder import require
-from cdma.sim.schedule.errors import ScheduleError
 
 LARGEST = 2.0**126
 """An activation that is no smaller, or no number, tells of a training that has diverged."""

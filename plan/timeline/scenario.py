@@ -12,12 +12,12 @@ from cdma.plan.platform import throttle as throttle_of
 from cdma.plan.platform.codec_rates import CodecModel, codec_model
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import Choice, Placement
+from cdma.plan.timeline.stages import Stage, stages_of
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer
 from cdma.sim.machine import MachineConfig, machine_config
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import Choice, Placement
-from cdma.sim.schedule.stages import Stage, stages_of
 
 Seconds = npt.NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.placement import ASYNCHRONOUS, Choice, Mode, Plan
-from cdma.sim.schedule.recurrence import Outcome, Particles, Recurrence
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.structure import options_of, structure_of
-from cdma.sim.schedule.trace import KINDS, STREAMS, Event, Trace
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.kernel import Outcome, Particles, Recurrence
+from cdma.plan.timeline.placement import ASYNCHRONOUS, Choice, Mode, Plan
+from cdma.plan.timeline.problem_arrays import options_of, structure_of
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.trace import KINDS, STREAMS, Event, Trace
 
 THREADS = os.cpu_count() or 1
 

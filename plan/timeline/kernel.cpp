@@ -1,4 +1,4 @@
-// The timeline's recurrence; sim/schedule/recurrence.py says what it computes and calls it.
+// The timeline's recurrence; plan/timeline/kernel.py says what it computes and calls it.
 
 #include <algorithm>
 #include <cstdint>

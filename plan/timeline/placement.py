@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cdma.sim.schedule.errors import ScheduleError
+from cdma.plan.timeline.errors import ScheduleError
 
 
 class Placement(IntEnum):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.trace import Event, Trace
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.trace import Event, Trace
 
 SAME = 1e-9
 """Times closer than this part of the step are the same."""

@@ -6,7 +6,7 @@ One process per policy, one thread per stream, and the device's memory as a coun
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cdma.sim.schedule.trace import STREAMS, Event, Trace
+from cdma.plan.timeline.trace import STREAMS, Event, Trace
 
 TITLES = {"compute": "compute", "d2h": "device to host", "h2d": "host to device"}
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cdma.sim.schedule.memory import fixed_occupants, last_forward_uses
-from cdma.sim.schedule.placement import Choice, Placement
-from cdma.sim.schedule.recurrence import Floats, Ints, Options, Structure
-from cdma.sim.schedule.scenario import Scenario
+from cdma.plan.timeline.kernel import Floats, Ints, Options, Structure
+from cdma.plan.timeline.memory import fixed_occupants, last_forward_uses
+from cdma.plan.timeline.placement import Choice, Placement
+from cdma.plan.timeline.scenario import Scenario
 
 
 def structure_of(scenario: Scenario) -> Structure:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cdma.sim.schedule.errors import ScheduleError
-from cdma.sim.schedule.trace import KINDS, STREAMS, Trace
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.trace import KINDS, STREAMS, Trace
 
 COLORS = {
     "forward": "#4878a8",

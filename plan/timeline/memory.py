@@ -1,6 +1,6 @@
 """What is in the device's memory in each step, whatever a plan does; and the least that works.
 
-Steps are the timeline's (`cdma.sim.schedule.recurrence`): forward of n stages, then backward. Raw
+Steps are the timeline's (`cdma.plan.timeline.kernel`): forward of n stages, then backward. Raw
 swapping holds the least in all of them: a tensor is there from its production to its last forward
 use, and from its first backward use to its last one, as it is under any plan. Who retains, holds
 more steps; who recomputes, holds sources and what is on the way; who compresses on the device, the
@@ -10,9 +10,9 @@ stream beside the tensor.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cdma.sim.schedule.errors import InfeasibleError
-from cdma.sim.schedule.scenario import Scenario
-from cdma.sim.schedule.trace import Trace
+from cdma.plan.timeline.errors import InfeasibleError
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.trace import Trace
 
 LISTED = 6
 """So many of what does not exceed the memory alone are named."""

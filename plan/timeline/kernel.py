@@ -59,7 +59,7 @@ EVENT = np.dtype(
         ("nbytes", "f8"),
     ]
 )
-"""Stream and kind by their places in `cdma.sim.schedule.trace`."""
+"""Stream and kind by their places in `cdma.plan.timeline.trace`."""
 
 MEMORY = np.dtype([("time", "f8"), ("nbytes", "f8")])
 """What is reserved from a time on."""

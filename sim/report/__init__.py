@@ -1,1 +1,0 @@
-"""Tables and files that tell what a run measured."""
