@@ -10,6 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from cdma.plan.search.exact import exhaustive
+from cdma.plan.search.swarm import search, search_plus
 from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, with_memory
@@ -18,8 +20,6 @@ from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.plan.exact import exhaustive
-from cdma.sim.schedule.plan.swarm import search, search_plus
 from cdma.sim.schedule.policies import capuchin, home, superneurons, vdnn
 
 PARTICLES, ITERATIONS = 50, 30

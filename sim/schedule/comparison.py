@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cdma.plan.search.bound import AUTOMATIC, Bound, lower_bound
 from cdma.plan.timeline.errors import InfeasibleError
 from cdma.plan.timeline.memory import explain
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.plan.bound import AUTOMATIC, Bound, lower_bound
 from cdma.sim.schedule.policies import joint
 from cdma.sim.schedule.policies.registry import POLICIES, Result, plan_all
 
@@ -137,7 +137,7 @@ def compare(
     seed : int
         Of those that draw.
     effort : str
-        Of each bound: one of `cdma.sim.schedule.plan.bound.EFFORTS`, or `NO_BOUND` for none.
+        Of each bound: one of `cdma.plan.search.bound.EFFORTS`, or `NO_BOUND` for none.
 
     Raises
     ------

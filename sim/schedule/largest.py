@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cdma.plan.search.batch import HIGHEST, largest_batch
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.plan.batch import HIGHEST, largest_batch
 from cdma.sim.schedule.policies.registry import plan_all
 
 

@@ -11,17 +11,17 @@ from rich.table import Table
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.search.batch import largest_batch
+from cdma.plan.search.bound import lower_bound
+from cdma.plan.search.exact import exhaustive
+from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
+from cdma.plan.search.swarm import Evaluator as Asked
+from cdma.plan.search.swarm import Found, search, search_plus
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME, by_network
-from cdma.sim.schedule.plan.batch import largest_batch
-from cdma.sim.schedule.plan.bound import lower_bound
-from cdma.sim.schedule.plan.exact import exhaustive
-from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
-from cdma.sim.schedule.plan.swarm import Evaluator as Asked
-from cdma.sim.schedule.plan.swarm import Found, search, search_plus
 from cdma.sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
 from tests.sim.small_graphs import random_scenario
 

@@ -20,6 +20,8 @@ import cdma.plan.platform.link as links
 import cdma.plan.timeline.placement as placement
 import cdma.sim.schedule.cswap.time_model as time_model
 from cdma.plan.platform.device import Device
+from cdma.plan.search import swarm
+from cdma.plan.search.home_evaluator import Profile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
@@ -27,8 +29,6 @@ from cdma.sim.machine.buddy_config import BuddyMachineConfig
 from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
 from cdma.sim.schedule.comet import law
 from cdma.sim.schedule.cswap.decision import Decision
-from cdma.sim.schedule.plan import swarm
-from cdma.sim.schedule.plan.home_evaluator import Profile
 from cdma.sim.schedule.policies import capuchin, oracle, vdnn
 from cdma.sim.schedule.policies import comet as comet_policy
 from cdma.sim.schedule.policies import cswap as cswap_policy

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cdma.plan.search.batch import largest_batch
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.plan.batch import largest_batch
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 64, 65, 1000])

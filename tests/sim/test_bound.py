@@ -8,6 +8,11 @@ import scipy.optimize
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.search import relaxation
+from cdma.plan.search.bound import EFFORTS, lower_bound
+from cdma.plan.search.exact import exhaustive
+from cdma.plan.search.linear import Answer
+from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
@@ -23,11 +28,6 @@ from cdma.plan.timeline.timeline import Evaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.plan import relaxation
-from cdma.sim.schedule.plan.bound import EFFORTS, lower_bound
-from cdma.sim.schedule.plan.exact import exhaustive
-from cdma.sim.schedule.plan.linear import Answer
-from cdma.sim.schedule.plan.relaxation import Relaxation
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from cdma.plan.search import exact
+from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.plan import exact
-from cdma.sim.schedule.plan.exact import exhaustive
 from tests.sim.policy_costs import Interplay
 
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.timeline import Evaluator
-from cdma.sim.schedule.plan.home_evaluator import HomeEvaluator, Profile
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 RETAIN, SWAP, RECOMPUTE = (int(p) for p in (Placement.RETAIN, Placement.SWAP, Placement.RECOMPUTE))

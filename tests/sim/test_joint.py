@@ -7,6 +7,7 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
@@ -14,7 +15,6 @@ from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.sim.schedule.largest import largest_batches
-from cdma.sim.schedule.plan.exact import exhaustive
 from cdma.sim.schedule.policies import joint
 from cdma.sim.schedule.policies.registry import POLICIES, plan_all, possible
 from tests.sim.small_graphs import random_scenario

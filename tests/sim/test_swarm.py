@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from cdma.sim.schedule.plan.exact import exhaustive
-from cdma.sim.schedule.plan.swarm import packed, search, search_plus, two_options, update
+from cdma.plan.search.exact import exhaustive
+from cdma.plan.search.swarm import packed, search, search_plus, two_options, update
 from tests.sim.policy_costs import Interplay
 
 

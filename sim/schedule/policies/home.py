@@ -1,9 +1,9 @@
 """HOME: a particle swarm over staying, leaving and being computed again (HOME, §3)."""
 
+from cdma.plan.search.swarm import search, search_plus
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
-from cdma.sim.schedule.plan.swarm import search, search_plus
 
 OPTIONS = (RETAIN, SWAP, RECOMPUTE)
 """HOME's actions 0, 1 and 2."""

@@ -1,7 +1,7 @@
 """The joint plan: for each tensor the placement, and codec, that the whole step is fastest with.
 
 It starts from the plans of all other policies, so that it is never slower than any of them, and
-improves them by local search on the timeline itself (`cdma.sim.schedule.plan.descent`). Of plans that
+improves them by local search on the timeline itself (`cdma.plan.search.descent`). Of plans that
 are equally fast it takes one that moves less: tensors stay where that costs nothing.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdma.plan.search.descent import Descent
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
@@ -21,7 +22,6 @@ from cdma.plan.timeline.placement import (
 )
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
-from cdma.sim.schedule.plan.descent import Descent
 
 LOSSLESS = (
     RETAIN,

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from cdma.plan.search.swarm import Evaluator, Found, Particles
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.plan.swarm import Evaluator, Found, Particles
 
 LIMIT = 5_000_000
 """Plans that are tried at most: about a minute on one core."""

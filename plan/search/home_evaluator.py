@@ -31,10 +31,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from cdma.plan.search.swarm import Particles, Seconds
 from cdma.plan.timeline.placement import SWAP, Placement
 from cdma.plan.timeline.problem_arrays import structure_of
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.plan.swarm import Particles, Seconds
 
 Deps = tuple[tuple[int, ...], ...]
 

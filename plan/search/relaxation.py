@@ -28,10 +28,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from cdma.plan.search.linear import Answer, LinearProgram, Sum, add
+from cdma.plan.search.swarm import Particles
 from cdma.plan.timeline.kernel import Options, Structure
 from cdma.plan.timeline.placement import Placement
-from cdma.sim.schedule.plan.linear import Answer, LinearProgram, Sum, add
-from cdma.sim.schedule.plan.swarm import Particles
 
 CUTS = 3000
 """Pairs of steps at most for each of the constraints on waiting."""

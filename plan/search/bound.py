@@ -1,6 +1,6 @@
 """A time that no plan of a scenario can beat, however it was found.
 
-It is the least time of the program of `cdma.sim.schedule.plan.relaxation`: of the program itself where
+It is the least time of the program of `cdma.plan.search.relaxation`: of the program itself where
 that is small, and else of its linear relaxation, in which a tensor may have a part of each option.
 What is done depends on the program alone and never on how long it takes, so that a bound is the
 same on every machine.
@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdma.plan.search.relaxation import Relaxation
+from cdma.plan.search.swarm import Particles
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Choice
 from cdma.plan.timeline.problem_arrays import options_of, structure_of
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.plan.relaxation import Relaxation
-from cdma.sim.schedule.plan.swarm import Particles
 
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
 """Solve the linear relaxation; the program itself, however long that takes; or that if it has at
