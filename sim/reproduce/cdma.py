@@ -13,6 +13,7 @@ from cdma.hw.config import preset
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import cdma
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.layouts import LAYOUTS, relayout
 from cdma.plan.workload.networks.batches import CDMA
@@ -21,7 +22,6 @@ from cdma.sim.machine import machine_config
 from cdma.sim.reproduce import roofline, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.reproduce.rtl import cycles_to_output
-from cdma.sim.schedule.policies import cdma
 
 PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)

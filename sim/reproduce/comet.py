@@ -8,6 +8,9 @@ import numpy as np
 from cdma import golden
 from cdma.golden.formats.interface import Array
 from cdma.plan.papers import printed
+from cdma.plan.policies import oracle
+from cdma.plan.policies.comet import Collected, Controller, law, training_batch
+from cdma.plan.policies.comet import policy as comet
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.graph import Graph
 from cdma.sim.reproduce import scenes
@@ -19,8 +22,6 @@ from cdma.sim.reproduce.gradient_errors import (
     regression_coded,
     worst_error,
 )
-from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
-from cdma.sim.schedule.policies import comet, oracle
 
 PRINTED = printed("comet")
 PAPER = Paper("comet", "COMET (S. Jin et al.)", PRINTED)

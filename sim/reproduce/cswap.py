@@ -13,15 +13,15 @@ from cdma.plan.papers import printed
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import vdnn_pp
+from cdma.plan.policies.cswap import SlidingDown, model_samples
+from cdma.plan.policies.cswap.parameter_range import largest_by_bisection, largest_by_scan
+from cdma.plan.policies.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
 from cdma.sim.reproduce import scenes, swapping
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.schedule.cswap import SlidingDown, model_samples
-from cdma.sim.schedule.cswap.parameter_range import largest_by_bisection, largest_by_scan
-from cdma.sim.schedule.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
-from cdma.sim.schedule.policies import vdnn_pp
 
 MIB = 1 << 20
 
@@ -187,9 +187,7 @@ def _abstract() -> Measured:
 
 @PAPER.exact("§6.3", "RAE as typeset: Σ |ŷ − y| / |ŷ − y|", slip=True)
 def _typeset_error() -> Measured:
-    from cdma.sim.schedule.cswap.time_model import (
-        relative_absolute_error,  # scikit-learn is slow to load
-    )
+    from cdma.plan.policies.cswap.time_model import relative_absolute_error
 
     rng = np.random.default_rng(0)
     measured, predicted = rng.uniform(1, 2, 100), rng.uniform(1, 2, 100)
@@ -338,7 +336,7 @@ def _plain20() -> Measured:
     under="3,000 tensors of 20 to 2,000 MB through the declared model of ZVC on a V100",
 )
 def _sub_models() -> Measured:
-    from cdma.sim.schedule.cswap.time_model import TimeModel, held_out_error  # as above
+    from cdma.plan.policies.cswap.time_model import TimeModel, held_out_error  # as above
 
     samples = model_samples(swapping.SPARSE_CODEC, dram_bytes_per_s=900e9)
     one, four = (held_out_error(TimeModel(sub_models=n), samples) for n in (1, 4))

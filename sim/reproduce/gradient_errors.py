@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 
 from cdma.golden.formats.interface import Array
+from cdma.plan.policies.comet import law
 from cdma.plan.workload import load_capture
-from cdma.sim.schedule.comet import law
 
 BOUND = 1e-3
 DRAWS = 4

@@ -8,6 +8,7 @@ import numpy as np
 
 from cdma.plan.papers import Figure, printed
 from cdma.plan.platform.device import device
+from cdma.plan.policies import home
 from cdma.plan.search.bound import lower_bound
 from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
 from cdma.plan.search.swarm import search, search_plus, update
@@ -16,7 +17,6 @@ from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import placing, scenes
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.schedule.policies import home
 
 PRINTED = printed("home")
 PAPER = Paper("home", "HOME (S. He et al.)", PRINTED)

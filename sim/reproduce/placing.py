@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from cdma.plan.policies import capuchin, home, superneurons, vdnn
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.swarm import search, search_plus
 from cdma.plan.timeline.placement import Plan
@@ -20,7 +21,6 @@ from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.policies import capuchin, home, superneurons, vdnn
 
 PARTICLES, ITERATIONS = 50, 30
 SHARES = (0.0, 0.1, 0.3)

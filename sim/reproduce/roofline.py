@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from cdma.plan.papers import printed
+from cdma.plan.policies import cdma, vdnn
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.networks.batches import CDMA
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.policies import cdma, vdnn
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)

@@ -13,13 +13,13 @@ import numpy as np
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import oracle
 from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.timeline.trace import Trace
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.policies import oracle
 
 EPOCH, EPOCHS = 45, 90
 CAPTURE = "digits-cnn"

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from cdma.plan.policies import static, vdnn, vdnn_pp
+from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.policies.cswap.accuracy import right_decisions
 from cdma.plan.timeline.placement import SYNCHRONOUS, Mode
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.cswap.accuracy import right_decisions
-from cdma.sim.schedule.policies import cswap, static, vdnn, vdnn_pp
 
 ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
 SPARSE_CODEC = "zvc-sm"

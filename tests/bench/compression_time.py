@@ -8,25 +8,25 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.plan.platform.device import device
-from cdma.plan.timeline.placement import MODES
-from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.reproduce import swapping
-from cdma.sim.schedule.cswap import (
+from cdma.plan.policies.cswap import (
     Sample,
     learned_times,
     model_samples,
     sample_names,
     shipped_samples,
 )
-from cdma.sim.schedule.cswap.samples import shipped_conditions
-from cdma.sim.schedule.cswap.time_model import (
+from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.policies.cswap.samples import shipped_conditions
+from cdma.plan.policies.cswap.time_model import (
     DENSE_RANGE,
     REGRESSORS,
     SPARSE_RANGE,
     TimeModel,
     held_out_error,
 )
-from cdma.sim.schedule.policies import cswap
+from cdma.plan.timeline.placement import MODES
+from cdma.plan.timeline.scenario import Scenario
+from cdma.sim.reproduce import swapping
 
 SUB_MODELS = 4
 DEVICE, LINK = "v100", "v100-pcie"

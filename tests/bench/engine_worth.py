@@ -6,12 +6,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cdma.plan.policies import vdnn
+from cdma.plan.policies.engine_worth import MEANS, engine_worth
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import with_memory
 from cdma.plan.workload.networks import NETWORKS
 from cdma.sim.reproduce import scenes
-from cdma.sim.schedule.policies import vdnn
-from cdma.sim.schedule.worth import MEANS, engine_worth
 
 
 @dataclass(frozen=True)

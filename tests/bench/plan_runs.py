@@ -11,11 +11,11 @@ from rich.table import Table
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies.comparison import compare
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.comparison import compare
 from cdma.sim.schedule.execute import CODECS, execute
 
 NETWORKS = {"googlenet": 128, "squeezenet": 512}

@@ -11,6 +11,7 @@ from rich.table import Table
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies.home import ITERATIONS, OPTIONS, PARTICLES
 from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.bound import lower_bound
 from cdma.plan.search.exact import exhaustive
@@ -22,7 +23,6 @@ from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME, by_network
-from cdma.sim.schedule.policies.home import ITERATIONS, OPTIONS, PARTICLES
 from tests.sim.small_graphs import random_scenario
 
 NETWORKS = {

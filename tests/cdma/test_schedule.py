@@ -10,9 +10,9 @@ from cdma.cli import main
 from cdma.commands.schedule.command import parse_bytes
 from cdma.errors import UserError
 from cdma.plan.platform.device import DEVICES
+from cdma.plan.policies.registry import POLICIES
 from cdma.plan.workload.networks import NETWORKS
 from cdma.sim.schedule.execute import Executed, Execution, ExecutionError
-from cdma.sim.schedule.policies.registry import POLICIES
 from cdma.synth.clock import ENGINE, clock_note
 
 ASSUMPTION_KEYS = [

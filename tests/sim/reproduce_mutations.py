@@ -17,9 +17,15 @@ import pytest
 
 import cdma.plan.platform.device as devices
 import cdma.plan.platform.link as links
+import cdma.plan.policies.cswap.time_model as time_model
 import cdma.plan.timeline.placement as placement
-import cdma.sim.schedule.cswap.time_model as time_model
 from cdma.plan.platform.device import Device
+from cdma.plan.policies import capuchin, oracle, vdnn
+from cdma.plan.policies import home as home_policy
+from cdma.plan.policies.comet import law
+from cdma.plan.policies.comet import policy as comet_policy
+from cdma.plan.policies.cswap import policy as cswap_policy
+from cdma.plan.policies.cswap.decision import Decision
 from cdma.plan.search import swarm
 from cdma.plan.search.home_evaluator import Profile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
@@ -27,12 +33,6 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine.buddy_config import BuddyMachineConfig
 from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
-from cdma.sim.schedule.comet import law
-from cdma.sim.schedule.cswap.decision import Decision
-from cdma.sim.schedule.policies import capuchin, oracle, vdnn
-from cdma.sim.schedule.policies import comet as comet_policy
-from cdma.sim.schedule.policies import cswap as cswap_policy
-from cdma.sim.schedule.policies import home as home_policy
 
 Patch = pytest.MonkeyPatch
 

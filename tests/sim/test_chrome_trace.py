@@ -8,6 +8,7 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import oracle, vdnn
 from cdma.plan.timeline.chrome_trace import COUNTER, chrome_trace
 from cdma.plan.timeline.placement import (
     MODES,
@@ -23,7 +24,6 @@ from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from cdma.plan.timeline.trace import KINDS, STREAMS, Trace
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.policies import oracle, vdnn
 
 OPTIONS = (
     RETAIN,

@@ -14,13 +14,13 @@ from cdma import golden
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies.comet import Collected, Controller, law, training_batch
+from cdma.plan.policies.comet import policy as comet
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.comet import Collected, Controller, law, training_batch
-from cdma.sim.schedule.policies import comet
 
 EPOCHS = (1, 2, 4, 8, 16)
 CONVOLUTIONS = (("images", "conv0"), ("pool0", "conv1"), ("pool1", "conv2"))

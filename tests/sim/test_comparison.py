@@ -7,13 +7,13 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies.comparison import ORACLE, Comparison, compare
+from cdma.plan.policies.registry import POLICIES
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.comparison import ORACLE, Comparison, compare
-from cdma.sim.schedule.policies.registry import POLICIES
 
 SIMPLE = ("oracle", "vdnn", "cdma", "comet", "superneurons")
 

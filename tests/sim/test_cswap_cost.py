@@ -10,13 +10,13 @@ from cdma.golden.formats.lossy.zfp import RATES
 from cdma.plan.platform.codec_rates import LAUNCH_SECONDS
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
+from cdma.plan.policies.cswap import CostModel, SlidingDown, decide, shipped_samples
+from cdma.plan.policies.cswap.samples import lossy_ratio
+from cdma.plan.policies.cswap.time_model import TimeModel
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import KINDS, Layer, Tensor
-from cdma.sim.schedule.cswap import CostModel, SlidingDown, decide, shipped_samples
-from cdma.sim.schedule.cswap.samples import lossy_ratio
-from cdma.sim.schedule.cswap.time_model import TimeModel
 
 FORWARD_S = (0.010, 0.020, 0.045, 0.080)
 NBYTES = 400_000_000

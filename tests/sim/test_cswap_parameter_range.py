@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from cdma.sim.schedule.cswap.parameter_range import (
+from cdma.plan.policies.cswap.parameter_range import (
     largest_by_bisection,
     largest_by_scan,
     parameter_range,

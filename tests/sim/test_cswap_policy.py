@@ -9,23 +9,24 @@ import pytest
 from cdma.plan.platform.codec_rates import codec_model
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.placement import RETAIN, SWAP, Choice, Placement, Plan
-from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import simulate
-from cdma.plan.workload.graph import Graph
-from cdma.sim.reproduce import swapping
-from cdma.sim.schedule.cswap import (
+from cdma.plan.policies import static, vdnn
+from cdma.plan.policies.cswap import (
     CostModel,
     ParameterRange,
     SlidingDown,
     learned_times,
     model_samples,
 )
-from cdma.sim.schedule.cswap.accuracy import right_decisions
-from cdma.sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
-from cdma.sim.schedule.policies import cswap, static, vdnn
-from cdma.sim.schedule.policies.registry import plan_all
+from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.policies.cswap.accuracy import right_decisions
+from cdma.plan.policies.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
+from cdma.plan.policies.registry import plan_all
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import RETAIN, SWAP, Choice, Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate
+from cdma.plan.workload.graph import Graph
+from cdma.sim.reproduce import swapping
 
 CHAINS = ("alexnet", "vgg16", "plain20")
 NETWORKS = ("alexnet", "vgg16", "mobilenet", "plain20", "resnet50", "squeezenet")

@@ -6,8 +6,8 @@ import pytest
 
 from cdma.golden.formats.lossy.zfp import MAX_RATE, RATES
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.plan.policies.cswap import Inverse, SlidingDown, printed_step
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.cswap import Inverse, SlidingDown, printed_step
 
 
 def test_the_papers_example_slides_from_100_to_20_in_81_epochs():

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.cswap import Sample, model_samples, shipped_samples
-from cdma.sim.schedule.cswap.time_model import (
+from cdma.plan.policies.cswap import Sample, model_samples, shipped_samples
+from cdma.plan.policies.cswap.time_model import (
     DENSE_RANGE,
     REGRESSORS,
     TimeModel,
     held_out_error,
     relative_absolute_error,
 )
+from cdma.plan.timeline.errors import ScheduleError
 
 V100 = 900e9
 

@@ -8,6 +8,8 @@ from matplotlib import colors, image
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import oracle, vdnn
+from cdma.plan.policies.comet import policy as comet
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.gantt_chart import COLORS, gantt_png
 from cdma.plan.timeline.scenario import Scenario
@@ -15,7 +17,6 @@ from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.timeline.trace import KINDS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.policies import comet, oracle, vdnn
 
 
 @pytest.fixture(scope="module")

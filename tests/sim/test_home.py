@@ -7,13 +7,13 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import home
 from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.placement import SYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.policies import home
 from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
 
 SMALL = {"particles": 50, "iterations": 30}

@@ -7,6 +7,9 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import joint
+from cdma.plan.policies.largest_batch import largest_batches
+from cdma.plan.policies.registry import POLICIES, plan_all, possible
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
@@ -14,9 +17,6 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.largest import largest_batches
-from cdma.sim.schedule.policies import joint
-from cdma.sim.schedule.policies.registry import POLICIES, plan_all, possible
 from tests.sim.small_graphs import random_scenario
 
 # Quick ones for every policy; all printed networks are `make verify`'s.

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.plan.policies.comet import Collected
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.comet import Collected
 from cdma.sim.schedule.training import SCHEMES, Run, scheme, train
 from cdma.sim.schedule.training.__main__ import main
 from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS

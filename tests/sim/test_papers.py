@@ -15,11 +15,11 @@ from cdma.commands.synth.command import conversion, sram
 from cdma.plan.papers import PAPERS, Figure, Table, printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import vdnn_pp
+from cdma.plan.policies.comet import controller, law
 from cdma.plan.workload.networks import batches
 from cdma.sim.machine import machine_config
 from cdma.sim.reproduce import buddy
-from cdma.sim.schedule.comet import controller, law
-from cdma.sim.schedule.policies import vdnn_pp
 from cdma.sim.schedule.training import schemes
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
@@ -182,7 +182,7 @@ def test_constants_of_other_rooms_are_as_printed(name: str) -> None:
 
 
 def test_sub_models_share_the_printed_range() -> None:
-    from cdma.sim.schedule.cswap.time_model import SPARSE_RANGE  # scikit-learn is slow to load
+    from cdma.plan.policies.cswap.time_model import SPARSE_RANGE  # scikit-learn is slow to load
 
     figure = printed("cswap_plus")["sub-model-range"]
     assert [100 * share for share in SPARSE_RANGE] == [

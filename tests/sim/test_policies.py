@@ -7,13 +7,13 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies import capuchin, cdma, oracle, static, superneurons, vdnn, vdnn_pp
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.policies import capuchin, cdma, oracle, static, superneurons, vdnn, vdnn_pp
 
 ZVC = Choice(Placement.SWAP, "zvc")
 

@@ -3,13 +3,13 @@
 import pytest
 
 from cdma.plan.platform.link import link
+from cdma.plan.policies.engine_worth import ENGINE, MEANS, engine_worth
+from cdma.plan.policies.registry import plan_all
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
-from cdma.sim.schedule.policies.registry import plan_all
-from cdma.sim.schedule.worth import ENGINE, MEANS, engine_worth
 from tests.bench.engine_worth import CASES, Case
 from tests.sim.small_graphs import random_scenario
 

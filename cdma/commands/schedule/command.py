@@ -34,6 +34,8 @@ from cdma.plan.platform.device import DEVICES, Device
 from cdma.plan.platform.device import device as device_of
 from cdma.plan.platform.link import LINKS
 from cdma.plan.platform.link import link as link_of
+from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
+from cdma.plan.policies.registry import POLICIES, policy, possible
 from cdma.plan.search.bound import AUTOMATIC, EFFORTS
 from cdma.plan.timeline.chrome_trace import chrome_trace
 from cdma.plan.timeline.gantt_chart import gantt_png
@@ -42,9 +44,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.builder import ACTIVATIONS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.comparison import NO_BOUND, Comparison, compare
 from cdma.sim.schedule.execute import ExecutionError
-from cdma.sim.schedule.policies.registry import POLICIES, policy, possible
 
 _UNITS = {
     "": 1,

@@ -7,11 +7,11 @@ from typing import Any
 
 from cdma.hw.config import preset
 from cdma.plan.platform.codec_rates import REFERENCE_DRAM_BYTES_PER_S, codec_model
+from cdma.plan.policies.comparison import REFERENCE, Comparison
+from cdma.plan.policies.registry import POLICIES
 from cdma.plan.timeline.placement import MODES, Mode
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.comparison import REFERENCE, Comparison
-from cdma.sim.schedule.policies.registry import POLICIES
 
 
 @dataclass(frozen=True, kw_only=True)

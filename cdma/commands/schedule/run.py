@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.console import figures_table
+from cdma.plan.policies.comparison import Comparison
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement
-from cdma.sim.schedule.comparison import Comparison
 from cdma.sim.schedule.execute import Execution, execute
 
 WAYS = ("out", "in")

@@ -23,11 +23,11 @@ from cdma.console import (
     link_rates,
     terminal,
 )
+from cdma.plan.policies.comparison import ORACLE, Comparison
+from cdma.plan.policies.registry import POLICIES, possible
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
-from cdma.sim.schedule.comparison import ORACLE, Comparison
-from cdma.sim.schedule.policies.registry import POLICIES, possible
 from cdma.synth.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")

@@ -1,4 +1,4 @@
-"""Measures the samples that `samples.json` has: `python -m cdma.sim.schedule.cswap.sampling`.
+"""Measures the samples that `samples.json` has: `python -m cdma.plan.policies.cswap.sampling`.
 
 Sizes are evenly spread on a logarithmic scale, shares of zeros evenly over 20 to 90 %, as the
 paper's tensor generator makes them (CSWAP+, §5.4, §6.3); zeros are anywhere. A sample is a row of
@@ -23,10 +23,10 @@ from cdma import golden
 from cdma.golden.formats.interface import Array
 from cdma.hw.config import PRESETS
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
+from cdma.plan.policies.cswap.samples import SHIPPED, SPARSE_RATIOS, lossy_ratio
 from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import MACHINES, Machine
 from cdma.sim.machine.rtl import generated_engine
-from cdma.sim.schedule.cswap.samples import SHIPPED, SPARSE_RATIOS, lossy_ratio
 
 PRESET = "titanx_gen3"
 ENGINE_BYTES = (16 << 10, 1 << 20)
@@ -116,7 +116,7 @@ def measure(progress: Callable[[str], None]) -> dict[str, Any]:
     progress("zfp")
     host["zfp"] = zfp_rows()
     return {
-        "command": "python -m cdma.sim.schedule.cswap.sampling",
+        "command": "python -m cdma.plan.policies.cswap.sampling",
         "columns": COLUMNS,
         "engine": {"preset": PRESET, "clock_hz": MACHINES[PRESET].clock_hz, "rows": engine},
         "host": {"processor": _processor(), "unit": "ns", "codecs": host},

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from cdma import golden
+from cdma.plan.policies.comet import Collected, Controller
+from cdma.plan.policies.cswap import Inverse, SlidingDown
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.comet import Collected, Controller
-from cdma.sim.schedule.cswap import Inverse, SlidingDown
 from cdma.sim.schedule.training.saved import Compressor
 from cdma.sim.schedule.training.zeros import ZerosKept
 

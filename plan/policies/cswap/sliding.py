@@ -30,7 +30,7 @@ class SlidingDown:
     Parameters
     ----------
     top, bottom : int
-        Of Algorithm 1 (`cdma.sim.schedule.cswap.parameter_range`), 9 to 128 bits per four values.
+        Of Algorithm 1 (`cdma.plan.policies.cswap.parameter_range`), 9 to 128 bits per four values.
     epochs : int
         Of the whole training run.
     slope : str

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cdma.plan.policies.comet import law
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.comet import law
 
 PERIOD = 1000
 """W, iterations between two collections (COMET, §3.1)."""

@@ -4,9 +4,9 @@ Tensors cross the link as they are; the host compresses those of more than 60 % 
 threads, so that less of its memory is pinned (CSWAP+, Table 1 and §6; Shriram et al., IPDPS 2019).
 """
 
+from cdma.plan.policies import vdnn
 from cdma.plan.timeline.placement import ASYNCHRONOUS, SWAP, Choice, Mode, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.policies import vdnn
 
 COMPRESSED_SPARSITY = 0.6
 

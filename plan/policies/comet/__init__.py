@@ -4,6 +4,6 @@
 bound per layer and a batch size while a network trains.
 """
 
-from cdma.sim.schedule.comet.controller import Collected, Controller, training_batch
+from cdma.plan.policies.comet.controller import Collected, Controller, training_batch
 
 __all__ = ["Collected", "Controller", "training_batch"]

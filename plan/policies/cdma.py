@@ -5,9 +5,9 @@ takes no time on the device, but the engine reads no more than its policy lets i
 is as good as all the memory has left, or 48 GB/s.
 """
 
+from cdma.plan.policies import vdnn
 from cdma.plan.timeline.placement import SYNCHRONOUS, Choice, Mode, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.policies import vdnn
 
 THROTTLES = ("performance-optimal", "bandwidth-aware")
 

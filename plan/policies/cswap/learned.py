@@ -3,14 +3,14 @@
 A linear regression for each of four equal parts of the ratios. The samples are of sizes and ratios
 that have nothing to do with the network that is planned, so a decision is made without knowing what
 the codec will take. There is no GPU here: samples come from the declared models of codecs
-(`cdma.sim.schedule.cswap.samples.model_samples`).
+(`cdma.plan.policies.cswap.samples.model_samples`).
 """
 
 from collections.abc import Mapping
 from functools import cache
 
-from cdma.sim.schedule.cswap.cost import ZFP, TimePredictor
-from cdma.sim.schedule.cswap.samples import model_samples
+from cdma.plan.policies.cswap.cost import ZFP, TimePredictor
+from cdma.plan.policies.cswap.samples import model_samples
 
 LOSSLESS = ("zvc-sm", "rle-sm", "csr-sm", "lz4-sm")
 """The paper's codecs for sparse tensors (§5.2.1), on the multiprocessors."""
@@ -22,7 +22,7 @@ SUB_MODELS = 4
 def learned_times(dram_bytes_per_s: float) -> Mapping[str, TimePredictor]:
     """Times of `LOSSLESS` and of ZFP with any P, on a device with memory of this bandwidth."""
     # Here, as scikit-learn is slow to load.
-    from cdma.sim.schedule.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
+    from cdma.plan.policies.cswap.time_model import DENSE_RANGE, SPARSE_RANGE, TimeModel
 
     models = {}
     for codec in (*LOSSLESS, ZFP):

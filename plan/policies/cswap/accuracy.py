@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdma.plan.policies.cswap.decision import Decision
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import SWAP, Choice, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
-from cdma.sim.schedule.cswap.decision import Decision
 
 ROUNDING = 1e-9
 """Times that differ by less, in proportion, are equal."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cdma.plan.policies.registry import plan_all
 from cdma.plan.search.batch import HIGHEST, largest_batch
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.policies.registry import plan_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def largest_batches(
     scenario_of : callable
         The scenario at a batch.
     names : sequence of str
-        Of `cdma.sim.schedule.policies.registry.POLICIES`. The oracle keeps everything: it stands for the
+        Of `cdma.plan.policies.registry.POLICIES`. The oracle keeps everything: it stands for the
         framework alone, within the device's memory.
     mode, seed
         As of `plan_all`.

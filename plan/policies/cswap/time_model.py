@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
+from cdma.plan.policies.cswap.samples import Sample
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.cswap.samples import Sample
 
 Floats = npt.NDArray[np.float64]
 

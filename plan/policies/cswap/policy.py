@@ -1,8 +1,8 @@
 """CSWAP+: swap what vDNN swaps, and compress where it pays (CSWAP+, §5).
 
 The inputs of convolutions go out and come back. Whether a tensor is compressed first is decided for
-each by its own cost (`cdma.sim.schedule.cswap.cost`), anew for every epoch, as densities and P change.
-How long codecs take it does not know but has learned (`cdma.sim.schedule.cswap.learned`). A
+each by its own cost (`cdma.plan.policies.cswap.cost`), anew for every epoch, as densities and P change.
+How long codecs take it does not know but has learned (`cdma.plan.policies.cswap.learned`). A
 network with ReLUs has sparse tensors and gets lossless codecs; any other has dense ones and gets
 ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds.
 """
@@ -10,15 +10,15 @@ ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cdma.plan.policies import vdnn
+from cdma.plan.policies.cswap.cost import CostModel, TimePredictor
+from cdma.plan.policies.cswap.decision import Decision, decide
+from cdma.plan.policies.cswap.learned import LOSSLESS, learned_times
+from cdma.plan.policies.cswap.parameter_range import ParameterRange, parameter_range
+from cdma.plan.policies.cswap.sliding import SlidingDown, Slope
 from cdma.plan.timeline.placement import SYNCHRONOUS, Mode, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.cswap.cost import CostModel, TimePredictor
-from cdma.sim.schedule.cswap.decision import Decision, decide
-from cdma.sim.schedule.cswap.learned import LOSSLESS, learned_times
-from cdma.sim.schedule.cswap.parameter_range import ParameterRange, parameter_range
-from cdma.sim.schedule.cswap.sliding import SlidingDown, Slope
-from cdma.sim.schedule.policies import vdnn
 
 TimeModels = Mapping[str, TimePredictor]
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cdma.plan.policies import joint
+from cdma.plan.policies.registry import POLICIES, Result, plan_all
 from cdma.plan.search.bound import AUTOMATIC, Bound, lower_bound
 from cdma.plan.timeline.errors import InfeasibleError
 from cdma.plan.timeline.memory import explain
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.policies import joint
-from cdma.sim.schedule.policies.registry import POLICIES, Result, plan_all
 
 REFERENCE = "vdnn"
 """The policy that speed-ups are over."""

@@ -10,6 +10,8 @@ means are never worse.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cdma.plan.policies import cdma, joint, vdnn
+from cdma.plan.policies.registry import plan_all
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
@@ -22,8 +24,6 @@ from cdma.plan.timeline.placement import (
 )
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
-from cdma.sim.schedule.policies import cdma, joint, vdnn
-from cdma.sim.schedule.policies.registry import plan_all
 
 ENGINE = Choice(Placement.SWAP, "zvc")
 """What the engine adds to any means."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdma.plan.policies.cswap.cost import Cost, CostModel
 from cdma.plan.timeline.placement import SWAP, Choice, Placement
-from cdma.sim.schedule.cswap.cost import Cost, CostModel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS, codec_model
+from cdma.plan.policies.cswap.samples import lossy_ratio
 from cdma.plan.timeline.placement import SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.cswap.samples import lossy_ratio
 
 ZFP = "zfp"
 """The name of all `zfp-P` together, of which time models learn as of one codec."""
 
 
 class TimePredictor(Protocol):
-    """Seconds of compression and decompression; `cdma.sim.schedule.cswap.time_model.TimeModel`."""
+    """Seconds of compression and decompression; `cdma.plan.policies.cswap.time_model.TimeModel`."""
 
     def predict(
         self, nbytes: npt.ArrayLike, ratio: npt.ArrayLike

@@ -3,16 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
-from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import simulate, with_memory
-from cdma.plan.timeline.trace import Trace
-from cdma.sim.schedule.policies import (
+from cdma.plan.policies import (
     capuchin,
     cdma,
-    comet,
-    cswap,
     home,
     joint,
     oracle,
@@ -21,6 +14,13 @@ from cdma.sim.schedule.policies import (
     vdnn,
     vdnn_pp,
 )
+from cdma.plan.policies.comet import policy as comet
+from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.timeline.timeline import simulate, with_memory
+from cdma.plan.timeline.trace import Trace
 
 HOME_PARTICLES = 50
 """A tenth of HOME's: on networks of hundreds of tensors its swarm takes a minute."""

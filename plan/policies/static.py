@@ -4,9 +4,9 @@ Every tensor is compressed before it leaves and decompressed when it is back, wh
 not; both take computation.
 """
 
+from cdma.plan.policies import vdnn
 from cdma.plan.timeline.placement import SYNCHRONOUS, Choice, Mode, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.schedule.policies import vdnn
 
 
 def plan(
