@@ -15,11 +15,11 @@ import pytest
 from cdma import golden
 from cdma.plan.policies.comet import Collected
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.training import SCHEMES, Run, scheme, train
-from cdma.sim.schedule.training.__main__ import main
-from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS
-from cdma.sim.schedule.training.saved import SavedActivations, Traffic
-from cdma.sim.schedule.training.schemes import Baseline, FixedRate
+from cdma.plan.training import SCHEMES, Run, scheme, train
+from cdma.plan.training.__main__ import main
+from cdma.plan.training.run import ACTIVATIONS, STEPS
+from cdma.plan.training.saved import SavedActivations, Traffic
+from cdma.plan.training.schemes import Baseline, FixedRate
 
 pytestmark = pytest.mark.torch
 

@@ -7,8 +7,8 @@ from cdma import golden
 from cdma.plan.policies.comet import Collected, Controller
 from cdma.plan.policies.cswap import Inverse, SlidingDown
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.sim.schedule.training.saved import Compressor
-from cdma.sim.schedule.training.zeros import ZerosKept
+from cdma.plan.training.saved import Compressor
+from cdma.plan.training.zeros import ZerosKept
 
 TOP_BITS, BOTTOM_BITS = 100, 20
 """The range of P in the paper's example (CSWAP+, §5.2.2)."""

@@ -16,10 +16,10 @@ import numpy as np
 from cdma.golden.formats.interface import Array
 from cdma.plan.policies.comet import Collected, law
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.training.saved import DivergedError, SavedActivations, Traffic
+from cdma.plan.training.schemes import Scheme
 from cdma.plan.workload.capture import digits_cnn
 from cdma.plan.workload.capture.recorder import reproducible, require
-from cdma.sim.schedule.training.saved import DivergedError, SavedActivations, Traffic
-from cdma.sim.schedule.training.schemes import Scheme
 
 ACTIVATIONS = ("relu", "leaky_relu")
 

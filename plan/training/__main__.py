@@ -1,6 +1,6 @@
 """Trains the digits network under every scheme and compares: the recipe of docs/lossy-training.md.
 
-    python -m cdma.sim.schedule.training --seeds 5 --epochs 10 --out build/lossy-training.json
+    python -m cdma.plan.training --seeds 5 --epochs 10 --out build/lossy-training.json
 
 The report is completed on disk after each training. Trainings that it has already, with the same
 number of epochs, are not repeated, so a run that was stopped goes on where it was.
@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.training.run import ACTIVATIONS, STEPS, train
+from cdma.plan.training.schemes import SCHEMES, scheme
 from cdma.plan.workload import CaptureError
 from cdma.plan.workload.capture.recorder import require
-from cdma.sim.schedule.training.run import ACTIVATIONS, STEPS, train
-from cdma.sim.schedule.training.schemes import SCHEMES, scheme
 
 Report = dict[str, Any]
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m cdma.sim.schedule.training")
+    parser = argparse.ArgumentParser(prog="python -m cdma.plan.training")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, …")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--activation", choices=ACTIVATIONS, nargs="+", default=list(ACTIVATIONS))
