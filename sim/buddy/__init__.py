@@ -6,11 +6,8 @@ to them (`content`) are replayed on the controller's RTL (`replay`) and held to 
 (`expected`).
 """
 
-from cdma.sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
-from cdma.sim.buddy.expected import Expected, expect
-from cdma.sim.buddy.heat_map import heat_map_png
-from cdma.sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
-from cdma.sim.buddy.profile import (
+from cdma.plan.buddy.heat_map import heat_map_png
+from cdma.plan.buddy.profile import (
     AllocationProfile,
     Annotation,
     Mode,
@@ -18,8 +15,7 @@ from cdma.sim.buddy.profile import (
     ProfileError,
     profile,
 )
-from cdma.sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
-from cdma.sim.buddy.snapshots import (
+from cdma.plan.buddy.snapshots import (
     WORKLOADS,
     Allocation,
     SnapshotError,
@@ -27,6 +23,10 @@ from cdma.sim.buddy.snapshots import (
     load_snapshots,
     read_arrays,
 )
+from cdma.sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
+from cdma.sim.buddy.expected import Expected, expect
+from cdma.sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
+from cdma.sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
 
 __all__ = [
     "PATTERNS",

@@ -18,7 +18,7 @@ from cdma.golden.buddy.memory import BuddyMemory
 from cdma.golden.formats.interface import IntArray, as_bytes
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
-from cdma.sim.buddy.snapshots import Allocation
+from cdma.plan.buddy.snapshots import Allocation
 
 GBBR = 1 << 40
 _MEMORY_STEP = 4096

@@ -18,16 +18,10 @@ from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SIZES
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
+from cdma.plan.buddy import profile
+from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.papers import printed
-from cdma.sim.buddy import (
-    Profile,
-    link_slowdowns,
-    load_snapshots,
-    pattern_trace,
-    profile,
-    spilling_content,
-)
-from cdma.sim.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.sim.buddy import Profile, link_slowdowns, load_snapshots, pattern_trace, spilling_content
 from cdma.sim.machine import buddy_machine_config
 from cdma.sim.machine.buddy_config import BUDDY_MACHINES
 from cdma.sim.machine.buddy_machine import MOST_READS

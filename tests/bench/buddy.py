@@ -11,6 +11,7 @@ from rich.table import Table
 
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BuddyConfig, buddy_preset
+from cdma.plan.buddy import profile
 from cdma.sim.buddy import (
     PATTERNS,
     Content,
@@ -19,7 +20,6 @@ from cdma.sim.buddy import (
     link_slowdowns,
     load_snapshots,
     pattern_trace,
-    profile,
     replay_trace,
     snapshot_content,
     spilling_content,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
-from cdma.sim.buddy import load_snapshots, profile
+from cdma.plan.buddy import profile
+from cdma.sim.buddy import load_snapshots
 
 MODES = ["naive", "per-allocation", "per-allocation+zero-page", "best-achievable"]
 RATIOS = ["1", "1.33", "2", "4", "16"]

@@ -37,7 +37,7 @@ from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, rooflin
 Patch = pytest.MonkeyPatch
 
 # The package has a function of the module's name.
-buddy_profile = import_module("cdma.sim.buddy.profile")
+buddy_profile = import_module("cdma.plan.buddy.profile")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,10 @@ import pytest
 from cdma import golden
 from cdma.golden.buddy.address_map import Target, spills
 from cdma.golden.buddy.entry import SIZES, EntryCodec
+from cdma.plan.buddy import profile
+from cdma.plan.buddy.heat_map import entry_sizes
+from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from cdma.plan.buddy.targets import buddy_bytes, device_bytes
 from cdma.sim.buddy import (
     WORKLOADS,
     Allocation,
@@ -23,11 +27,7 @@ from cdma.sim.buddy import (
     Time,
     heat_map_png,
     load_snapshots,
-    profile,
 )
-from cdma.sim.buddy.heat_map import entry_sizes
-from cdma.sim.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
-from cdma.sim.buddy.targets import buddy_bytes, device_bytes
 
 MODES = [NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST]
 THRESHOLDS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.8, 1.0)

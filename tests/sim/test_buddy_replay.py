@@ -8,6 +8,7 @@ import pytest
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.config import buddy_preset
+from cdma.plan.buddy import profile
 from cdma.sim.buddy import (
     PATTERNS,
     Content,
@@ -18,7 +19,6 @@ from cdma.sim.buddy import (
     load_snapshots,
     load_trace,
     pattern_trace,
-    profile,
     replay_trace,
     snapshot_content,
     spilling_content,

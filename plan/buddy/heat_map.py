@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, SIZES
-from cdma.sim.buddy.profile import AllocationProfile, Profile
+from cdma.plan.buddy.profile import AllocationProfile, Profile
 
 PAGE_ENTRIES = MIN_PAGE_BYTES // ENTRY_BYTES
 """Entries side by side: those of 8 KiB, whatever the profile's pages are."""

@@ -21,8 +21,8 @@ from cdma.golden.buddy.address_map import (
 from cdma.golden.buddy.entry import ENTRY_BYTES, MODES, SIZES, ZVC_FLAG, EntryCodec
 from cdma.golden.formats.interface import IntArray, element_bytes_of
 from cdma.golden.formats.stream import ByteArray
-from cdma.sim.buddy.snapshots import Allocation, Time
-from cdma.sim.buddy.targets import Choice, buddy_bytes, choose, choose_single, device_bytes
+from cdma.plan.buddy.snapshots import Allocation, Time
+from cdma.plan.buddy.targets import Choice, buddy_bytes, choose, choose_single, device_bytes
 
 Floats = npt.NDArray[np.float64]
 
