@@ -45,8 +45,8 @@ from cdma.hw.emit.verilog import generate as generate_verilog
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import RegisterSource
 from cdma.outputs import Force, require_folder, write_all
+from cdma.sim.machine.build.rtl import kept
 from cdma.sim.machine.errors import CacheError
-from cdma.sim.machine.rtl import kept
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0

@@ -25,8 +25,8 @@ from cdma.plan.buddy.snapshots import (
 )
 from cdma.sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import Expected, expect
-from cdma.sim.buddy.patterns import PATTERNS, load_trace, pattern_trace
 from cdma.sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
+from cdma.sim.buddy.traces import PATTERNS, load_trace, pattern_trace
 
 __all__ = [
     "PATTERNS",

@@ -10,7 +10,7 @@ from cdma.golden.buddy.memory import Traffic
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy_trace import Trace
+from cdma.sim.machine.buddy.trace import Trace
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

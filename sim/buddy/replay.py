@@ -9,11 +9,11 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
 from cdma.sim.buddy.content import Content, ReplayError
 from cdma.sim.buddy.expected import Expected, expect
-from cdma.sim.driver.buddy import BuddyDriver
-from cdma.sim.machine.buddy_config import BuddyMachineConfig
-from cdma.sim.machine.buddy_machine import MOST_READS, MOST_WRITES, BuddyMachine
-from cdma.sim.machine.buddy_trace import Playback, Trace
-from cdma.sim.machine.rtl import generated_buddy
+from cdma.sim.driver.buddy.driver import BuddyDriver
+from cdma.sim.machine.buddy.config import BuddyMachineConfig
+from cdma.sim.machine.buddy.machine import MOST_READS, MOST_WRITES, BuddyMachine
+from cdma.sim.machine.buddy.trace import Playback, Trace
+from cdma.sim.machine.build.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
 """Of metadata caches: bytes beside one channel. The paper's figure (5b) goes round 4 KB."""

@@ -1,9 +1,9 @@
 """What a kernel's driver would do, against the engine's registers and rings only."""
 
 from cdma.plan.platform.throttle import THROTTLES, Throttle, throttle
-from cdma.sim.driver.buddy import BuddyDriver
-from cdma.sim.driver.buddy_errors import AccessError
-from cdma.sim.driver.buddy_shape import BuddyShape
+from cdma.sim.driver.buddy.driver import BuddyDriver
+from cdma.sim.driver.buddy.errors import AccessError
+from cdma.sim.driver.buddy.shape import BuddyShape
 from cdma.sim.driver.copy import CopyKind
 from cdma.sim.driver.engine import Engine
 from cdma.sim.driver.errors import (
@@ -22,9 +22,9 @@ from cdma.sim.driver.errors import (
     StuckError,
     UseAfterFreeError,
 )
-from cdma.sim.driver.memory import Buffer, Memory, Span
-from cdma.sim.driver.queue import Transfer
-from cdma.sim.driver.record import CompletionRecord, FirstError, TransferError
+from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
+from cdma.sim.driver.ring.queue import Transfer
+from cdma.sim.driver.ring.record import CompletionRecord, FirstError, TransferError
 from cdma.sim.driver.shape import EngineShape
 
 __all__ = [

@@ -3,9 +3,9 @@
 from enum import Enum
 
 from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
-from cdma.sim.driver.descriptor import check
 from cdma.sim.driver.errors import DescriptorError, DriverError
-from cdma.sim.driver.memory import Buffer, Memory, Span
+from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
+from cdma.sim.driver.ring.descriptor import check
 
 
 class CopyKind(Enum):

@@ -3,15 +3,15 @@
 from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
 from cdma.plan.platform.throttle import THROTTLES, Throttle
 from cdma.sim.driver.copy import CopyKind, copy_fields, whole
-from cdma.sim.driver.descriptor import Fields, check
 from cdma.sim.driver.errors import DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
-from cdma.sim.driver.memory import Buffer, Memory, Span
-from cdma.sim.driver.queue import Queue, Transfer
-from cdma.sim.driver.record import CompletionRecord, FirstError
+from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.registers import RegisterPort
-from cdma.sim.driver.ring import Ring
+from cdma.sim.driver.ring.descriptor import Fields, check
+from cdma.sim.driver.ring.queue import Queue, Transfer
+from cdma.sim.driver.ring.record import CompletionRecord, FirstError
+from cdma.sim.driver.ring.ring import Ring
 from cdma.sim.driver.shape import EngineShape, read_shape
 from cdma.sim.driver.waiter import Waiter
 from cdma.sim.machine import Machine

@@ -2,7 +2,7 @@
 
 from cdma.hw.dma.control.registers import register_map
 from cdma.hw.registers.map import Kind, Register
-from cdma.sim.machine.bus_machine import BusMachine
+from cdma.sim.machine.bus.machine import BusMachine
 
 HALF = 32
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver.errors import RingError
-from cdma.sim.driver.queue import Queue
-from cdma.sim.driver.record import FirstError
 from cdma.sim.driver.registers import RegisterPort
-from cdma.sim.driver.ring import INDEXES, PHASE_MASK
+from cdma.sim.driver.ring.queue import Queue
+from cdma.sim.driver.ring.record import FirstError
+from cdma.sim.driver.ring.ring import INDEXES, PHASE_MASK
 from cdma.sim.driver.watch import Watch
 from cdma.sim.machine import HangError, Machine
 

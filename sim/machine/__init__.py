@@ -2,12 +2,12 @@
 
 from cdma.builds.cache import cache_directory
 from cdma.plan.platform.environment import MACHINES, MachineConfig, machine_config
-from cdma.sim.machine.batch import Batch, Fault, Packets
-from cdma.sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
-from cdma.sim.machine.buddy_machine import BuddyCounters, BuddyMachine, PortCounters
-from cdma.sim.machine.buddy_trace import Access, Playback, Trace
-from cdma.sim.machine.build import VerilogText, build_library
-from cdma.sim.machine.bus import BusFault, Counters, DeliveredFault
+from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
+from cdma.sim.machine.buddy.machine import BuddyCounters, BuddyMachine, PortCounters
+from cdma.sim.machine.buddy.trace import Access, Playback, Trace
+from cdma.sim.machine.build.build import VerilogText, build_library
+from cdma.sim.machine.bus.bus import BusFault, Counters, DeliveredFault
+from cdma.sim.machine.engine.machine import Machine
 from cdma.sim.machine.errors import (
     AssertionFailedError,
     BuildError,
@@ -18,9 +18,9 @@ from cdma.sim.machine.errors import (
     RegisterError,
     RunError,
 )
-from cdma.sim.machine.library import FAULT
-from cdma.sim.machine.machine import Machine
-from cdma.sim.machine.pipeline import CHANNELS, Pipeline
+from cdma.sim.machine.pipeline.batch import Batch, Fault, Packets
+from cdma.sim.machine.pipeline.library import FAULT
+from cdma.sim.machine.pipeline.pipeline import CHANNELS, Pipeline
 
 __all__ = [
     "BUDDY_MACHINES",

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from cdma.sim.machine.build import Trace
+from cdma.sim.machine.build.build import Trace
 from cdma.sim.machine.errors import MachineError
 
 

@@ -23,8 +23,8 @@ from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.papers import printed
 from cdma.sim.buddy import Profile, link_slowdowns, load_snapshots, pattern_trace, spilling_content
 from cdma.sim.machine import buddy_machine_config
-from cdma.sim.machine.buddy_config import BUDDY_MACHINES
-from cdma.sim.machine.buddy_machine import MOST_READS
+from cdma.sim.machine.buddy.config import BUDDY_MACHINES
+from cdma.sim.machine.buddy.machine import MOST_READS
 from cdma.sim.reproduce.claim import Kind, Measured, Paper
 from cdma.sim.reproduce.rtl import cycles_to_output
 

@@ -15,7 +15,7 @@ from cdma.builds.progress import Tally
 from cdma.hw.config import ConfigError, EngineConfig
 from cdma.sim.driver import Engine, Throttle
 from cdma.sim.machine import Machine, MachineConfig
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, QueueFigures
 from cdma.sim.swap.window import Piece, fill_window, transfer_window
 

@@ -8,7 +8,7 @@ import numpy as np
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
-from cdma.sim.driver.memory import Memory
+from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.swap.backend import TRANSFER_BYTES
 
 

@@ -27,7 +27,7 @@ from cdma.sim.buddy import (
 )
 from cdma.sim.buddy.replay import LINKS_GB_PER_S
 from cdma.sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
-from cdma.sim.machine.buddy_machine import MOST_READS
+from cdma.sim.machine.buddy.machine import MOST_READS
 from cdma.sim.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
 
 CONFIG = "channel"

@@ -28,8 +28,8 @@ generate_engine(preset("{ENGINE}"))
 """
 BUILD = f"""
 from cdma.hw.config import preset
-from cdma.sim.machine.build import ENGINE_SHIM, build_library
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.build import ENGINE_SHIM, build_library
+from cdma.sim.machine.build.rtl import generated_engine
 build_library(generated_engine(preset("{ENGINE}")), shim=ENGINE_SHIM)
 """
 HELP = "from cdma.cli import main; main(['--help'])"

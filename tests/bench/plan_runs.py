@@ -16,7 +16,7 @@ from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.execute import CODECS, execute
+from cdma.sim.execute.execute import CODECS, execute
 
 NETWORKS = {"googlenet": 128, "squeezenet": 512}
 POLICIES = ("vdnn", "cdma", "cdma-bandwidth-aware", "superneurons", "vdnn++", "capuchin", "joint")

@@ -12,9 +12,9 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode
 from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer
-from cdma.sim.driver.record import GOOD
+from cdma.sim.driver.ring.record import GOOD
 from cdma.sim.machine import BusFault, Machine, MachineConfig
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 from tests.sim.engine_cases import AREA_BYTES, AREAS, SMALL, Ending, Job, Shape
 
 RING_ENTRIES = 16

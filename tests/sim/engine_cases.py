@@ -13,7 +13,7 @@ from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
-from cdma.sim.driver.descriptor import COMPRESSED, OUTWARD
+from cdma.sim.driver.ring.descriptor import COMPRESSED, OUTWARD
 from tests.sim.zvc_cases import sparse
 
 SMALL = EngineConfig(units=2, buffer_bytes=4096, read_buffer_bytes=2048)

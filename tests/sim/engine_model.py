@@ -18,8 +18,8 @@ from cdma.hw.dma.control.descriptor import (
     Status,
 )
 from cdma.hw.dma.control.registers import register_map
-from cdma.sim.driver.descriptor import check
 from cdma.sim.driver.errors import DescriptorError
+from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import HangError, MachineConfig
 
 MEMORY = 1 << 20

@@ -14,7 +14,7 @@ from cdma.plan.engine_cost import Setup
 from cdma.plan.workload import load_capture
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.machine import Machine
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 
 MEMORY = 4 << 20
 ELEMENT_BYTES = 4

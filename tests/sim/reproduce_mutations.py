@@ -31,7 +31,7 @@ from cdma.plan.search.home_evaluator import Profile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
-from cdma.sim.machine.buddy_config import BuddyMachineConfig
+from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
 
 Patch = pytest.MonkeyPatch

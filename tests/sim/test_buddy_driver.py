@@ -12,10 +12,10 @@ from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.config import buddy_preset
 from cdma.sim.driver import AccessError, BuddyDriver, ConcurrentUseError, DriverError, IdentityError
-from cdma.sim.driver.buddy_shape import read_buddy_shape
+from cdma.sim.driver.buddy.shape import read_buddy_shape
 from cdma.sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
-from cdma.sim.machine.buddy_trace import OKAY, SLVERR
-from cdma.sim.machine.rtl import generated_buddy
+from cdma.sim.machine.buddy.trace import OKAY, SLVERR
+from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.entries import mixed_entries
 from tests.sim.passage import passage_rtl
 
@@ -105,7 +105,7 @@ class TestSetup:
         def with_long_lines(registers):
             return replace(read_buddy_shape(registers), cache_line_bytes=128)
 
-        monkeypatch.setattr("cdma.sim.driver.buddy.read_buddy_shape", with_long_lines)
+        monkeypatch.setattr("cdma.sim.driver.buddy.driver.read_buddy_shape", with_long_lines)
         with pytest.raises(DriverError, match="logical_bytes must be a multiple of 32768, so that"):
             BuddyDriver(machine(), logical_bytes=3 * PAGE)
         assert BuddyDriver(machine(), logical_bytes=4 * PAGE).map.logical_bytes == 4 * PAGE

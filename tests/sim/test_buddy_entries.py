@@ -7,11 +7,11 @@ from cdma.golden.buddy.address_map import AddressMap, Target
 from cdma.golden.buddy.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.config import buddy_preset
-from cdma.sim.driver.buddy import BuddyDriver
-from cdma.sim.machine.buddy_config import BuddyMachineConfig
-from cdma.sim.machine.buddy_machine import BuddyMachine
-from cdma.sim.machine.buddy_trace import Trace
-from cdma.sim.machine.rtl import generated_buddy
+from cdma.sim.driver.buddy.driver import BuddyDriver
+from cdma.sim.machine.buddy.config import BuddyMachineConfig
+from cdma.sim.machine.buddy.machine import BuddyMachine
+from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.entries import all_planes_raw, mixed_entries
 
 CONFIG = buddy_preset("tiny")

@@ -8,8 +8,8 @@ from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.config import buddy_preset
 from cdma.sim.driver import BuddyDriver
 from cdma.sim.machine import Access, BuddyMachine, BusFault
-from cdma.sim.machine.buddy_trace import OKAY, SLVERR
-from cdma.sim.machine.rtl import generated_buddy
+from cdma.sim.machine.buddy.trace import OKAY, SLVERR
+from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.entries import mixed_entries
 from tests.sim.test_buddy_driver import MEMORY, QUIET
 

@@ -7,9 +7,9 @@ import pytest
 
 from cdma.hw.config import ConfigError
 from cdma.sim.machine import BusFault, DeliveredFault, HangError, MachineError, ProtocolError
-from cdma.sim.machine.buddy_config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
-from cdma.sim.machine.buddy_machine import BuddyMachine
-from cdma.sim.machine.buddy_trace import DECERR, OKAY, SLVERR, Access, Trace
+from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
+from cdma.sim.machine.buddy.machine import BuddyMachine
+from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, Trace
 from tests.sim.passage import BREAKS, BUDDY, passage_rtl
 
 MEMORY = 1 << 20

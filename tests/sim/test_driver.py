@@ -29,7 +29,7 @@ from cdma.sim.driver import (
     TransferError,
     UseAfterFreeError,
 )
-from cdma.sim.driver.descriptor import check, packed
+from cdma.sim.driver.ring.descriptor import check, packed
 from tests.hw.test_dma_descriptor import BAD, GOOD
 from tests.sim.engine_model import (
     COPY_CYCLES,

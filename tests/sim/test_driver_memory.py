@@ -14,7 +14,7 @@ from cdma.sim.driver import (
     OverlapError,
     UseAfterFreeError,
 )
-from cdma.sim.driver.allocator import Allocator
+from cdma.sim.driver.memory.allocator import Allocator
 
 BASE = 0x4000
 SIZE = 4096

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdma.sim.driver.ranges import Ranges
+from cdma.sim.driver.memory.ranges import Ranges
 
 RANGES = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda r: (r[0], r[0] + r[1]))
 

@@ -11,9 +11,9 @@ from cdma.hw.config import preset
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
 from cdma.plan.platform import throttle
 from cdma.sim.driver import CopyKind, DescriptorError, DroppedError, Engine, RingError, StuckError
-from cdma.sim.driver.descriptor import check
+from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import BusFault, Machine, machine_config
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.test_dma_descriptor import BAD
 from tests.sim.engine_model import ModelMachine, refuse_standstill
 

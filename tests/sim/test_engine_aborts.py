@@ -9,7 +9,7 @@ from cdma.golden import LINE_BYTES
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.driver import CompletionRecord, Transfer
 from cdma.sim.machine import BusFault
-from cdma.sim.machine.bus import HOST
+from cdma.sim.machine.bus.bus import HOST
 from tests.sim.engine_bench import NEAR, TIMEOUT_CYCLES, EngineBench, in_parts
 from tests.sim.engine_cases import Job, Shape
 

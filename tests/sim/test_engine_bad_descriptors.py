@@ -17,7 +17,7 @@ from cdma.hw.dma.control.descriptor import (
     Status,
 )
 from cdma.sim.driver import DescriptorError
-from cdma.sim.driver.descriptor import FLAGS, check, packed
+from cdma.sim.driver.ring.descriptor import FLAGS, check, packed
 from tests.sim.engine_bench import (
     DEVICE_BASE,
     HOST_BASE,

@@ -8,7 +8,7 @@ import pytest
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.machine import BusFault
-from cdma.sim.machine.bus import HOST
+from cdma.sim.machine.bus.bus import HOST
 from tests.sim.engine_bench import EngineBench, in_parts
 from tests.sim.engine_cases import NO_FLAGS, Burst, Job, Shape
 

@@ -10,9 +10,9 @@ import pytest
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
 from cdma.sim.driver import FirstError
-from cdma.sim.driver.ring import INDEXES
+from cdma.sim.driver.ring.ring import INDEXES
 from cdma.sim.machine import BusFault
-from cdma.sim.machine.bus import HOST
+from cdma.sim.machine.bus.bus import HOST
 from tests.sim.engine_bench import RING_ENTRIES, EngineBench, in_parts
 from tests.sim.engine_cases import WIDTH, Job, Shape
 

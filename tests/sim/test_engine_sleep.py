@@ -7,7 +7,7 @@ import pytest
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver import Throttle
 from cdma.sim.machine import BusFault
-from cdma.sim.machine.bus import HOST, Counters
+from cdma.sim.machine.bus.bus import HOST, Counters
 from tests.sim.engine_bench import NEAR, STALLS, EngineBench
 from tests.sim.engine_cases import Shape
 

@@ -7,7 +7,7 @@ import pytest
 
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status, TimeoutDetail
 from cdma.sim.machine import BusFault
-from cdma.sim.machine.bus import HOST
+from cdma.sim.machine.bus.bus import HOST
 from tests.sim.engine_bench import TIMEOUT_CYCLES, EngineBench, in_parts
 from tests.sim.engine_cases import Burst, Ending, Job, Shape
 

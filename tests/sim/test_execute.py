@@ -26,10 +26,10 @@ from cdma.plan.timeline.timeline import simulate
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
 from cdma.sim.driver import DriverError, Engine
-from cdma.sim.schedule import copier as copier_module
-from cdma.sim.schedule.copier import CopyError
-from cdma.sim.schedule.execute import ExecutionError, execute
-from cdma.sim.schedule.scaled import scaled
+from cdma.sim.execute import copier as copier_module
+from cdma.sim.execute.copier import CopyError
+from cdma.sim.execute.execute import ExecutionError, execute
+from cdma.sim.execute.scaled import scaled
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
 TOLERANCE = 0.05

@@ -12,7 +12,7 @@ from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec
 from cdma.hw.dma.engine import DmaEngine
 from cdma.sim.buddy import expect, replay_trace, spilling_content
 from cdma.sim.machine import Trace
-from cdma.sim.machine.buddy_config import buddy_machine_config
+from cdma.sim.machine.buddy.config import buddy_machine_config
 from tests.bench.engine.rig import NEAR, Rig
 
 

@@ -81,7 +81,7 @@ class TestConfig:
         def too_late(*arguments, **options):
             raise AssertionError
 
-        monkeypatch.setattr("cdma.sim.machine.machine.build_library", too_late)
+        monkeypatch.setattr("cdma.sim.machine.engine.machine.build_library", too_late)
         with pytest.raises(
             ConfigError, match="channels must be 2, the memory ports of cdma_engine"
         ):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cdma.builds.imports import imported
-from cdma.sim.machine import rtl
+from cdma.sim.machine.build import rtl
 
 ROOTS = {
     "codec": "cdma.hw.codec.stream.axis",

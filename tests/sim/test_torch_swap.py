@@ -14,7 +14,7 @@ from cdma.plan.workload.capture import digits_cnn
 from cdma.plan.workload.graph import Graph
 from cdma.sim.driver import Engine
 from cdma.sim.machine import Machine, machine_config
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, swap_to
 from tests.sim.engine_model import ModelMachine
 

@@ -15,7 +15,6 @@ from cdma.plan.buddy import profile as profile_of
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import Expected, expect
-from cdma.sim.buddy.patterns import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
 from cdma.sim.buddy.replay import (
     CACHE_SIZES,
     LINKS_GB_PER_S,
@@ -23,8 +22,9 @@ from cdma.sim.buddy.replay import (
     sweep_caches,
     sweep_links,
 )
-from cdma.sim.machine.buddy_config import BuddyMachineConfig
-from cdma.sim.machine.buddy_machine import MOST_READS
+from cdma.sim.buddy.traces import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
+from cdma.sim.machine.buddy.config import BuddyMachineConfig
+from cdma.sim.machine.buddy.machine import MOST_READS
 
 CONFIG = "channel"
 DATA = "mixed"

@@ -44,7 +44,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.builder import ACTIVATIONS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.schedule.execute import ExecutionError
+from cdma.sim.execute.execute import ExecutionError
 
 _UNITS = {
     "": 1,

@@ -11,7 +11,7 @@ from cdma.console import figures_table
 from cdma.plan.policies.comparison import Comparison
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement
-from cdma.sim.schedule.execute import Execution, execute
+from cdma.sim.execute.execute import Execution, execute
 
 WAYS = ("out", "in")
 

@@ -1,4 +1,4 @@
-// The C interface of the Verilated library. `sim/machine/library.py` mirrors these structures.
+// The C interface of the Verilated library. `sim/machine/pipeline/library.py` mirrors these structures.
 #pragma once
 
 #include <cstdint>

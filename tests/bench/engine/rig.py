@@ -13,7 +13,7 @@ from cdma.hw.config import PRESETS, EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec
 from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
 from cdma.sim.machine import MACHINES, Counters, Machine, MachineConfig
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 
 MAX_BYTES = 8 << 20
 """The largest transfer."""

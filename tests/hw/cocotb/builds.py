@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cdma.builds.cache import cached, digest
 from cdma.hw.emit.verilog import Verilog
-from cdma.sim.machine.build import compiler_version
+from cdma.sim.machine.build.build import compiler_version
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.simulate import (
     RUNTIME,

@@ -12,7 +12,7 @@ from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.registers import Registers
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import Verilog
-from cdma.sim.machine.rtl import generated, generated_buddy, generated_engine
+from cdma.sim.machine.build.rtl import generated, generated_buddy, generated_engine
 from tests.hw.cocotb.builds import built
 from tests.hw.cocotb.simulate import Build
 

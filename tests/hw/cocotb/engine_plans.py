@@ -18,7 +18,7 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import decode
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
-from cdma.sim.driver.descriptor import packed
+from cdma.sim.driver.ring.descriptor import packed
 from tests.golden.data import sparse_bytes
 
 PAGE = 4096

@@ -9,7 +9,7 @@ from cdma.hw.config import CodecConfig, EngineConfig, preset
 from cdma.hw.dma.control.descriptor import RECORD_DTYPE
 from cdma.hw.dma.control.registers import register_map
 from cdma.sim.machine import Machine, MachineConfig
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.engine_benches import EngineScenario, Run
 from tests.hw.cocotb.engine_plans import PAGE, sweep_parts

@@ -1,5 +1,5 @@
 // The C interface of the buddy controller and its surroundings, beside `bus/abi.h`.
-// `sim/machine/buddy_library.py` mirrors it. Times are in cycles of the controller.
+// `sim/machine/buddy/library.py` mirrors it. Times are in cycles of the controller.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The C interface that designs on AXI share: memories around them, and registers.
-// `sim/machine/bus_library.py` mirrors these structures. Times are in cycles of the design.
+// `sim/machine/bus/library.py` mirrors these structures. Times are in cycles of the design.
 #pragma once
 
 #include <cstdint>

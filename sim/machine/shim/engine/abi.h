@@ -1,5 +1,5 @@
 // The C interface of the engine and its surroundings, beside `bus/abi.h`.
-// `sim/machine/engine_library.py` mirrors it. Times are in cycles of the engine.
+// `sim/machine/engine/library.py` mirrors it. Times are in cycles of the engine.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,11 @@ import numpy as np
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.plan.platform.environment import MachineConfig
-from cdma.sim.machine import engine_library as lib
-from cdma.sim.machine.build import ENGINE_SHIM, VerilogText, build_library
-from cdma.sim.machine.bus import HOST, Counters
-from cdma.sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
-from cdma.sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
+from cdma.sim.machine.build.build import ENGINE_SHIM, VerilogText, build_library
+from cdma.sim.machine.bus.bus import HOST, Counters
+from cdma.sim.machine.bus.library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
+from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
+from cdma.sim.machine.engine import library as lib
 from cdma.sim.machine.waves import require_writable, trace_kind
 
 

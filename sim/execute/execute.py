@@ -22,11 +22,11 @@ from cdma.plan.timeline.timeline import simulate
 from cdma.plan.timeline.trace import Event, Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
+from cdma.sim.execute.copier import Copier, CopyError, CopyJob
+from cdma.sim.execute.scaled import Scaled, scaled
 from cdma.sim.machine import Machine, MachineError
-from cdma.sim.machine.bus_machine import PAGE_BYTES
-from cdma.sim.machine.rtl import generated_engine
-from cdma.sim.schedule.copier import Copier, CopyError, CopyJob
-from cdma.sim.schedule.scaled import Scaled, scaled
+from cdma.sim.machine.build.rtl import generated_engine
+from cdma.sim.machine.bus.machine import PAGE_BYTES
 
 TOTAL_BYTES = 2 << 20
 """Of all swapped tensors together, unless another number is given, or the step would be longer than

@@ -11,8 +11,8 @@ from typing import Self
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
-from cdma.sim.machine import bus_library as lib
-from cdma.sim.machine.bus import BusFault, DeliveredFault, fault_array
+from cdma.sim.machine.bus import library as lib
+from cdma.sim.machine.bus.bus import BusFault, DeliveredFault, fault_array
 from cdma.sim.machine.errors import (
     AssertionFailedError,
     HangError,
@@ -22,7 +22,7 @@ from cdma.sim.machine.errors import (
     RunError,
     readable,
 )
-from cdma.sim.machine.library import ASSERTION, DONE, PROTOCOL
+from cdma.sim.machine.pipeline.library import ASSERTION, DONE, PROTOCOL
 from cdma.sim.machine.waves import require_writable
 
 PAGE_BYTES = 4096

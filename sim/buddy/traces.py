@@ -8,7 +8,7 @@ import numpy as np
 
 from cdma.golden.formats.interface import IntArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy_trace import Trace
+from cdma.sim.machine.buddy.trace import Trace
 
 PATTERNS = ("stream", "random", "strided")
 STRIDE_BYTES = 8192 + 128

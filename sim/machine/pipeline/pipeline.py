@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.interface import Array, IntArray
-from cdma.sim.machine import library as lib
-from cdma.sim.machine.batch import Batch, Fault, Packets
-from cdma.sim.machine.build import VerilogText, build_library
+from cdma.sim.machine.build.build import VerilogText, build_library
+from cdma.sim.machine.build.rtl import generated
 from cdma.sim.machine.errors import (
     AssertionFailedError,
     CapacityError,
@@ -24,7 +23,8 @@ from cdma.sim.machine.errors import (
     RunError,
     readable,
 )
-from cdma.sim.machine.rtl import generated
+from cdma.sim.machine.pipeline import library as lib
+from cdma.sim.machine.pipeline.batch import Batch, Fault, Packets
 from cdma.sim.machine.waves import require_writable, trace_kind
 
 CHANNELS = ("command", "input", "output", "status")

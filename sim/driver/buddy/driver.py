@@ -6,13 +6,13 @@ from cdma.golden.buddy.address_map import METADATA_RATIO, AddressMap, PageFields
 from cdma.golden.buddy.pages import PageAllocator
 from cdma.hw.buddy.payloads import AccessStatus
 from cdma.hw.buddy.registers import register_map
-from cdma.sim.driver.buddy_errors import AccessError
-from cdma.sim.driver.buddy_shape import BuddyShape, read_buddy_shape
+from cdma.sim.driver.buddy.errors import AccessError
+from cdma.sim.driver.buddy.shape import BuddyShape, read_buddy_shape
 from cdma.sim.driver.errors import DriverError, StuckError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.registers import RegisterPort
-from cdma.sim.machine.buddy_machine import BuddyMachine
+from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.errors import HangError
 
 TIMEOUT_CYCLES = 100_000

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
-from cdma.sim.driver.allocator import Allocator
 from cdma.sim.driver.errors import (
     BusyError,
     DoubleFreeError,
@@ -15,6 +14,7 @@ from cdma.sim.driver.errors import (
 )
 from cdma.sim.driver.exclusive import Exclusive, exclusive
 from cdma.sim.driver.integers import is_integer, require_integer
+from cdma.sim.driver.memory.allocator import Allocator
 
 
 class Memory:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cdma.hw.dma.control.descriptor import Opcode
-from cdma.sim.driver.descriptor import Fields
 from cdma.sim.driver.errors import DroppedError, EngineError, OverlapError
-from cdma.sim.driver.memory import Memory, Span
-from cdma.sim.driver.ranges import Ranges
-from cdma.sim.driver.record import CompletionRecord
-from cdma.sim.driver.ring import INDEXES, Ring
+from cdma.sim.driver.memory.buffers import Memory, Span
+from cdma.sim.driver.memory.ranges import Ranges
+from cdma.sim.driver.ring.descriptor import Fields
+from cdma.sim.driver.ring.record import CompletionRecord
+from cdma.sim.driver.ring.ring import INDEXES, Ring
 
 
 @dataclass(eq=False)

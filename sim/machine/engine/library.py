@@ -4,8 +4,8 @@ import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_uint64, c_void_p
 from pathlib import Path
 
-from cdma.sim.machine import bus_library
-from cdma.sim.machine.bus_library import Signatures, SurroundingsStruct
+from cdma.sim.machine.bus import library as bus_library
+from cdma.sim.machine.bus.library import Signatures, SurroundingsStruct
 
 
 class CountersStruct(ctypes.Structure):

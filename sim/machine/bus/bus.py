@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cdma.golden.formats.interface import IntArray
-from cdma.sim.machine.bus_library import FAULT
+from cdma.sim.machine.bus.library import FAULT
 
 HOST = "host"
 

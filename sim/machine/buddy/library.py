@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cdma.sim.machine import bus_library
-from cdma.sim.machine.bus_library import Signatures, SurroundingsStruct
+from cdma.sim.machine.bus import library as bus_library
+from cdma.sim.machine.bus.library import Signatures, SurroundingsStruct
 
 ACCESS = np.dtype(
     [

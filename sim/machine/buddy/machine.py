@@ -8,12 +8,12 @@ import numpy as np
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
-from cdma.sim.machine import buddy_library as lib
-from cdma.sim.machine.buddy_config import BuddyMachineConfig
-from cdma.sim.machine.buddy_trace import Access, Playback, Trace
-from cdma.sim.machine.build import BUDDY_SHIM, VerilogText, build_library
-from cdma.sim.machine.bus_library import PORT_COUNTERS, MemoryStruct, SurroundingsStruct
-from cdma.sim.machine.bus_machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
+from cdma.sim.machine.buddy import library as lib
+from cdma.sim.machine.buddy.config import BuddyMachineConfig
+from cdma.sim.machine.buddy.trace import Access, Playback, Trace
+from cdma.sim.machine.build.build import BUDDY_SHIM, VerilogText, build_library
+from cdma.sim.machine.bus.library import PORT_COUNTERS, MemoryStruct, SurroundingsStruct
+from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from cdma.sim.machine.waves import trace_kind
 
 PORTS = ("device", "buddy")

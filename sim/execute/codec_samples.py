@@ -26,7 +26,7 @@ from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
 from cdma.plan.policies.cswap.samples import SHIPPED, SPARSE_RATIOS, lossy_ratio
 from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import MACHINES, Machine
-from cdma.sim.machine.rtl import generated_engine
+from cdma.sim.machine.build.rtl import generated_engine
 
 PRESET = "titanx_gen3"
 ENGINE_BYTES = (16 << 10, 1 << 20)

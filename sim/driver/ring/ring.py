@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
-from cdma.sim.driver.descriptor import Fields, packed
 from cdma.sim.driver.errors import DriverError
 from cdma.sim.driver.integers import is_integer
-from cdma.sim.driver.memory import Memory
-from cdma.sim.driver.record import CompletionRecord
+from cdma.sim.driver.memory.buffers import Memory
+from cdma.sim.driver.ring.descriptor import Fields, packed
+from cdma.sim.driver.ring.record import CompletionRecord
 
 ENTRY_COUNTS = tuple(2**k for k in range(1, 16))
 INDEXES = 1 << 16

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cdma.golden.formats.interface import Array, IntArray, as_bytes
 from cdma.golden.formats.stream import ByteArray
-from cdma.sim.machine import buddy_library as lib
+from cdma.sim.machine.buddy import library as lib
 
 MOST_BYTES = 4096
 MOST_BEATS = 256

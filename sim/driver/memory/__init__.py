@@ -1,0 +1,1 @@
+"""Buffers in the machine's memories."""

@@ -1,0 +1,1 @@
+"""Descriptors, their ring, and completion records."""

@@ -1,0 +1,1 @@
+"""A plan carried out by the engine's RTL, beside the timeline's times."""

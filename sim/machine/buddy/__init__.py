@@ -1,0 +1,1 @@
+"""The buddy controller between a GPU's accesses and simulated memories."""

@@ -1,0 +1,1 @@
+"""Designs on AXI with memories, registers and faults around them."""

@@ -1,0 +1,1 @@
+"""The DMA engine between simulated memories and a simulated link."""

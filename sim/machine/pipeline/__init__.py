@@ -1,0 +1,1 @@
+"""A codec's RTL as an object: packets in, packets out."""
