@@ -28,7 +28,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.plan.engine_cost.transfer.EstimateError",
         "cdma.plan.platform.link.LinkError",
         "cdma.sim.machine.errors.MachineError",
-        "cdma.sim.reproduce.ReproduceError",
+        "cdma.reproduce.ReproduceError",
         "cdma.plan.timeline.errors.ScheduleError",
         "cdma.plan.workload.capture.capture.CaptureError",
         "cdma.plan.workload.layers.GraphError",

@@ -12,6 +12,7 @@ from rich.table import Table
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BuddyConfig, buddy_preset
 from cdma.plan.buddy import profile
+from cdma.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
 from cdma.sim.buddy import (
     PATTERNS,
     Content,
@@ -28,7 +29,6 @@ from cdma.sim.buddy import (
 from cdma.sim.buddy.replay import LINKS_GB_PER_S
 from cdma.sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
 from cdma.sim.machine.buddy.machine import MOST_READS
-from cdma.sim.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
 
 CONFIG = "channel"
 BYTES = 4 << 20

@@ -26,7 +26,7 @@ from cdma.plan.policies.cswap.time_model import (
 )
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.reproduce import swapping
+from cdma.reproduce import swapping
 
 SUB_MODELS = 4
 DEVICE, LINK = "v100", "v100-pcie"

@@ -11,7 +11,7 @@ from cdma.plan.policies.engine_worth import MEANS, engine_worth
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import with_memory
 from cdma.plan.workload.networks import NETWORKS
-from cdma.sim.reproduce import scenes
+from cdma.reproduce import scenarios as scenes
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.sim.reproduce import roofline
+from cdma.reproduce import roofline
 
 MODES = ("sync", "async")
 DENSITIES = {"capture": "digits-cnn", "curve": "curve"}

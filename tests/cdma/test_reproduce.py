@@ -7,7 +7,7 @@ import pytest
 import cdma.commands.reproduce.command as command
 from cdma.cli import main
 from cdma.plan.papers import Figure, Printed, Quote
-from cdma.sim.reproduce import PAPERS, Kind, Measured, Paper
+from cdma.reproduce import PAPERS, Kind, Measured, Paper
 
 
 def _toys(*, holds: bool) -> Paper:

@@ -30,9 +30,11 @@ from cdma.plan.search import swarm
 from cdma.plan.search.home_evaluator import Profile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
+from cdma.reproduce import buddy, cdma, comet, cswap, home, roofline, swapping
+from cdma.reproduce import memory_limited as placing
+from cdma.reproduce import scenarios as scenes
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
-from cdma.sim.reproduce import buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping
 
 Patch = pytest.MonkeyPatch
 

@@ -26,7 +26,7 @@ from cdma.plan.timeline.placement import RETAIN, SWAP, Choice, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 from cdma.plan.workload.graph import Graph
-from cdma.sim.reproduce import swapping
+from cdma.reproduce import swapping
 
 CHAINS = ("alexnet", "vgg16", "plain20")
 NETWORKS = ("alexnet", "vgg16", "mobilenet", "plain20", "resnet50", "squeezenet")

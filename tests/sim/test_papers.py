@@ -19,8 +19,8 @@ from cdma.plan.policies import vdnn_pp
 from cdma.plan.policies.comet import controller, law
 from cdma.plan.training import schemes
 from cdma.plan.workload.networks import batches
+from cdma.reproduce import buddy
 from cdma.sim.machine import machine_config
-from cdma.sim.reproduce import buddy
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
 TABLES = [(paper, name) for paper in PAPERS for name in printed(paper).tables]

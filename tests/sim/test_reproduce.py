@@ -9,7 +9,7 @@ import pytest
 
 from cdma.builds.progress import observed
 from cdma.plan.papers import Figure, Printed
-from cdma.sim.reproduce import (
+from cdma.reproduce import (
     PAPERS,
     Claim,
     ClaimClass,
@@ -23,9 +23,9 @@ from cdma.sim.reproduce import (
     judge_all,
     paper,
     roofline,
-    scenes,
     swapping,
 )
+from cdma.reproduce import scenarios as scenes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduce.md"
 

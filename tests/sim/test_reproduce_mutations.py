@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cdma.sim.reproduce import PAPERS, ClaimClass, Verdict, judge
+from cdma.reproduce import PAPERS, ClaimClass, Verdict, judge
 from tests.sim.reproduce_mutations import MUTATIONS, Mutation, mutated
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduce.md"

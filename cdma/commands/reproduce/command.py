@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cdma.commands.reproduce.report import as_dict, failures, print_paper, print_summary
-from cdma.sim.reproduce import PAPERS, judge_all
-from cdma.sim.reproduce import paper as paper_of
+from cdma.reproduce import PAPERS, judge_all
+from cdma.reproduce import paper as paper_of
 
 
 def reproduce(

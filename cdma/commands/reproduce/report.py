@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from cdma.console import plain_table, terminal
-from cdma.sim.reproduce import Kind, Paper, Row, Verdict
+from cdma.reproduce import Kind, Paper, Row, Verdict
 
 STYLES = {
     Verdict.FAILS: "bold red",

@@ -21,12 +21,12 @@ from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
 from cdma.plan.buddy import profile
 from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.papers import printed
+from cdma.reproduce.claim import Kind, Measured, Paper
+from cdma.reproduce.rtl_cycles import cycles_to_output
 from cdma.sim.buddy import Profile, link_slowdowns, load_snapshots, pattern_trace, spilling_content
 from cdma.sim.machine import buddy_machine_config
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES
 from cdma.sim.machine.buddy.machine import MOST_READS
-from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.reproduce.rtl import cycles_to_output
 
 PRINTED = printed("buddy")
 PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)

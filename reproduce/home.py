@@ -15,8 +15,9 @@ from cdma.plan.search.swarm import search, search_plus, update
 from cdma.plan.timeline.placement import Mode, Placement
 from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.networks.batches import HOME
-from cdma.sim.reproduce import placing, scenes
-from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.reproduce import memory_limited as placing
+from cdma.reproduce import scenarios as scenes
+from cdma.reproduce.claim import Kind, Measured, Paper
 
 PRINTED = printed("home")
 PAPER = Paper("home", "HOME (S. He et al.)", PRINTED)

@@ -16,7 +16,7 @@ from cdma.plan.timeline.placement import SYNCHRONOUS, Mode
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
-from cdma.sim.reproduce import scenes
+from cdma.reproduce import scenarios as scenes
 
 ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
 SPARSE_CODEC = "zvc-sm"

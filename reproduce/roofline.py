@@ -14,7 +14,7 @@ from cdma.plan.papers import printed
 from cdma.plan.policies import cdma, vdnn
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.networks.batches import CDMA
-from cdma.sim.reproduce import scenes
+from cdma.reproduce import scenarios as scenes
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)

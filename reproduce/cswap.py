@@ -20,8 +20,9 @@ from cdma.plan.policies.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
-from cdma.sim.reproduce import scenes, swapping
-from cdma.sim.reproduce.claim import Kind, Measured, Paper
+from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import swapping
+from cdma.reproduce.claim import Kind, Measured, Paper
 
 MIB = 1 << 20
 

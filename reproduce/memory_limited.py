@@ -20,7 +20,7 @@ from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME
-from cdma.sim.reproduce import scenes
+from cdma.reproduce import scenarios as scenes
 
 PARTICLES, ITERATIONS = 50, 30
 SHARES = (0.0, 0.1, 0.3)

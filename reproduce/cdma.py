@@ -17,11 +17,12 @@ from cdma.plan.policies import cdma
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.layouts import LAYOUTS, relayout
 from cdma.plan.workload.networks.batches import CDMA
+from cdma.reproduce import roofline
+from cdma.reproduce import scenarios as scenes
+from cdma.reproduce.claim import Kind, Measured, Paper
+from cdma.reproduce.rtl_cycles import cycles_to_output
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import machine_config
-from cdma.sim.reproduce import roofline, scenes
-from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.reproduce.rtl import cycles_to_output
 
 PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)

@@ -13,10 +13,10 @@ from cdma.plan.policies.comet import Collected, Controller, law, training_batch
 from cdma.plan.policies.comet import policy as comet
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.graph import Graph
-from cdma.sim.reproduce import scenes
-from cdma.sim.reproduce.claim import Kind, Measured, Paper
-from cdma.sim.reproduce.gradient_errors import BOUND as FINE_BOUND
-from cdma.sim.reproduce.gradient_errors import (
+from cdma.reproduce import scenarios as scenes
+from cdma.reproduce.claim import Kind, Measured, Paper
+from cdma.reproduce.gradient_errors import BOUND as FINE_BOUND
+from cdma.reproduce.gradient_errors import (
     convolutions,
     normalized_errors,
     regression_coded,
