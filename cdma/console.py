@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cdma.synth.clock import ReachedClock, clock_note
+from cdma.synth.gates.clock import ReachedClock, clock_note
 
 WIDE_CHARACTERS = 140
 """A console this wide gets all columns."""

@@ -5,13 +5,13 @@ and `place_and_route` routes it there; `report` compares with the committed base
 `conversion` put the whole beside the papers.
 """
 
-from cdma.synth.asic import Synthesis, synthesize
 from cdma.synth.components import Block, block, block_names
-from cdma.synth.ecp5 import place_and_route
 from cdma.synth.errors import SynthError
-from cdma.synth.fpga import map_to, resources
-from cdma.synth.liberty import LibertyError
-from cdma.synth.library import UNIT_GATES, Library
+from cdma.synth.fpga.ecp5 import place_and_route
+from cdma.synth.fpga.resources import map_to, resources
+from cdma.synth.gates.asic import Synthesis, synthesize
+from cdma.synth.gates.liberty import LibertyError
+from cdma.synth.gates.library import UNIT_GATES, Library
 
 __all__ = [
     "UNIT_GATES",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cdma.synth.asic import Synthesis
 from cdma.synth.components import Block
-from cdma.synth.conversion import um2_of
-from cdma.synth.ecp5 import Routed
 from cdma.synth.errors import SynthError
-from cdma.synth.fpga import FAMILIES, Resources
-from cdma.synth.library import Library
+from cdma.synth.fpga.ecp5 import Routed
+from cdma.synth.fpga.resources import FAMILIES, Resources
+from cdma.synth.gates.asic import Synthesis
+from cdma.synth.gates.conversion import um2_of
+from cdma.synth.gates.library import Library
 
 GENERIC, ASIC, ECP5 = "generic", "asic", "ecp5"
 TARGETS = (GENERIC, ASIC, *FAMILIES)

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from cdma.sim.machine import MACHINES
-from cdma.synth.clock import ENGINE, clock_note
+from cdma.synth.gates.clock import ENGINE, clock_note
 from tests.bench.engine import buffer, costs, fast_links, latency, limits, link, policy
 
 PARTS = (link, limits, fast_links, buffer, policy, latency, costs)

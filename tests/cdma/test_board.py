@@ -8,8 +8,8 @@ import pytest
 
 import cdma.commands.board.command
 from cdma.cli import main
-from cdma.synth.bitstream import Bitstream
 from cdma.synth.errors import SynthError
+from cdma.synth.fpga.bitstream import Bitstream
 
 
 @pytest.fixture(autouse=True)

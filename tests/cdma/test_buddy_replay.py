@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
-from cdma.synth.clock import BUDDY, clock_note
+from cdma.synth.gates.clock import BUDDY, clock_note
 
 SMALL = ["--config", "tiny", "--accesses", "300"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cdma.synth.clock import BUDDY, ENGINE
+from cdma.synth.gates.clock import BUDDY, ENGINE
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("cdma", "docs", "golden", "hw", "sim", "synth", "tests")

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from cdma.cli import main
 from cdma.commands.energy.report import Netlist, json_of, print_report
-from cdma.synth.asic import Synthesis
-from cdma.synth.codec_energy import IDLE, STREAMING, Measurement
-from cdma.synth.energy import Energy, Register
-from cdma.synth.library import UNIT_GATES, Library
-from cdma.synth.timing import Timing
+from cdma.synth.gates.asic import Synthesis
+from cdma.synth.gates.library import UNIT_GATES, Library
+from cdma.synth.gates.timing import Timing
+from cdma.synth.power.codec_energy import IDLE, STREAMING, Measurement
+from cdma.synth.power.energy import Energy, Register
 
 PARTS = ("clock_pins", "flip_flops_clock", "flip_flops_data", "nets", "gates", "clock_gates")
 

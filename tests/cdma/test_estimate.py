@@ -8,7 +8,7 @@ import pytest
 from cdma.cli import main
 from cdma.plan.engine_cost import Setup
 from cdma.plan.platform.link import LINKS
-from cdma.synth.clock import ENGINE, clock_note
+from cdma.synth.gates.clock import ENGINE, clock_note
 
 VGG = ("--network", "vgg16")
 

@@ -13,7 +13,7 @@ from cdma.plan.platform.device import DEVICES
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.workload.networks import NETWORKS
 from cdma.sim.execute.execute import Executed, Execution, ExecutionError
-from cdma.synth.clock import ENGINE, clock_note
+from cdma.synth.gates.clock import ENGINE, clock_note
 
 ASSUMPTION_KEYS = [
     "network",

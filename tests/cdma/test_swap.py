@@ -14,9 +14,9 @@ from cdma.hw.config import preset
 from cdma.hw.dma.control.descriptor import Opcode
 from cdma.sim.driver import Engine
 from cdma.sim.machine import Pipeline, machine_config
-from cdma.synth.clock import CODEC as CODEC_CLOCK
-from cdma.synth.clock import ENGINE as ENGINE_CLOCK
-from cdma.synth.clock import clock_note
+from cdma.synth.gates.clock import CODEC as CODEC_CLOCK
+from cdma.synth.gates.clock import ENGINE as ENGINE_CLOCK
+from cdma.synth.gates.clock import clock_note
 
 ARRAY_KEYS = [
     "name",

@@ -11,9 +11,9 @@ from rich.console import Console
 from cdma.cli import main
 from cdma.commands.synth.report import Device, engine_of, fpga_json_of, print_fpga_report, units_of
 from cdma.synth.components import block, block_names
-from cdma.synth.ecp5 import Routed
-from cdma.synth.fpga import Resources
-from cdma.synth.library import UNIT_GATES
+from cdma.synth.fpga.ecp5 import Routed
+from cdma.synth.fpga.resources import Resources
+from cdma.synth.gates.library import UNIT_GATES
 from cdma.synth.report import GateRow, fpga_row_of, read_baseline
 
 ROOT = Path(__file__).parents[2]

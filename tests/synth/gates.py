@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cdma.synth.library import UNIT_GATES, Library
+from cdma.synth.gates.library import UNIT_GATES, Library
 
 TAU_PS = 4.0
 """Of the unit gates: delay per parasitic, and per load of an inverter."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdma.synth.asic import synthesize
 from cdma.synth.errors import SynthError
+from cdma.synth.gates.asic import synthesize
 from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
 
 INVERTING_AND_KEEPING = """

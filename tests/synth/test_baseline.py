@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdma.synth.asic import synthesize
 from cdma.synth.components import block, block_names
+from cdma.synth.gates.asic import synthesize
 from cdma.synth.report import GENERIC, changes, read_baseline, row_of
 from tests.synth.gates import unit_gates
 

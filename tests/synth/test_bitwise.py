@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cdma.synth.bitwise import bitwise
 from cdma.synth.errors import SynthError
-from cdma.synth.function import evaluate
+from cdma.synth.gates.bitwise import bitwise
+from cdma.synth.gates.function import evaluate
 
 FUNCTIONS = {
     "!(A & B)": "AB",

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-import cdma.synth.bitstream
+import cdma.synth.fpga.bitstream
 from cdma.hw.config import PRESETS
 from cdma.hw.selftest.config import SelfTestConfig
-from cdma.synth.bitstream import build_bitstream, build_plan, fmax_of
-from cdma.synth.board_top import OSCILLATOR_HZ, PHASE_HZ, PllDividers, RestingSwitch, pll_dividers
-from cdma.synth.boards import board_names, find_board
+from cdma.synth.board.boards import board_names, find_board
+from cdma.synth.board.top import OSCILLATOR_HZ, PHASE_HZ, PllDividers, RestingSwitch, pll_dividers
 from cdma.synth.errors import SynthError
+from cdma.synth.fpga.bitstream import build_bitstream, build_plan, fmax_of
 from tests.hw.simulator import Simulator
 
 SITES = {
@@ -163,10 +163,10 @@ class FakeTools:
 @pytest.fixture
 def build(monkeypatch, tmp_path):
     plan = {"build_selftest.json": json.dumps(COMMANDS), "selftest.il": "netlist"}
-    monkeypatch.setattr(cdma.synth.bitstream, "build_plan", lambda board, config: plan)
+    monkeypatch.setattr(cdma.synth.fpga.bitstream, "build_plan", lambda board, config: plan)
 
     def built(tools):
-        monkeypatch.setattr(cdma.synth.bitstream, "run_tool", tools)
+        monkeypatch.setattr(cdma.synth.fpga.bitstream, "run_tool", tools)
         board = find_board("ulx3s_85f")
         return build_bitstream(board, config_for(board), tmp_path / "out")
 
@@ -225,7 +225,7 @@ def test_folder_that_cannot_be_written_is_told(build, tmp_path):
 )
 def test_missing_tool_is_told_before_anything_is_built(monkeypatch, package, message, tmp_path):
     monkeypatch.setattr(
-        cdma.synth.bitstream, "find_spec", lambda name: None if name == package else object()
+        cdma.synth.fpga.bitstream, "find_spec", lambda name: None if name == package else object()
     )
     board = find_board("ulx3s_85f")
     with pytest.raises(SynthError, match=message):

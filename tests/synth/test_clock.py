@@ -3,8 +3,8 @@
 import pytest
 
 from cdma.sim.machine import MACHINES
-from cdma.synth.clock import BUDDY, CODEC, ENGINE, UNIT_GATES, ReachedClock, clock_note
 from cdma.synth.components import block_names
+from cdma.synth.gates.clock import BUDDY, CODEC, ENGINE, UNIT_GATES, ReachedClock, clock_note
 from cdma.synth.report import read_baseline
 
 ALL = [ENGINE, CODEC, BUDDY]

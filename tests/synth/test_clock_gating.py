@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cdma.synth.activity import Activity
-from cdma.synth.asic import synthesize
-from cdma.synth.clock_gating import SMALLEST_GROUP, gating_steps
 from cdma.synth.errors import SynthError
-from cdma.synth.library import UNIT_GATES, Library
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.simulation import Simulation
+from cdma.synth.gates.asic import synthesize
+from cdma.synth.gates.clock_gating import SMALLEST_GROUP, gating_steps
+from cdma.synth.gates.library import UNIT_GATES, Library
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.simulation import Simulation
+from cdma.synth.power.activity import Activity
 from tests.synth.gates import unit_gates, written
 
 # Registers of 40 bits with an enable; of 8 with an enable and a reset that goes before it; of 3

@@ -7,8 +7,10 @@ import pytest
 
 from cdma.commands.synth.command import block, synthesize
 from cdma.hw.config import CodecConfig
-from cdma.synth.codec_bench import COMPRESSOR, DECOMPRESSOR, LANES, work
-from cdma.synth.codec_energy import (
+from cdma.synth.errors import SynthError
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.power.codec_bench import COMPRESSOR, DECOMPRESSOR, LANES, work
+from cdma.synth.power.codec_energy import (
     IDLE,
     STALLED,
     STREAMING,
@@ -18,8 +20,6 @@ from cdma.synth.codec_energy import (
     measure,
     uniform,
 )
-from cdma.synth.errors import SynthError
-from cdma.synth.mapped import MappedNetlist
 from tests.synth.gates import unit_gates
 
 CONFIG = CodecConfig()

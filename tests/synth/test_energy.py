@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cdma.synth.activity import Activity
-from cdma.synth.bitwise import Words
-from cdma.synth.cell import Table
-from cdma.synth.energy import EnergyModel, interpolated
 from cdma.synth.errors import SynthError
-from cdma.synth.library import UNIT_GATES, Library
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.simulation import Simulation
+from cdma.synth.gates.bitwise import Words
+from cdma.synth.gates.cell import Table
+from cdma.synth.gates.library import UNIT_GATES, Library
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.simulation import Simulation
+from cdma.synth.power.activity import Activity
+from cdma.synth.power.energy import EnergyModel, interpolated
 from tests.synth.gates import netlist, unit_gates, written
 
 CLOCK, DATA, ENABLE, GATED = 1, 2, 3, 4

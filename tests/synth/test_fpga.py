@@ -5,9 +5,9 @@ import json
 import pytest
 
 from cdma.synth.components import block
-from cdma.synth.ecp5 import CAPACITY, harnessed, place_and_route, read_report, too_large
 from cdma.synth.errors import SynthError
-from cdma.synth.fpga import map_to, resources
+from cdma.synth.fpga.ecp5 import CAPACITY, harnessed, place_and_route, read_report, too_large
+from cdma.synth.fpga.resources import map_to, resources
 from cdma.synth.report import ECP5, changes, fpga_row_of, read_baseline
 
 ONE_LEVEL = """

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from cdma.synth.function import evaluate, pins_of
+from cdma.synth.gates.function import evaluate, pins_of
 
 
 @pytest.mark.parametrize(

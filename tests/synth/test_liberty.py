@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.synth.liberty import LibertyError, read_liberty
+from cdma.synth.gates.liberty import LibertyError, read_liberty
 from tests.synth.gates import written
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from cdma.synth.cell import EDGES, ClockGate, State, Table
-from cdma.synth.liberty import LibertyError
-from cdma.synth.library import UNIT_GATES, Library
-from cdma.synth.timing import gating_ps
-from cdma.synth.wire_load import WireLoad
+from cdma.synth.gates.cell import EDGES, ClockGate, State, Table
+from cdma.synth.gates.liberty import LibertyError
+from cdma.synth.gates.library import UNIT_GATES, Library
+from cdma.synth.gates.timing import gating_ps
+from cdma.synth.gates.wire_load import WireLoad
 from tests.synth.gates import TAU_PS, unit_gates, written
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdma.synth.conversion import SCALING_45_TO_28, UM2_PER_GATE, UnitsArea, um2_of
-from cdma.synth.sram import PAPER_BUFFER_BYTES, array_mm2
+from cdma.synth.gates.conversion import SCALING_45_TO_28, UM2_PER_GATE, UnitsArea, um2_of
+from cdma.synth.gates.sram import PAPER_BUFFER_BYTES, array_mm2
 
 
 def test_six_pairs_by_the_papers_factors():

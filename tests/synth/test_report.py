@@ -6,9 +6,9 @@ import json
 import pytest
 
 from cdma.synth.components import block, block_names
-from cdma.synth.ecp5 import Routed
 from cdma.synth.errors import SynthError
-from cdma.synth.fpga import Resources
+from cdma.synth.fpga.ecp5 import Routed
+from cdma.synth.fpga.resources import Resources
 from cdma.synth.report import ECP5, GENERIC, GateRow, changes, fpga_row_of, read_baseline
 
 ROW = GateRow(

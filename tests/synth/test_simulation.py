@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdma.synth.activity import Activity
-from cdma.synth.bitwise import Words
 from cdma.synth.errors import SynthError
-from cdma.synth.function import evaluate
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.simulation import Simulation
+from cdma.synth.gates.bitwise import Words
+from cdma.synth.gates.function import evaluate
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.simulation import Simulation
+from cdma.synth.power.activity import Activity
 from tests.synth.gates import netlist, unit_gates
 
 CLOCK, ENABLE, GATED = 1, 2, 3

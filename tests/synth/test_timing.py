@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cdma.synth.errors import SynthError
-from cdma.synth.timing import slowest_path
-from cdma.synth.wire_load import WireLoad
+from cdma.synth.gates.timing import slowest_path
+from cdma.synth.gates.wire_load import WireLoad
 from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
 
 CLOCK = 1

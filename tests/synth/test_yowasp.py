@@ -3,8 +3,8 @@
 import pytest
 
 from cdma.synth.errors import SynthError
-from cdma.synth.yosys import YOSYS, run_yosys
-from cdma.synth.yowasp import Tool, run_tool
+from cdma.synth.tools.yosys import YOSYS, run_yosys
+from cdma.synth.tools.yowasp import Tool, run_tool
 
 
 def test_what_yosys_says_is_in_its_log(tmp_path):

@@ -11,9 +11,9 @@ from cdma.console import terminal
 from cdma.hw.config import PRESETS, preset
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
-from cdma.synth.bitstream import build_bitstream
-from cdma.synth.boards import board_names, find_board
+from cdma.synth.board.boards import board_names, find_board
 from cdma.synth.components import CODEC_PRESET
+from cdma.synth.fpga.bitstream import build_bitstream
 
 
 def board(

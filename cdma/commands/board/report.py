@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from cdma.hw.selftest.config import SelfTestConfig
-from cdma.synth.bitstream import Bitstream
-from cdma.synth.boards import Board
+from cdma.synth.board.boards import Board
+from cdma.synth.fpga.bitstream import Bitstream
 
 FORMAT = "8N1"
 

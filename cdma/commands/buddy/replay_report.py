@@ -8,7 +8,7 @@ from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.sim.buddy.content import Content
 from cdma.sim.buddy.replay import Replay
-from cdma.synth.clock import BUDDY, clock_note
+from cdma.synth.gates.clock import BUDDY, clock_note
 
 _COUNTERS = (
     "reads",

@@ -17,7 +17,8 @@ from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
 from cdma.outputs import Force, claim_folder
 from cdma.plan.workload import capture_names, load_capture
-from cdma.synth.codec_energy import (
+from cdma.synth.components import CODEC_PRESET
+from cdma.synth.power.codec_energy import (
     CODECS,
     CYCLES,
     Load,
@@ -26,7 +27,6 @@ from cdma.synth.codec_energy import (
     measure,
     uniform,
 )
-from cdma.synth.components import CODEC_PRESET
 
 DENSITIES = [0.1, 0.38, 1.0]
 """62 % zeros are the papers' average (cDMA, §IV)."""

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from cdma.commands.synth.command import Library, Synthesis
 from cdma.console import figures_table
-from cdma.synth.codec_energy import STREAMING, Measurement
-from cdma.synth.energy import Energy
+from cdma.synth.power.codec_energy import STREAMING, Measurement
+from cdma.synth.power.energy import Energy
 
 PARTS = {
     "clock_pins": "clock pins",

@@ -15,7 +15,7 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.synth.clock import ENGINE
+from cdma.synth.gates.clock import ENGINE
 
 KIB = 1024
 

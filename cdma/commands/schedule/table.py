@@ -28,7 +28,7 @@ from cdma.plan.policies.registry import POLICIES, possible
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
-from cdma.synth.clock import ENGINE
+from cdma.synth.gates.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""

@@ -14,7 +14,7 @@ from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
-from cdma.synth.clock import CODEC, ENGINE, clock_note
+from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
 
 SAVED = ("swap.txt", "swap.json")
 """What is saved of a run: what was printed, and the JSON object."""

@@ -30,8 +30,8 @@ from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
 from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
-from cdma.synth.ecp5 import SEED, SPEED, SPEEDS, too_large
-from cdma.synth.fpga import FAMILIES
+from cdma.synth.fpga.ecp5 import SEED, SPEED, SPEEDS, too_large
+from cdma.synth.fpga.resources import FAMILIES
 from cdma.synth.report import (
     ASIC,
     ECP5,

@@ -8,7 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cdma.synth.conversion import (
+from cdma.synth.fpga.ecp5 import DEVICE, PACKAGE, SEED, SPEED
+from cdma.synth.gates.conversion import (
     PAPER_UNITS_MM2,
     SCALING_45_TO_28,
     UM2_PER_GATE,
@@ -17,10 +18,8 @@ from cdma.synth.conversion import (
     EngineArea,
     UnitsArea,
 )
-from cdma.synth.ecp5 import DEVICE, PACKAGE, SEED, SPEED
-from cdma.synth.library import Library
-from cdma.synth.report import GENERIC, Baseline, Change, FpgaRow, GateRow, Row, changes
-from cdma.synth.sram import (
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.sram import (
     CELL_F2,
     EFFICIENCY,
     FEATURE_NM,
@@ -29,6 +28,7 @@ from cdma.synth.sram import (
     PORT_FACTORS,
     array_mm2,
 )
+from cdma.synth.report import GENERIC, Baseline, Change, FpgaRow, GateRow, Row, changes
 
 UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 """What the paper calls a (de)compression unit."""

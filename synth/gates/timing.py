@@ -13,11 +13,11 @@ behind it, and its enable must be there that much before the edge, beside the ga
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.synth.cell import EDGES, Cell
 from cdma.synth.errors import SynthError
-from cdma.synth.library import Library
-from cdma.synth.mapped import Instance, MappedNetlist
-from cdma.synth.wire_load import WireLoad
+from cdma.synth.gates.cell import EDGES, Cell
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.mapped import Instance, MappedNetlist
+from cdma.synth.gates.wire_load import WireLoad
 
 
 @dataclass(frozen=True)

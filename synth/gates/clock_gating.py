@@ -8,8 +8,8 @@ enable in the RTL, or fewer flip-flops than `SMALLEST_GROUP`, is left alone.
 from itertools import product
 
 from cdma.synth.errors import SynthError
-from cdma.synth.library import Library
-from cdma.synth.timing import gating_ps
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.timing import gating_ps
 
 SMALLEST_GROUP = 4
 """A clock gate's own clock pin and latch take about as much as a flip-flop's (`docs/energy.md`), so

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cdma.synth.errors import SynthError
-from cdma.synth.yosys import run_yosys
+from cdma.synth.tools.yosys import run_yosys
 
 NETLIST = "netlist.json"
 
@@ -224,7 +224,7 @@ def _kind(family: str, cell_type: str) -> Cell:
     for pattern, kind in FAMILIES[family].cells.items():
         if fnmatchcase(cell_type, pattern):
             return kind
-    raise SynthError(f"cannot count {cell_type} of {family}; add it to synth/fpga.py")
+    raise SynthError(f"cannot count {cell_type} of {family}; add it to synth/fpga/resources.py")
 
 
 def _depth(cells: Mapping[str, Any], kinds: Mapping[str, Cell]) -> int:

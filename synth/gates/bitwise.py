@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.synth.errors import SynthError
-from cdma.synth.function import evaluate, pins_of
+from cdma.synth.gates.function import evaluate, pins_of
 
 Words = npt.NDArray[np.uint64]
 """Any shape; bit k of each word belongs to simulation k."""

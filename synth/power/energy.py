@@ -20,12 +20,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from cdma.synth.activity import Activity, Counts, GroupActivity
-from cdma.synth.cell import EDGES, Table
 from cdma.synth.errors import SynthError
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.simulation import ClockGates, FlipFlops, Group, Simulation
-from cdma.synth.timing import slopes_ps
+from cdma.synth.gates.cell import EDGES, Table
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.simulation import ClockGates, FlipFlops, Group, Simulation
+from cdma.synth.gates.timing import slopes_ps
+from cdma.synth.power.activity import Activity, Counts, GroupActivity
 
 Figures = npt.NDArray[np.float64]
 

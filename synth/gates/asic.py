@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdma.synth.clock_gating import enables_map, gating_steps
 from cdma.synth.errors import SynthError
-from cdma.synth.library import Library
-from cdma.synth.mapped import MappedNetlist
-from cdma.synth.timing import Timing, slowest_path
-from cdma.synth.yosys import run_yosys
+from cdma.synth.gates.clock_gating import enables_map, gating_steps
+from cdma.synth.gates.library import Library
+from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.timing import Timing, slowest_path
+from cdma.synth.tools.yosys import run_yosys
 
 MACRO_BITS, MACRO_WORDS = 1024, 8
 """Memories of at least so many bits and words are macros: listed, but not built of flip-flops."""

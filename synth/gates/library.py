@@ -5,10 +5,10 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
-from cdma.synth.cell import EDGES, Arc, Cell, ClockGate, EdgeEnergy, State, Table
-from cdma.synth.function import evaluate, pins_of
-from cdma.synth.liberty import Group, LibertyError, read_liberty
-from cdma.synth.wire_load import WireLoad
+from cdma.synth.gates.cell import EDGES, Arc, Cell, ClockGate, EdgeEnergy, State, Table
+from cdma.synth.gates.function import evaluate, pins_of
+from cdma.synth.gates.liberty import Group, LibertyError, read_liberty
+from cdma.synth.gates.wire_load import WireLoad
 
 UNIT_GATES = Path(__file__).with_name("unit_gates.lib")
 """The library that comes with the package: its areas are gate equivalents."""

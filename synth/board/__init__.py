@@ -1,0 +1,1 @@
+"""Boards and the design that tests itself on them."""

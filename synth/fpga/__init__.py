@@ -1,0 +1,1 @@
+"""FPGA cells, placement and routing, bitstreams."""

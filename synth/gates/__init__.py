@@ -1,0 +1,1 @@
+"""Standard cells: mapping, netlists, static timing, simulation."""

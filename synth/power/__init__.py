@@ -1,0 +1,1 @@
+"""Energy from switching activity."""

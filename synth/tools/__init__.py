@@ -1,0 +1,1 @@
+"""Yosys and its like, from YoWASP wheels."""
