@@ -12,7 +12,7 @@ from cocotb.utils import get_sim_time
 
 from cdma.golden import StreamStatus
 from tests.hw.cocotb.benches import PERIOD_NS, Bench, Scenario
-from tests.hw.transfers import Transfer, content, good_to_compress, good_to_decompress
+from tests.lib.rtl.transfers import Transfer, content, good_to_compress, good_to_decompress
 
 PACKET_BYTES = 64 << 10
 KINDS = {"zvc-compressor": good_to_compress, "zvc-decompressor": good_to_decompress}

@@ -30,7 +30,7 @@ from cdma.sim.driver import (
     UseAfterFreeError,
 )
 from cdma.sim.driver.ring.descriptor import check, packed
-from tests.hw.test_dma_descriptor import BAD, GOOD
+from tests.hw.dma.control.test_descriptor import BAD, GOOD
 from tests.sim.engine_model import (
     COPY_CYCLES,
     PREFETCH,

@@ -14,7 +14,7 @@ from cdma.sim.driver import CopyKind, DescriptorError, DroppedError, Engine, Rin
 from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import BusFault, Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
-from tests.hw.test_dma_descriptor import BAD
+from tests.hw.dma.control.test_descriptor import BAD
 from tests.sim.engine_model import ModelMachine, refuse_standstill
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE

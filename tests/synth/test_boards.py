@@ -13,7 +13,7 @@ from cdma.synth.board.boards import board_names, find_board
 from cdma.synth.board.top import OSCILLATOR_HZ, PHASE_HZ, PllDividers, RestingSwitch, pll_dividers
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.bitstream import build_bitstream, build_plan, fmax_of
-from tests.hw.simulator import Simulator
+from tests.lib.simulator import Simulator
 
 SITES = {
     # Clock, UART; from the boards' schematics and constraint files.

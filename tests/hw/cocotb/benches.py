@@ -21,7 +21,7 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 
 from cdma.golden import StreamStatus
 from cdma.hw.config import CodecConfig
-from tests.hw.transfers import Transfer, transfers
+from tests.lib.rtl.transfers import Transfer, transfers
 
 COMMAND_FIELDS = {
     "zvc-compressor": ("length",),

@@ -13,7 +13,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer, with_timeout
 
 from cdma.hw.config import CodecConfig
-from tests.hw.selftest_model import Told, expected, stalls_of
+from tests.hw.selftest.model import Told, expected, stalls_of
 
 PERIOD_NS = 2
 LINE_CHARACTERS = 120

@@ -5,7 +5,7 @@ import pytest
 from cdma.hw.config import CodecConfig
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.benches import Scenario
-from tests.hw.payloads import CONFIGS, QUICK_SHAPES, config_id
+from tests.lib.rtl.payloads import CONFIGS, QUICK_SHAPES, config_id
 
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")
 SOME_CONFIGS = [

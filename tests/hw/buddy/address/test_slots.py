@@ -1,0 +1,34 @@
+"""Where the sectors of entries are, for every target and all metadata."""
+
+import numpy as np
+from amaranth.hdl import Module, Signal
+
+from cdma.golden.buddy.address_map import Target, split_sectors
+from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS
+from cdma.hw.buddy.address import slots
+from tests.lib.simulator import Simulator
+
+
+def test_sectors_are_split_as_golden_does():
+    m = Module()
+    target, metadata = Signal(3), Signal(4)
+    device, buddy = slots.split_sectors(m, target, metadata, name="entry")
+    whole = Signal(3)
+    m.d.comb += whole.eq(slots.slot_sectors(target))
+    simulator = Simulator(m)
+
+    async def body(ctx):
+        for number in Target:
+            ctx.set(target, number)
+            classes = np.arange(8)
+            assert ctx.get(whole) == max(split_sectors(number, classes)[0])
+            for value in (*range(8), *range(9, 15)):
+                ctx.set(metadata, value)
+                found = ctx.get(device), ctx.get(buddy)
+                expected = split_sectors(number, np.array([value]))
+                assert found == tuple(int(part[0]) for part in expected), (number, value)
+                assert sum(found) == SECTORS[value % 8]
+                assert sum(found) * SECTOR_BYTES <= 128
+
+    simulator.add_testbench(body)
+    simulator.run()

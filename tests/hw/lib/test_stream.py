@@ -1,0 +1,77 @@
+"""The buffers between components: contract, latency and rate."""
+
+import random
+
+import pytest
+
+from cdma.hw.lib.stream import Fork, Register, SkidBuffer
+from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
+
+BUFFERS = [SkidBuffer, Register]
+
+
+def payloads(count):
+    return [random.Random(1).getrandbits(16) for _ in range(count)]
+
+
+@pytest.fixture(scope="module", params=BUFFERS)
+def bench(request):
+    return Bench(request.param(16))
+
+
+def transfer(bench, count, *, source=always, sink=always):
+    values = payloads(count)
+    given = bench.source(bench.component.i, values, willing=source)
+    taken = bench.sink(bench.component.o, count, willing=sink)
+    bench.run()
+    assert taken.payloads == values
+    return given, taken
+
+
+def test_buffer_delays_by_one_cycle_at_full_rate(bench):
+    given, taken = transfer(bench, 20)
+    assert_no_bubble(given.cycles)
+    assert taken.cycles == [cycle + 1 for cycle in given.cycles]
+
+
+@pytest.mark.parametrize(("source", "sink"), STALLS)
+def test_buffer_keeps_order_under_stalls(bench, source, sink):
+    transfer(bench, 100, source=stalls(source, 1), sink=stalls(sink, 2))
+
+
+def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
+    _, taken = transfer(bench, 20, sink=from_cycle(9))
+    assert taken.cycles == list(range(9, 29))
+
+
+@pytest.mark.parametrize(("buffer", "entries"), [(SkidBuffer, 2), (Register, 1)])
+def test_blocked_buffer_holds_its_entries(buffer, entries):
+    given, _ = transfer(Bench(buffer(16)), 5, sink=from_cycle(30))
+    assert sum(cycle < 30 for cycle in given.cycles) == entries
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize(("source", "sink"), STALLS)
+def test_fork_gives_everything_once_to_every_output(outputs, source, sink):
+    values = payloads(60)
+    bench = Bench(Fork(16, outputs))
+    given = bench.source(bench.component.i, values, willing=stalls(source, 1))
+    sinks = [
+        bench.sink(output, len(values), willing=stalls(sink, 2 + k))
+        for k, output in enumerate(bench.component.o)
+    ]
+    bench.run()
+    for taken in sinks:
+        assert taken.payloads == values
+    # The source is let go when the slowest output has taken it.
+    assert given.cycles == [max(cycles) for cycles in zip(*(s.cycles for s in sinks), strict=True)]
+
+
+def test_fork_passes_a_transfer_per_cycle_without_delay():
+    values = payloads(10)
+    bench = Bench(Fork(16, 2))
+    given = bench.source(bench.component.i, values)
+    sinks = [bench.sink(output, len(values)) for output in bench.component.o]
+    bench.run()
+    assert_no_bubble(given.cycles)
+    assert all(taken.cycles == given.cycles for taken in sinks)
