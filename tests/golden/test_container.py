@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cdma import golden
 from cdma.golden import StreamError, container
 from cdma.golden.container import ContainerError
-from tests.golden.data import ELEMENT_SIZES, sparse_bytes, typed_arrays
+from tests.golden.formats.data import ELEMENT_SIZES, sparse_bytes, typed_arrays
 
 DAMAGE = (ContainerError, StreamError)
 

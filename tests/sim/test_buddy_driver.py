@@ -16,7 +16,7 @@ from cdma.sim.driver.buddy.shape import read_buddy_shape
 from cdma.sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
-from tests.golden.entries import mixed_entries
+from tests.golden.buddy.entries import mixed_entries
 from tests.sim.passage import passage_rtl
 
 CONFIG = buddy_preset("tiny")

@@ -12,7 +12,7 @@ from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.buddy.trace import Trace
 from cdma.sim.machine.build.rtl import generated_buddy
-from tests.golden.entries import all_planes_raw, mixed_entries
+from tests.golden.buddy.entries import all_planes_raw, mixed_entries
 
 CONFIG = buddy_preset("tiny")
 PAGE_ENTRIES = CONFIG.page_bytes // 128

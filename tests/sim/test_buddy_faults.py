@@ -10,7 +10,7 @@ from cdma.sim.driver import BuddyDriver
 from cdma.sim.machine import Access, BuddyMachine, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
-from tests.golden.entries import mixed_entries
+from tests.golden.buddy.entries import mixed_entries
 from tests.sim.test_buddy_driver import MEMORY, QUIET
 
 CONFIG = buddy_preset("tiny")

@@ -26,7 +26,7 @@ from cdma.sim.buddy import (
     sweep_links,
 )
 from cdma.sim.machine import Access, BuddyMachineConfig, Trace
-from tests.golden.entries import mixed_entries
+from tests.golden.buddy.entries import mixed_entries
 
 CONFIG = buddy_preset("tiny")
 PAGE = CONFIG.page_bytes

@@ -19,7 +19,7 @@ from cdma.golden.formats.zvc import decode
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
 from cdma.sim.driver.ring.descriptor import packed
-from tests.golden.data import sparse_bytes
+from tests.golden.formats.data import sparse_bytes
 
 PAGE = 4096
 GUARD_BYTES = 64

@@ -7,7 +7,7 @@ import numpy as np
 
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.stream import Damage
-from tests.golden.data import sparse_bytes
+from tests.golden.formats.data import sparse_bytes
 
 Payload = dict[str, Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 from cdma.golden import StreamStatus, crc32
 from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.config import CodecConfig
-from tests.golden.data import sparse_bytes
+from tests.golden.formats.data import sparse_bytes
 
 AxisBeat = tuple[bytes, int]
 """TDATA and TKEEP. TLAST is on a packet's last one."""

@@ -16,7 +16,7 @@ from cdma.hw.buddy.read.issue import ReadIssuer
 from cdma.hw.buddy.reads import ExpectedEntry
 from cdma.hw.bus.burst import BusError
 from cdma.hw.lib.stream import Fifo
-from tests.golden.entries import mixed_entries
+from tests.golden.buddy.entries import mixed_entries
 from tests.hw.buddy.address.pages import CONFIG, PLAIN, mapping_of, memory_with
 from tests.lib.rtl.answers import Answers, append
 from tests.lib.rtl.bench import Bench, assert_no_bubble, fields, stalls

@@ -14,7 +14,7 @@ from cdma.hw.buddy.writes import WriteKind
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import BUDDY_PRESETS
-from tests.golden.entries import mixed_entries
+from tests.golden.buddy.entries import mixed_entries
 from tests.hw.buddy.address.pages import CONFIG, PLAIN, mapping_of, memory_with
 from tests.lib.rtl.answers import Answers, append
 from tests.lib.rtl.bench import Bench, assert_no_bubble, stalls

@@ -3,8 +3,8 @@
 import numpy as np
 
 from cdma.golden.formats.bpc.bpc import encode_entries
-from tests.golden import slow_bpc
-from tests.golden.entries import all_planes_raw, mixed_entries
+from tests.golden.buddy.entries import all_planes_raw, mixed_entries
+from tests.golden.formats.bpc import slow_bpc
 
 ONES = "00000"
 ZERO_PLANE = "00001"

@@ -6,7 +6,7 @@ import pytest
 from cdma.golden.formats.bpc.bpc import code_bits, encode_entries
 from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
-from tests.golden.entries import KINDS, all_planes_raw, entries_of
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.codec.entry.cases import (
     edge_entries,
     number,

@@ -7,7 +7,7 @@ from cdma.golden.formats.bpc.decoder import decode_entries
 from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
-from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.codec.bpc.code_cases import damaged, encoded, hand_made, noise_behind, truncations
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.lib.simulator import Simulator

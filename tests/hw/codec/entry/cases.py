@@ -10,7 +10,7 @@ from amaranth.hdl import ClockDomain, Module, Value
 from cdma.golden.buddy.entry import SIZES
 from cdma.golden.formats.bpc.bpc import RAW_BITS, code_bits
 from cdma.hw.config import EntryConfig
-from tests.golden.entries import Entries, all_planes_raw, mixed_entries
+from tests.golden.buddy.entries import Entries, all_planes_raw, mixed_entries
 from tests.lib.rtl.bench import fields
 from tests.lib.simulator import Simulator
 

@@ -9,7 +9,7 @@ from cdma.golden import ELEMENT_BYTES
 from cdma.golden.buddy.entry import SIZES, EntryCodec
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
-from tests.golden.entries import KINDS, all_planes_raw, entries_of
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of
 from tests.hw.codec.entry.cases import (
     edge_entries,
     number,

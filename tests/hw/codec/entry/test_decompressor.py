@@ -10,7 +10,7 @@ from cdma.golden import ELEMENT_BYTES, StreamStatus
 from cdma.golden.buddy.entry import EntryCodec, sizes_of
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import SECTOR_BYTES, EntryConfig
-from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.codec.bpc.code_cases import noise_behind
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.lib.simulator import Simulator

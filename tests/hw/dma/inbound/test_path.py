@@ -14,7 +14,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.path import InPath
-from tests.golden.data import sparse_bytes
+from tests.golden.formats.data import sparse_bytes
 from tests.lib.simulator import Simulator
 
 WIDTH = 32

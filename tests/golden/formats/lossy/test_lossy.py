@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from cdma import golden
 from cdma.golden import CodecError, StreamError, container, crc32
 from cdma.golden.container import ContainerError
-from tests.golden.data import sparse_floats
+from tests.golden.formats.data import sparse_floats
 from tests.golden.test_container import forged
 
 LOSSY = [("zfp", {"rate": 32}), ("quantize", {"bound": 1e-3})]

@@ -15,9 +15,9 @@ from cdma.golden.buddy.entry import (
 )
 from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.zvc import Zvc
-from tests.golden import slow_bpc
-from tests.golden.data import ELEMENT_SIZES
-from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.formats.bpc import slow_bpc
+from tests.golden.formats.data import ELEMENT_SIZES
 
 
 def words(*values):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cdma.golden import StreamStatus, crc32
 from cdma.golden.formats import zvc
-from tests.golden import slow_zvc
-from tests.golden.data import ELEMENT_SIZES, sparse_bytes
+from tests.golden.formats import slow_zvc
+from tests.golden.formats.data import ELEMENT_SIZES, sparse_bytes
 
 
 def assert_same(stream, nbytes, element_bytes, crc=None):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cdma import golden
 from cdma.golden import CodecError, StreamError, StreamStatus, crc32
-from tests.golden.damage import damaged, decoded_or_refused
-from tests.golden.data import (
+from tests.golden.formats.damage import damaged, decoded_or_refused
+from tests.golden.formats.data import (
     ELEMENT_SIZES,
     ODD_FLOATS,
     byte_arrays,

@@ -7,8 +7,8 @@ import pytest
 
 from cdma.golden import StreamError, StreamStatus
 from cdma.golden.formats.bpc.bpc import Bpc, code_bits, decode_entries, encode_entries, entry_bits
-from tests.golden import slow_bpc
-from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.formats.bpc import slow_bpc
 
 ONES = "00000"
 ZERO_PLANE = "00001"

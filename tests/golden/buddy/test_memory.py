@@ -15,7 +15,7 @@ from cdma.golden.buddy.address_map import (
 )
 from cdma.golden.buddy.entry import MODES, SECTORS, EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory, Traffic
-from tests.golden.entries import KINDS, all_planes_raw, entries_of, mixed_entries
+from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 
 PAGE = 8192
 

@@ -12,9 +12,9 @@ from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
 from cdma import golden
 from cdma.golden import CodecError, StreamError, StreamStatus
 from cdma.plan.workload import load_capture
-from tests.golden import slow_quantize
-from tests.golden.damage import damaged, decoded_or_refused
-from tests.golden.data import ODD_FLOATS, sparse_floats
+from tests.golden.formats.damage import damaged, decoded_or_refused
+from tests.golden.formats.data import ODD_FLOATS, sparse_floats
+from tests.golden.formats.lossy import slow_quantize
 
 BOUNDS = st.one_of(
     st.sampled_from([1e-3, 0.01, 0.125, 0.5, 1.0, 3.0, 1e-6]),

@@ -5,7 +5,7 @@ import pytest
 
 from cdma.golden import LINE_BYTES, CodecError, StreamError, StreamStatus
 from cdma.golden.formats.zvc import Zvc
-from tests.golden.data import ELEMENT_SIZES, ODD_FLOATS, sparse_bytes
+from tests.golden.formats.data import ELEMENT_SIZES, ODD_FLOATS, sparse_bytes
 
 
 def test_mask_is_lsb_first_and_elements_follow_in_order():

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from tests.golden.data import ODD_FLOATS
+from tests.golden.formats.data import ODD_FLOATS
 
 KINDS = (
     "zeros",

@@ -14,7 +14,7 @@ from cdma import golden
 from cdma.golden import CodecError, StreamError, StreamStatus
 from cdma.golden.formats.lossy.zfp import MAX_RATE, RATES
 from cdma.plan.workload import load_capture
-from tests.golden.data import sparse_floats
+from tests.golden.formats.data import sparse_floats
 
 SOME_RATES = (9, 10, 31, 32, 63, 64, 100, 128)
 
