@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.plan.engine_cost import Setup
-from tests.sim.estimate_cases import SETUPS, Rig, grid
+from tests.plan.engine_cost.cases import SETUPS, Rig, grid
 
 LARGE = 64 << 10
 

@@ -23,7 +23,7 @@ from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME, by_network
-from tests.sim.small_graphs import random_scenario
+from tests.plan.timeline.small_graphs import random_scenario
 
 NETWORKS = {
     # Seconds of the search (Table 3), largest batches of PyTorch and HOME (Table 2).

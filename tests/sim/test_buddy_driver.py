@@ -17,7 +17,7 @@ from cdma.sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
-from tests.sim.passage import passage_rtl
+from tests.plan.engine_cost.passage import passage_rtl
 
 CONFIG = buddy_preset("tiny")
 PAGE = CONFIG.page_bytes

@@ -10,7 +10,7 @@ from cdma.sim.machine import BusFault, DeliveredFault, HangError, MachineError, 
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, Trace
-from tests.sim.passage import BREAKS, BUDDY, passage_rtl
+from tests.plan.engine_cost.passage import BREAKS, BUDDY, passage_rtl
 
 MEMORY = 1 << 20
 QUIET = BuddyMachineConfig(

@@ -113,7 +113,7 @@ def test_every_transcription_is_used() -> None:
 
 
 UNCLAIMED = {"cdma": {"area-scaling"}, "cswap+": {"sub-model-range"}}
-"""What no row is about; tests/sim/test_papers.py compares it with constants of other rooms."""
+"""What no row is about; tests/plan/papers/test_papers.py compares it with constants of other rooms."""
 
 
 def _rows_of_the_document() -> list[tuple[str, ...]]:

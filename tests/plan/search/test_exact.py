@@ -8,7 +8,7 @@ import pytest
 from cdma.plan.search import exact
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
-from tests.sim.policy_costs import Interplay
+from tests.plan.policies.policy_costs import Interplay
 
 
 @pytest.mark.parametrize("batch", [7, 1 << 14])

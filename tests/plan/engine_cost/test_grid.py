@@ -5,7 +5,7 @@ docs/estimate.md has the worst errors of this grid, and `tests.bench estimate_er
 
 import pytest
 
-from tests.sim.estimate_cases import SETUPS, Rig, grid
+from tests.plan.engine_cost.cases import SETUPS, Rig, grid
 
 LARGE = 64 << 10
 SHORT_LIMIT = 0.05

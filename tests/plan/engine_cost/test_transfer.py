@@ -17,7 +17,7 @@ from cdma.plan.engine_cost.packing import line_cycles
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import machine_config
 from tests.bench.engine.data import DENSE, with_ratio
-from tests.sim.estimate_cases import SETUPS, Rig, captured, clustered, uniform
+from tests.plan.engine_cost.cases import SETUPS, Rig, captured, clustered, uniform
 
 SHAPE = preset("titanx_gen3")
 MACHINE = machine_config("titanx_gen3")

@@ -10,7 +10,7 @@ from cdma.plan.timeline.memory import explain, least_memory
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
-from tests.sim.schedule_cases import (
+from tests.plan.timeline.cases import (
     BYTES,
     DEVICE,
     LINK,

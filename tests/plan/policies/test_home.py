@@ -14,7 +14,7 @@ from cdma.plan.timeline.placement import SYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate
 from cdma.plan.workload.graph import Graph
-from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
+from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
 SMALL = {"particles": 50, "iterations": 30}
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from cdma.plan.timeline.placement import RETAIN, SYNCHRONOUS, Mode
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
-from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
-from tests.sim.timeline_audit import audit
+from tests.plan.timeline.cases import UNLIMITED, Case, cases, seeded
+from tests.plan.timeline.timeline_audit import audit
 
 
 @seeded

@@ -22,8 +22,8 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.timeline.trace import Event
 from cdma.plan.workload.graph import Graph
-from tests.sim.schedule_cases import UNLIMITED, Case, cases, seeded
-from tests.sim.simpy_timeline import simulate_with_simpy
+from tests.plan.timeline.cases import UNLIMITED, Case, cases, seeded
+from tests.plan.timeline.simpy_timeline import simulate_with_simpy
 
 
 def check(scenario: Scenario, plan: Plan) -> None:

@@ -28,7 +28,7 @@ from cdma.plan.timeline.timeline import Evaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
+from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (
     RETAIN,

@@ -7,7 +7,7 @@ import pytest
 
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.swarm import packed, search, search_plus, two_options, update
-from tests.sim.policy_costs import Interplay
+from tests.plan.policies.policy_costs import Interplay
 
 
 def printed(evaluator: Interplay, tensors: int, particles: int, iterations: int, seed: int):

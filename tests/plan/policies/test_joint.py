@@ -17,7 +17,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from tests.sim.small_graphs import random_scenario
+from tests.plan.timeline.small_graphs import random_scenario
 
 # Quick ones for every policy; all printed networks are `make verify`'s.
 NETWORKS = (("alexnet", 256, "imagenet"), ("vgg16", 128, "imagenet"), ("plain20", 1024, "cifar"))

@@ -8,7 +8,7 @@ import pytest
 from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.timeline import Evaluator
-from tests.sim.small_graphs import HOME_OPTIONS, random_scenario
+from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
 RETAIN, SWAP, RECOMPUTE = (int(p) for p in (Placement.RETAIN, Placement.SWAP, Placement.RECOMPUTE))
 

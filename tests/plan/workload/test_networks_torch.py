@@ -23,7 +23,7 @@ def _module(name: str, dataset: str):
     """The module and a minibatch, on the meta device."""
     import torch
 
-    from tests.sim import torch_networks
+    from tests.plan.workload import torch_networks
 
     shape = Graph.from_table(name, BATCH, dataset).tensors[0].shape
     with torch.device("meta"):

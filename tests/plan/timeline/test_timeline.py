@@ -24,7 +24,7 @@ from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
 from cdma.plan.timeline.trace import Trace
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
-from tests.sim.schedule_cases import BYTES, DRAM, FLOPS, chain, everything, plan, seeded
+from tests.plan.timeline.cases import BYTES, DRAM, FLOPS, chain, everything, plan, seeded
 
 GB = BYTES
 SECONDS = st.floats(0, 10)

@@ -11,7 +11,7 @@ from cdma.plan.timeline.placement import ASYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import Evaluator
 from tests.bench.engine_worth import CASES, Case
-from tests.sim.small_graphs import random_scenario
+from tests.plan.timeline.small_graphs import random_scenario
 
 
 def test_more_means_are_never_worse() -> None:
