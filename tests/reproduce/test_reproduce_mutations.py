@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cdma.reproduce import PAPERS, ClaimClass, Verdict, judge
-from tests.sim.reproduce_mutations import MUTATIONS, Mutation, mutated
+from tests.reproduce.mutations import MUTATIONS, Mutation, mutated
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduce.md"
 
