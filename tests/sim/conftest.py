@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdma.sim.machine import Machine
-from tests.sim.copier import MEMORY, QUIET, copier_rtl, fill
-from tests.sim.engine_bench import EngineBench
+from tests.sim.machine.copier import MEMORY, QUIET, copier_rtl, fill
+from tests.sim.machine.engine.bench import EngineBench
 
 ECHO = Path(__file__).parent / "machine" / "echo.sv"
 

@@ -13,7 +13,7 @@ from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.engine_benches import EngineScenario, Run
 from tests.hw.cocotb.engine_plans import PAGE, sweep_parts
-from tests.sim.engine_cases import SMALL
+from tests.sim.machine.engine.cases import SMALL
 
 PARTS = sweep_parts(SMALL)
 """Of the sweep; all of them are for `make verify`."""

@@ -11,7 +11,7 @@ from cdma.sim.machine import (
     MachineError,
     ProtocolError,
 )
-from tests.sim.copier import (
+from tests.sim.machine.copier import (
     BEAT,
     BEATS,
     BROKEN,

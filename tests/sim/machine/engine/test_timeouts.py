@@ -8,8 +8,8 @@ import pytest
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status, TimeoutDetail
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST
-from tests.sim.engine_bench import TIMEOUT_CYCLES, EngineBench, in_parts
-from tests.sim.engine_cases import Burst, Ending, Job, Shape
+from tests.sim.machine.engine.bench import TIMEOUT_CYCLES, EngineBench, in_parts
+from tests.sim.machine.engine.cases import Burst, Ending, Job, Shape
 
 PLACES = ((0, 0), (0xF94, 0xFB8))
 DESCRIPTOR_BEATS = 2

@@ -10,8 +10,8 @@ from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.driver import CompletionRecord, Transfer
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST
-from tests.sim.engine_bench import NEAR, TIMEOUT_CYCLES, EngineBench, in_parts
-from tests.sim.engine_cases import Job, Shape
+from tests.sim.machine.engine.bench import NEAR, TIMEOUT_CYCLES, EngineBench, in_parts
+from tests.sim.machine.engine.cases import Job, Shape
 
 FAR = replace(NEAR, dram_latency_ns=150, link_latency_ns=80)
 """So far away that whole transfers are under way on the buses."""

@@ -16,7 +16,7 @@ from cdma.sim.driver import Engine
 from cdma.sim.machine import Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, swap_to
-from tests.sim.engine_model import ModelMachine
+from tests.sim.machine.engine.model import ModelMachine
 
 pytestmark = pytest.mark.torch
 

@@ -14,7 +14,7 @@ from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.driver.ring.descriptor import COMPRESSED, OUTWARD
-from tests.sim.zvc_cases import sparse
+from tests.sim.machine.pipeline.zvc_cases import sparse
 
 SMALL = EngineConfig(units=2, buffer_bytes=4096, read_buffer_bytes=2048)
 """So small that a transfer of some hundred bytes reaches its limits."""

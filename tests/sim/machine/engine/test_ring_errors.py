@@ -13,8 +13,8 @@ from cdma.sim.driver import FirstError
 from cdma.sim.driver.ring.ring import INDEXES
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST
-from tests.sim.engine_bench import RING_ENTRIES, EngineBench, in_parts
-from tests.sim.engine_cases import WIDTH, Job, Shape
+from tests.sim.machine.engine.bench import RING_ENTRIES, EngineBench, in_parts
+from tests.sim.machine.engine.cases import WIDTH, Job, Shape
 
 RESPONSES = {"slverr": BusError.SLVERR, "decerr": BusError.DECERR}
 BEATS = ENTRY_BYTES // WIDTH

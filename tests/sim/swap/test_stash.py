@@ -7,7 +7,7 @@ from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Engine, TransferError
 from cdma.sim.swap import Stash, StashError
 from cdma.sim.swap import stash as stash_module
-from tests.sim.engine_model import ModelMachine
+from tests.sim.machine.engine.model import ModelMachine
 
 
 def sparse(nbytes, seed=0):

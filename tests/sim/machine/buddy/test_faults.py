@@ -11,7 +11,7 @@ from cdma.sim.machine import Access, BuddyMachine, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
-from tests.sim.test_buddy_driver import MEMORY, QUIET
+from tests.sim.driver.test_buddy_driver import MEMORY, QUIET
 
 CONFIG = buddy_preset("tiny")
 ENTRIES = 24

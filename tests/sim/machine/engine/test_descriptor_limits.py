@@ -4,9 +4,9 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
-from tests.sim.engine_bench import EngineBench
-from tests.sim.engine_cases import Ending, Shape
-from tests.sim.test_engine_bad_descriptors import (
+from tests.sim.machine.engine.bench import EngineBench
+from tests.sim.machine.engine.cases import Ending, Shape
+from tests.sim.machine.engine.test_bad_descriptors import (
     DEVICE_END,
     GOOD,
     HOST_END,

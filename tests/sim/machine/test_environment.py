@@ -9,10 +9,7 @@ from cdma.plan.platform import throttle
 from cdma.sim.machine import MACHINES, Machine, MachineConfig, MachineError, machine_config
 from cdma.sim.machine.waves import require_writable
 from cdma.sim.swap import EngineBackend
-from tests.sim.copier import (
-    QUIET,
-    copier_rtl,
-)
+from tests.sim.machine.copier import QUIET, copier_rtl
 
 
 class TestConfig:

@@ -8,7 +8,7 @@ import pytest
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import Zvc
 from cdma.sim.machine import CHANNELS, Batch, Packets, Pipeline
-from tests.sim.zvc_cases import (
+from tests.sim.machine.pipeline.zvc_cases import (
     CONFIGS,
     assert_same_packets,
     checksums,

@@ -8,8 +8,8 @@ import pytest
 
 from cdma.golden.formats.zvc import Zvc
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
-from tests.sim.engine_bench import EngineBench, in_parts
-from tests.sim.engine_cases import ELEMENT, NO_FLAGS, Job, Shape
+from tests.sim.machine.engine.bench import EngineBench, in_parts
+from tests.sim.machine.engine.cases import ELEMENT, NO_FLAGS, Job, Shape
 
 PLACES = ((0, 0), (0x4, 0x1C), (0xF8C, 0xFD4))
 

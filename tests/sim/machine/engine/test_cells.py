@@ -3,17 +3,15 @@
 import pytest
 
 from cdma.hw.config import PRESETS
-from tests.sim import (
-    test_engine_aborts,
-    test_engine_bad_descriptors,
-    test_engine_bus_errors,
-    test_engine_overflow,
-    test_engine_ring_errors,
-    test_engine_streams,
-    test_engine_timeouts,
-    test_engine_verification,
-)
-from tests.sim.engine_bench import EngineBench
+from tests.sim.machine.engine import test_aborts as test_engine_aborts
+from tests.sim.machine.engine import test_bad_descriptors as test_engine_bad_descriptors
+from tests.sim.machine.engine import test_bus_errors as test_engine_bus_errors
+from tests.sim.machine.engine import test_overflow as test_engine_overflow
+from tests.sim.machine.engine import test_ring_errors as test_engine_ring_errors
+from tests.sim.machine.engine import test_streams as test_engine_streams
+from tests.sim.machine.engine import test_timeouts as test_engine_timeouts
+from tests.sim.machine.engine import test_verification as test_engine_verification
+from tests.sim.machine.engine.bench import EngineBench
 
 TABLES = (
     test_engine_aborts,

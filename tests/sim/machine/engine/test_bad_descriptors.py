@@ -18,14 +18,14 @@ from cdma.hw.dma.control.descriptor import (
 )
 from cdma.sim.driver import DescriptorError
 from cdma.sim.driver.ring.descriptor import FLAGS, check, packed
-from tests.sim.engine_bench import (
+from tests.sim.machine.engine.bench import (
     DEVICE_BASE,
     HOST_BASE,
     RING_BYTES,
     RING_ENTRIES,
     EngineBench,
 )
-from tests.sim.engine_cases import ELEMENT, Ending, Shape
+from tests.sim.machine.engine.cases import ELEMENT, Ending, Shape
 
 AREA = HOST_BASE + RING_BYTES
 LENGTH = 256

@@ -11,10 +11,10 @@ from cdma.golden import LINE_BYTES, StreamStatus
 from cdma.golden.formats.stream import ByteArray, crc32
 from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.dma.control.descriptor import Opcode, Status
-from tests.sim.engine_bench import EngineBench, in_parts
-from tests.sim.engine_cases import ELEMENT, Ending, Job, Shape
-from tests.sim.test_zvc_malformed import Damage, damaged_streams
-from tests.sim.zvc_cases import sparse
+from tests.sim.machine.engine.bench import EngineBench, in_parts
+from tests.sim.machine.engine.cases import ELEMENT, Ending, Job, Shape
+from tests.sim.machine.pipeline.test_zvc_malformed import Damage, damaged_streams
+from tests.sim.machine.pipeline.zvc_cases import sparse
 
 AT_ONCE = 4
 MOST_ROOM = 8192

@@ -15,7 +15,7 @@ from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import BusFault, Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.dma.control.test_descriptor import BAD
-from tests.sim.engine_model import ModelMachine, refuse_standstill
+from tests.sim.machine.engine.model import ModelMachine, refuse_standstill
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 MEMORY = 4 << 20

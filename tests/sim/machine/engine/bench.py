@@ -15,7 +15,7 @@ from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer
 from cdma.sim.driver.ring.record import GOOD
 from cdma.sim.machine import BusFault, Machine, MachineConfig
 from cdma.sim.machine.build.rtl import generated_engine
-from tests.sim.engine_cases import AREA_BYTES, AREAS, SMALL, Ending, Job, Shape
+from tests.sim.machine.engine.cases import AREA_BYTES, AREAS, SMALL, Ending, Job, Shape
 
 RING_ENTRIES = 16
 TIMEOUT_CYCLES = 400

@@ -10,8 +10,8 @@ from cdma.golden import StreamStatus
 from cdma.golden.formats.stream import crc32
 from cdma.golden.formats.zvc import decode
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
-from tests.sim.engine_bench import EngineBench, in_parts
-from tests.sim.engine_cases import ELEMENT, Job, Shape
+from tests.sim.machine.engine.bench import EngineBench, in_parts
+from tests.sim.machine.engine.cases import ELEMENT, Job, Shape
 
 PLACES = ((0, 0), (0xFCC, 0xFE4))
 

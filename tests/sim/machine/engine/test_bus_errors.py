@@ -9,8 +9,8 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST
-from tests.sim.engine_bench import EngineBench, in_parts
-from tests.sim.engine_cases import NO_FLAGS, Burst, Job, Shape
+from tests.sim.machine.engine.bench import EngineBench, in_parts
+from tests.sim.machine.engine.cases import NO_FLAGS, Burst, Job, Shape
 
 RESPONSES = {"slverr": BusError.SLVERR, "decerr": BusError.DECERR}
 LAST_KINDS = ("early-last", "late-last")

@@ -16,7 +16,7 @@ from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import DecodedMany, Zvc, decode_many
 from cdma.sim.machine import Packets, Pipeline
-from tests.sim.zvc_cases import CONFIGS, checksums, elements, random_faults
+from tests.sim.machine.pipeline.zvc_cases import CONFIGS, checksums, elements, random_faults
 
 LINE = 128
 # Per shape. 76 % are damaged, the others good: 1,029,000 malformed ones in all.

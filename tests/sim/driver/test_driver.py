@@ -31,7 +31,7 @@ from cdma.sim.driver import (
 )
 from cdma.sim.driver.ring.descriptor import check, packed
 from tests.hw.dma.control.test_descriptor import BAD, GOOD
-from tests.sim.engine_model import (
+from tests.sim.machine.engine.model import (
     COPY_CYCLES,
     PREFETCH,
     RESPONSE_CYCLES,
@@ -526,7 +526,7 @@ class TestTrouble:
 
     def test_a_ring_that_stops_before_a_long_copy_ends(self, engine, monkeypatch):
         """The copy's record comes late, and no other will."""
-        monkeypatch.setattr("tests.sim.engine_model.COPY_CYCLES", 35_000)
+        monkeypatch.setattr("tests.sim.machine.engine.model.COPY_CYCLES", 35_000)
         machine = engine.machine
         refuse_standstill(machine)
         (dst, src), *_ = pairs(engine, 1)

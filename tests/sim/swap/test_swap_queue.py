@@ -12,8 +12,8 @@ from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver import THROTTLES, OutOfMemoryError
 from cdma.sim.machine import BusFault, Machine
 from cdma.sim.swap import EngineBackend, Swapper, SwapRun, engine_backend, swapper
-from tests.sim.engine_bench import NEAR
-from tests.sim.engine_cases import SMALL
+from tests.sim.machine.engine.bench import NEAR
+from tests.sim.machine.engine.cases import SMALL
 
 PIECE_BYTES = 1024
 

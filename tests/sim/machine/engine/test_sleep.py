@@ -8,8 +8,8 @@ from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver import Throttle
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST, Counters
-from tests.sim.engine_bench import NEAR, STALLS, EngineBench
-from tests.sim.engine_cases import Shape
+from tests.sim.machine.engine.bench import NEAR, STALLS, EngineBench
+from tests.sim.machine.engine.cases import Shape
 
 SHAPES = (
     Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.sim.machine import HangError, MachineError, ProtocolError, RegisterError
-from tests.sim.copier import (
+from tests.sim.machine.copier import (
     BEAT,
     BEATS,
     COMMAND,
