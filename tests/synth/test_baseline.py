@@ -5,7 +5,7 @@ import pytest
 from cdma.synth.components import block, block_names
 from cdma.synth.gates.asic import synthesize
 from cdma.synth.report import GENERIC, changes, read_baseline, row_of
-from tests.synth.gates import unit_gates
+from tests.synth.gates.netlists import unit_gates
 
 
 @pytest.mark.verify

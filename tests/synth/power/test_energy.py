@@ -11,7 +11,7 @@ from cdma.synth.gates.mapped import MappedNetlist
 from cdma.synth.gates.simulation import Simulation
 from cdma.synth.power.activity import Activity
 from cdma.synth.power.energy import EnergyModel, interpolated
-from tests.synth.gates import netlist, unit_gates, written
+from tests.synth.gates.netlists import netlist, unit_gates, written
 
 CLOCK, DATA, ENABLE, GATED = 1, 2, 3, 4
 

@@ -7,7 +7,7 @@ from cdma.synth.gates.liberty import LibertyError
 from cdma.synth.gates.library import UNIT_GATES, Library
 from cdma.synth.gates.timing import gating_ps
 from cdma.synth.gates.wire_load import WireLoad
-from tests.synth.gates import TAU_PS, unit_gates, written
+from tests.synth.gates.netlists import TAU_PS, unit_gates, written
 
 
 def test_unit_gates_are_gate_equivalents():

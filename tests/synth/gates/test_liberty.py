@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.synth.gates.liberty import LibertyError, read_liberty
-from tests.synth.gates import written
+from tests.synth.gates.netlists import written
 
 
 def test_groups_and_attributes(tmp_path):

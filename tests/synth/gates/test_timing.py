@@ -7,7 +7,7 @@ import pytest
 from cdma.synth.errors import SynthError
 from cdma.synth.gates.timing import slowest_path
 from cdma.synth.gates.wire_load import WireLoad
-from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
+from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
 
 CLOCK = 1
 

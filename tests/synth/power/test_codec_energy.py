@@ -20,7 +20,7 @@ from cdma.synth.power.codec_energy import (
     measure,
     uniform,
 )
-from tests.synth.gates import unit_gates
+from tests.synth.gates.netlists import unit_gates
 
 CONFIG = CodecConfig()
 CYCLES = 48

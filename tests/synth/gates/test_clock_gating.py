@@ -10,7 +10,7 @@ from cdma.synth.gates.library import UNIT_GATES, Library
 from cdma.synth.gates.mapped import MappedNetlist
 from cdma.synth.gates.simulation import Simulation
 from cdma.synth.power.activity import Activity
-from tests.synth.gates import unit_gates, written
+from tests.synth.gates.netlists import unit_gates, written
 
 # Registers of 40 bits with an enable; of 8 with an enable and a reset that goes before it; of 3
 # with an enable of their own, too few for a gate; of 8 without an enable.

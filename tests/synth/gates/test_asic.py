@@ -4,7 +4,7 @@ import pytest
 
 from cdma.synth.errors import SynthError
 from cdma.synth.gates.asic import synthesize
-from tests.synth.gates import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
+from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
 
 INVERTING_AND_KEEPING = """
 module small (

@@ -11,7 +11,7 @@ from cdma.synth.gates.function import evaluate
 from cdma.synth.gates.mapped import MappedNetlist
 from cdma.synth.gates.simulation import Simulation
 from cdma.synth.power.activity import Activity
-from tests.synth.gates import netlist, unit_gates
+from tests.synth.gates.netlists import netlist, unit_gates
 
 CLOCK, ENABLE, GATED = 1, 2, 3
 INPUTS = list(range(4, 10))
