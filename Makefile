@@ -39,8 +39,8 @@ synth: $(VENV)/.dev
 	$(VENV)/bin/cdma synth --all --force
 
 capture: $(VENV)/.torch
-	$(VENV)/bin/cdma capture digits-cnn --out sim/workload/captures --force
-	$(VENV)/bin/cdma capture digits-cnn-training --out sim/workload/captures --force
+	$(VENV)/bin/cdma capture digits-cnn --out plan/workload/capture/captures --force
+	$(VENV)/bin/cdma capture digits-cnn-training --out plan/workload/capture/captures --force
 
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch

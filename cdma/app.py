@@ -72,7 +72,7 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         """The command itself, from its module."""
-        found = getattr(import_module(f"cdma.{self.name}"), str(self.name))
+        found = getattr(import_module(f"cdma.commands.{self.name}"), str(self.name))
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(add_completion=False)
             alone.command(self.name)(found)

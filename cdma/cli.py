@@ -16,6 +16,7 @@ from cdma.interruption import Interruption
 
 REPORTED_ERRORS = frozenset(
     {
+        "cdma.builds.errors.BuildError",
         "cdma.errors.UserError",
         "cdma.golden.formats.interface.CodecError",
         "cdma.golden.formats.stream.StreamError",
@@ -32,7 +33,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.plan.timeline.errors.ScheduleError",
         "cdma.plan.workload.capture.capture.CaptureError",
         "cdma.plan.workload.layers.GraphError",
-        "cdma.commands.synth.command.errors.SynthError",
+        "cdma.synth.errors.SynthError",
     }
 )
 """What `main` tells the user in one line, by the names under which they are defined: naming them

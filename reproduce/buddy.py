@@ -18,8 +18,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SIZES
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import METADATA_CACHES, EntryConfig, buddy_preset
-from cdma.plan.buddy import profile
-from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD, profile
 from cdma.plan.papers import printed
 from cdma.reproduce.claim import Kind, Measured, Paper
 from cdma.reproduce.rtl_cycles import cycles_to_output

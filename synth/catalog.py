@@ -1,4 +1,4 @@
-"""`python -m cdma.commands.synth.command.catalog`: all components and what they cost, as a document, to standard output.
+"""All components and what they cost, as a document: `python -m cdma.synth.catalog`.
 
 What a component does, its latency and its throughput are its docstring's; what it costs is the
 committed baselines'. So it is quick, and nothing in it is written twice.
@@ -22,7 +22,7 @@ DOCUMENT = "docs/components.md"
 _HEAD = f"""\
 # Components
 
-<!-- Generated: .venv/bin/python -m cdma.commands.synth.command.catalog > {DOCUMENT} -->
+<!-- Generated: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT} -->
 
 Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
 figures of `cdma synth` ([synth.md](synth.md) tells how they are made): gates of no process, without

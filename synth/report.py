@@ -139,7 +139,7 @@ class FpgaRow(Row):
     no_fmax : str or None
         Why there is none.
     luts, carries, block_rams, dsps : int
-        As in `cdma.commands.synth.command.fpga.Resources`.
+        As in `cdma.synth.fpga.resources.Resources`.
     """
 
     COMPARED = (

@@ -1,1 +1,4 @@
-"""What takes long to make: cached by content, and reporting its progress. Imports nothing of the project."""
+"""What takes long to make: cached by content, and reporting its progress.
+
+Imports nothing of the project.
+"""

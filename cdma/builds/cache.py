@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdma.builds.errors import CacheError
 from cdma.builds.progress import Tally
-from cdma.sim.machine.errors import CacheError
 
 
 def cache_directory() -> Path:

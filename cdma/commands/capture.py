@@ -34,8 +34,8 @@ def capture(
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="A function that returns a cdma.plan.workload.Subject: your network, minibatch and "
-            "training. See docs/capture.md.",
+            help="A function that returns a cdma.plan.workload.Subject: your network, minibatch "
+            "and training. See docs/capture.md.",
         ),
     ] = None,
     out: Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cdma.builds.errors import CacheError
 from cdma.errors import UserError
 from cdma.golden.buddy.entry import MODES
 from cdma.hw.buddy import registers as buddy_registers
@@ -46,7 +47,6 @@ from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import RegisterSource
 from cdma.outputs import Force, require_folder, write_all
 from cdma.sim.machine.build.rtl import kept
-from cdma.sim.machine.errors import CacheError
 
 ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0

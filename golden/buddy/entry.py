@@ -9,7 +9,7 @@ the fourth tells the codec. As a number, an entry's metadata is
 and what is kept is, from the entry's first byte on:
 
     class 0    nothing: the entry is all zeros
-    1 to 6     the code (`cdma.golden.formats.bpc.bpc`, `cdma.golden.formats.zvc`), then zeros up to the class's size
+    1 to 6     the code (BPC or ZVC of `cdma.golden.formats`), then zeros up to the class's size
     class 7    the entry as it is, whatever its code would be
 
 An entry is in the least class that its code fits, and in class 0 only if it is all zeros. It is of
@@ -116,7 +116,8 @@ class EntryCodec:
 
         - BAD_TOKEN at 0: metadata that no entry of this mode has;
         - those of `cdma.golden.formats.bpc.decoder.decode_entries` and, but for LENGTH_MISMATCH and
-          TRAILING_BYTES, `cdma.golden.formats.zvc_decoder.decode`, the class's size being all that there is;
+          TRAILING_BYTES, `cdma.golden.formats.zvc_decoder.decode`, the class's size being all that
+          there is;
         - LENGTH_MISMATCH at the code's end: the code fits a lesser class;
         - NONZERO_FILL: a byte behind the code is not zero; offset: that byte.
 

@@ -1,4 +1,4 @@
-"""The memory behind `cdma.golden.buddy.address_map`'s map: what the hardware's memories must hold in the end.
+"""The memories behind the map of `cdma.golden.buddy.address_map`, as hardware must leave them.
 
 Device memory with its metadata, the carve-out, and page-table entries; entries are compressed as
 they are written, spill into their buddy slots, and grow and shrink in place. Memory that was never

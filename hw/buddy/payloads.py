@@ -14,8 +14,8 @@ FRAME_BITS = 28
 
 
 class AccessStatus(enum.Enum, shape=unsigned(4)):  # type: ignore[call-arg]
-    """How an access to an entry ended; the first three errors have `cdma.golden.buddy.address_map.MapStatus`'s
-    numbers."""
+    """How an access to an entry ended; the first three errors have the numbers of
+    `cdma.golden.buddy.address_map.MapStatus`."""
 
     OK = 0
     OUT_OF_REGION = 1

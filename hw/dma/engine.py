@@ -58,7 +58,8 @@ SLEEPERS = (
     RecordWriter,
     Supervisor,
 )
-"""What can sleep by itself: where the simulator leaves out what would change nothing (`cdma.hw.lib.sleep`).
+"""Components that can sleep: the simulator leaves out what would change nothing
+(`cdma.hw.lib.sleep`).
 
 A bucket fills and a timer counts while what is around them waits, so they are not part of it.
 """

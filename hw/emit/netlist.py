@@ -113,9 +113,9 @@ def to_verilog(
     assertions
         Keep them, as SystemVerilog immediate assertions; without them the text is Verilog-2005.
     sleepers
-        Classes of components, not the top's, that get clocks of their own (`cdma.hw.lib.sleep`). The top
-        then has three more ports. `wakes` and `clks` have a bit for each instance: whether the next
-        edge would change anything in it, and its clock. `awake` makes all of them tell so.
+        Classes of components, not the top's, that get clocks of their own (`cdma.hw.lib.sleep`).
+        The top then has three more ports. `wakes` and `clks` have a bit for each instance: whether
+        the next edge would change anything in it, and its clock. `awake` makes all of them tell so.
 
     Returns
     -------

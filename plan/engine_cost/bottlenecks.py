@@ -10,7 +10,7 @@ from cdma.hw.dma.outbound.throttle import RATE_FRACTION_BITS
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.plan.engine_cost.packing import line_cycles
 from cdma.plan.platform.environment import MachineConfig
-from cdma.plan.platform.throttle import Throttle
+from cdma.plan.platform.throttles import Throttle
 
 # What the engine adds to the round trip of each window, in cycles.
 LINE_CYCLES = 12

@@ -12,10 +12,10 @@ def line_cycles(density: float, engine: EngineConfig, lines_at_once: int) -> flo
     """Mean cycles per line, if zeros are anywhere.
 
     In a cycle leaves a beat of a line, or two whole lines that fit one chunk, which is a mask and
-    a port's width (`cdma.hw.dma.outbound.drain`, and on the way in `cdma.hw.dma.inbound.splitter`). The number of elements in
-    a line is binomial. Whether two lines leave together depends on both of them, and the second
-    one of a pair that did not fit is longer than others are: so it is a Markov chain, whose state
-    is the size of the line in front.
+    a port's width (`cdma.hw.dma.outbound.drain`, and on the way in `cdma.hw.dma.inbound.splitter`).
+    The number of elements in a line is binomial. Whether two lines leave together depends on both
+    of them, and the second one of a pair that did not fit is longer than others are: so it is a
+    Markov chain, whose state is the size of the line in front.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ from cdma.hw.config import EngineConfig, find_named, preset
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 from cdma.plan.platform.environment import MACHINES, MachineConfig
 from cdma.plan.platform.link import link as link_of
-from cdma.plan.platform.throttle import THROTTLES, Throttle
-from cdma.plan.platform.throttle import throttle as throttle_of
+from cdma.plan.platform.throttles import THROTTLES, Throttle
+from cdma.plan.platform.throttles import throttle as throttle_of
 
 
 @dataclass(frozen=True, kw_only=True)

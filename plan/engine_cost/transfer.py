@@ -7,11 +7,11 @@ data's read (DRAM), the last data's way to the host, the record's (the link each
 engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
 the last data's write (DRAM), the record's way.
 
-*Places* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead per burst; the
-engine's port to it, at which a compressed line takes whole cycles (`cdma.plan.engine_cost.packing`); its
-units; DRAM; the throttle, a token bucket; and three windows, which give what they hold once per
-round trip: lines between units and DRAM, write bursts under way to the host, and the read buffer
-for streams from it.
+*Places* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead per
+burst; the engine's port to it, at which a compressed line takes whole cycles
+(`cdma.plan.engine_cost.packing`); its units; DRAM; the throttle, a token bucket; and three windows,
+which give what they hold once per round trip: lines between units and DRAM, write bursts under way
+to the host, and the read buffer for streams from it.
 
 *Bursts* to the host are gathered whole before they leave: behind the device's places the last one
 still takes its time on the link, and before the link's the first one is gathered.
@@ -46,7 +46,7 @@ from cdma.plan.engine_cost.bottlenecks import (
 )
 from cdma.plan.engine_cost.variable_density import Passage, in_cycles, out_cycles
 from cdma.plan.platform.environment import MachineConfig
-from cdma.plan.platform.throttle import THROTTLES, Throttle
+from cdma.plan.platform.throttles import THROTTLES, Throttle
 
 WAYS = ("out", "in")
 """Device to host, and back."""

@@ -1,9 +1,9 @@
 """What codecs cost, by where they run: bytes of a tensor's stream, and seconds on what does it.
 
 `inline` codecs are the DMA engine's: they take no time of their own, but the engine reads device
-memory no faster than its units, its throttle and its link let it (`cdma.plan.engine_cost`). Codecs on the
-processor's multiprocessors (`sm`) take time there, and codecs on the host (`host`) save host memory
-only.
+memory no faster than its units, its throttle and its link let it (`cdma.plan.engine_cost`). Codecs
+on the processor's multiprocessors (`sm`) take time there, and codecs on the host (`host`) save host
+memory only.
 """
 
 from collections.abc import Callable

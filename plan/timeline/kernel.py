@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdma.sim.machine.build.build import compile_source
+from cdma.builds.compiler import compile_source
 
 SOURCE = Path(__file__).with_name("recurrence.cpp")
 

@@ -25,8 +25,8 @@ class Choice:
     ----------
     placement : Placement
     codec : str or None
-        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; None to swap as it is. A compressed placement
-        needs one, RETAIN and RECOMPUTE have none.
+        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; None to swap as it is. A compressed
+        placement needs one, RETAIN and RECOMPUTE have none.
     """
 
     placement: Placement

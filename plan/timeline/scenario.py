@@ -8,16 +8,16 @@ import numpy.typing as npt
 
 from cdma.hw.config import preset
 from cdma.plan.engine_cost.transfer import WAYS, TransferCost, transfer_cost
-from cdma.plan.platform import throttle as throttle_of
 from cdma.plan.platform.codec_rates import CodecModel, codec_model
 from cdma.plan.platform.device import Device
+from cdma.plan.platform.environment import MachineConfig, machine_config
 from cdma.plan.platform.link import Link
+from cdma.plan.platform.throttles import throttle as throttle_of
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Choice, Placement
 from cdma.plan.timeline.stages import Stage, stages_of
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer
-from cdma.sim.machine import MachineConfig, machine_config
 
 Seconds = npt.NDArray[np.float64]
 

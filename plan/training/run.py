@@ -1,9 +1,10 @@
 """The digits network trained while its saved activations pass through a scheme's codecs.
 
-A step is that of `cdma.plan.workload.capture.digits_cnn`: the same data, minibatches and optimizer, and a network
-of half as many channels. The activation works in place, as Caffe's and TensorFlow's do, so that a
-convolution's output is saved once, after it. Everything random is seeded, so runs of one seed start
-from the same weights and see the same minibatches and dropout masks, whatever the scheme.
+A step is that of `cdma.plan.workload.capture.digits_cnn`: the same data, minibatches and optimizer,
+and a network of half as many channels. The activation works in place, as Caffe's and TensorFlow's
+do, so that a convolution's output is saved once, after it. Everything random is seeded, so runs of
+one seed start from the same weights and see the same minibatches and dropout masks, whatever the
+scheme.
 """
 
 import zlib

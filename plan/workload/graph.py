@@ -63,7 +63,7 @@ class Graph:
 
     @classmethod
     def from_module(cls, module: Any, example_input: Any, name: str = "module") -> Self:
-        """The training step of a `torch.nn.Module`, as `cdma.plan.workload.module_graph` traces it."""
+        """The training step of a `torch.nn.Module`, traced by `cdma.plan.workload.module_graph`."""
         table = trace(module, example_input)
         return cls(name=name, batch=table.batch, tensors=table.tensors, layers=table.layers)
 

@@ -1,6 +1,6 @@
 """What a kernel's driver would do, against the engine's registers and rings only."""
 
-from cdma.plan.platform.throttle import THROTTLES, Throttle, throttle
+from cdma.plan.platform.throttles import THROTTLES, Throttle, throttle
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.driver.buddy.errors import AccessError
 from cdma.sim.driver.buddy.shape import BuddyShape

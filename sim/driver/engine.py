@@ -1,7 +1,7 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
 from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
-from cdma.plan.platform.throttle import THROTTLES, Throttle
+from cdma.plan.platform.throttles import THROTTLES, Throttle
 from cdma.sim.driver.copy import CopyKind, copy_fields, whole
 from cdma.sim.driver.errors import DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdma import golden
+from cdma.builds.errors import BuildError
 from cdma.hw.config import preset
-from cdma.plan.platform import throttle
+from cdma.plan.platform.throttles import throttle
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.order import Copy, Order, order_of
 from cdma.plan.timeline.placement import Placement, Plan
@@ -172,7 +173,7 @@ def execute(
     ExecutionError
         A transfer failed, or a tensor came back changed. Names all that were out then; so does a
         note of a `KeyboardInterrupt`.
-    MachineError
+    BuildError
         The simulator cannot be built.
     """
     for choice in plan.choices:
@@ -208,7 +209,7 @@ def execute(
         try:
             run.run()
             copier.check()
-        except (CopyError, DriverError, MachineError) as error:
+        except (BuildError, CopyError, DriverError, MachineError) as error:
             raise ExecutionError(f"{error}; {copier.describe_out()}") from error
         except KeyboardInterrupt as error:
             error.add_note(copier.describe_out())

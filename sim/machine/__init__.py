@@ -1,6 +1,7 @@
 """The Verilated RTL as a Python library: whole buffers in, whole buffers and cycles out."""
 
 from cdma.builds.cache import cache_directory
+from cdma.builds.errors import BuildError
 from cdma.plan.platform.environment import MACHINES, MachineConfig, machine_config
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyCounters, BuddyMachine, PortCounters
@@ -10,7 +11,6 @@ from cdma.sim.machine.bus.bus import BusFault, Counters, DeliveredFault
 from cdma.sim.machine.engine.machine import Machine
 from cdma.sim.machine.errors import (
     AssertionFailedError,
-    BuildError,
     CapacityError,
     HangError,
     MachineError,

@@ -4,15 +4,7 @@ import re
 
 
 class MachineError(RuntimeError):
-    """The simulated machine cannot be built or run, or its RTL misbehaved."""
-
-
-class BuildError(MachineError):
-    """The RTL cannot be turned into a library, as when a compiler is missing."""
-
-
-class CacheError(BuildError):
-    """The cache cannot be written."""
+    """The simulated machine cannot be started or run, or its RTL misbehaved."""
 
 
 class RunError(MachineError):

@@ -150,7 +150,8 @@ class Backend(Protocol):
         """Take arrays out and back, and yield each one's index and result as it is complete.
 
         Arrays of one element size complete in their order. A fault of one array is in its result
-        and does not keep the others from going on. `cdma.builds.progress` is told of `OUT` and `IN`.
+        and does not keep the others from going on. `cdma.builds.progress` is told of `OUT` and
+        `IN`.
         """
         ...
 

@@ -25,7 +25,7 @@ BASELINES = ("rle", "csr", "lz4", "deflate")
 """Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A)."""
 
 GOLDEN = "golden models"
-"""The phase that is reported to `cdma.builds.progress` while results are compared, counted in arrays."""
+"""The phase, in arrays, that `cdma.builds.progress` is told of while results are compared."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def place_and_route(
     Parameters
     ----------
     module
-        From `cdma.commands.synth.command.fpga.map_to`, for "ecp5".
+        From `cdma.synth.fpga.resources.map_to`, for "ecp5".
     folder
         Where the netlist with the registers, the report and the log go.
     speed

@@ -103,7 +103,7 @@ def synthesize(
         Where the netlist and Yosys' log go; made if it is not there.
     clock_gating
         Registers with an enable get a gated clock instead of multiplexers; see
-        `cdma.commands.synth.command.clock_gating`.
+        `cdma.synth.gates.clock_gating`.
     black_boxes
         Modules without anything in them, which are in no figure; their ports are taken for
         registered on their other side.

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BuddyConfig, buddy_preset
-from cdma.plan.buddy import profile
+from cdma.plan.buddy.profile import profile
 from cdma.reproduce.buddy import ALEXNET_FRACTION, ALEXNET_SLOWDOWN
 from cdma.sim.buddy import (
     PATTERNS,

@@ -11,8 +11,7 @@ from cdma.golden.buddy.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_
 from cdma.golden.formats.interface import element_bytes_of
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import Zvc
-from cdma.plan.buddy import profile
-from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE, profile
 from cdma.plan.papers import printed
 from cdma.sim.buddy import Allocation, Profile, load_snapshots
 

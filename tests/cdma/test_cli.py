@@ -83,7 +83,7 @@ def test_expected_errors_are_reported_and_bugs_are_not():
 
 
 HEAVY = ("amaranth", "matplotlib", "numpy", "scipy", "sklearn")
-ROOMS = ("cdma.golden", "cdma.hw", "cdma.sim", "cdma.commands.synth.command")
+ROOMS = ("cdma.golden", "cdma.hw", "cdma.plan", "cdma.reproduce", "cdma.sim", "cdma.synth")
 MODULES = (
     "import sys; from cdma.cli import main; status = main(sys.argv[1:]); import json; "
     "print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"

@@ -1,14 +1,13 @@
 """What documents and messages tell a reader to type, and the clock that they assume."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from cdma.synth.gates.clock import BUDDY, ENGINE
+from tests.lib.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("cdma", "docs", "golden", "hw", "sim", "synth", "tests")
+FOLDERS = ("cdma", "docs", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 SUFFIXES = {".cpp", ".h", ".json", ".lib", ".md", ".py", ".rdl", ".sv", ".toml", ".txt"}
 
 # The distribution has no name of its own on PyPI: what is called cdma there is a stranger's.

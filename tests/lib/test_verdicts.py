@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.lib.paths import ROOT
+
 HELPER = "VALUE = 1\n"
 FIRST = """
 from tests.helper import VALUE

@@ -20,7 +20,7 @@ import pytest
 from cdma.builds.cache import cache_directory, digest
 from cdma.builds.imports import imported, path_of
 
-PACKAGES = ("cdma", "golden", "hw", "sim", "synth", "tests")
+PACKAGES = ("cdma", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 OPEN = "open: not reached within the budget"
 UNDECIDED = "open: not decided in its time"
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +25,9 @@ from cdma.reproduce import (
     swapping,
 )
 from cdma.reproduce import scenarios as scenes
+from tests.lib.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduce.md"
+DOCUMENT = ROOT / "docs" / "reproduce.md"
 
 CLAIMS = [claim for each in PAPERS.values() for claim in each.claims]
 
@@ -113,7 +113,7 @@ def test_every_transcription_is_used() -> None:
 
 
 UNCLAIMED = {"cdma": {"area-scaling"}, "cswap+": {"sub-model-range"}}
-"""What no row is about; tests/plan/papers/test_papers.py compares it with constants of other rooms."""
+"""What no row is about; tests/plan/papers/test_papers.py holds it to other rooms' constants."""
 
 
 def _rows_of_the_document() -> list[tuple[str, ...]]:

@@ -1,14 +1,14 @@
 """Every row of a shape fails when the part of the system that it is about is broken."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from cdma.reproduce import PAPERS, ClaimClass, Verdict, judge
+from tests.lib.paths import ROOT
 from tests.reproduce.mutations import MUTATIONS, Mutation, mutated
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduce.md"
+DOCUMENT = ROOT / "docs" / "reproduce.md"
 
 CLAIMS = {f"{claim.paper}/{claim.name}": claim for each in PAPERS.values() for claim in each.claims}
 SHAPES = [name for name, claim in CLAIMS.items() if claim.claim_class is ClaimClass.SHAPE]

@@ -2,15 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from cdma.synth.catalog import DOCUMENT, document
 from cdma.synth.components import block_names
 from cdma.synth.report import BASELINES, ECP5, GENERIC
+from tests.lib.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / DOCUMENT
+PAGE = ROOT / DOCUMENT
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def page():
 
 def test_page_is_what_its_generator_writes(page):
     assert PAGE.read_text(encoding="utf-8") == page, (
-        f"generate it again: .venv/bin/python -m cdma.commands.synth.command.catalog > {DOCUMENT}"
+        f"generate it again: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT}"
     )
 
 

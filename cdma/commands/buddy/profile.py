@@ -11,8 +11,8 @@ from cdma.commands.network_options import files_of, require_png
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import MODES
 from cdma.outputs import Force, open_atomically, require_outputs
-from cdma.plan.buddy import profile as profile_of
 from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.plan.buddy.profile import profile as profile_of
 from cdma.sim.buddy import WORKLOADS, heat_map_png, load_snapshots
 
 

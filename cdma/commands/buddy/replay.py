@@ -11,7 +11,7 @@ from cdma.commands.buddy.replay_report import Run, as_dict, print_report
 from cdma.errors import UserError
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
-from cdma.plan.buddy import profile as profile_of
+from cdma.plan.buddy.profile import profile as profile_of
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import Expected, expect

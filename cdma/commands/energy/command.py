@@ -10,13 +10,13 @@ import typer
 
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
-from cdma.commands.synth.command import UNIT_GATES, Library, block, synthesize
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
 from cdma.outputs import Force, claim_folder
 from cdma.plan.workload import capture_names, load_capture
+from cdma.synth import UNIT_GATES, Library, block, synthesize
 from cdma.synth.components import CODEC_PRESET
 from cdma.synth.power.codec_energy import (
     CODECS,

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.commands.synth.command import Library, Synthesis
 from cdma.console import figures_table
+from cdma.synth import Library, Synthesis
 from cdma.synth.power.codec_energy import STREAMING, Measurement
 from cdma.synth.power.energy import Energy
 

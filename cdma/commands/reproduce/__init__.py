@@ -1,1 +1,5 @@
 """`cdma reproduce`: the papers' claims, as JSON or tables."""
+
+from cdma.commands.reproduce.command import reproduce
+
+__all__ = ["reproduce"]

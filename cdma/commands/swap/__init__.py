@@ -1,1 +1,5 @@
 """`cdma swap`: arrays through the simulated RTL and back, and the report."""
+
+from cdma.commands.swap.command import swap
+
+__all__ = ["swap"]

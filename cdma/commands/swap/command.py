@@ -16,9 +16,9 @@ from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.hw.config import preset
 from cdma.outputs import Force, require_outputs
-from cdma.plan.platform import throttle
 from cdma.plan.platform.link import LINKS, Link
 from cdma.plan.platform.link import link as link_of
+from cdma.plan.platform.throttles import throttle
 from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import MACHINES, machine_config

@@ -7,17 +7,6 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.synth.command import (
-    UNIT_GATES,
-    Block,
-    Library,
-    block,
-    block_names,
-    map_to,
-    place_and_route,
-    resources,
-    synthesize,
-)
 from cdma.commands.synth.report import (
     Device,
     fpga_json_of,
@@ -29,6 +18,17 @@ from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
+from cdma.synth import (
+    UNIT_GATES,
+    Block,
+    Library,
+    block,
+    block_names,
+    map_to,
+    place_and_route,
+    resources,
+    synthesize,
+)
 from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
 from cdma.synth.fpga.ecp5 import SEED, SPEED, SPEEDS, too_large
 from cdma.synth.fpga.resources import FAMILIES

@@ -1,9 +1,9 @@
 """BPC, bit-plane compression (Kim et al., ISCA 2016; Buddy Compression, §2.4).
 
-An entry is a line of 128 B: 32 little-endian words. `cdma.golden.formats.bpc.bit_planes` makes a base and 33 planes
-(DBP) of it; DBX_32 = DBP_32, and DBX_p = DBP_p xor DBP_{p+1}. Codes follow one another without
-gaps, the base's first and then those of planes 32 to 0, each with its most significant bit first,
-into bytes whose bit 7 is the first:
+An entry is a line of 128 B: 32 little-endian words. `cdma.golden.formats.bpc.bit_planes` makes a
+base and 33 planes (DBP) of it; DBX_32 = DBP_32, and DBX_p = DBP_p xor DBP_{p+1}. Codes follow one
+another without gaps, the base's first and then those of planes 32 to 0, each with its most
+significant bit first, into bytes whose bit 7 is the first:
 
     base: 0, or fits 4, 8, 16 bits, or not     000, 001 + 4, 010 + 8, 011 + 16, 1 + 32
     1, or 2 to 33 planes with DBX = 0          001, 01 + 5 bits: planes − 2

@@ -1,7 +1,8 @@
 """The decoding of BPC codes, whole or damaged, many entries at once.
 
 Finds the first error in the order of the code. Nothing but the table is known here: raw entries,
-and where codes lie, are their keepers' concern (`cdma.golden.formats.bpc.bpc`, `cdma.golden.buddy.entry`).
+and where codes lie, are their keepers' concern (`cdma.golden.formats.bpc.bpc`,
+`cdma.golden.buddy.entry`).
 """
 
 from dataclasses import dataclass

@@ -5,11 +5,11 @@ farther from x than the bound b. Where it would be, as q·2b is rounded and x is
 between two, q is the other of them. Zeros come back as zeros, for which COMET needs a filter that
 costs twice the bound; −0.0 comes back as 0.0, and so do all values below the bound.
 
-A stream is lines of 128 B, that is 32 values: their numbers q as `cdma.golden.formats.lossy.fixed_width` keeps them,
-with or without Lorenzo's prediction, whichever is shorter. A line is raw, its values as they are,
-when one of them is NaN or infinite, has |q| ≥ 2^22, or is within the bound with neither q. The last
-line is filled with zeros. Streams are canonical: what comes out of one
-compresses to the same stream, and a decoder accepts no other.
+A stream is lines of 128 B, that is 32 values: their numbers q as
+`cdma.golden.formats.lossy.fixed_width` keeps them, with or without Lorenzo's prediction, whichever
+is shorter. A line is raw, its values as they are, when one of them is NaN or infinite, has |q| ≥
+2^22, or is within the bound with neither q. The last line is filled with zeros. Streams are
+canonical: what comes out of one compresses to the same stream, and a decoder accepts no other.
 """
 
 import numpy as np

@@ -16,7 +16,7 @@ _RAW = -15
 
 
 class Deflate(BlockCodec):
-    """zlib at level 6, as the paper uses it; the layout is in `cdma.golden.formats.windows.block`."""
+    """zlib at level 6, as the paper uses it, laid out by `cdma.golden.formats.windows.block`."""
 
     def __init__(self, element_bytes: int = 4) -> None:
         super().__init__("deflate", element_bytes, _encode_small, _decode_block)

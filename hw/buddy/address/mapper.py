@@ -288,7 +288,7 @@ class MapJudge(wiring.Component):
 
 
 class SectorMapper(wiring.Component):
-    """Finds the slots and the metadata of entries, as `cdma.golden.buddy.address_map.AddressMap` does.
+    """Finds the slots and metadata of entries, as `cdma.golden.buddy.address_map.AddressMap` does.
 
     What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
     carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
@@ -305,8 +305,8 @@ class SectorMapper(wiring.Component):
     i : `In(stream.Signature(MapRequest()))`
     o : `Out(stream.Signature(Mapping()))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `cdma.golden.buddy.address_map.AddressMap`. Stable while anything is translated. The lower five bits of
-        `metadata_base` and `gbbr` count as 0.
+        As in `cdma.golden.buddy.address_map.AddressMap`. Stable while anything is translated. The
+        lower five bits of `metadata_base` and `gbbr` count as 0.
     """
 
     translation_latency = 3

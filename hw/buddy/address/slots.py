@@ -15,7 +15,8 @@ def slot_sectors(target: Value) -> Value:
 
 
 def split_sectors(m: Module, target: Value, metadata: Value, *, name: str) -> tuple[Signal, Signal]:
-    """Sectors of device and of buddy memory that an entry takes; see `cdma.golden.buddy.address_map.split_sectors`.
+    """Sectors of device and of buddy memory that an entry takes, as `split_sectors` of
+    `cdma.golden.buddy.address_map` tells.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Single codes of BPC, read from the bits that come next; the table is that of `cdma.golden.formats.bpc.bpc`."""
+"""Single codes of BPC, read from the bits that come next, by the table of `cdma.golden`'s BPC."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

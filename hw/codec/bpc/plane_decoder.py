@@ -41,7 +41,8 @@ class DecodedPlanes(data.StructLayout):
     bits
         Length of the code up to its end or the first error.
     status
-        A `cdma.golden.formats.stream.StreamStatus`; that the planes are those of words is not checked.
+        A `cdma.golden.formats.stream.StreamStatus`; that the planes are those of words is not
+        checked.
     offset
         The byte that the bad code, or the bad fill, starts in; 0 when OK.
     """
@@ -59,7 +60,7 @@ class DecodedPlanes(data.StructLayout):
 
 
 class BpcPlaneDecoder(wiring.Component):
-    """Decodes a code per `sectors` cycles, whole or damaged, as `cdma.golden.formats.bpc.decoder` does.
+    """Decodes a code per `sectors` cycles, whole or damaged, as `cdma.golden.formats.bpc.decoder`.
 
     `STEP_CODES` codes are read in a cycle, the base's and those of three planes in the first. Steps
     stand in a row, and where there are more cycles per entry, as many of them share one hardware.

@@ -1,4 +1,4 @@
-"""What is wrong with kept entries, found in the order of `cdma.golden.buddy.entry.EntryCodec.decode`.
+"""Checks kept entries, in the order of `cdma.golden.buddy.entry.EntryCodec.decode`.
 
 What can be told without decoding is found first, beside the decoder; the rest when the length of
 the code is known.
@@ -37,8 +37,8 @@ class EntryNote(data.StructLayout):
     zvc_bytes
         Length of its ZVC code.
     status, offset
-        What is wrong with its metadata, mask or ZVC elements: a `cdma.golden.formats.stream.StreamStatus`, and
-        the byte that it is at.
+        What is wrong with its metadata, mask or ZVC elements: a
+        `cdma.golden.formats.stream.StreamStatus`, and the byte that it is at.
     """
 
     def __init__(self) -> None:

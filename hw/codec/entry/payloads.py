@@ -63,7 +63,8 @@ class RestoredSector(data.StructLayout):
     data
         Bytes, the first in the low bits; zeros if the entry is damaged.
     status
-        `cdma.golden.formats.stream.StreamStatus` of the whole entry, the same on each of its sectors.
+        `cdma.golden.formats.stream.StreamStatus` of the whole entry, the same on each of its
+        sectors.
     offset
         The byte of what was kept that the error is at; 0 if there is none.
     """

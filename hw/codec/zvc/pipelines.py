@@ -1,7 +1,8 @@
 """Zero-value compression of lines: the paper's two pipelines (cDMA, §V-B and Fig 10).
 
 A line is a mask with one bit per element, then the non-zero elements in order; the bit format is
-specified by `cdma.golden.formats.zvc`. Here lines travel as `LineBeat`s, a sector's width of payload at a time.
+specified by `cdma.golden.formats.zvc`. Here lines travel as `LineBeat`s, a sector's width of
+payload at a time.
 """
 
 from functools import reduce

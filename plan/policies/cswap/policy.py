@@ -1,7 +1,8 @@
 """CSWAP+: swap what vDNN swaps, and compress where it pays (CSWAP+, §5).
 
 The inputs of convolutions go out and come back. Whether a tensor is compressed first is decided for
-each by its own cost (`cdma.plan.policies.cswap.cost`), anew for every epoch, as densities and P change.
+each by its own cost (`cdma.plan.policies.cswap.cost`), anew for every epoch, as densities and P
+change.
 How long codecs take it does not know but has learned (`cdma.plan.policies.cswap.learned`). A
 network with ReLUs has sparse tensors and gets lossless codecs; any other has dense ones and gets
 ZFP, whose P slides down over the epochs within the range that Algorithm 1 finds.

@@ -87,7 +87,8 @@ def model_samples(
     Parameters
     ----------
     name : str
-        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; or "zfp": each P as often as the others (§5.4).
+        Of `cdma.plan.platform.codec_rates.CODEC_MODELS`; or "zfp": each P as often as the others
+        (§5.4).
     count : int
     dram_bytes_per_s : float
         The device's: models of codecs on its multiprocessors are as fast as its memory.

@@ -1,4 +1,6 @@
-"""The shipped capture's network: a small AlexNet on handwritten digits (`cdma.plan.workload.capture.digits_cnn`).
+"""The shipped capture's network: a small AlexNet on handwritten digits.
+
+Its training is in `cdma.plan.workload.capture.digits_cnn`.
 
 Tensors have the names of the capture's arrays, and at batch 16 their sizes.
 """

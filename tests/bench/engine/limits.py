@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cdma.plan.platform.throttle import WINDOW_S
+from cdma.plan.platform.throttles import WINDOW_S
 from cdma.sim.driver import THROTTLES
 from tests.bench.engine.data import with_stream
 from tests.bench.engine.rig import Rig

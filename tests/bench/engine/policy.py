@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cdma.plan.platform.throttle import WINDOW_S
+from cdma.plan.platform.throttles import WINDOW_S
 from cdma.sim.driver import THROTTLES
 from tests.bench.engine.data import with_ratio
 from tests.bench.engine.rig import Rig

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.cli import main
-from cdma.plan.buddy import profile
+from cdma.plan.buddy.profile import profile
 from cdma.sim.buddy import load_snapshots
 
 MODES = ["naive", "per-allocation", "per-allocation+zero-page", "best-achievable"]

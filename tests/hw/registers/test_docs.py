@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,8 @@ from cdma.hw.dma.control.registers import register_source
 from cdma.hw.registers.__main__ import DOCUMENTS, document
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import register_map
+from tests.lib.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 ENGINE = register_source()
 SMALLER = EngineConfig(units=2, buffer_bytes=8192)
 OTHER = register_source(SMALLER)

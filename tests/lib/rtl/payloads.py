@@ -1,4 +1,4 @@
-"""Packets of bytes as the payloads of `cdma.hw.lib.stream`, made from the bytes and not by the RTL's way."""
+"""Packets of bytes as payloads of `cdma.hw.lib.stream`, made from the bytes alone."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

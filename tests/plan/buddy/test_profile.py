@@ -13,9 +13,8 @@ import pytest
 from cdma import golden
 from cdma.golden.buddy.address_map import Target, spills
 from cdma.golden.buddy.entry import SIZES, EntryCodec
-from cdma.plan.buddy import profile
 from cdma.plan.buddy.heat_map import entry_sizes
-from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE
+from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE, profile
 from cdma.plan.buddy.targets import buddy_bytes, device_bytes
 from cdma.sim.buddy import (
     WORKLOADS,

@@ -11,7 +11,6 @@ import pytest
 
 from cdma.commands.buddy import profile_report as buddy_profile_report
 from cdma.commands.energy import command as energy
-from cdma.commands.synth.command import conversion, sram
 from cdma.plan.papers import PAPERS, Figure, Table, printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
@@ -21,6 +20,7 @@ from cdma.plan.training import schemes
 from cdma.plan.workload.networks import batches
 from cdma.reproduce import buddy
 from cdma.sim.machine import machine_config
+from cdma.synth.gates import conversion, sram
 
 FIGURES = [(paper, name) for paper in PAPERS for name in printed(paper).figures]
 TABLES = [(paper, name) for paper in PAPERS for name in printed(paper).tables]

@@ -12,10 +12,11 @@ import pytest
 from cdma.cli import main
 from cdma.plan.workload import Capture, CaptureError, Subject, load_capture, record
 from cdma.plan.workload.capture import digits_cnn
+from tests.lib.paths import ROOT
 
 pytestmark = pytest.mark.torch
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "capture.md"
+DOCUMENT = ROOT / "docs" / "capture.md"
 UNTRAINED_TOLERANCE = 1e-5  # stated in docs/capture.md
 
 

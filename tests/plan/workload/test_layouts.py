@@ -1,15 +1,15 @@
 """What the memory layout does to each codec on real activations (cDMA, §VII-A and Figure 11)."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cdma import golden
 from cdma.plan.workload import LAYOUTS, load_capture, relayout
+from tests.lib.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "capture.md"
+DOCUMENT = ROOT / "docs" / "capture.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Tables of networks: the papers' figures, and what holds for every network."""
 
 from math import prod
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import KINDS, GraphError
 from cdma.plan.workload.networks import NETWORKS, batches, build
 from cdma.plan.workload.networks.biglstm import COLUMNS
+from tests.lib.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
+DOCUMENT = ROOT / "docs" / "networks.md"
 MIB = 2**20
 EVERY = [(name, dataset) for name, network in NETWORKS.items() for dataset in network.batches]
 

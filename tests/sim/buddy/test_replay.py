@@ -8,7 +8,7 @@ import pytest
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import ENTRY_BYTES
 from cdma.hw.config import buddy_preset
-from cdma.plan.buddy import profile
+from cdma.plan.buddy.profile import profile
 from cdma.sim.buddy import (
     PATTERNS,
     Content,

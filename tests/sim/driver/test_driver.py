@@ -10,7 +10,7 @@ import pytest
 from cdma import golden
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
-from cdma.plan.platform import throttle
+from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import (
     THROTTLES,
     BusyError,

@@ -1,7 +1,6 @@
 """The driver and the engine's RTL: what one writes, the other understands."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +8,13 @@ import pytest
 from cdma import golden
 from cdma.hw.config import preset
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Opcode, Status, TimeoutDetail
-from cdma.plan.platform import throttle
+from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import CopyKind, DescriptorError, DroppedError, Engine, RingError, StuckError
 from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import BusFault, Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.dma.control.test_descriptor import BAD
+from tests.lib.paths import ROOT
 from tests.sim.machine.engine.model import ModelMachine, refuse_standstill
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
@@ -378,7 +378,7 @@ class TestFigures:
 
 
 def test_the_documents_example(capsys):
-    text = (Path(__file__).parents[2] / "docs" / "driver.md").read_text()
+    text = (ROOT / "docs" / "driver.md").read_text()
     code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
     exec(code, {})
     assert capsys.readouterr().out == printed

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,8 +29,9 @@ from cdma.sim.execute import copier as copier_module
 from cdma.sim.execute.copier import CopyError
 from cdma.sim.execute.execute import ExecutionError, execute
 from cdma.sim.execute.scaled import scaled
+from tests.lib.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "schedule-run.md"
+DOCUMENT = ROOT / "docs" / "schedule-run.md"
 TOLERANCE = 0.05
 TOTAL_BYTES = 400 << 10
 FEW_BYTES = 64 << 10

@@ -9,7 +9,7 @@ import numpy as np
 
 from cdma.sim.machine import Machine, MachineConfig
 
-COPIER = (Path(__file__).parent / "machine" / "copier.sv").read_text()
+COPIER = (Path(__file__).parent / "copier.sv").read_text()
 
 MEMORY = 1 << 20
 HOST = "host"

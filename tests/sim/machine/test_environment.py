@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.config import ConfigError, preset
-from cdma.plan.platform import throttle
+from cdma.plan.platform.throttles import throttle
 from cdma.sim.machine import MACHINES, Machine, MachineConfig, MachineError, machine_config
 from cdma.sim.machine.waves import require_writable
 from cdma.sim.swap import EngineBackend

@@ -27,7 +27,7 @@ THREE_BEATS = 3 * BEAT
 
 def faulty(name: str) -> int:
     """A command's length that makes the device break the rule `name` of `echo.sv`."""
-    text = (Path(__file__).parent / "machine" / "echo.sv").read_text()
+    text = (Path(__file__).parent / "echo.sv").read_text()
     number = re.search(rf"\b{name} = (\d+)", text)
     assert number, f"echo.sv has no fault {name}"
     return int(number[1]) << 24

@@ -3,7 +3,6 @@
 import gc
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,13 @@ from cdma.sim.driver import Engine
 from cdma.sim.machine import Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, swap_to
+from tests.lib.paths import ROOT
 from tests.sim.machine.engine.model import ModelMachine
 
 pytestmark = pytest.mark.torch
 
 IMAGES = 8
-DOCUMENT = Path(__file__).parents[2] / "docs" / "torch-swap.md"
+DOCUMENT = ROOT / "docs" / "torch-swap.md"
 
 
 @pytest.fixture

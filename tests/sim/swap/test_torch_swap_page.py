@@ -1,12 +1,13 @@
 """docs/torch-swap.md: what it shows is what its code prints."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "torch-swap.md"
+from tests.lib.paths import ROOT
+
+PAGE = ROOT / "docs" / "torch-swap.md"
 
 
 @pytest.mark.torch

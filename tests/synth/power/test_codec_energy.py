@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 
-from cdma.commands.synth.command import block, synthesize
 from cdma.hw.config import CodecConfig
+from cdma.synth import block, synthesize
 from cdma.synth.errors import SynthError
 from cdma.synth.gates.mapped import MappedNetlist
 from cdma.synth.power.codec_bench import COMPRESSOR, DECOMPRESSOR, LANES, work

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
+from cdma.hw.config import ConfigError
 from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
-from cdma.sim.driver.errors import DriverError
-from cdma.sim.driver.integers import is_integer
 
 WINDOW_S = 10e-6
 """No window of this length has more reads than its policy's rate allows."""
@@ -35,7 +34,7 @@ class Throttle:
 
         Raises
         ------
-        DriverError
+        ConfigError
             The register cannot hold it, or the burst is all that a window may have.
         """
         if not self.bytes_per_s:
@@ -43,10 +42,10 @@ class Throttle:
         sustained = self.bytes_per_s - self.burst_bytes / WINDOW_S
         value = int(sustained / clock_hz * 2**RATE_FRACTION_BITS)
         least, most = 1, 2**RATE_BITS - 1
-        bursts = is_integer(self.burst_bytes) and 0 <= self.burst_bytes < 2**BURST_BITS
+        bursts = isinstance(self.burst_bytes, int) and 0 <= self.burst_bytes < 2**BURST_BITS
         if not least <= value <= most or not bursts:
             unit = clock_hz / 2**RATE_FRACTION_BITS
-            raise DriverError(
+            raise ConfigError(
                 f"bytes_per_s of throttle {self.name} must be {least * unit:.3g} to "
                 f"{most * unit:.3g} beyond burst_bytes in {WINDOW_S:g} s, and burst_bytes 0 to "
                 f"{2**BURST_BITS - 1}, not {self.bytes_per_s:g} and {self.burst_bytes}"
@@ -71,9 +70,9 @@ def throttle(name: str) -> Throttle:
 
     Raises
     ------
-    DriverError
+    ConfigError
         There is none; the message lists those that there are.
     """
     if name not in THROTTLES:
-        raise DriverError(f"throttle must be one of {', '.join(THROTTLES)}, not {name!r}")
+        raise ConfigError(f"throttle must be one of {', '.join(THROTTLES)}, not {name!r}")
     return THROTTLES[name]

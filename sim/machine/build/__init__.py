@@ -1,0 +1,1 @@
+"""RTL and C++ shims to shared libraries."""
