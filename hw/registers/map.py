@@ -203,7 +203,7 @@ def elaborated(source: RegisterSource) -> AddrmapNode:
     """The RDL with the block's constants, as `systemrdl-compiler` has it."""
     compiler = RDLCompiler()
     compiler.compile_file(str(source.path), incl_search_paths=[str(COMMON.parent)])
-    release = re.match(r"(\d+)\.(\d+)\.(\d+)", version("cdma"))
+    release = re.match(r"(\d+)\.(\d+)\.(\d+)", version("cdma-rtl"))
     assert release, "the package has no version of three numbers"
     numbers = zip(("MAJOR", "MINOR", "PATCH"), map(int, release.groups()), strict=True)
     return compiler.elaborate(
