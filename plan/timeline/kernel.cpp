@@ -20,7 +20,7 @@ enum Kind { FORWARD, BACKWARD, REDO, PACK, UNPACK, OFFLOAD, PREFETCH };
 
 extern "C" {
 
-// As of recurrence.py. Lists per stage are flat, with a first index per stage and one more.
+// As of kernel.py. Lists per stage are flat, with a first index per stage and one more.
 struct Structure {
     int32_t stages, managed;
     int32_t duplex;

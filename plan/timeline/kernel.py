@@ -28,7 +28,7 @@ there is room for it beside all that is needed before it and all that must be th
 most `lookahead`; never before backward, nor before the prefetch in front of it. So no step waits
 for memory that only a later one frees, and a plan either fits or is refused; none hangs.
 
-A search runs this millions of times, so it is C++ (`recurrence.cpp`), compiled once and cached.
+A search runs this millions of times, so it is C++ (`kernel.cpp`), compiled once and cached.
 """
 
 import ctypes
@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from cdma.builds.compiler import compile_source
 
-SOURCE = Path(__file__).with_name("recurrence.cpp")
+SOURCE = Path(__file__).with_name("kernel.cpp")
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

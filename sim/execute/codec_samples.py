@@ -1,4 +1,4 @@
-"""Measures the samples that `samples.json` has: `python -m cdma.plan.policies.cswap.sampling`.
+"""Measures the samples that `samples.json` has: `python -m cdma.sim.execute.codec_samples`.
 
 Sizes are evenly spread on a logarithmic scale, shares of zeros evenly over 20 to 90 %, as the
 paper's tensor generator makes them (CSWAP+, §5.4, §6.3); zeros are anywhere. A sample is a row of
@@ -116,7 +116,7 @@ def measure(progress: Callable[[str], None]) -> dict[str, Any]:
     progress("zfp")
     host["zfp"] = zfp_rows()
     return {
-        "command": "python -m cdma.plan.policies.cswap.sampling",
+        "command": "python -m cdma.sim.execute.codec_samples",
         "columns": COLUMNS,
         "engine": {"preset": PRESET, "clock_hz": MACHINES[PRESET].clock_hz, "rows": engine},
         "host": {"processor": _processor(), "unit": "ns", "codecs": host},

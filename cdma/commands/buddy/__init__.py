@@ -2,9 +2,8 @@
 
 import typer
 
-from cdma.commands.buddy.profile import profile
-from cdma.commands.buddy.replay import replay
+from cdma.commands.buddy import profile, replay
 
 buddy = typer.Typer(help="Compressed memory with an overflow in buddy memory.")
-buddy.command()(profile)
-buddy.command()(replay)
+buddy.command()(profile.profile)
+buddy.command()(replay.replay)

@@ -2,7 +2,7 @@
 
 Three kinds, none invented: what the RTL engine takes, in cycles; what the golden codecs take on the
 processor that ran them; and what a codec model of the scheduler says. The first two are in
-`samples.json`, as `cdma.plan.policies.cswap.sampling` has written it.
+`samples.json`, as `cdma.sim.execute.codec_samples` has written it.
 """
 
 import json

@@ -7,9 +7,10 @@ import pytest
 
 from cdma import golden
 from cdma.plan.platform.codec_rates import LAUNCH_SECONDS, codec_model
-from cdma.plan.policies.cswap import model_samples, sample_names, sampling, shipped_samples
+from cdma.plan.policies.cswap import model_samples, sample_names, shipped_samples
 from cdma.plan.policies.cswap.samples import MODEL_BYTES, SHIPPED, SPARSE_RATIOS, shipped_conditions
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.sim.execute import codec_samples as sampling
 
 V100 = 900e9
 
@@ -20,7 +21,7 @@ def measured() -> dict:
 
 
 def test_the_rtl_takes_the_same_cycles_again(measured):
-    """Else the engine has changed: `python -m cdma.plan.policies.cswap.sampling`."""
+    """Else the engine has changed: `python -m cdma.sim.execute.codec_samples`."""
     again = sampling.engine_rows(6)
     assert [list(row) for row in again] == measured["engine"]["rows"][:6]
 
@@ -51,7 +52,7 @@ def test_zfps_samples_have_every_parameter(measured):
 
 def test_the_file_says_what_was_measured_where():
     conditions = shipped_conditions()
-    assert conditions["command"] == "python -m cdma.plan.policies.cswap.sampling"
+    assert conditions["command"] == "python -m cdma.sim.execute.codec_samples"
     assert conditions["engine"] == {"preset": "titanx_gen3", "clock_hz": 1e9}
     assert conditions["host"]["processor"]
 
