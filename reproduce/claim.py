@@ -222,7 +222,7 @@ class Paper:
         if any(claim.name == name for claim in self._claims):
             raise ValueError(f"{self.name} has two claims {name!r}; rename one")
         if name not in self.printed.figures:
-            raise ValueError(f"{self.name} has no figure {name!r}; transcribe it in sim/papers")
+            raise ValueError(f"{self.name} has no figure {name!r}; transcribe it in plan/papers")
         self._claims.append(
             Claim(
                 paper=self.name,

@@ -256,7 +256,7 @@ def test_names_are_unique() -> None:
 
 
 def test_claims_are_about_what_is_transcribed() -> None:
-    with pytest.raises(ValueError, match="toy has no figure 'area'; transcribe it in sim/papers"):
+    with pytest.raises(ValueError, match="toy has no figure 'area'; transcribe it in plan/papers"):
         _toy("row").not_claimable("area", "§2", "area", needs="nothing")
 
 
