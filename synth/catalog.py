@@ -117,7 +117,7 @@ def _class_of(chosen: Block) -> type:
 def _source(kind: type) -> str:
     module = inspect.getmodule(kind)
     assert module is not None
-    return module.__name__.replace(".", "/") + ".py"
+    return module.__name__.removeprefix("cdma.").replace(".", "/") + ".py"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cdma import golden
-from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec, Flag, Opcode, Status
 from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import (
@@ -690,7 +690,7 @@ class TestThrottles:
             "performance-optimal": 200e9,
             "bandwidth-aware": 48e9,
         }
-        with pytest.raises(DriverError, match=r"throttle must be one of none, perf.*, not 'fast'"):
+        with pytest.raises(ConfigError, match=r"throttle must be one of none, perf.*, not 'fast'"):
             throttle("fast")
 
     @pytest.mark.parametrize("name", ["performance-optimal", "bandwidth-aware"])
@@ -703,11 +703,11 @@ class TestThrottles:
 
     @pytest.mark.parametrize("rate", [1e15, 1e8, -1.0])
     def test_rates_that_the_register_cannot_hold(self, rate):
-        with pytest.raises(DriverError, match="bytes_per_s of throttle odd must be"):
+        with pytest.raises(ConfigError, match="bytes_per_s of throttle odd must be"):
             Throttle(name="odd", bytes_per_s=rate).rate(1e9)
 
     def test_bursts_are_whole_bytes(self):
-        with pytest.raises(DriverError, match=r"and burst_bytes 0 to \d+, not 4.8e\+10 and 64\.5"):
+        with pytest.raises(ConfigError, match=r"and burst_bytes 0 to \d+, not 4.8e\+10 and 64\.5"):
             Throttle(name="odd", bytes_per_s=48e9, burst_bytes=64.5).rate(1e9)
 
     @pytest.mark.parametrize("throttle_class", [-1, 2, 0.5, "0"])

@@ -89,7 +89,9 @@ def test_a_memory_is_block_ram(family, blocks, tmp_path):
 
 def test_cells_without_an_entry_are_told(one_level):
     cells = {"strange": {"type": "OSCG", "connections": {}, "port_directions": {}}}
-    with pytest.raises(SynthError, match=r"cannot count OSCG of ecp5; add it to synth/fpga\.py"):
+    with pytest.raises(
+        SynthError, match=r"cannot count OSCG of ecp5; add it to synth/fpga/resources\.py"
+    ):
         resources({"cells": cells}, "ecp5")
 
 
