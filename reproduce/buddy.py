@@ -252,7 +252,7 @@ PAPER.not_claimable(
     "performance",
     "§4.2",
     "compression for bandwidth alone; buddy with 200, 150, 50 GB/s",
-    needs="their simulator; the controller's RTL on our traces is in docs/buddy-replay.md",
+    needs="their simulator; the controller's RTL on our traces is in docs/guide/buddy-replay.md",
 )
 PAPER.not_claimable(
     "training",

@@ -432,13 +432,15 @@ PAPER.not_claimable(
     "bayesian",
     "§6.3",
     "linear regression is better than Bayesian and support vectors",
-    needs="the authors' samples: on any of ours linear and Bayesian are the same (docs/cswap.md)",
+    needs="the authors' samples: on any of ours linear and Bayesian are the same "
+    "(docs/reference/cswap.md)",
 )
 PAPER.not_claimable(
     "accuracy",
     "§6.4",
     "VGG16 on CIFAR: CSWAP+, ZFP-64, ZFP-32; the inverse scheme",
-    needs="their network and data set on a GPU; the digits' order is in docs/lossy-training.md",
+    needs="their network and data set on a GPU; the digits' order is in "
+    "docs/guide/lossy-training.md",
 )
 PAPER.not_claimable(
     "activations",

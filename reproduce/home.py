@@ -363,5 +363,5 @@ PAPER.not_claimable(
     "search-time",
     "Table 3",
     "seconds of the search",
-    needs="their host; ours is in docs/planning.md",
+    needs="their host; ours is in docs/reference/planning.md",
 )

@@ -88,7 +88,7 @@ class BuddyController(wiring.Component):
     m_axi_buddy : `Out(Axi4Signature(32, 64, 1))`
         Buddy memory, over the link.
     s_axil : `In(AxiLiteSignature(12, 32))`
-        The registers of docs/buddy-registers.md.
+        The registers of docs/reference/buddy-registers.md.
     irq : `Out(1)`
         High while an enabled bit of IRQ_STATUS is set.
     """

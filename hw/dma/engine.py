@@ -108,7 +108,7 @@ class DmaEngine(wiring.Component):
     Members
     -------
     s_axil : `In(AxiLiteSignature(12, 32))`
-        The registers of docs/registers.md.
+        The registers of docs/reference/registers.md.
     m_axi_mem0, m_axi_mem1, … : `Out(Axi4Signature(sector_bytes, 40, 1))`
         Device memory, for each unit.
     m_axi_host : `Out(Axi4Signature(host_bytes, 64, 2))`

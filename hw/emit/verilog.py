@@ -85,7 +85,7 @@ class Verilog:
     text : str
         Verilog-2005; SystemVerilog with assertions.
     sidecar : dict
-        What a tool needs to know of it; see docs/generate.md.
+        What a tool needs to know of it; see docs/guide/generate.md.
     """
 
     name: str

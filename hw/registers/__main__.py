@@ -19,8 +19,8 @@ class Document:
 
 
 DOCUMENTS = {
-    "engine": Document("docs/registers.md", engine),
-    "buddy": Document("docs/buddy-registers.md", buddy),
+    "engine": Document("docs/reference/registers.md", engine),
+    "buddy": Document("docs/reference/buddy-registers.md", buddy),
 }
 
 

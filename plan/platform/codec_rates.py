@@ -23,7 +23,7 @@ ZFP_MOST_BITS = 128
 
 QUANTIZED_BITS = 8.0
 """What error-bounded quantization leaves of an element that is not zero, by declaration; what it
-really leaves of the shipped capture's stands in docs/formats.md."""
+really leaves of the shipped capture's stands in docs/reference/formats.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 It has one binary variable per tensor and option. Times of steps, and the memory in them, are
 variables that may be better than on the timeline, never worse: each constraint holds for what the
 timeline (`cdma.plan.timeline.kernel`) makes of any plan, in any mode. So its least time is a
-lower bound, and if it has no solution, no plan fits. The constraints, which `docs/planning.md`
-justifies one by one:
+lower bound, and if it has no solution, no plan fits. The constraints, which
+`docs/reference/planning.md` justifies one by one:
 
 - *Computation*: a step begins after the one before, and takes its layers' time alone on the device,
   and that of codecs. What is recomputed or decompressed is by the step that would first need it.

@@ -1,4 +1,4 @@
-"""Trains the digits network under every scheme and compares: the recipe of docs/lossy-training.md.
+"""The recipe of docs/guide/lossy-training.md: the digits network trained under every scheme.
 
     python -m cdma.plan.training --seeds 5 --epochs 10 --out build/lossy-training.json
 

@@ -54,15 +54,18 @@ def test_the_pattern_finds_what_it_is_meant_to(text, found):
 # Each has times, or bytes per second, that were counted in cycles of a clock of the model's.
 TIMED = {
     "README.md": ENGINE,
-    "docs/performance.md": ENGINE,
-    "docs/estimate.md": ENGINE,
-    "docs/planning.md": ENGINE,
-    "docs/reproduce.md": ENGINE,
-    "docs/schedule.md": ENGINE,
-    "docs/schedule-run.md": ENGINE,
-    "docs/swap.md": ENGINE,
-    "docs/buddy.md": BUDDY,
-    "docs/buddy-replay.md": BUDDY,
+    "docs/start/first-run.md": ENGINE,
+    "docs/start/tour.md": ENGINE,
+    "docs/reference/figures.md": ENGINE,
+    "docs/reference/performance.md": ENGINE,
+    "docs/guide/estimate.md": ENGINE,
+    "docs/reference/planning.md": ENGINE,
+    "docs/guide/reproduce.md": ENGINE,
+    "docs/guide/schedule.md": ENGINE,
+    "docs/guide/schedule-run.md": ENGINE,
+    "docs/guide/swap.md": ENGINE,
+    "docs/reference/buddy.md": BUDDY,
+    "docs/guide/buddy-replay.md": BUDDY,
 }
 
 
@@ -75,6 +78,6 @@ def test_pages_with_times_tell_the_clock_that_the_rtl_reaches(page):
 
 
 def test_synth_page_tells_the_engine_s_clock_with_wires():
-    text = (ROOT / "docs" / "synth.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guide" / "synth.md").read_text(encoding="utf-8")
     assert "it does not clock there yet" in text
     assert f"| {ENGINE.mhz} | {ENGINE.wire_load_mhz} |" in text

@@ -50,7 +50,7 @@ class Mutation:
     ----------
     name : str
     text : str
-        What is wrong, as docs/reproduce.md says it.
+        What is wrong, as docs/guide/reproduce.md says it.
     apply : callable
         Replaces it.
     quick : tuple of str

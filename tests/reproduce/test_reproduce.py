@@ -27,7 +27,7 @@ from cdma.reproduce import (
 from cdma.reproduce import scenarios as scenes
 from tests.lib.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "reproduce.md"
+DOCUMENT = ROOT / "docs" / "guide" / "reproduce.md"
 
 CLAIMS = [claim for each in PAPERS.values() for claim in each.claims]
 

@@ -8,7 +8,7 @@ from cdma.reproduce import PAPERS, ClaimClass, Verdict, judge
 from tests.lib.paths import ROOT
 from tests.reproduce.mutations import MUTATIONS, Mutation, mutated
 
-DOCUMENT = ROOT / "docs" / "reproduce.md"
+DOCUMENT = ROOT / "docs" / "guide" / "reproduce.md"
 
 CLAIMS = {f"{claim.paper}/{claim.name}": claim for each in PAPERS.values() for claim in each.claims}
 SHAPES = [name for name, claim in CLAIMS.items() if claim.claim_class is ClaimClass.SHAPE]

@@ -39,7 +39,7 @@ class Run:
 def as_dict(
     baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The JSON form; docs/buddy-replay.md describes the keys."""
+    """The JSON form; docs/guide/buddy-replay.md describes the keys."""
     return {
         **told,
         "allocations": [

@@ -25,7 +25,7 @@ HEADINGS = {
 
 
 def as_dict(rows: Sequence[Row]) -> dict[str, Any]:
-    """The JSON form; docs/reproduce.md describes the keys."""
+    """The JSON form; docs/guide/reproduce.md describes the keys."""
     return {
         "claims": [
             {

@@ -268,15 +268,16 @@ def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
         assert total["link_utilization_in"] >= 0.99
 
 
-def test_readme_shows_what_a_run_prints(capsys):
+def test_first_run_and_readme_show_what_a_run_prints(capsys):
     assert main(["swap", "--capture", "digits-cnn"]) == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    readme = (ROOT / "README.md").read_text()
-    first = readme.index(printed[0])
-    above, below = readme[first : readme.index("```", first)].split(" …\n")
+    page = (ROOT / "docs" / "start" / "first-run.md").read_text()
+    first = page.index(printed[0])
+    above, below = page[first : page.index("```", first)].split(" …\n")
     shown_above, shown_below = above.splitlines(), below.splitlines()
     assert shown_above == printed[: len(shown_above)]
     assert shown_below == printed[-len(shown_below) :]
+    assert printed[-1] in (ROOT / "README.md").read_text().splitlines()
 
 
 def test_waves_of_both_directions(capsys):

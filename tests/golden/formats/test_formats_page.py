@@ -1,4 +1,4 @@
-"""docs/formats.md tells what the code does."""
+"""docs/reference/formats.md tells what the code does."""
 
 import re
 
@@ -17,7 +17,7 @@ from cdma.golden.buddy.address_map import (
 from cdma.golden.buddy.entry import SECTORS, SIZES, EntryCodec
 from tests.lib.paths import ROOT
 
-PAGE = ROOT / "docs" / "formats.md"
+PAGE = ROOT / "docs" / "reference" / "formats.md"
 ARRAY = np.array([0, 0, 1.0, 0, 0, -0.0], "<f4")
 
 

@@ -1,4 +1,4 @@
-"""What a self-test makes and tells, in numpy: written from docs/board.md, and not from the RTL."""
+"""A self-test in numpy, data and report: written from docs/guide/board.md, not from the RTL."""
 
 import re
 import zlib

@@ -1,6 +1,7 @@
 """The closed form against the RTL over densities, patterns, sizes and surroundings.
 
-docs/estimate.md has the worst errors of this grid, and `tests.bench estimate_errors` prints them.
+docs/guide/estimate.md has the worst errors of this grid, and `tests.bench estimate_errors` prints
+them.
 """
 
 import pytest

@@ -136,7 +136,7 @@ class TestStretches:
 
 
 class TestPort:
-    # docs/performance.md, "Links as fast as the port": how busy 115 B/cycle are.
+    # docs/reference/performance.md, "Links as fast as the port": how busy 115 B/cycle are.
     @pytest.mark.parametrize(
         ("ratio", "busy"), [(1.25, 0.8878), (1.5, 0.7465), (2, 0.8711), (2.6, 0.8488), (4, 0.5553)]
     )

@@ -1,4 +1,4 @@
-"""Quantization told one bit at a time, from docs/formats.md: what the fast model must equal.
+"""Quantization one bit at a time, from docs/reference/formats.md: the fast model must equal it.
 
 Bits are '0' and '1', in the order in which they are sent.
 """
