@@ -10,12 +10,12 @@ from cdma.hw.lib.stream import SkidBuffer
 from tests.formal import sby
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
+from tests.formal.codec.test_pack import unpacker_proof
+from tests.formal.codec.test_zvc import compressor_proof, decompressor_proof
 from tests.formal.lines import TINY
 from tests.formal.sby import ProofError, check, prove
-from tests.formal.test_pack import unpacker_proof
-from tests.formal.test_zvc import compressor_proof, decompressor_proof
 
-IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/\w+\.py:\d+"
+IN_PROOF = r"(?s)bmc to depth 8: FAIL.*Assert failed in top: .*tests/formal/[\w/]+\.py:\d+"
 """The message names the line of the property."""
 
 

@@ -162,7 +162,7 @@ def run(
     scenario: Settings,
     folder: Path,
     *,
-    module: str = "tests.hw.cocotb.benches",
+    module: str = "tests.hw.cocotb.stream.benches",
 ) -> Path:
     """Run one bench of a module; its folder.
 
