@@ -44,7 +44,7 @@ def test_compressor_that_remembers_across_a_reset_is_found(tmp_path, monkeypatch
     freed = "free = Signal(sectors, init=-1"
     break_elaborate(monkeypatch, ZvcCompressor, freed, f"{freed}, reset_less=True")
     with pytest.raises(ProofError, match=IN_PROOF):
-        check(compressor_proof(TINY, ZvcCompressor(TINY)), tmp_path, depth=8)
+        check(compressor_proof(TINY, ZvcCompressor(TINY)), tmp_path, depth=8, planted=True)
 
 
 def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
@@ -53,7 +53,7 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr("cdma.hw.codec.zvc.pipelines.scatter", scatter)
     with pytest.raises(ProofError, match=IN_PROOF):
-        check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8)
+        check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8, planted=True)
 
 
 def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
@@ -61,7 +61,7 @@ def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
         "cdma.hw.codec.stream.pack.count_ones", lambda bits: lanes.count_ones(bits)[:3]
     )
     with pytest.raises(ProofError, match=IN_PROOF):
-        check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8)
+        check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8, planted=True)
 
 
 def counter_bench() -> tuple[Bench, Signal]:

@@ -55,4 +55,4 @@ def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
         "axi.bvalid.eq(b.o.valid)",
     )
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(port_proof(32), tmp_path, depth=4)
+        check(port_proof(32), tmp_path, depth=4, planted=True)

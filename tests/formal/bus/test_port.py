@@ -481,4 +481,4 @@ def test_port_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong, options = fault
     break_elaborate(monkeypatch, component, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(proof(**options), tmp_path, depth=14)
+        check(proof(**options), tmp_path, depth=14, planted=True)

@@ -100,7 +100,7 @@ FAULTS = {
 def test_port_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RegisterPort, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
-        check(port_proof(), tmp_path, depth=8)
+        check(port_proof(), tmp_path, depth=8, planted=True)
 
 
 def exists(address: Value) -> Value:
