@@ -1,5 +1,6 @@
 # make run      the engine as Verilog; real activations out through it and back, as a table
-# make test     all tests that a change must pass (minutes)
+# make test     all tests that a change must pass (minutes); what passed for the same sources is not
+#               run again, unless with ALL=1 or on CI
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
@@ -21,7 +22,7 @@ run: $(VENV)/.run
 	$(VENV)/bin/cdma swap --capture digits-cnn --save build/swap --force
 
 test: $(VENV)/.dev debian
-	$(PYTEST) -n 2 -m "not verify and not torch"
+	$(PYTEST) -n 2 -m "not verify and not torch" $(if $(ALL)$(CI),,--verdicts)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check .

@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
 from cdma.golden import StreamStatus
-from tests.hw.cocotb.benches import PERIOD_NS, Bench, Scenario
+from tests.hw.cocotb.stream.benches import PERIOD_NS, Bench, Scenario
 from tests.lib.rtl.transfers import Transfer, content, good_to_compress, good_to_decompress
 
 PACKET_BYTES = 64 << 10

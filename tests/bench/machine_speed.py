@@ -16,8 +16,9 @@ from rich.table import Table
 from cdma.golden.formats.zvc import Zvc
 from cdma.hw.emit.verilog import generate
 from cdma.sim.machine import Packets, Pipeline
-from tests.hw.cocotb.benches import Scenario
-from tests.hw.cocotb.simulate import ROOT, TIMESCALE, Build, build_verilator
+from tests.hw.cocotb.simulate import TIMESCALE, Build, build_verilator
+from tests.hw.cocotb.stream.benches import Scenario
+from tests.lib.paths import ROOT
 
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")
 ELEMENT_BYTES = 4

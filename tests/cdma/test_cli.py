@@ -19,6 +19,9 @@ from cdma.builds.errors import BuildError
 from cdma.cli import REPORTED_ERRORS, is_reported, main
 from cdma.golden import StreamError, StreamStatus
 
+# Signals reach processes while these are at work, and full disks and closed pipes are real.
+pytestmark = pytest.mark.always
+
 
 def run(*arguments, **options):
     return subprocess.run(

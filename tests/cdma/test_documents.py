@@ -7,6 +7,9 @@ import pytest
 from cdma.synth.gates.clock import BUDDY, ENGINE
 from tests.lib.paths import ROOT
 
+# They read all sources.
+pytestmark = pytest.mark.always
+
 FOLDERS = ("cdma", "docs", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 SUFFIXES = {".cpp", ".h", ".json", ".lib", ".md", ".py", ".rdl", ".sv", ".toml", ".txt"}
 

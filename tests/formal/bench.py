@@ -5,6 +5,7 @@ Everything runs in the component's own clock domain, with a reset that may come 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 # Amaranth 0.5 implements the solver's free values, but does not export them.
@@ -53,6 +54,15 @@ class Port:
     moves: Value
     waiting: Signal
     unchanged: Value
+
+
+def channel(axi: Any, name: str, *fields: str) -> tuple[SimpleNamespace, list[str]]:
+    """One channel of an AXI port as a record of its handshake and fields, and the fields' names.
+
+    `Bench.drive_record` and `Bench.watch_record` take the two.
+    """
+    members = {field: getattr(axi, f"{name}{field}") for field in ("valid", "ready", *fields)}
+    return SimpleNamespace(**members), list(fields)
 
 
 class Inside(Elaboratable):

@@ -58,6 +58,10 @@ class ProofError(AssertionError):
     """A property that does not hold, or could not be decided; the message tells where."""
 
 
+class RefutedError(ProofError):
+    """An assertion for which a counterexample was found."""
+
+
 class UndecidedError(ProofError):
     """A property about which the solver has said nothing in its time."""
 
@@ -106,21 +110,45 @@ def prove(
 
 
 def check(
-    design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20, timeout_s: int = 600
+    design: Elaboratable,
+    folder: Path,
+    *,
+    depth: int,
+    cover_depth: int = 20,
+    timeout_s: int = 600,
+    planted: bool = False,
 ) -> None:
-    """As `prove`, but only for the first `depth` cycles after power-up (bounded model check)."""
-    _run(design, folder, {"bmc": depth, "cover": cover_depth}, timeout_s)
+    """As `prove`, but only for the first `depth` cycles after power-up (bounded model check).
+
+    Parameters
+    ----------
+    planted
+        The design has a fault that is to be found. A counterexample that was found before for the
+        same RTL, properties, lines of both, depths and tools is told again, without its trace.
+    """
+    _run(design, folder, {"bmc": depth, "cover": cover_depth}, timeout_s, planted)
 
 
-def _run(design: Elaboratable, folder: Path, depths: dict[str, int], timeout_s: int) -> None:
+def _run(
+    design: Elaboratable,
+    folder: Path,
+    depths: dict[str, int],
+    timeout_s: int,
+    planted: bool = False,
+) -> None:
     tools = find_tools()
     with fast_conversion():
         text = rtlil.convert(design, name="top", ports=[])
     script = _script(depths, timeout_s)
     started = time.monotonic()
     # The limit is no part of what was proven, and neither are the lines that the source is on.
-    key = digest(_without_places(text), _script(depths, 0), *map(version, PACKAGES))
+    rest = (_script(depths, 0), *map(version, PACKAGES))
+    key = digest(_without_places(text), *rest)
+    # The message of a counterexample has lines.
+    refutation = f"refutation-{digest(text, *rest)}"
     known = (cache_directory() / f"proof-{key}").is_dir()
+    if planted and (cache_directory() / refutation).is_dir():
+        raise RefutedError((cache_directory() / refutation / "message.txt").read_text())
 
     def decide(into: Path) -> None:
         (folder / "top.il").write_text(text)
@@ -128,8 +156,18 @@ def _run(design: Elaboratable, folder: Path, depths: dict[str, int], timeout_s: 
         _decide(tools, folder, depths, timeout_s)
         (into / "proven.json").write_text(json.dumps(depths))
 
-    cached(f"proof-{key}", decide)
+    try:
+        cached(f"proof-{key}", decide)
+    except RefutedError as error:
+        if planted:
+            message = str(error).replace(f"in {folder}", "are those of an earlier run")
+            cached(refutation, lambda into: _write(into / "message.txt", message))
+        raise
     VERDICTS.append(Verdict(dict(depths), known, time.monotonic() - started))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
 
 
 def _script(depths: dict[str, int], timeout_s: int) -> str:
@@ -169,7 +207,10 @@ def _decide(tools: dict[str, str], folder: Path, depths: dict[str, int], timeout
     if set(wrong.values()) == {"TIMEOUT"}:
         raise UndecidedError("\n".join(wrong))
     if wrong or done.returncode != 0:
-        raise ProofError("\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)]))
+        message = "\n".join([*wrong, *_what_failed(done.stdout + done.stderr, folder)])
+        # A cover that is not reached fails, too, but has no counterexample.
+        refuted = set(wrong.values()) == {"FAIL"} and "Assert failed in " in message
+        raise (RefutedError if refuted else ProofError)(message)
 
 
 def _what_failed(log: str, folder: Path) -> list[str]:

@@ -1,11 +1,16 @@
-"""A proof that was found is not run again, for the same RTL, properties, depths and tools."""
+"""A proof that was found is not run again, for the same RTL, properties, depths and tools.
+
+Neither is the search for a fault that is planted, once it has been found.
+"""
+
+import re
 
 import pytest
 from amaranth.hdl import Module, Signal
 
 from tests.formal import sby
 from tests.formal.bench import Bench
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, prove
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +74,72 @@ def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):
             check(counter(9, 5), tmp_path, depth=8, cover_depth=2)
     assert len(decided) == 2
     assert sby.VERDICTS == []
+
+
+@pytest.fixture
+def refuted(monkeypatch):
+    """Counts how often SBY would be asked; a counterexample is what it would say."""
+    runs = []
+
+    def refute(tools, folder, depths, timeout_s):
+        runs.append(1)
+        raise RefutedError(f"bmc to depth 8: FAIL\nAssert failed in top\ntraces in {folder}")
+
+    monkeypatch.setattr(sby, "_decide", refute)
+    return runs
+
+
+def test_a_planted_fault_that_was_found_is_told_again(tmp_path, refuted):
+    for _ in range(2):
+        with pytest.raises(RefutedError, match="bmc to depth 8: FAIL\nAssert failed in top"):
+            check(counter(9, 5), tmp_path, depth=8, planted=True)
+    assert len(refuted) == 1
+    assert sby.VERDICTS == []
+    # Where no fault is planted it is looked for again, with its trace.
+    with pytest.raises(RefutedError, match=re.escape(str(tmp_path))):
+        check(counter(9, 5), tmp_path, depth=8)
+    assert len(refuted) == 2
+
+
+@pytest.mark.parametrize("change", ["rtl", "property", "depth", "cover depth", "tools"])
+def test_another_fault_is_not_known(change, tmp_path, refuted, monkeypatch):
+    with pytest.raises(RefutedError):
+        check(counter(9, 5), tmp_path, depth=8, cover_depth=2, planted=True)
+    if change == "tools":
+        monkeypatch.setattr(sby, "version", lambda package: "another")
+    bench = counter(8 if change == "rtl" else 9, 6 if change == "property" else 5)
+    with pytest.raises(RefutedError):
+        check(
+            bench,
+            tmp_path,
+            depth=9 if change == "depth" else 8,
+            cover_depth=3 if change == "cover depth" else 2,
+            planted=True,
+        )
+    assert len(refuted) == 2
+
+
+@pytest.mark.parametrize("error", [ProofError, UndecidedError])
+def test_what_has_no_counterexample_is_not_known(error, tmp_path, monkeypatch):
+    runs = []
+
+    def fail(*arguments):
+        runs.append(1)
+        raise error("bmc to depth 8: TIMEOUT")
+
+    monkeypatch.setattr(sby, "_decide", fail)
+    for _ in range(2):
+        with pytest.raises(error):
+            check(counter(9, 5), tmp_path, depth=8, planted=True)
+    assert len(runs) == 2
+
+
+def test_a_fault_that_is_gone_is_proven(tmp_path, refuted, monkeypatch):
+    with pytest.raises(RefutedError):
+        check(counter(9, 5), tmp_path, depth=8, planted=True)
+    monkeypatch.setattr(sby, "_decide", lambda *arguments: None)
+    check(counter(9, 9), tmp_path, depth=8, planted=True)
+    assert len(sby.VERDICTS) == 1
 
 
 def test_where_a_line_stands_is_no_part_of_it():

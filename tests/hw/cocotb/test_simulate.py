@@ -5,7 +5,7 @@ import pytest
 from cdma.hw.config import CodecConfig
 from cdma.hw.emit.verilog import generate
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.benches import Scenario
+from tests.hw.cocotb.stream.benches import Scenario
 
 CONFIG = CodecConfig(element_bytes=4, sector_bytes=32)
 

@@ -126,6 +126,7 @@ def test_other_rtl_is_another_library(echo, cache, compiler):
     assert compiler.calls("-shared") == 2
 
 
+@pytest.mark.always
 def test_two_processes_at_once_build_once(echo, cache, compiler):
     # The link waits a moment, so that both are under way.
     compiler.install(before='case "$*" in *-shared*) sleep 0.5;; esac')
@@ -136,6 +137,7 @@ def test_two_processes_at_once_build_once(echo, cache, compiler):
     assert compiler.calls("-shared") == 1
 
 
+@pytest.mark.always
 def test_a_killed_build_leaves_nothing_that_counts(echo, cache, compiler):
     compiler.install(before='case "$*" in *-shared*) kill -9 $PPID;; esac')
     process = start_build(echo())

@@ -354,6 +354,7 @@ def test_ratios_of_the_format():
         assert 8 * array.nbytes / entry_bits(array).sum() == pytest.approx(ratio, rel=0.01)
 
 
+@pytest.mark.always
 def test_sizes_come_at_50_mb_per_second():
     """Ten times slower than measured, as the machine may be busy."""
     array = np.cumsum(np.random.default_rng(0).integers(-5, 6, 1 << 20)).astype(np.int32)

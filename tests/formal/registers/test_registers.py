@@ -1,7 +1,6 @@
 """The AXI4-Lite port of the registers: AMBA's rules, one answer to each request and none unasked,
 within a bound; and that a counter's halves are of one moment."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,18 +13,13 @@ from cdma.hw.dma.control.registers import Registers, register_map
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
 from cdma.hw.registers.map import WORD_BYTES
 from cdma.hw.registers.port import RegisterPort
-from tests.formal.bench import Bench, Inside
+from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate
 from tests.formal.sby import ProofError, check, prove
 
 MAP = register_map(EngineConfig())
 ANSWER_CYCLES = 1
 """Between the cycle in which a request stands as a whole and that of its answer."""
-
-
-def channel(axil: Any, name: str, *fields: str) -> tuple[SimpleNamespace, list[str]]:
-    members = {field: getattr(axil, f"{name}{field}") for field in ("valid", "ready", *fields)}
-    return SimpleNamespace(**members), list(fields)
 
 
 class Accesses:
@@ -106,7 +100,7 @@ FAULTS = {
 def test_port_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RegisterPort, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
-        check(port_proof(), tmp_path, depth=8)
+        check(port_proof(), tmp_path, depth=8, planted=True)
 
 
 def exists(address: Value) -> Value:

@@ -4,7 +4,7 @@ import pytest
 
 from cdma.hw.config import CodecConfig
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.benches import Scenario
+from tests.hw.cocotb.stream.benches import Scenario
 from tests.lib.rtl.payloads import CONFIGS, QUICK_SHAPES, config_id
 
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")

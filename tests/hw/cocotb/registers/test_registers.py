@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.register_benches import RegisterScenario
+from tests.hw.cocotb.registers.benches import RegisterScenario
 
 
 def run(builds, simulator, bench, stall, folder):
@@ -16,7 +16,7 @@ def run(builds, simulator, bench, stall, folder):
     inputs = tuple(name for name in names if not re.match(r"(clk|rst|s_axil_\w+)$", name))
     assert "status_idle" in inputs
     scenario = RegisterScenario(inputs=inputs, stall=stall, seed=5)
-    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.register_benches")
+    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.registers.benches")
 
 
 @pytest.mark.parametrize(

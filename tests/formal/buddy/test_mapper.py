@@ -316,7 +316,7 @@ def test_arithmetic_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 1: FAIL.*Assert failed in top"):
-        check(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1)
+        check(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1, planted=True)
 
 
 def test_stage_that_loses_what_waits_is_found(tmp_path, monkeypatch):
@@ -327,4 +327,4 @@ def test_stage_that_loses_what_waits_is_found(tmp_path, monkeypatch):
         "placed.o.ready.eq(placed.o.valid)",
     )
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 6: FAIL.*Assert failed in top"):
-        check(stages_proof(TINY), tmp_path, depth=6)
+        check(stages_proof(TINY), tmp_path, depth=6, planted=True)

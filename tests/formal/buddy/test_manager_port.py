@@ -6,10 +6,9 @@ from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.buddy.frontend.subordinate_port import ManagerPort
 from cdma.hw.config import BuddyConfig, EntryConfig
-from tests.formal.bench import Bench
+from tests.formal.bench import Bench, channel
 from tests.formal.broken import break_elaborate
 from tests.formal.sby import ProofError, check, prove
-from tests.formal.test_registers import channel
 
 BUFFERS = ("ar", "aw", "w", "r", "b")
 ADDRESS = ("id", "addr", "len", "size", "burst")
@@ -56,4 +55,4 @@ def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
         "axi.bvalid.eq(b.o.valid)",
     )
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(port_proof(32), tmp_path, depth=4)
+        check(port_proof(32), tmp_path, depth=4, planted=True)

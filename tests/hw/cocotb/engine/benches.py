@@ -19,9 +19,9 @@ from cocotbext.axi import AxiResp
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
 from cdma.hw.dma.control.registers import register_map
-from tests.hw.cocotb import engine_plans
 from tests.hw.cocotb.block_bench import BlockBench, Memory
-from tests.hw.cocotb.engine_plans import Plan
+from tests.hw.cocotb.engine import plans
+from tests.hw.cocotb.engine.plans import Plan
 
 TIMEOUT_US = 100
 """For one access of a register."""
@@ -41,7 +41,7 @@ class Run:
     Attributes
     ----------
     plan, arguments
-        Of `engine_plans.make`.
+        Of `plans.make`.
     stall
         The fraction of cycles in which a channel is paused, for each of all channels.
     seed
@@ -54,7 +54,7 @@ class Run:
     seed: int = 1
 
     def make(self, config: EngineConfig) -> Plan:
-        return engine_plans.make(config, self.plan, self.seed, **self.arguments)
+        return plans.make(config, self.plan, self.seed, **self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from cocotbext.axi import AxiBurstType, AxiResp
 
 from cdma.golden.buddy.address_map import PageFields, Target
 from cdma.hw.buddy.payloads import AccessStatus
-from tests.hw.cocotb.buddy_bench import Bench, entry_data
+from tests.hw.cocotb.buddy.bench import Bench, entry_data
 
 
 @cocotb.test()

@@ -252,4 +252,4 @@ def test_unpacker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Unpacker, *fault)
     unpacker = Unpacker(TINY, lines_per_cycle=2)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 10: FAIL.*Assert failed in top"):
-        check(unpacker_proof(TINY, unpacker), tmp_path, depth=10)
+        check(unpacker_proof(TINY, unpacker), tmp_path, depth=10, planted=True)

@@ -112,7 +112,7 @@ FAULTS = {
 def test_scoreboard_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(scoreboard_proof(3, 2), tmp_path, depth=10)
+        check(scoreboard_proof(3, 2), tmp_path, depth=10, planted=True)
 
 
 def cutter_proof() -> Bench:
@@ -166,4 +166,4 @@ def test_runs_become_bursts_within_pages(tmp_path):
 def test_cutter_with_a_fault_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RunCutter, "end > PAGE_SECTORS", "end >= PAGE_SECTORS")
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(cutter_proof(), tmp_path, depth=4)
+        check(cutter_proof(), tmp_path, depth=4, planted=True)

@@ -11,8 +11,8 @@ from cdma.hw.dma.control.registers import register_map
 from cdma.sim.machine import Machine, MachineConfig
 from cdma.sim.machine.build.rtl import generated_engine
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.engine_benches import EngineScenario, Run
-from tests.hw.cocotb.engine_plans import PAGE, sweep_parts
+from tests.hw.cocotb.engine.benches import EngineScenario, Run
+from tests.hw.cocotb.engine.plans import PAGE, sweep_parts
 from tests.sim.machine.engine.cases import SMALL
 
 PARTS = sweep_parts(SMALL)
@@ -55,7 +55,7 @@ def faulty(count, stall, seed=1):
 def run(engine_builds, simulator, bench, runs, folder, *, config=SMALL, **more):
     build = engine_builds(simulator, config, initial_values=not more.get("unknown"))
     scenario = EngineScenario(config=dataclasses.asdict(config), runs=tuple(runs), **more)
-    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.engine_benches")
+    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.engine.benches")
 
 
 def test_every_length_comes_from_every_offset_to_every_offset(engine_builds, tmp_path):

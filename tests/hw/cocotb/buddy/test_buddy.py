@@ -6,7 +6,7 @@ import pytest
 
 from cdma.hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
 from tests.hw.cocotb import simulate
-from tests.hw.cocotb.buddy_bench import BuddyScenario, Run
+from tests.hw.cocotb.buddy.bench import BuddyScenario, Run
 
 TINY = buddy_preset("tiny")
 OTHERS = {
@@ -32,7 +32,7 @@ OTHERS = {
 def run(buddy_builds, simulator, bench, runs, folder, *, config: BuddyConfig = TINY, **more):
     build = buddy_builds(simulator, config, initial_values=not more.get("unknown"))
     scenario = BuddyScenario(config=dataclasses.asdict(config), runs=tuple(runs), **more)
-    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.buddy_benches")
+    simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.buddy.benches")
 
 
 MIXED = [

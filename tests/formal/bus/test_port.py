@@ -6,13 +6,12 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import BusError, ReadGuard
 from cdma.hw.bus.port import Axi4Port, ReadHalf, WriteHalf
-from tests.formal.bench import Bench, Inside
+from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, open_fifos
 from tests.formal.sby import ProofError, check, prove
-from tests.formal.test_registers import channel
 
 NUMBER_BITS = 3
 """Bursts are numbered modulo more than can be under way."""
@@ -482,4 +481,4 @@ def test_port_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong, options = fault
     break_elaborate(monkeypatch, component, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(proof(**options), tmp_path, depth=14)
+        check(proof(**options), tmp_path, depth=14, planted=True)

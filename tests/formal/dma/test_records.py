@@ -375,11 +375,11 @@ FAULTS = {
 def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 20: FAIL.*Assert failed in top"):
-        check(records_proof(config, progress=False), tmp_path, depth=20)
+        check(records_proof(config, progress=False), tmp_path, depth=20, planted=True)
 
 
 @pytest.mark.verify
 def test_way_to_records_that_stops_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Completer, "m.d.comb += self.outcome_out.ready.eq(1)", "pass")
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(records_proof(HOSTS["64"], progress=True), tmp_path, depth=14)
+        check(records_proof(HOSTS["64"], progress=True), tmp_path, depth=14, planted=True)

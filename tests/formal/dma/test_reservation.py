@@ -123,4 +123,4 @@ def test_reservation_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(reservation_proof(SHAPES["2x2-4"]), tmp_path, depth=14)
+        check(reservation_proof(SHAPES["2x2-4"]), tmp_path, depth=14, planted=True)

@@ -12,7 +12,7 @@ from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.selftest import SelfTest
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.builds import built
-from tests.hw.cocotb.selftest_bench import Scenario
+from tests.hw.cocotb.selftest.bench import Scenario
 
 BENCH = "rounds_are_told_as_the_model_has_them"
 BAUD = 115_200
@@ -53,7 +53,7 @@ def run(simulator, chosen, folder):
         BENCH,
         chosen,
         folder,
-        module="tests.hw.cocotb.selftest_bench",
+        module="tests.hw.cocotb.selftest.bench",
     )
 
 

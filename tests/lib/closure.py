@@ -1,0 +1,219 @@
+"""Sources that a test's outcome depends on, read from the checkout without importing anything.
+
+A module depends on the modules that it imports, at its top or in a function, on those that its
+strings name (a program for another process, a bench that a simulator loads, the target of a
+monkeypatch, `import_module`), and on all that these depend on. A string that ends in a package's
+name and a dot, as of an f-string, names all modules of the package. Docstrings name nothing.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from cdma.builds.cache import cache_directory, digest
+
+PACKAGES = ("cdma", "tests")
+OUTPUTS = "build"
+"""The folder at the top that commands write to."""
+
+DOCUMENTS = "tests.lib.paths"
+"""Who imports this module can read every document of the checkout."""
+
+_NAMED = re.compile(rf"(?<![\w./])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+\.?")
+
+
+class Checkout:
+    """The files of a checkout, with their hashes and what its modules depend on.
+
+    Every file is read at most once, so an edit during a run is seen by the next.
+
+    Parameters
+    ----------
+    root : Path
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._hashes: dict[Path, str] = {}
+        self._closures: dict[str, frozenset[str]] = {}
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """All files, in order, but for those that tools leave behind."""
+        found = []
+        # The packages' rooms are links to the folders at the top.
+        for folder, folders, names in os.walk(self.root, followlinks=True):
+            folders[:] = [name for name in folders if not self._is_left_behind(Path(folder, name))]
+            found += [Path(folder, name) for name in names if not name.endswith(".pyc")]
+        return sorted(found)
+
+    @cached_property
+    def modules(self) -> dict[str, Path]:
+        """The packages' modules by full name; a package is its `__init__`."""
+        found = {}
+        for path in self.files:
+            parts = path.relative_to(self.root).with_suffix("").parts
+            if path.suffix == ".py" and parts[0] in PACKAGES:
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        return found
+
+    @cached_property
+    def folders(self) -> set[str]:
+        """The packages, with or without an `__init__`, by full name."""
+        return {name[:end] for name in self.modules for end in _dots(name)}
+
+    def name_of(self, path: Path) -> str:
+        """The full name of the module in that file."""
+        return ".".join(path.relative_to(self.root).with_suffix("").parts)
+
+    def closure(self, names: Iterable[str]) -> frozenset[str]:
+        """The modules with those that they depend on, those that these depend on, and so on."""
+        found: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += self._direct(name)
+        return frozenset(found)
+
+    def sources(self, names: Iterable[str]) -> str:
+        """A hash of the sources of some modules."""
+        parts = (part for name in sorted(names) for part in (name, self.hash(self.modules[name])))
+        return digest(*parts)
+
+    @cached_property
+    def data(self) -> str:
+        """A hash of the packages' files that are no Python, and of the project's settings."""
+        return self._hash_all(self._data_files)
+
+    @cached_property
+    def _data_files(self) -> list[Path]:
+        return [
+            path
+            for path in self.files
+            if path == self.root / "pyproject.toml"
+            or (path.relative_to(self.root).parts[0] in PACKAGES and path.suffix != ".py")
+        ]
+
+    @cached_property
+    def documents(self) -> str:
+        """A hash of all files of the checkout that are no Python."""
+        return self._hash_all(path for path in self.files if path.suffix != ".py")
+
+    def hash(self, path: Path) -> str:
+        if path not in self._hashes:
+            self._hashes[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return self._hashes[path]
+
+    def covers(self, path: Path, names: frozenset[str]) -> bool:
+        """Whether the hashes that go with a closure have what a file of the checkout says."""
+        if self._is_left_behind(path) or path.is_dir():
+            return True
+        real = path.resolve()
+        if path.suffix == ".py":
+            return any(self.modules[name].resolve() == real for name in names)
+        return DOCUMENTS in names or any(known.resolve() == real for known in self._data_files)
+
+    def _is_left_behind(self, path: Path) -> bool:
+        """Whether tools have written it: no test's outcome depends on it."""
+        parts = path.relative_to(self.root).parts
+        return parts[0] == OUTPUTS or any(
+            part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info")
+            for part in parts
+        )
+
+    def _hash_all(self, paths: Iterable[Path]) -> str:
+        return digest(
+            *(
+                part
+                for path in paths
+                for part in (str(path.relative_to(self.root)), self.hash(path))
+            )
+        )
+
+    def _direct(self, name: str) -> frozenset[str]:
+        """The modules that a module names, and the packages that it and they are in."""
+        if name not in self._closures:
+            found: set[str] = set()
+            for reference in self._references(name):
+                found |= self._resolved(reference)
+            around = {outer[:end] for outer in (*found, name) for end in _dots(outer)}
+            self._closures[name] = frozenset(found | (around & self.modules.keys()))
+        return self._closures[name]
+
+    def _resolved(self, reference: str) -> set[str]:
+        """The module that a dotted name begins with; below a package and a dot, all of them."""
+        if reference.endswith(".") and reference[:-1] in self.folders:
+            return {name for name in self.modules if name.startswith(reference)}
+        name = reference.rstrip(".")
+        while name and name not in self.modules and name not in self.folders:
+            name = name.rpartition(".")[0]
+        return {name} & self.modules.keys()
+
+    def _references(self, name: str) -> list[str]:
+        path = self.modules[name]
+        key = f"{self.hash(path)} {name}"
+        if key not in self._parsed:
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            self._parsed[key] = sorted(references(path.read_text("utf-8"), package))
+            self._new = True
+        return self._parsed[key]
+
+    # Parsing all sources takes seconds, reading what was found in them none.
+    _new = False
+
+    @cached_property
+    def _parsed(self) -> dict[str, list[str]]:
+        try:
+            return json.loads(self._kept.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+
+    @cached_property
+    def _kept(self) -> Path:
+        return cache_directory() / "verdicts" / f"names-{digest(Path(__file__).read_text())}.json"
+
+    def keep(self) -> None:
+        """Note for the next run what the sources name, of those that are there."""
+        if self._new:
+            there = {f"{self.hash(path)} {name}" for name, path in self.modules.items()}
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            partial = self._kept.with_suffix(f".{secrets.token_hex(4)}")
+            partial.write_text(
+                json.dumps({key: names for key, names in self._parsed.items() if key in there})
+            )
+            partial.replace(self._kept)
+
+
+def references(source: str, package: str) -> set[str]:
+    """Dotted names of the project in a module of a package: of its imports and of its strings."""
+    tree = ast.parse(source)
+    found: set[str] = set()
+    docstrings = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                docstrings.add(text)
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+                origin = ".".join([*base, *([module] if module else [])])
+                # What is imported from a package may be a module of it.
+                found |= {origin, *(f"{origin}.{alias.name}" for alias in names)}
+            case ast.Constant(value=str() as text) if node not in docstrings:
+                for name in _NAMED.findall(text):
+                    # `python -m` runs a package's `__main__`.
+                    found |= {name} if name.endswith(".") else {name, f"{name}.__main__"}
+    return {name for name in found if name.split(".")[0] in PACKAGES}
+
+
+def _dots(name: str) -> list[int]:
+    return [end for end, letter in enumerate(name) if letter == "."]
