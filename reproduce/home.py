@@ -75,9 +75,9 @@ class _Recorder:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
 
-    def seconds(self, particles: np.ndarray) -> np.ndarray:
-        self.asked += particles.tolist()
-        return particles.sum(axis=1).astype(float)
+    def seconds(self, assignments: np.ndarray) -> np.ndarray:
+        self.asked += assignments.tolist()
+        return assignments.sum(axis=1).astype(float)
 
 
 def _follows(found: list[list[int]], figure: Figure) -> bool:

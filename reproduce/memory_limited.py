@@ -112,11 +112,11 @@ def least_bytes(scenario: Scenario) -> int:
     """What the leanest plan takes that treats all tensors alike."""
     evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     alike = (np.full(tensors, option, np.int8) for option in range(len(home.OPTIONS)))
-    return math.ceil(min(evaluator.run(particle).least_bytes for particle in alike))
+    return math.ceil(min(evaluator.run(assignment).least_bytes for assignment in alike))
 
 
 def feasible_share(scenario: Scenario, particles: int = 500) -> float:
-    """Of random particles."""
+    """The share of random assignments that fit into the memory."""
     rng = np.random.default_rng(0)
     tensors = len(scenario.graph.managed)
     drawn = rng.integers(len(home.OPTIONS), size=(particles, tensors), dtype=np.int8)

@@ -162,7 +162,7 @@ def _bound(scenario: Scenario, results: Iterable[Result], lossless: bool, effort
     allowed = [r for r in results if r.plan.policy != ORACLE and (r.lossless or not lossless)]
     oracle = scenario.compute_seconds
     if any(r.trace.feasible and r.trace.seconds <= oracle * _SAME for r in allowed):
-        return Bound(seconds=oracle, tight=True, particle=None)
+        return Bound(seconds=oracle, tight=True, assignment=None)
     options = dict.fromkeys(joint.means(scenario, lossy=not lossless))
     options |= dict.fromkeys(choice for r in allowed for choice in r.plan.choices)
     return lower_bound(scenario, tuple(options), effort=effort)

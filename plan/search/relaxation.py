@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.search.linear import Answer, LinearProgram, Sum, add
-from cdma.plan.search.swarm import Particles
-from cdma.plan.timeline.kernel import Options, Structure
+from cdma.plan.timeline.kernel import Assignments, Options, ProblemArrays
 from cdma.plan.timeline.placement import Placement
 
 CUTS = 3000
@@ -44,24 +43,24 @@ class Relaxation:
 
     Parameters
     ----------
-    structure : Structure
+    problem : ProblemArrays
     options : Options
     """
 
-    def __init__(self, structure: Structure, options: Options) -> None:
-        self._s, self._o = structure, options
-        self._n, self._m, self._k = structure.stages, structure.managed, options.options
-        forward = np.maximum(structure.forward_flop_s, structure.forward_memory_s)
-        backward = np.maximum(structure.backward_flop_s, structure.backward_memory_s)
-        first = structure.layer_start[:-1]
+    def __init__(self, problem: ProblemArrays, options: Options) -> None:
+        self._s, self._o = problem, options
+        self._n, self._m, self._k = problem.stages, problem.managed, options.options
+        forward = np.maximum(problem.forward_flop_s, problem.forward_memory_s)
+        backward = np.maximum(problem.backward_flop_s, problem.backward_memory_s)
+        first = problem.layer_start[:-1]
         self.unit_s = float(forward.sum() + backward.sum())
         self._forward = np.add.reduceat(forward, first) / self.unit_s
         self._backward = np.add.reduceat(backward, first) / self.unit_s
         self._codec = options.codec_s / self.unit_s
         self._out = options.out_s / self.unit_s
         self._in = options.in_s / self.unit_s
-        self._size = structure.tensor_bytes[structure.tensor_of][:, None] / structure.capacity
-        self._held = options.held_bytes / structure.capacity
+        self._size = problem.tensor_bytes[problem.tensor_of][:, None] / problem.capacity
+        self._held = options.held_bytes / problem.capacity
         self._program = LinearProgram()
         self._choice = np.array(
             [
@@ -88,7 +87,7 @@ class Relaxation:
         """The least end of the step, in `unit_s`; as of `LinearProgram.minimize`."""
         return self._program.minimize(self._end, nodes)
 
-    def particle(self, solution: npt.NDArray[np.float64]) -> Particles:
+    def assignment(self, solution: npt.NDArray[np.float64]) -> Assignments:
         """The options that a solution chooses."""
         return np.argmax(solution[self._choice], axis=1).astype(np.int8)
 

@@ -224,6 +224,7 @@ def figures_of(comparison: Comparison, name: str) -> dict[str, Any]:
         "link_out_bytes": if_run(trace.link_out_bytes),
         "link_in_bytes": if_run(trace.link_in_bytes),
         "stall_seconds": if_run(trace.stall_seconds),
+        "stall_seconds_by_reason": if_run(trace.stall_seconds_by_reason),
         "codec_seconds": if_run(trace.seconds_of("compress", "decompress")),
         "recompute_seconds": if_run(trace.seconds_of("recompute")),
         "copy_limits": copy_limits(comparison, name),

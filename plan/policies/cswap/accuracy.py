@@ -40,7 +40,7 @@ def right_decisions(
     others = {d.tensor: _other(d) for d in decisions if d.codec is not None}
     options = list(dict.fromkeys([*plan.choices, *others.values()]))
     evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
-    base = evaluator.particle(plan.choices)
+    base = evaluator.assignment(plan.choices)
     flipped = np.tile(base, (len(others), 1))
     for row, (tensor, other) in zip(flipped, others.items(), strict=True):
         row[places[tensor]] = options.index(other)

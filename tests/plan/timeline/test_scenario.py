@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from cdma.hw.config import ConfigError
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import LINKS, Link, LinkError, link
 from cdma.plan.timeline.errors import ScheduleError
@@ -11,7 +12,6 @@ from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, 
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import GraphError, Layer, Tensor
-from cdma.sim.driver.errors import DriverError
 
 MB = 10**6
 NBYTES = 256 * MB
@@ -284,7 +284,7 @@ def test_an_unknown_codec_or_throttle_is_refused() -> None:
     made = scenario()
     with pytest.raises(ScheduleError, match="unknown codec 'gzip'; choose from zvc, "):
         made.copy_seconds(1, Choice(Placement.SWAP, "gzip"), "none")
-    with pytest.raises(DriverError, match=r"throttle must be one of none, .*, not 'slow'"):
+    with pytest.raises(ConfigError, match=r"throttle must be one of none, .*, not 'slow'"):
         made.copy_seconds(1, ZVC, "slow")
 
 
