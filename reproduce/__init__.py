@@ -2,7 +2,7 @@
 
 A row is exact, of a shape, or not claimable (`cdma.reproduce.claim.Kind`), and its figure comes
 from the codecs, engine, networks and schedulers of the rooms below, each time anew. Papers' modules
-hold the rows; `scenes` declares what is assumed; `roofline`, `swapping`, `placing` and
+hold the rows; `scenarios` declares what is assumed; `roofline`, `swapping`, `memory_limited` and
 `gradient_errors` have what several rows share.
 """
 

@@ -14,7 +14,7 @@ from cdma.plan.papers import printed
 from cdma.plan.policies import cdma, vdnn
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.networks.batches import CDMA
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)
@@ -70,7 +70,7 @@ def performance(
     *,
     efficiency: float | None = None,
     layer_time: float = 1.0,
-    source: str = scenes.CAPTURE,
+    source: str = scenarios.CAPTURE,
 ) -> Mapping[str, Performance]:
     """Of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
 
@@ -102,13 +102,13 @@ def _performance(
     layer_time: float,
     source: str,
 ) -> Performance:
-    found = scenes.graph(name, batch, source=source)
-    scenario = scenes.scenario(found, device, LINK, efficiency=efficiency, layer_time=layer_time)
+    found = scenarios.graph(name, batch, source=source)
+    scenario = scenarios.scenario(found, device, LINK, efficiency=efficiency, layer_time=layer_time)
     plans = [
         vdnn.plan(scenario, mode=MODES[mode]),
         *(cdma.plan(scenario, throttle=throttle, mode=MODES[mode]) for throttle in cdma.THROTTLES),
     ]
-    plain, full, throttled = (scenes.run(scenario, plan).seconds for plan in plans)
+    plain, full, throttled = (scenarios.run(scenario, plan).seconds for plan in plans)
     return Performance(
         oracle_seconds=scenario.compute_seconds,
         vdnn_seconds=plain,

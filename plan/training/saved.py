@@ -35,7 +35,7 @@ class DivergedError(ScheduleError):
 
 
 @dataclass
-class Traffic:
+class ActivationTraffic:
     """Bytes of activations that were saved, counted once for each tensor and step.
 
     Attributes
@@ -75,7 +75,7 @@ class SavedActivations:
     kinds : tuple of type
         The modules that are watched. Each runs once in a pass, and gives a contiguous tensor.
     codec_of : callable
-    traffic : Traffic
+    traffic : ActivationTraffic
         Is added to.
 
     Raises
@@ -85,7 +85,7 @@ class SavedActivations:
     """
 
     def __init__(
-        self, model: Any, kinds: tuple[type, ...], codec_of: CodecOf, traffic: Traffic
+        self, model: Any, kinds: tuple[type, ...], codec_of: CodecOf, traffic: ActivationTraffic
     ) -> None:
         torch = require("torch")
         self._torch = torch

@@ -22,9 +22,9 @@ from cdma.reproduce import (
     judge_all,
     paper,
     roofline,
+    scenarios,
     swapping,
 )
-from cdma.reproduce import scenarios as scenes
 from tests.lib.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "reproduce.md"
@@ -298,7 +298,7 @@ def test_layer_times_may_be_as_far_off_as_from_published_measurements() -> None:
     off = [
         1e-3
         * milliseconds
-        / scenes.scenario(scenes.graph(name, 16), "titanx", roofline.LINK).compute_seconds
+        / scenarios.scenario(scenarios.graph(name, 16), "titanx", roofline.LINK).compute_seconds
         for name, milliseconds in measured.items()
     ]
     assert [round(min(off) * 20) / 20, round(max(off) * 20) / 20] == list(roofline.LAYER_TIMES)

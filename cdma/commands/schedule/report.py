@@ -15,7 +15,7 @@ from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ScheduleSettings:
     """What a run was told beside its scenarios.
 
     Attributes
@@ -41,7 +41,7 @@ class Settings:
         return f"{graph.name} ({self.dataset}, {self.activation}), batch {graph.batch}"
 
 
-def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
     """All that the times depend on and nobody measured; docs/schedule.md describes the keys."""
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
@@ -158,7 +158,7 @@ def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
-def as_dict(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
     """The JSON form of a run; docs/schedule.md describes the keys."""
     efficiencies = settings.efficiencies or (None,)
     pairs = list(zip(efficiencies, comparisons, strict=True))

@@ -8,7 +8,7 @@ from typing import Any, Self
 from rich.table import Table
 
 from cdma.commands.schedule.report import (
-    Settings,
+    ScheduleSettings,
     assumptions,
     copy_limits,
     figures_of,
@@ -61,7 +61,7 @@ class _Units:
         return "–" if value is None else f"{value / scale:,.2f}"
 
 
-def print_report(comparisons: Sequence[Comparison], settings: Settings) -> None:
+def print_report(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> None:
     """What is assumed, then a table of policies; of several efficiencies, one over them."""
     console = terminal()
     graph = comparisons[0].scenario.graph
@@ -81,7 +81,7 @@ def print_report(comparisons: Sequence[Comparison], settings: Settings) -> None:
         console.print(sentence, highlight=False)
 
 
-def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
+def _assumed(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> Table:
     facts = assumptions(comparisons, settings)
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
@@ -117,7 +117,7 @@ def _engine(scenario: Scenario, facts: dict[str, Any]) -> str:
     )
 
 
-def _efficiency(facts: dict[str, Any], settings: Settings) -> str:
+def _efficiency(facts: dict[str, Any], settings: ScheduleSettings) -> str:
     if settings.efficiencies:
         return " or ".join(f"{value:g}" for value in settings.efficiencies)
     kinds: dict[float, list[str]] = {}
