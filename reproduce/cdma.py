@@ -27,13 +27,13 @@ PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)
 
 MASK = 1 / 32
-"""Of a dense stream: a bit per fp32 element (§V-A)."""
+"""Overhead of a dense stream: a mask bit per fp32 element (§V-A)."""
 
 _TIMED = "roofline, PCIe gen3 at 80 %, all activations leave, capture at mid-training"
 
 
 def _ratio(density: float) -> float:
-    """Of real streams with that share of elements that are not zero."""
+    """The compression ratio of real streams with that share of non-zero elements."""
     data = np.zeros(32 * 1000, np.float32)
     data[: round(data.size * density)] = 1
     data = np.random.default_rng(0).permutation(data)

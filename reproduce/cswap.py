@@ -224,7 +224,7 @@ def _growing_layers() -> Measured:
 
 
 _AT_LEAST = {"gain": "over_vdnn", "saved": "time_saved"}
-"""What is compared with a printed mean, by how print calls it."""
+"""Figures that are compared with a printed mean, by how print calls it."""
 
 
 def _over_vdnn(dataset: str, kind: str, devices: Sequence[str]) -> Measured:
@@ -414,7 +414,7 @@ def _over_epochs() -> tuple[set[str], ...]:
 
 
 def _compressed_layers() -> str:
-    """What the policy itself does with the twelve tensors over the training."""
+    """The policy's own decisions about the twelve tensors over the training."""
     graph, epochs = Graph.from_table("vgg16", 128), _over_epochs()
     swapped = [graph.tensors[t].name for t in graph.conv_inputs]
     never = [name for name in swapped if not any(name in each for each in epochs)]

@@ -81,7 +81,7 @@ def papers_networks(*, large: bool) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """How far from the best of all plans the searches end: 0 is optimal."""
+    """Gaps of the searches to the best of all plans: 0 is optimal."""
 
     literal: float
     plus: float
@@ -109,7 +109,7 @@ def _gap(scenario: Scenario) -> Gap:
 
 
 def least_bytes(scenario: Scenario) -> int:
-    """What the leanest plan takes that treats all tensors alike."""
+    """Memory of the leanest plan that treats all tensors alike."""
     evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     alike = (np.full(tensors, option, np.int8) for option in range(len(home.OPTIONS)))
     return math.ceil(min(evaluator.run(assignment).least_bytes for assignment in alike))

@@ -21,7 +21,7 @@ EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)
 LINK = "pcie3x16"
 
 LAYER_TIMES = (0.75, 1.3)
-"""What layers may really take of the time that they have here, at the declared efficiencies.
+"""Factors between which layers' real times are of those here, at the declared efficiencies.
 
 Steps of AlexNet, VGG-16 and ResNet-50 of 16 images took a GTX Titan X 23.7, 262.4 and 171.0 ms with
 cuDNN 5 (J. Johnson, cnn-benchmarks); tests hold the range to these."""
@@ -72,7 +72,7 @@ def performance(
     layer_time: float = 1.0,
     source: str = scenarios.CAPTURE,
 ) -> Mapping[str, Performance]:
-    """Of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
+    """Figures of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
 
     Parameters
     ----------

@@ -55,12 +55,12 @@ class Comparison:
 
     @property
     def time_saved(self) -> float:
-        """Of vDNN's step."""
+        """The saved part of vDNN's step."""
         return 1 - self.cswap_seconds / self.vdnn_seconds
 
     @property
     def latency_saved(self) -> float:
-        """Of what swapping adds to vDNN's step."""
+        """The saved part of the time that swapping adds to vDNN's step."""
         added = self.vdnn_seconds - self.oracle_seconds
         return 1 - (self.cswap_seconds - self.oracle_seconds) / added if added else 0.0
 
@@ -101,7 +101,7 @@ def over(figures: Mapping[str, Comparison], figure: str) -> dict[str, float]:
 def judged_decisions(
     scenario: Scenario, time_models: cswap.TimeModels | None = None, mode: Mode = SYNCHRONOUS
 ) -> list[bool]:
-    """Of each decision, whether the timeline agrees with it (§6.3).
+    """For each decision, whether the timeline agrees with it (§6.3).
 
     The policy decides with learned times and a window for each tensor alone. The timeline has the
     codecs' own times, which the policy never sees, and all copies on one link.
@@ -117,9 +117,9 @@ def judged_decisions(
 
 
 SWEEP_DENSITIES = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
-"""Of all tensors of a network with ReLU."""
+"""Densities of all tensors of a network with ReLU."""
 SWEEP_EPOCHS = (0, 30, 60, 89)
-"""Of the same network with Leaky ReLU, whose tensors are dense and whose P slides."""
+"""Epochs of the same network with Leaky ReLU, whose tensors are dense and whose P slides."""
 
 
 def swept(name: str) -> list[Scenario]:

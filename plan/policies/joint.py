@@ -91,7 +91,7 @@ def plan(
 
 
 def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
-    """What may become of a tensor; nothing is compressed on the way where there is no engine."""
+    """Options of a tensor; none compresses on the way where there is no engine."""
     return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
 
 

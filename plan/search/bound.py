@@ -26,15 +26,15 @@ SMALL = 30_000
 ResNet-50's 146,000 take a minute, for 0.03 % more than the linear relaxation, half a second."""
 
 NODES = 2_000
-"""Of branch and bound at most."""
+"""The most nodes that branch and bound may visit."""
 
 TOLERANCE = 1e-5
-"""What a solution may violate its constraints by, relative to the step; taken off the bound."""
+"""Violation of constraints that solutions may have, as a part of the step; off the bound."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bound:
-    """What no plan can beat.
+    """A lower bound on the time of all plans.
 
     Attributes
     ----------

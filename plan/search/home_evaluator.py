@@ -42,7 +42,7 @@ Deps = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What HOME's profiler collects (§3.2). A layer has one feature map, of its own number.
+    """The figures that HOME's profiler collects (§3.2). A layer has one feature map of its number.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Profile:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """What profiling a scenario gives. Stages are layers.
+        """Profile a scenario. Stages are layers.
 
         Bytes of tensors that no plan decides about are working bytes, so that both models count
         the same memory.
@@ -127,7 +127,7 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """What Algorithm 2 returns.
+    """The result of Algorithm 2.
 
     Attributes
     ----------

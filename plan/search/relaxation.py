@@ -80,7 +80,7 @@ class Relaxation:
 
     @property
     def coefficients(self) -> int:
-        """How large the program is."""
+        """The size of the program."""
         return self._program.coefficients
 
     def solve(self, nodes: int = 0) -> Answer:
@@ -92,7 +92,7 @@ class Relaxation:
         return np.argmax(solution[self._choice], axis=1).astype(np.int8)
 
     def _find_steps(self) -> None:
-        """Of each tensor: made, last read forward, needed and last read backward."""
+        """Steps of each tensor: made, last read forward, needed and last read backward."""
         s, n = self._s, self._n
         self._made = s.producer[s.tensor_of].tolist()
         self._used = s.last_forward[s.tensor_of].tolist()
@@ -235,7 +235,7 @@ class Relaxation:
             before = now
 
     def _remember(self) -> None:
-        """What is in memory in each step, if offloads have ended and no prefetch is early."""
+        """Memory of each step, if offloads have ended and no prefetch is early."""
         n, program = self._n, self._program
         there: list[list[tuple[float, Sum]]] = [[] for _ in range(2 * n)]
         early: list[list[tuple[float, Sum]]] = [[] for _ in range(2 * n)]
@@ -266,7 +266,7 @@ class Relaxation:
             program.at_least(add((-1, {self._there[k]: 1.0}), *((-f, e) for f, e in early[k])), -1)
 
     def _needed_early(self, i: int) -> Iterator[tuple[int, Sum]]:
-        """What a tensor takes in steps before its own, if something is recomputed from it there."""
+        """Memory of a tensor in steps before its own, if something is recomputed from it there."""
         program = self._program
         packed = self._of(i, self._held, Placement.COMPRESS)
         more = float(self._size[i, 0]) - max(packed.values(), default=0.0)
@@ -284,7 +284,7 @@ class Relaxation:
             before = present
 
     def _wait_for_offloads(self) -> None:
-        """What is too much at a step, and was made since a stage, has left by then."""
+        """Constrain offloads: bytes beyond the memory at a step, made since a stage, have left."""
         n = self._n
         # What the offload frees: compressed, from the start; else not before the last forward use.
         packed = self._held > 0
@@ -304,7 +304,7 @@ class Relaxation:
                 self._program.at_least(row, float(self._forward[a]) - pace)
 
     def _wait_for_room(self) -> None:
-        """What a step needs, and there was no room for at a step before, has arrived since."""
+        """Constrain prefetches: tensors without room at a step before have arrived since."""
         n = self._n
         need = np.broadcast_to(np.array(self._need)[:, None], self._held.shape)
         pairs = _some([(k, later) for k in range(n, 2 * n) for later in range(k + 1, 2 * n)])

@@ -31,7 +31,7 @@ Seconds = npt.NDArray[np.float64]
 
 
 class Evaluator(Protocol):
-    """What a search asks: `cdma.plan.timeline.kernel.Evaluator`, or HOME's own Algorithm 2."""
+    """Evaluator of a search: `cdma.plan.timeline.timeline.Evaluator`, or HOME's own Algorithm 2."""
 
     def seconds(self, assignments: Assignments) -> Seconds:
         """Times, float64 (m,), of particles, int8 (m, tensors); infinite where infeasible."""
@@ -39,7 +39,7 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ Assignments = npt.NDArray[np.int8]
 
 
 class ProblemArrays(NamedTuple):
-    """What no plan changes. Lists per stage are flat, with a first index per stage and one more.
+    """Arrays that no plan changes. Lists per stage are flat, with a first index per stage.
 
     Memory is in bytes, times in seconds. Tensors are those of the graph; managed are those that a
     plan decides about.
@@ -107,7 +107,7 @@ class ProblemArrays(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What may become of each managed tensor: each (managed, options)."""
+    """Options of each managed tensor: arrays are (managed, options)."""
 
     options: int
     placement: Ints
@@ -186,7 +186,7 @@ CHANGE = CHANGE_STRUCT.dtype()
 
 
 class Outcome(NamedTuple):
-    """What `run` finds.
+    """The result of `TimelineKernel.run`.
 
     Attributes
     ----------

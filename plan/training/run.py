@@ -33,7 +33,7 @@ STEPS = -(-digits_cnn.TRAINING_IMAGES // digits_cnn.BATCH_IMAGES)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What came of a training.
+    """The result of a training.
 
     Attributes
     ----------

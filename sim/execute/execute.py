@@ -30,13 +30,13 @@ from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.machine import PAGE_BYTES
 
 TOTAL_BYTES = 2 << 20
-"""Of all swapped tensors together, unless another number is given, or the step would be longer than
+"""Bytes of all swapped tensors together, unless another number is given, or the step would exceed
 `MOST_CYCLES`: about ten seconds of simulation."""
 
 MOST_CYCLES = 1_000_000
 
 CODECS = (None, "zvc", "zvc-host", "zvc-sm")
-"""What the engine can carry out. What multiprocessors and host do is the golden model's; their time
+"""Codecs that can be carried out. Multiprocessors and host are the golden model; their time
 is the timeline's."""
 
 RING_BYTES = 64 << 10
@@ -108,7 +108,7 @@ class Execution:
 
     @property
     def timeline_cycles(self) -> float:
-        """What the timeline says."""
+        """The step's cycles by the timeline."""
         return self.trace.seconds * self.clock_hz
 
     @property
@@ -229,7 +229,7 @@ def execute(
 
 
 def _jobs(small: Scaled, plan: Plan) -> Mapping[str, CopyJob]:
-    """What is to be moved of each swapped tensor, by its name."""
+    """The copy job of each swapped tensor, by its name."""
     graph = small.scenario.graph
     jobs = {}
     for t, choice in zip(graph.managed, plan.choices, strict=True):

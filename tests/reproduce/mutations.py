@@ -1,4 +1,4 @@
-"""What can be wrong with the system, and which rows of `cdma reproduce` notice it.
+"""Mutations of the system, and the rows of `cdma reproduce` that notice them.
 
 A row of a shape that no mutation here makes fail would say nothing. Each mutation replaces a part
 of the system as a defect or a misreading of a paper would; the rows themselves stay as they are.

@@ -1,4 +1,4 @@
-"""What the papers claim, as a test: every exact row is exact, every shape row holds."""
+"""The papers' claims as a test: every exact row is exact, every shape row holds."""
 
 import re
 from collections import Counter
@@ -113,7 +113,7 @@ def test_every_transcription_is_used() -> None:
 
 
 UNCLAIMED = {"cdma": {"area-scaling"}, "cswap+": {"sub-model-range"}}
-"""What no row is about; tests/plan/papers/test_papers.py holds it to other rooms' constants."""
+"""Figures that no row is about; tests/plan/papers/test_papers.py holds them to constants."""
 
 
 def _rows_of_the_document() -> list[tuple[str, ...]]:

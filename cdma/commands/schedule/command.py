@@ -248,7 +248,7 @@ def _refuse_with_largest(
 
 
 def _names(text: str) -> Sequence[str]:
-    """Of policies, in the order asked for; none for all that are possible."""
+    """Policies in the order asked for; none stands for all that are possible."""
     names = [name.strip() for name in text.split(",")]
     if names == ["all"]:
         return ()

@@ -1,4 +1,4 @@
-"""What `cdma schedule` tells as a JSON object: what was assumed, and every policy's figures."""
+"""The JSON object of `cdma schedule`: the assumptions, and every policy's figures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from cdma.plan.workload.graph import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
-    """What a run was told beside its scenarios.
+    """The options of a run beside its scenarios.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
 
 
 def copy_limits(comparison: Comparison, name: str) -> dict[str, int]:
-    """Of a policy's copies that the engine compresses, both ways: how many have which narrowest
+    """Counts of a policy's copies that the engine compresses, both ways, by their narrowest
     place; the link first."""
     scenario, plan = comparison.scenario, comparison.results[name].plan
     limits: Counter[str] = Counter({"link": 0})
@@ -122,7 +122,7 @@ def copy_limits(comparison: Comparison, name: str) -> dict[str, int]:
 
 
 def mean_density(graph: Graph) -> float:
-    """Of the tensors that plans decide about, by bytes."""
+    """The mean density of the tensors that plans decide about, weighted by bytes."""
     tensors = [graph.tensors[t] for t in graph.managed]
     total = sum(tensor.nbytes for tensor in tensors)
     return sum(tensor.nbytes * (tensor.density or 0.0) for tensor in tensors) / total

@@ -1,4 +1,4 @@
-"""What `cdma schedule` prints: what was assumed, and a table of policies below it."""
+"""The console report of `cdma schedule`: the assumptions, and a table of policies below them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ SWEEP_COLUMNS = 4
 
 @dataclass(frozen=True)
 class _Units:
-    """What a table counts in, so that its figures have three digits or so."""
+    """The units of a table, chosen so that its figures have about three digits."""
 
     time: str
     size: str
@@ -62,7 +62,7 @@ class _Units:
 
 
 def print_report(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> None:
-    """What is assumed, then a table of policies; of several efficiencies, one over them."""
+    """Print the assumptions, then a table of policies; for several efficiencies, one over them."""
     console = terminal()
     graph = comparisons[0].scenario.graph
     console.print(f"{settings.title(graph)}\n", style="bold", highlight=False)
@@ -202,7 +202,7 @@ def _legend(units: _Units, *, wide: bool) -> str:
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    """What does not fit, and what the bounds are."""
+    """Lines below the table: plans that do not fit, and the bounds."""
     units = _Units.of([comparison])
     lines = []
     unfit = {

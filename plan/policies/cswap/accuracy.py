@@ -1,4 +1,4 @@
-"""How often the cost model decides as the timeline would (CSWAP+, §6.3).
+"""The share of decisions in which the cost model agrees with the timeline (CSWAP+, §6.3).
 
 The paper counts a decision as right if measured times agree with it. Here the timeline measures: a
 decision is right if the step is no faster when this tensor alone is treated the other way.

@@ -69,7 +69,7 @@ COMPILER_FLAGS = (
 OPTIMIZE = "-O1"
 """Builds in 0.7 of the time of -O2, and simulates the engine at 0.80 to 0.91 of its speed."""
 OPTIMIZE_SLOW = "-O0"
-"""Of what runs once, when a model is made; Verilator puts it into files of its own."""
+"""The level for code that runs once, when a model is made, and has files of its own."""
 LARGE_BYTES = 400_000
 """Slow code of more than this is compiled apart from the rest: reading the headers twice, which
 takes a second, is then less than what optimizing it would take."""
@@ -194,7 +194,7 @@ def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
 
 
 def _units(model: Path, shims: Sequence[Path]) -> list[tuple[Path, str]]:
-    """What to compile, with how much optimization: sources that include the others.
+    """Translation units with their optimization levels: sources that include the others.
 
     Reading the runtime's headers takes a second each time, and the shim is compiled where the
     model's functions can be inlined.

@@ -173,12 +173,12 @@ class BusMachine:
             self._hang(budget, "not idle")
 
     def outstanding(self) -> str:
-        """What is under way on the ports, for people; empty if nothing is."""
+        """The outstanding accesses on the ports, for people; empty if there are none."""
         with self._open():
             return str(self._library.cdma_bus_describe(self._handle).decode())
 
     def set_faults(self, faults: Sequence[BusFault]) -> None:
-        """From now on these faults happen, and none else. Hangs of earlier ones end.
+        """Set the faults that happen from now on, and no others. Hangs of earlier ones end.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class BusMachine:
             self._faults = table
 
     def delivered_faults(self) -> list[DeliveredFault]:
-        """What has become of the faults that were set, in their order."""
+        """The faults that were set, in their order, with how often they hit."""
         return [
             DeliveredFault(int(row["delivered"]), int(row["cycle"]), int(row["address"]))
             if row["delivered"]

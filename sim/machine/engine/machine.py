@@ -168,7 +168,7 @@ class Machine(BusMachine):
         return int(word[0])
 
     def counters(self) -> Counters:
-        """What the environment has counted since they were cleared."""
+        """Counts of the environment since they were cleared."""
         totals = lib.CountersStruct()
         ports = np.zeros(self.units + 1, PORT_COUNTERS)
         with self._open():

@@ -51,7 +51,7 @@ Cause = tuple[str, tuple[str, str] | None]
 
 @dataclass
 class Second:
-    """What the second opinion finds."""
+    """The result of the second opinion."""
 
     seconds: float = 0.0
     peak_bytes: float = 0.0
@@ -67,7 +67,7 @@ def simulate_with_simpy(scenario: Scenario, plan: Plan) -> Second | None:
 
 
 class _Needs:
-    """What each step takes, and when prefetches may be issued; time plays no part in it."""
+    """The memory of each step, and the turns of prefetches; time plays no part in them."""
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
         self.scenario, self.graph, self.stages = scenario, scenario.graph, scenario.stages
@@ -140,7 +140,7 @@ class _Needs:
         return total
 
     def step_bytes(self, k: int) -> int:
-        """What step k takes if nothing is late and nothing early."""
+        """The memory of step k if nothing is late and nothing early."""
         total = self.fixed[k]
         for t, choice in self.choices.items():
             made, read = self.scenario.stage_of[t], self.read[t]

@@ -48,7 +48,7 @@ def alexnet() -> Scenario:
 
 @pytest.fixture(scope="module")
 def traces(alexnet: Scenario) -> list[Trace]:
-    """Of every kind of event."""
+    """Traces that have every kind of event."""
     rng = np.random.default_rng(5)
     evaluator = Evaluator(alexnet, OPTIONS, SYNCHRONOUS)
     mixed = rng.integers(0, len(OPTIONS), len(alexnet.graph.managed)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""What a scenario's layers and copies take, and what cannot be one."""
+"""Scenarios: times of layers and copies, and values that are refused."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def scenario(density: float = 0.5, **changes: object) -> Scenario:
 
 
 def raw_bytes_per_s(made: Scenario, choice: Choice, throttle: str = "none") -> float:
-    """Of the tensor on its way out, as cDMA counts."""
+    """The rate of the tensor's raw bytes on its way out, as cDMA counts."""
     return NBYTES / made.copy_seconds(1, choice, throttle)[0]
 
 

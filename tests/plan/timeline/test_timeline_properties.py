@@ -1,4 +1,4 @@
-"""What holds of every plan on every step."""
+"""Properties of every plan on every step."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -63,7 +63,7 @@ def without_memory_traffic(scenario: Scenario) -> Scenario:
 @seeded
 @given(cases())
 def test_waiting_less_is_never_slower_if_nothing_else_is_short(case: Case) -> None:
-    """Where memory is not, and copies take nothing from layers."""
+    """The rule holds where memory is not short, and copies take nothing from layers."""
     scenario = without_memory_traffic(with_memory(case.scenario, UNLIMITED))
     seconds = [
         simulate(scenario, replace(case.plan, mode=mode)).seconds
