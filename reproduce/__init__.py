@@ -1,8 +1,8 @@
-"""What five papers claim, row by row, beside what this project computes.
+"""Claims of five papers, row by row, beside what this project computes.
 
 A row is exact, of a shape, or not claimable (`cdma.reproduce.claim.Kind`), and its figure comes
 from the codecs, engine, networks and schedulers of the rooms below, each time anew. Papers' modules
-hold the rows; `scenes` declares what is assumed; `roofline`, `swapping`, `placing` and
+hold the rows; `scenarios` declares what is assumed; `roofline`, `swapping`, `memory_limited` and
 `gradient_errors` have what several rows share.
 """
 

@@ -31,7 +31,7 @@ PRINTED = printed("buddy")
 PAPER = Paper("buddy", "Buddy Compression (E. Choukse et al., ISCA 2020)", PRINTED)
 
 ALEXNET_FRACTION = PRINTED["alexnet"]["spilled_percent"] / 100
-"""Of its accesses, to buddy memory (§4.2)."""
+"""The share of AlexNet's accesses that go to buddy memory (§4.2)."""
 ALEXNET_SLOWDOWN = {
     gbps: PRINTED["alexnet"][f"slowdown_{gbps}_percent"] / 100 for gbps in (150, 50)
 }
@@ -43,7 +43,7 @@ OUTSTANDING = (MOST_READS, 256)
 """Reads at once: what `cdma buddy replay` has by itself, and more than the controller takes."""
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4)
-"""From the least to the most that Fig. 9 has."""
+"""The thresholds of Fig. 9, from the least to the most."""
 
 _MEASURED = {
     "training": ("digits-cnn-training",),

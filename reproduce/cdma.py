@@ -17,8 +17,7 @@ from cdma.plan.policies import cdma
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.layouts import LAYOUTS, relayout
 from cdma.plan.workload.networks.batches import CDMA
-from cdma.reproduce import roofline
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import roofline, scenarios
 from cdma.reproduce.claim import Kind, Measured, Paper
 from cdma.reproduce.rtl_cycles import cycles_to_output
 from cdma.sim.driver import THROTTLES
@@ -28,13 +27,13 @@ PRINTED = printed("cdma")
 PAPER = Paper("cdma", "cDMA (M. Rhu et al., HPCA 2018)", PRINTED)
 
 MASK = 1 / 32
-"""Of a dense stream: a bit per fp32 element (§V-A)."""
+"""Overhead of a dense stream: a mask bit per fp32 element (§V-A)."""
 
 _TIMED = "roofline, PCIe gen3 at 80 %, all activations leave, capture at mid-training"
 
 
 def _ratio(density: float) -> float:
-    """Of real streams with that share of elements that are not zero."""
+    """The compression ratio of real streams with that share of non-zero elements."""
     data = np.zeros(32 * 1000, np.float32)
     data[: round(data.size * density)] = 1
     data = np.random.default_rng(0).permutation(data)
@@ -250,7 +249,7 @@ def _best_layout() -> Measured:
         name: {layout: _sizes()[name]["NCHW"] / size for layout, size in _sizes()[name].items()}
         for name in ("rle", "deflate")
     }
-    text = "; ".join(f"{name} {scenes.listed(found, '.2f')}" for name, found in ratios.items())
+    text = "; ".join(f"{name} {scenarios.listed(found, '.2f')}" for name, found in ratios.items())
     others = [ratio for r in ratios.values() for layout, ratio in r.items() if layout != "NCHW"]
     return Measured(f"of NCHW's ratio: {text}", max(others) < 1)
 
@@ -276,7 +275,7 @@ def _pooling() -> Measured:
 def _later() -> Measured:
     last = {f"conv{i}": _densities(f"conv{i}.relu")[-1] for i in range(3)}
     return Measured(
-        f"density {scenes.listed(last, '.2f')}", all(a > b for a, b in pairwise(last.values()))
+        f"density {scenarios.listed(last, '.2f')}", all(a > b for a, b in pairwise(last.values()))
     )
 
 
@@ -426,14 +425,16 @@ def _bandwidth_aware() -> Measured:
 def _capped() -> Measured:
     found, ratio = {}, 0.0
     for name, batch in CDMA.items():
-        scenario = scenes.scenario(scenes.graph(name, batch), "titanx", roofline.LINK)
+        scenario = scenarios.scenario(scenarios.graph(name, batch), "titanx", roofline.LINK)
         capped = cdma.plan(scenario)
         free = replace(capped, throttle="none")
-        found[name] = scenes.run(scenario, free).seconds / scenes.run(scenario, capped).seconds
+        found[name] = (
+            scenarios.run(scenario, free).seconds / scenarios.run(scenario, capped).seconds
+        )
         densities = (scenario.graph.tensors[t].density for t in scenario.graph.managed)
         ratio = max(ratio, *(1 / (d + MASK) for d in densities if d is not None))
     return Measured(
-        f"{scenes.mean(found):.1%}; the highest ratio is {ratio:.1f}",
+        f"{scenarios.mean(found):.1%}; the highest ratio is {ratio:.1f}",
         min(found.values()) > 1 - 1e-4,
     )
 

@@ -1,4 +1,4 @@
-"""What a paper claims, which class and kind of claim that is, and what becomes of it here."""
+"""Claims of papers, their classes and kinds, and their verdicts here."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cdma.plan.papers import Figure, Printed
 
 
 class ClaimClass(StrEnum):
-    """What a reproduction can honestly be held to."""
+    """The classes of claims, by what a reproduction can honestly be held to."""
 
     EXACT = "exact"
     """Follows from the paper's own rules and figures: ours is the same, or print has a slip."""
@@ -20,10 +20,10 @@ class ClaimClass(StrEnum):
 
 
 class Kind(StrEnum):
-    """What stands beside the print, and so what a row is worth."""
+    """The kinds of evidence beside the print, and so what a row is worth."""
 
     MECHANISM = "mechanism"
-    """What our code, RTL or networks do when they run."""
+    """The behavior of our code, RTL or networks when they run."""
     CONSTANT = "constant"
     """A number that our code declares. That it does what the number says is for other tests."""
     ARITHMETIC = "arithmetic"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a claim."""
+    """The verdict on a claim."""
 
     EXACT = "exact"
     """Our code does what is printed."""

@@ -13,7 +13,7 @@ from cdma.plan.policies.comet import Collected, Controller, law, training_batch
 from cdma.plan.policies.comet import policy as comet
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.graph import Graph
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 from cdma.reproduce.claim import Kind, Measured, Paper
 from cdma.reproduce.gradient_errors import BOUND as FINE_BOUND
 from cdma.reproduce.gradient_errors import (
@@ -266,9 +266,9 @@ def _accuracy() -> Measured:
 def _peak() -> Measured:
     found = {}
     for name in ("alexnet", "vgg16", "resnet50"):
-        scenario = scenes.scenario(scenes.graph(name, 128), "v100", "pcie3x16")
+        scenario = scenarios.scenario(scenarios.graph(name, 128), "v100", "pcie3x16")
         plans = (oracle.plan(scenario), comet.plan(scenario))
-        found[name] = [scenes.run(scenario, plan).peak_bytes / 1e9 for plan in plans]
+        found[name] = [scenarios.run(scenario, plan).peak_bytes / 1e9 for plan in plans]
     text = ", ".join(
         f"{name} {before:.2f} to {ours:.2f} GB" for name, (before, ours) in found.items()
     )

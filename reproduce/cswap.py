@@ -20,8 +20,7 @@ from cdma.plan.policies.cswap.samples import MODEL_BYTES, SPARSE_RATIOS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
-from cdma.reproduce import scenarios as scenes
-from cdma.reproduce import swapping
+from cdma.reproduce import scenarios, swapping
 from cdma.reproduce.claim import Kind, Measured, Paper
 
 MIB = 1 << 20
@@ -143,7 +142,7 @@ def _vgg16_tensors() -> Measured:
 @PAPER.exact("§6.1", "GB/s in and out, V100 and 2080 Ti", kind=Kind.CONSTANT)
 def _links() -> Measured:
     found = {}
-    for name, copies in scenes.COPIES.items():
+    for name, copies in scenarios.COPIES.items():
         found[f"{name}_in"] = link(copies).in_bytes_per_s / 1e9
         found[f"{name}_out"] = link(copies).bytes_per_s / 1e9
     return Measured(
@@ -153,7 +152,7 @@ def _links() -> Measured:
 
 @PAPER.exact("§6", "memories of the V100 and the 2080 Ti", kind=Kind.CONSTANT)
 def _memories() -> Measured:
-    found = {f"{name}_gb": device(name).capacity_bytes / 1e9 for name in scenes.COPIES}
+    found = {f"{name}_gb": device(name).capacity_bytes / 1e9 for name in scenarios.COPIES}
     return Measured(
         ", ".join(f"{size:g} GB" for size in found.values()), found == PRINTED["memories"].values
     )
@@ -207,7 +206,7 @@ def _by_sparsity() -> dict[str, set[str]]:
     found = {}
     for share in (0.95, 0.85, 0.7, 0.5, 0.3):
         dense = graph.with_densities({graph.tensors[t].name: share for t in graph.managed})
-        scenario = scenes.scenario(dense, "v100", "v100-pcie")
+        scenario = scenarios.scenario(dense, "v100", "v100-pcie")
         found[f"{1 - share:.0%}"] = swapping.compressed_tensors(scenario)
     return found
 
@@ -221,17 +220,17 @@ def _growing_layers() -> Measured:
     found = list(_by_sparsity().values())
     counts = {sparsity: len(names) for sparsity, names in _by_sparsity().items()}
     grows = all(a <= b for a, b in pairwise(found))
-    return Measured(f"of 12: {scenes.listed(counts, 'd')}", grows and found[0] < found[-1])
+    return Measured(f"of 12: {scenarios.listed(counts, 'd')}", grows and found[0] < found[-1])
 
 
 _AT_LEAST = {"gain": "over_vdnn", "saved": "time_saved"}
-"""What is compared with a printed mean, by how print calls it."""
+"""Figures that are compared with a printed mean, by how print calls it."""
 
 
 def _over_vdnn(dataset: str, kind: str, devices: Sequence[str]) -> Measured:
     """No network is slower, V100 gains more, and the devices' means reach the printed ones."""
-    figures = {name: swapping.compare(dataset, name, kind) for name in scenes.COPIES}
-    found = {name: swapping.over(figures[name], "over_vdnn") for name in scenes.COPIES}
+    figures = {name: swapping.compare(dataset, name, kind) for name in scenarios.COPIES}
+    found = {name: swapping.over(figures[name], "over_vdnn") for name in scenarios.COPIES}
     shared = {name: [f[name] for f in found.values()] for name in found["2080ti"]}
     holds = all(min(f.values()) >= 0 for f in found.values()) and all(
         on_v100 >= on_2080ti for on_v100, on_2080ti in shared.values()
@@ -240,11 +239,13 @@ def _over_vdnn(dataset: str, kind: str, devices: Sequence[str]) -> Measured:
         name, what, _ = key.split("_")
         if name not in devices:
             continue
-        mean = scenes.mean(swapping.over(figures[name], _AT_LEAST[what]))
+        mean = scenarios.mean(swapping.over(figures[name], _AT_LEAST[what]))
         holds &= 100 * mean >= least
-    saved = {name: scenes.mean(swapping.over(each, "time_saved")) for name, each in figures.items()}
+    saved = {
+        name: scenarios.mean(swapping.over(each, "time_saved")) for name, each in figures.items()
+    }
     values = ", ".join(
-        f"{name} {scenes.mean(f):+.0%} (time −{saved[name]:.1%})" for name, f in found.items()
+        f"{name} {scenarios.mean(f):+.0%} (time −{saved[name]:.1%})" for name, f in found.items()
     )
     return Measured(values, holds)
 
@@ -254,7 +255,7 @@ def _add_over_vdnn(
     kind: str,
     dataset: str,
     *,
-    devices: Sequence[str] = tuple(scenes.COPIES),
+    devices: Sequence[str] = tuple(scenarios.COPIES),
     long: bool = False,
 ) -> None:
     reached = "at least the print" if len(devices) == 2 else "V100 at least the print, 2080 Ti less"
@@ -282,8 +283,8 @@ _add_over_vdnn("§6.1.2", "dense", "imagenet", devices=("v100",), long=True)
 )
 def _over_vdnn_pp() -> Measured:
     found = swapping.over(swapping.compare("cifar", "v100", "sparse"), "over_vdnn_pp")
-    mean = scenes.mean(found)
-    return Measured(f"{mean:+.0%}: {scenes.listed(found)}", mean > 0)
+    mean = scenarios.mean(found)
+    return Measured(f"{mean:+.0%}: {scenarios.listed(found)}", mean > 0)
 
 
 def _latency_saved(kind: str, device: str) -> Measured:
@@ -305,13 +306,13 @@ def _over_static(kind: str) -> Measured:
     """On average: what is learned of small tensors is wrong for some of ResNet-50's."""
     found = {
         device: swapping.over(swapping.compare("imagenet", device, kind), "over_static")
-        for device in scenes.COPIES
+        for device in scenarios.COPIES
     }
     text = ", ".join(
-        f"{device} {scenes.mean(f):+.1%}, {min(f.values()):+.1%} to {max(f.values()):+.1%}"
+        f"{device} {scenarios.mean(f):+.1%}, {min(f.values()):+.1%} to {max(f.values()):+.1%}"
         for device, f in found.items()
     )
-    return Measured(text, all(scenes.mean(f) > 0 for f in found.values()))
+    return Measured(text, all(scenarios.mean(f) > 0 for f in found.values()))
 
 
 for _kind in ("sparse", "dense"):
@@ -357,7 +358,7 @@ def _decisions() -> Measured:
     batches = CSWAP["imagenet", "v100"]
     found = {
         name: float(
-            np.mean(swapping.judged_decisions(scenes.swapping(name, batch, "imagenet", "v100")))
+            np.mean(swapping.judged_decisions(scenarios.swapping(name, batch, "imagenet", "v100")))
         )
         for name, batch in batches.items()
     }
@@ -367,7 +368,7 @@ def _decisions() -> Measured:
         for scenario in swapping.swept(name)
         for right in swapping.judged_decisions(scenario)
     ]
-    mean, wider = scenes.mean(found), float(np.mean(swept))
+    mean, wider = scenarios.mean(found), float(np.mean(swept))
     return Measured(
         f"{mean:.1%}; over densities and epochs {wider:.1%} of {len(swept)}",
         min(mean, wider) > 0.85,
@@ -381,7 +382,7 @@ def _host_codec() -> Measured:
     edge = PRINTED["host-codec"]["zeros_percent"] / 100
     for sparsity in (edge, edge + 0.01):
         same = {graph.tensors[t].name: 1 - sparsity for t in graph.managed}
-        scenario = scenes.scenario(graph.with_densities(same), "v100", "v100-pcie")
+        scenario = scenarios.scenario(graph.with_densities(same), "v100", "v100-pcie")
         plan = vdnn_pp.plan(scenario)
         swapped = [
             (t, c)
@@ -404,14 +405,16 @@ def _over_epochs() -> tuple[set[str], ...]:
     """The tensors of VGG16 that CSWAP+ compresses in a few epochs from the first to the last."""
     found = []
     for epoch in (0, 5, 10, 20, 30, 48, 60, 75, 89):
-        graph = density.apply(Graph.from_table("vgg16", 128), scenes.CAPTURE, epoch, scenes.EPOCHS)
-        scenario = scenes.scenario(graph, "v100", "v100-pcie", epoch=epoch)
+        graph = density.apply(
+            Graph.from_table("vgg16", 128), scenarios.CAPTURE, epoch, scenarios.EPOCHS
+        )
+        scenario = scenarios.scenario(graph, "v100", "v100-pcie", epoch=epoch)
         found.append(swapping.compressed_tensors(scenario))
     return tuple(found)
 
 
 def _compressed_layers() -> str:
-    """What the policy itself does with the twelve tensors over the training."""
+    """The policy's own decisions about the twelve tensors over the training."""
     graph, epochs = Graph.from_table("vgg16", 128), _over_epochs()
     swapped = [graph.tensors[t].name for t in graph.conv_inputs]
     never = [name for name in swapped if not any(name in each for each in epochs)]
@@ -453,7 +456,7 @@ PAPER.not_claimable(
     "§6.1.2",
     "swapping's share of the step, AlexNet and Plain20, which gain most",
     needs="layer times on their GPU",
-    here=lambda: scenes.listed(
+    here=lambda: scenarios.listed(
         {
             name: 1 - each.oracle_seconds / each.vdnn_seconds
             for name, each in swapping.compare("cifar", "v100", "sparse").items()

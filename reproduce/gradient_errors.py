@@ -1,4 +1,4 @@
-"""What errors of activations do to weight gradients, on layers of a real training (COMET, §4).
+"""Weight gradients' errors from activations' errors, on layers of a real training (COMET, §4).
 
 Activations and the loss's gradients by them are those of the capture `digits-cnn-training`.
 """
@@ -56,7 +56,7 @@ class Convolution:
         )
 
     def gradient(self, errors: Array) -> Array:
-        """What such errors of the input add to the weights' gradient, (outputs, inputs, y, x)."""
+        """The part of the weights' gradient that such input errors add, (outputs, inputs, y, x)."""
         edge = self.window // 2
         padded = np.pad(errors, ((0, 0), (0, 0), (edge, edge), (edge, edge)))
         windows = np.lib.stride_tricks.sliding_window_view(
@@ -81,7 +81,7 @@ class Convolution:
 
 @cache
 def convolutions() -> tuple[Convolution, ...]:
-    """Of three layers in two epochs."""
+    """Convolutions of three layers in two epochs."""
     arrays = {a.name: a.array for a in load_capture("digits-cnn-training").activations}
     return tuple(
         Convolution(
@@ -119,7 +119,7 @@ def normalized_errors() -> Array:
 
 
 def regression_coded(array: Array, bound: float, block: int = 128) -> Array:
-    """What an error-bounded coder with SZ's linear regression gives back, float64.
+    """The output of an error-bounded coder with SZ's linear regression, float64.
 
     Each block is predicted by a straight line, and the difference is quantized in steps of twice
     the bound.

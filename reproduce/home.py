@@ -15,8 +15,7 @@ from cdma.plan.search.swarm import search, search_plus, update
 from cdma.plan.timeline.placement import Mode, Placement
 from cdma.plan.timeline.timeline import Evaluator
 from cdma.plan.workload.networks.batches import HOME
-from cdma.reproduce import memory_limited as placing
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import memory_limited, scenarios
 from cdma.reproduce.claim import Kind, Measured, Paper
 
 PRINTED = printed("home")
@@ -75,9 +74,9 @@ class _Recorder:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
 
-    def seconds(self, particles: np.ndarray) -> np.ndarray:
-        self.asked += particles.tolist()
-        return particles.sum(axis=1).astype(float)
+    def seconds(self, assignments: np.ndarray) -> np.ndarray:
+        self.asked += assignments.tolist()
+        return assignments.sum(axis=1).astype(float)
 
 
 def _follows(found: list[list[int]], figure: Figure) -> bool:
@@ -217,7 +216,7 @@ def _evaluations() -> Measured:
 
 @PAPER.shape("§3.3", "the swarm's plans are near-optimal", under=_SMALL)
 def _optimal() -> Measured:
-    found = placing.gaps()
+    found = memory_limited.gaps()
     literal, plus = [gap.literal for gap in found], [gap.plus for gap in found]
     never_better = min(literal + plus) >= -1e-12
     return Measured(
@@ -234,14 +233,14 @@ def _optimal() -> Measured:
     under="MobileNet, ImageNet, V100, as much memory as the leanest uniform plan takes",
 )
 def _tight() -> Measured:
-    scenario = placing.pressed(scenes.swapping("mobilenet", 128, "imagenet", "v100"), 0.0)
-    share = placing.feasible_share(scenario)
+    scenario = memory_limited.pressed(scenarios.swapping("mobilenet", 128, "imagenet", "v100"), 0.0)
+    share = memory_limited.feasible_share(scenario)
     literal, plus = (
         find(
             Evaluator(scenario, home.OPTIONS),
             len(scenario.graph.managed),
-            particles=placing.PARTICLES,
-            iterations=placing.ITERATIONS,
+            particles=memory_limited.PARTICLES,
+            iterations=memory_limited.ITERATIONS,
         ).seconds
         for find in (search, search_plus)
     )
@@ -255,12 +254,12 @@ def _tight() -> Measured:
 def _order(*, large: bool) -> Measured:
     """HOME is not slower than any of the three."""
     gains, holds = {}, True
-    for name, batch in placing.papers_networks(large=large).items():
-        found = placing.outcomes(name, batch)
+    for name, batch in memory_limited.papers_networks(large=large).items():
+        found = memory_limited.outcomes(name, batch)
         others = [found[each].seconds for each in ("vdnn", "superneurons", "capuchin")]
         holds &= found["home"].seconds <= min(others)
         gains[name] = min(others) / found["home"].seconds
-    return Measured(f"over the best of them: {scenes.listed(gains, '.2f')}", holds)
+    return Measured(f"over the best of them: {scenarios.listed(gains, '.2f')}", holds)
 
 
 PAPER.shape(
@@ -280,7 +279,7 @@ PAPER.shape(
 
 def _breakdown(network: str, batch: int) -> Measured:
     """HOME and Capuchin hardly wait, vDNN does; the edges lie between what is printed of them."""
-    found = placing.outcomes(network, batch)
+    found = memory_limited.outcomes(network, batch)
     text = ", ".join(
         f"{name} {each.waiting:.1%} and {each.recomputing:.1%}" for name, each in found.items()
     )
@@ -312,17 +311,20 @@ PAPER.shape(
 def _evaluator() -> Measured:
     mode = Mode(lookahead=1)
     off = {}
-    for name, batch in placing.papers_networks(large=False).items():
-        scenario = placing.pressed(scenes.swapping(name, batch, "cifar", "2080ti"), 0.5)
+    for name, batch in memory_limited.papers_networks(large=False).items():
+        scenario = memory_limited.pressed(scenarios.swapping(name, batch, "cifar", "2080ti"), 0.5)
         plan = home.plan(
-            scenario, mode=mode, particles=placing.PARTICLES, iterations=placing.ITERATIONS
+            scenario,
+            mode=mode,
+            particles=memory_limited.PARTICLES,
+            iterations=memory_limited.ITERATIONS,
         )
         policy = np.array([choice.placement for choice in plan.choices], np.int8)
         predicted = HomeEvaluator(Profile.of(scenario)).estimate(policy).seconds
-        off[name] = abs(predicted / scenes.run(scenario, plan).seconds - 1)
+        off[name] = abs(predicted / scenarios.run(scenario, plan).seconds - 1)
     return Measured(
-        f"{scenes.mean(off):.2%}, at most {max(off.values()):.1%}",
-        scenes.mean(off) <= PRINTED["evaluator"]["mean_percent"] / 100,
+        f"{scenarios.mean(off):.2%}, at most {max(off.values()):.1%}",
+        scenarios.mean(off) <= PRINTED["evaluator"]["mean_percent"] / 100,
     )
 
 
@@ -332,14 +334,14 @@ def _evaluator() -> Measured:
     under="a relaxation: what it leaves out only makes the bound lower; VGG16, ImageNet, V100",
 )
 def _linear() -> Measured:
-    scenario = placing.pressed(scenes.swapping("vgg16", 128, "imagenet", "v100"), 0.3)
+    scenario = memory_limited.pressed(scenarios.swapping("vgg16", 128, "imagenet", "v100"), 0.3)
     bound = lower_bound(scenario, home.OPTIONS)
     tensors = len(scenario.graph.managed)
     found = search_plus(
         Evaluator(scenario, home.OPTIONS),
         tensors,
-        particles=placing.PARTICLES,
-        iterations=placing.ITERATIONS,
+        particles=memory_limited.PARTICLES,
+        iterations=memory_limited.ITERATIONS,
     ).seconds
     return Measured(
         f"{tensors} tensors: HOME+ is {found / bound.seconds - 1:.1%} above it",

@@ -20,7 +20,7 @@ from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 
 PARTICLES, ITERATIONS = 50, 30
 SHARES = (0.0, 0.1, 0.3)
@@ -48,12 +48,12 @@ class Outcome:
 @cache
 def outcomes(network: str, batch: int) -> Mapping[str, Outcome]:
     """On CIFAR and a 2080 Ti, with as little memory as vDNN and SuperNeurons both fit into."""
-    roomy = scenes.swapping(network, batch, "cifar", "2080ti")
+    roomy = scenarios.swapping(network, batch, "cifar", "2080ti")
     fixed = {
         "vdnn": vdnn.plan(roomy, swapped="conv"),
         "superneurons": superneurons.plan(roomy),
     }
-    least = max(scenes.run(roomy, plan).least_bytes for plan in fixed.values())
+    least = max(scenarios.run(roomy, plan).least_bytes for plan in fixed.values())
     scenario = with_memory(roomy, least)
     searched = {
         "capuchin": capuchin.plan(scenario),
@@ -64,7 +64,7 @@ def outcomes(network: str, batch: int) -> Mapping[str, Outcome]:
 
 
 def _outcome(scenario: Scenario, plan: Plan) -> Outcome:
-    trace = scenes.run(scenario, plan)
+    trace = scenarios.run(scenario, plan)
     again = sum(event.seconds for event in trace.events if event.kind == "recompute")
     return Outcome(
         seconds=trace.seconds,
@@ -81,7 +81,7 @@ def papers_networks(*, large: bool) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """How far from the best of all plans the searches end: 0 is optimal."""
+    """Gaps of the searches to the best of all plans: 0 is optimal."""
 
     literal: float
     plus: float
@@ -109,14 +109,14 @@ def _gap(scenario: Scenario) -> Gap:
 
 
 def least_bytes(scenario: Scenario) -> int:
-    """What the leanest plan takes that treats all tensors alike."""
+    """Memory of the leanest plan that treats all tensors alike."""
     evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     alike = (np.full(tensors, option, np.int8) for option in range(len(home.OPTIONS)))
-    return math.ceil(min(evaluator.run(particle).least_bytes for particle in alike))
+    return math.ceil(min(evaluator.run(assignment).least_bytes for assignment in alike))
 
 
 def feasible_share(scenario: Scenario, particles: int = 500) -> float:
-    """Of random particles."""
+    """The share of random assignments that fit into the memory."""
     rng = np.random.default_rng(0)
     tensors = len(scenario.graph.managed)
     drawn = rng.integers(len(home.OPTIONS), size=(particles, tensors), dtype=np.int8)
@@ -126,11 +126,11 @@ def feasible_share(scenario: Scenario, particles: int = 500) -> float:
 def pressed(scenario: Scenario, share: float) -> Scenario:
     """With the memory of the leanest plan, and this share of what it is less than retaining all."""
     least = least_bytes(scenario)
-    return with_memory(scenario, least + share * (scenes.retained_bytes(scenario) - least))
+    return with_memory(scenario, least + share * (scenarios.retained_bytes(scenario) - least))
 
 
 def _pressed(graph: Graph, link: str) -> list[Scenario]:
-    roomy = scenes.scenario(graph, "v100", link)
+    roomy = scenarios.scenario(graph, "v100", link)
     return [pressed(roomy, share) for share in SHARES]
 
 
@@ -152,4 +152,4 @@ def _small(name: str) -> Graph:
     net.softmax("prob", net.fc("fc", x, 10))
     table = net.table()
     graph = Graph(name=name, batch=BATCH, tensors=table.tensors, layers=table.layers)
-    return density.apply(graph, scenes.CAPTURE, scenes.EPOCH, scenes.EPOCHS)
+    return density.apply(graph, scenarios.CAPTURE, scenarios.EPOCH, scenarios.EPOCHS)

@@ -14,14 +14,14 @@ from cdma.plan.papers import printed
 from cdma.plan.policies import cdma, vdnn
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.networks.batches import CDMA
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 
 DEVICES = ("titanx", "titanxp")
 EFFICIENCIES = (0.4, 0.55, 0.7, 0.85, 1.0)
 LINK = "pcie3x16"
 
 LAYER_TIMES = (0.75, 1.3)
-"""What layers may really take of the time that they have here, at the declared efficiencies.
+"""Factors between which layers' real times are of those here, at the declared efficiencies.
 
 Steps of AlexNet, VGG-16 and ResNet-50 of 16 images took a GTX Titan X 23.7, 262.4 and 171.0 ms with
 cuDNN 5 (J. Johnson, cnn-benchmarks); tests hold the range to these."""
@@ -70,9 +70,9 @@ def performance(
     *,
     efficiency: float | None = None,
     layer_time: float = 1.0,
-    source: str = scenes.CAPTURE,
+    source: str = scenarios.CAPTURE,
 ) -> Mapping[str, Performance]:
-    """Of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
+    """Figures of cDMA's six networks at its batches (Table II); all activations leave, PCIe gen3.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def _performance(
     layer_time: float,
     source: str,
 ) -> Performance:
-    found = scenes.graph(name, batch, source=source)
-    scenario = scenes.scenario(found, device, LINK, efficiency=efficiency, layer_time=layer_time)
+    found = scenarios.graph(name, batch, source=source)
+    scenario = scenarios.scenario(found, device, LINK, efficiency=efficiency, layer_time=layer_time)
     plans = [
         vdnn.plan(scenario, mode=MODES[mode]),
         *(cdma.plan(scenario, throttle=throttle, mode=MODES[mode]) for throttle in cdma.THROTTLES),
     ]
-    plain, full, throttled = (scenes.run(scenario, plan).seconds for plan in plans)
+    plain, full, throttled = (scenarios.run(scenario, plan).seconds for plan in plans)
     return Performance(
         oracle_seconds=scenario.compute_seconds,
         vdnn_seconds=plain,

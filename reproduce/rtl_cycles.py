@@ -1,4 +1,4 @@
-"""What components of the RTL do in a simulation, cycle by cycle."""
+"""Cycle counts of RTL components in a simulation."""
 
 from collections.abc import Mapping
 from typing import Any

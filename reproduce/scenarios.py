@@ -87,7 +87,7 @@ def short_of_memory(scenario: Scenario, share: float) -> Scenario:
 
 
 def retained_bytes(scenario: Scenario) -> int:
-    """What the step takes if everything stays."""
+    """Memory of the step if everything stays."""
     return run(with_memory(scenario, UNLIMITED), oracle.plan(scenario)).peak_bytes
 
 
@@ -97,7 +97,7 @@ def run(scenario: Scenario, plan: Plan) -> Trace:
 
 
 def mean(values: Mapping[str, float]) -> float:
-    """Of a figure by network: arithmetic, as the papers' averages."""
+    """The arithmetic mean of a figure by network, as the papers' averages."""
     return float(np.mean(list(values.values())))
 
 

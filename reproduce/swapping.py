@@ -16,7 +16,7 @@ from cdma.plan.timeline.placement import SYNCHRONOUS, Mode
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import CSWAP
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 
 ACTIVATIONS = {"sparse": "relu", "dense": "leaky_relu"}
 SPARSE_CODEC = "zvc-sm"
@@ -55,12 +55,12 @@ class Comparison:
 
     @property
     def time_saved(self) -> float:
-        """Of vDNN's step."""
+        """The saved part of vDNN's step."""
         return 1 - self.cswap_seconds / self.vdnn_seconds
 
     @property
     def latency_saved(self) -> float:
-        """Of what swapping adds to vDNN's step."""
+        """The saved part of the time that swapping adds to vDNN's step."""
         added = self.vdnn_seconds - self.oracle_seconds
         return 1 - (self.cswap_seconds - self.oracle_seconds) / added if added else 0.0
 
@@ -69,7 +69,7 @@ class Comparison:
 def compare(dataset: str, device: str, kind: str) -> Mapping[str, Comparison]:
     """By network: `cifar` or `imagenet`, `v100` or `2080ti`, `sparse` or `dense`."""
     return {
-        name: _compare(scenes.swapping(name, batch, dataset, device, ACTIVATIONS[kind]))
+        name: _compare(scenarios.swapping(name, batch, dataset, device, ACTIVATIONS[kind]))
         for name, batch in CSWAP[dataset, device].items()
     }
 
@@ -82,7 +82,7 @@ def _compare(scenario: Scenario) -> Comparison:
     ours = cswap.plan(scenario, codecs=(SPARSE_CODEC,))
     always = static.plan(scenario, codec=codec)
     plans = (ours, vdnn.plan(scenario, swapped="conv"), vdnn_pp.plan(scenario), always)
-    seconds = [scenes.run(scenario, plan).seconds for plan in plans]
+    seconds = [scenarios.run(scenario, plan).seconds for plan in plans]
     return Comparison(
         oracle_seconds=scenario.compute_seconds,
         cswap_seconds=seconds[0],
@@ -101,7 +101,7 @@ def over(figures: Mapping[str, Comparison], figure: str) -> dict[str, float]:
 def judged_decisions(
     scenario: Scenario, time_models: cswap.TimeModels | None = None, mode: Mode = SYNCHRONOUS
 ) -> list[bool]:
-    """Of each decision, whether the timeline agrees with it (§6.3).
+    """For each decision, whether the timeline agrees with it (§6.3).
 
     The policy decides with learned times and a window for each tensor alone. The timeline has the
     codecs' own times, which the policy never sees, and all copies on one link.
@@ -117,23 +117,23 @@ def judged_decisions(
 
 
 SWEEP_DENSITIES = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
-"""Of all tensors of a network with ReLU."""
+"""Densities of all tensors of a network with ReLU."""
 SWEEP_EPOCHS = (0, 30, 60, 89)
-"""Of the same network with Leaky ReLU, whose tensors are dense and whose P slides."""
+"""Epochs of the same network with Leaky ReLU, whose tensors are dense and whose P slides."""
 
 
 def swept(name: str) -> list[Scenario]:
     """A network's steps on a V100, over densities and epochs."""
     batch = CSWAP["imagenet", "v100"][name]
     return [
-        swept_step(name, batch, "relu", density, scenes.EPOCH) for density in SWEEP_DENSITIES
+        swept_step(name, batch, "relu", density, scenarios.EPOCH) for density in SWEEP_DENSITIES
     ] + [swept_step(name, batch, "leaky_relu", 1.0, epoch) for epoch in SWEEP_EPOCHS]
 
 
 def swept_step(name: str, batch: int, activation: str, density: float, epoch: int) -> Scenario:
     graph = Graph.from_table(name, batch, "imagenet", activation)
     graph = graph.with_densities({graph.tensors[t].name: density for t in graph.managed})
-    return scenes.scenario(graph, "v100", scenes.COPIES["v100"], epoch=epoch)
+    return scenarios.scenario(graph, "v100", scenarios.COPIES["v100"], epoch=epoch)
 
 
 def compressed_tensors(scenario: Scenario) -> set[str]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from cdma.builds.errors import BuildError
 from cdma.builds.progress import Tally
 
 
-def compile_source(source: Path) -> Path:
+def compile_source(source: Path, headers: Mapping[str, str] | None = None) -> Path:
     """The shared library of one C++ file, built unless it is in the cache. Takes a second or two.
+
+    Parameters
+    ----------
+    source : path
+    headers : mapping of str to str
+        Generated headers that it includes: their texts, by file name.
 
     Raises
     ------
@@ -21,11 +28,14 @@ def compile_source(source: Path) -> Path:
     """
     command = compiler()
     flags = ("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-shared")
-    key = digest(compiler_version(), *flags, source.read_text())
+    generated = [text for pair in sorted((headers or {}).items()) for text in pair]
+    key = digest(compiler_version(), *flags, source.read_text(), *generated)
 
     def build(work: Path) -> None:
         progress = Tally("C++", 1)
-        run_tool([command, *flags, str(source), "-o", str(work / "library.so")])
+        for name, text in (headers or {}).items():
+            (work / name).write_text(text)
+        run_tool([command, *flags, f"-I{work}", str(source), "-o", str(work / "library.so")])
         progress.step()
 
     return cached(f"{source.stem}-{key}", build) / "library.so"

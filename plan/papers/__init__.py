@@ -1,4 +1,4 @@
-"""What the five papers print, transcribed once.
+"""The figures that the five papers print, transcribed once.
 
 Each paper has a file here, of the name of its text: whole tables, and figures of its prose with the
 sentences that they stand in, each with the line of the text. Whatever else needs a printed number

@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What a paper says about one thing.
+    """A paper's printed figures about one subject.
 
     Attributes
     ----------

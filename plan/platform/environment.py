@@ -94,17 +94,17 @@ class MachineConfig:
 
     @property
     def channel_bytes_per_cycle(self) -> float:
-        """What one DRAM channel can move."""
+        """Bytes per second that one DRAM channel can move."""
         return self.dram_bytes_per_s / self.channels / self.clock_hz
 
     @property
     def link_out_bytes_per_cycle(self) -> float:
-        """What the link can move to the host, overhead included."""
+        """Bytes per second that the link can move to the host, overhead included."""
         return self.link_out_bytes_per_s * self.link_efficiency / self.clock_hz
 
     @property
     def link_in_bytes_per_cycle(self) -> float:
-        """What the link can move from the host, overhead included."""
+        """Bytes per second that the link can move from the host, overhead included."""
         return self.link_in_bytes_per_s * self.link_efficiency / self.clock_hz
 
     @property

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 COPY_EFFICIENCY = 0.8
-"""What a copy gets of a PCIe or NVLink peak, by declaration: V100 and 2080 Ti got 0.66 to 0.81 of
+"""Part of a PCIe or NVLink peak that copies get, as declared: V100 and 2080 Ti got 0.66 to 0.81 of
 16 GB/s (CSWAP+, §6.1), and 12.8 GB/s is what frameworks count on."""
 
 
@@ -52,7 +52,7 @@ class Link:
             )
 
     def seconds(self, nbytes: int) -> float:
-        """How long so many bytes take, at peak bandwidth."""
+        """Seconds that so many bytes take at peak bandwidth."""
         return nbytes / self.bytes_per_s
 
 

@@ -1,4 +1,4 @@
-"""How fast the engine may read device memory: the policies of cDMA, §V-D."""
+"""Limits on the engine's reads of device memory: the policies of cDMA, §V-D."""
 
 from dataclasses import dataclass
 

@@ -16,7 +16,7 @@ def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
     choices: list[Choice] = [RETAIN] * len(scenario.graph.managed)
 
     def fits() -> bool:
-        return evaluator.run(evaluator.particle(choices)).least_bytes <= scenario.memory_bytes
+        return evaluator.run(evaluator.assignment(choices)).least_bytes <= scenario.memory_bytes
 
     for i, tensor in enumerate(scenario.graph.managed):
         if fits():

@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def oracle_seconds(self) -> float:
-        """Of the step if nothing ever waits."""
+        """Seconds of the step if nothing ever waits."""
         return self.scenario.compute_seconds
 
     def seconds(self, name: str) -> float | None:
@@ -55,19 +55,19 @@ class Comparison:
         return trace.seconds if trace.feasible or name == ORACLE else None
 
     def speedup(self, name: str) -> float | None:
-        """How many times as fast as the reference; None if either does not fit."""
+        """Speedup over the reference; None if either does not fit."""
         seconds = self.seconds(name)
         if seconds is None or not self.reference.trace.feasible:
             return None
         return self.reference.trace.seconds / seconds
 
     def over_oracle(self, name: str) -> float | None:
-        """What it takes more than the oracle, as a part of that; None if it does not fit."""
+        """Time beyond the oracle's, as a part of that; None if the plan does not fit."""
         seconds = self.seconds(name)
         return None if seconds is None else seconds / self.oracle_seconds - 1
 
     def over_bound(self, name: str) -> float | None:
-        """What it takes more than the bound: its gap to the best plan is that or less.
+        """Time beyond the bound, as a part of that: the gap to the best plan is that or less.
 
         None for the oracle, whose memory the bound does not have, without a bound, and if the
         policy does not fit.
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def engine_gain(self) -> float | None:
-        """How much faster the fastest lossless plan is than the fastest one without the engine, as
+        """The gain of the fastest lossless plan over the fastest one without the engine, as
         a part; None if there is none, or no policy here would take the engine."""
         without, with_engine = self.best(engine=False), self.best(engine=True)
         if without is None or with_engine is None:
@@ -158,11 +158,11 @@ def compare(
 
 
 def _bound(scenario: Scenario, results: Iterable[Result], lossless: bool, effort: str) -> Bound:
-    """Of all plans with the options that these plans have, and the joint plan's."""
+    """The bound of all plans with the options that these plans and the joint plan have."""
     allowed = [r for r in results if r.plan.policy != ORACLE and (r.lossless or not lossless)]
     oracle = scenario.compute_seconds
     if any(r.trace.feasible and r.trace.seconds <= oracle * _SAME for r in allowed):
-        return Bound(seconds=oracle, tight=True, particle=None)
+        return Bound(seconds=oracle, tight=True, assignment=None)
     options = dict.fromkeys(joint.means(scenario, lossy=not lossless))
     options |= dict.fromkeys(choice for r in allowed for choice in r.plan.choices)
     return lower_bound(scenario, tuple(options), effort=effort)

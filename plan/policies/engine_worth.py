@@ -1,4 +1,4 @@
-"""What the engine is worth beside good plans: the best plan without it, and the best with it.
+"""The engine's worth beside good plans: the best plan without it against the best with it.
 
 Beside vDNN, which swaps everything and waits, the engine gains much. Plans that choose what leaves,
 what is computed again and when, have little left to wait for, and with them it gains less. For the
@@ -26,14 +26,14 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 
 ENGINE = Choice(Placement.SWAP, "zvc")
-"""What the engine adds to any means."""
+"""The option that the engine adds to any means."""
 
 MEANS: Mapping[str, tuple[Choice, ...]] = {
     "swap": (RETAIN, SWAP),
     "swap, recompute": (RETAIN, SWAP, RECOMPUTE),
     "all": tuple(choice for choice in joint.LOSSLESS if choice != ENGINE),
 }
-"""What may become of a tensor without the engine. `all` has codecs on the multiprocessors, too."""
+"""Options of a tensor without the engine. `all` has codecs on the multiprocessors, too."""
 
 EVALUATIONS = 100_000
 """Plans that each search looks at, at most."""
@@ -59,11 +59,11 @@ class Worth:
     with_engine: Mapping[str, float]
 
     def gain(self, means: str) -> float:
-        """How much faster the engine makes the best plan with these means, as a part."""
+        """The engine's gain over the best plan with these means, as a part."""
         return self.without[means] / self.with_engine[means] - 1
 
     def over_oracle(self, seconds: float) -> float:
-        """What a step takes more than one that never waits, as a part of that."""
+        """Time beyond that of a step that never waits, as a part of that."""
         return seconds / self.oracle_seconds - 1
 
 

@@ -48,4 +48,4 @@ def plan(
         iterations=iterations,
         seed=seed,
     )
-    return evaluator.plan("home+" if plus else "home", found.particle)
+    return evaluator.plan("home+" if plus else "home", found.assignment)

@@ -87,11 +87,11 @@ def plan(
         start.run()
     best = min(starts, key=lambda start: start.seconds)
     best.simplify(best.evaluator.options.index(RETAIN))
-    return best.evaluator.plan("joint-lossy" if lossy else "joint", best.particle)
+    return best.evaluator.plan("joint-lossy" if lossy else "joint", best.assignment)
 
 
 def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
-    """What may become of a tensor; nothing is compressed on the way where there is no engine."""
+    """Options of a tensor; none compresses on the way where there is no engine."""
     return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
 
 
@@ -99,11 +99,11 @@ def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:
     """A search from the best of the known plans, and of those that treat all tensors alike."""
     tensors = len(evaluator.scenario.graph.managed)
     alike = np.repeat(np.arange(len(evaluator.options), dtype=np.int8)[:, None], tensors, axis=1)
-    known = [evaluator.particle(p.choices)[None] for p in seeds]
-    particles = np.concatenate([alike, *known])
-    seconds = evaluator.seconds(particles)
+    known = [evaluator.assignment(p.choices)[None] for p in seeds]
+    assignments = np.concatenate([alike, *known])
+    seconds = evaluator.seconds(assignments)
     best = int(np.argmin(seconds))
-    return Descent(evaluator=evaluator, particle=particles[best], seconds=seconds[best])
+    return Descent(evaluator=evaluator, assignment=assignments[best], seconds=seconds[best])
 
 
 def is_lossless(scenario: Scenario, plan: Plan) -> bool:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdma.plan.search.relaxation import Relaxation
-from cdma.plan.search.swarm import Particles
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.kernel import Assignments
 from cdma.plan.timeline.placement import Choice
-from cdma.plan.timeline.problem_arrays import options_of, structure_of
+from cdma.plan.timeline.problem_arrays import options_of, problem_of
 from cdma.plan.timeline.scenario import Scenario
 
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
@@ -26,15 +26,15 @@ SMALL = 30_000
 ResNet-50's 146,000 take a minute, for 0.03 % more than the linear relaxation, half a second."""
 
 NODES = 2_000
-"""Of branch and bound at most."""
+"""The most nodes that branch and bound may visit."""
 
 TOLERANCE = 1e-5
-"""What a solution may violate its constraints by, relative to the step; taken off the bound."""
+"""Violation of constraints that solutions may have, as a part of the step; off the bound."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bound:
-    """What no plan can beat.
+    """A lower bound on the time of all plans.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Bound:
         Infinite if no plan fits into the memory.
     tight : bool
         Whether the program itself was solved, with one option for each tensor.
-    particle : numpy.ndarray or None
+    assignment : numpy.ndarray or None
         int8 (managed,): the program's own plan, a start for searches. It may not be feasible.
     """
 
     seconds: float
     tight: bool
-    particle: Particles | None
+    assignment: Assignments | None
 
 
 def lower_bound(
@@ -77,9 +77,9 @@ def lower_bound(
     """
     if effort not in EFFORTS:
         raise ScheduleError(f"unknown effort {effort!r}; choose from {', '.join(EFFORTS)}")
-    program = Relaxation(structure_of(scenario), options_of(scenario, options, throttle))
+    program = Relaxation(problem_of(scenario), options_of(scenario, options, throttle))
     found = program.solve()
-    nothing = Bound(seconds=math.inf, tight=True, particle=None)
+    nothing = Bound(seconds=math.inf, tight=True, assignment=None)
     if found.infeasible:
         return nothing
     answers = [found]
@@ -94,5 +94,5 @@ def lower_bound(
     return Bound(
         seconds=max(oracle, (proved - TOLERANCE) * program.unit_s),
         tight=len(answers) > 1 and answers[-1].solved,
-        particle=program.particle(solutions[-1]) if solutions else None,
+        assignment=program.assignment(solutions[-1]) if solutions else None,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cdma.plan.timeline.kernel import Floats, Particles
+from cdma.plan.timeline.kernel import Assignments, Floats
 from cdma.plan.timeline.timeline import Evaluator
 
 KICKED = 3
@@ -27,7 +27,7 @@ class Descent:
     Parameters
     ----------
     evaluator : Evaluator
-    particle : int8 array (tensors,)
+    assignment : int8 array (tensors,)
         Where it starts; afterwards, what it found.
     seconds : float
         Of that; infinity if it does not fit.
@@ -43,7 +43,7 @@ class Descent:
     """
 
     evaluator: Evaluator
-    particle: Particles
+    assignment: Assignments
     seconds: float
     budget: int = 0
     seed: int = 0
@@ -52,62 +52,62 @@ class Descent:
     def run(self) -> None:
         """Improve the plan until the budget is used up."""
         rng = np.random.default_rng(self.seed)
-        tensors, options = self.particle.size, len(self.evaluator.options)
+        tensors, options = self.assignment.size, len(self.evaluator.options)
         if not tensors or options < 2:
             return
-        self.particle, self.seconds = self._descend(self.particle, self.seconds)
+        self.assignment, self.seconds = self._descend(self.assignment, self.seconds)
         while self.evaluations < self.budget:
             count = min(tensors, KICKED + int(rng.integers(KICKED + 1)))
-            kicked = self.particle.copy()
+            kicked = self.assignment.copy()
             kicked[rng.choice(tensors, count, replace=False)] = rng.integers(options, size=count)
-            particle, seconds = self._descend(kicked, self._evaluate(kicked[None])[0])
+            assignment, seconds = self._descend(kicked, self._evaluate(kicked[None])[0])
             if seconds <= self.seconds:
-                self.particle, self.seconds = particle, seconds
+                self.assignment, self.seconds = assignment, seconds
 
     def simplify(self, option: int) -> None:
         """Give tensors this option where the step is no slower for it, large ones first."""
         graph = self.evaluator.scenario.graph
         sizes = [graph.tensors[t].nbytes for t in graph.managed]
         for i in np.argsort(sizes, kind="stable")[::-1]:
-            changed = self.particle.copy()
+            changed = self.assignment.copy()
             changed[i] = option
             seconds = self._evaluate(changed[None])[0]
             if seconds <= self.seconds:
-                self.particle, self.seconds = changed, seconds
+                self.assignment, self.seconds = changed, seconds
 
-    def _evaluate(self, particles: Particles) -> Floats:
-        self.evaluations += len(particles)
-        return self.evaluator.seconds(particles)
+    def _evaluate(self, assignments: Assignments) -> Floats:
+        self.evaluations += len(assignments)
+        return self.evaluator.seconds(assignments)
 
-    def _descend(self, particle: Particles, seconds: float) -> tuple[Particles, float]:
+    def _descend(self, assignment: Assignments, seconds: float) -> tuple[Assignments, float]:
         while self.evaluations < self.budget:
-            places, options = _changes(particle, len(self.evaluator.options))
-            times = self._evaluate(_with(particle, places, options))
+            places, options = _changes(assignment, len(self.evaluator.options))
+            times = self._evaluate(_with(assignment, places, options))
             helpful = np.flatnonzero(times < seconds * FASTER)
             if not helpful.size:
                 break
             helpful = helpful[np.argsort(times[helpful], kind="stable")]
             _, first = np.unique(places[helpful], return_index=True)
             chosen = helpful[np.sort(first)]
-            sums = np.repeat(particle[None], chosen.size, axis=0)
+            sums = np.repeat(assignment[None], chosen.size, axis=0)
             for j, change in enumerate(chosen):
                 sums[j:, places[change]] = options[change]
             times = self._evaluate(sums)
             best = int(np.argmin(times))
-            particle, seconds = sums[best], times[best]
-        return particle, seconds
+            assignment, seconds = sums[best], times[best]
+        return assignment, seconds
 
 
-def _changes(particle: Particles, options: int) -> tuple[np.ndarray, Particles]:
+def _changes(assignment: Assignments, options: int) -> tuple[np.ndarray, Assignments]:
     """All changes of one tensor: where, and to what."""
-    places = np.repeat(np.arange(particle.size), options)
-    choices = np.tile(np.arange(options, dtype=np.int8), particle.size)
-    other = choices != particle[places]
+    places = np.repeat(np.arange(assignment.size), options)
+    choices = np.tile(np.arange(options, dtype=np.int8), assignment.size)
+    other = choices != assignment[places]
     return places[other], choices[other]
 
 
-def _with(particle: Particles, places: np.ndarray, options: Particles) -> Particles:
+def _with(assignment: Assignments, places: np.ndarray, options: Assignments) -> Assignments:
     """The plan with each of these changes: a row per change."""
-    rows = np.repeat(particle[None], places.size, axis=0)
+    rows = np.repeat(assignment[None], places.size, axis=0)
     rows[np.arange(places.size), places] = options
     return rows

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from cdma.plan.search.swarm import Evaluator, Found, Particles
+from cdma.plan.search.swarm import Evaluator, Found
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.kernel import Assignments
 
 LIMIT = 5_000_000
 """Plans that are tried at most: about a minute on one core."""
@@ -36,17 +37,17 @@ def exhaustive(
             f"{tensors} tensors of {options} options have {count:.3g} plans, more than {limit:,}; "
             f"search instead, or take at most {int(math.log(limit, options))} tensors"
         )
-    best, lowest = _particles(0, 1, tensors, options)[0], math.inf
+    best, lowest = _assignments(0, 1, tensors, options)[0], math.inf
     for begin in range(0, count, BATCH):
-        particles = _particles(begin, min(begin + BATCH, count), tensors, options)
-        seconds = evaluator.seconds(particles)
+        assignments = _assignments(begin, min(begin + BATCH, count), tensors, options)
+        seconds = evaluator.seconds(assignments)
         i = int(np.argmin(seconds))
         if seconds[i] < lowest:
-            best, lowest = particles[i], float(seconds[i])
-    return Found(particle=best.copy(), seconds=lowest, evaluations=count)
+            best, lowest = assignments[i], float(seconds[i])
+    return Found(assignment=best.copy(), seconds=lowest, evaluations=count)
 
 
-def _particles(begin: int, end: int, tensors: int, options: int) -> Particles:
+def _assignments(begin: int, end: int, tensors: int, options: int) -> Assignments:
     """Numbers in this range as digits of base `options`, int8 (end - begin, tensors)."""
     place = options ** np.arange(tensors - 1, -1, -1, dtype=np.int64)
     return (np.arange(begin, end)[:, None] // place % options).astype(np.int8)

@@ -31,9 +31,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cdma.plan.search.swarm import Particles, Seconds
+from cdma.plan.search.swarm import Seconds
+from cdma.plan.timeline.kernel import Assignments
 from cdma.plan.timeline.placement import SWAP, Placement
-from cdma.plan.timeline.problem_arrays import structure_of
+from cdma.plan.timeline.problem_arrays import problem_of
 from cdma.plan.timeline.scenario import Scenario
 
 Deps = tuple[tuple[int, ...], ...]
@@ -41,7 +42,7 @@ Deps = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What HOME's profiler collects (§3.2). A layer has one feature map, of its own number.
+    """The figures that HOME's profiler collects (§3.2). A layer has one feature map of its number.
 
     Attributes
     ----------
@@ -74,12 +75,12 @@ class Profile:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """What profiling a scenario gives. Stages are layers.
+        """Profile a scenario. Stages are layers.
 
         Bytes of tensors that no plan decides about are working bytes, so that both models count
         the same memory.
         """
-        structure = structure_of(scenario)
+        problem = problem_of(scenario)
         stages, graph = scenario.stages, scenario.graph
         managed = set(graph.managed)
         copies = [
@@ -100,8 +101,8 @@ class Profile:
             prefetch=np.array([back for _, back in copies], float),
             forward_inputs=tuple(makers(stage.inputs) for stage in stages),
             backward_inputs=tuple(makers(stage.saved) for stage in stages),
-            working_bytes=structure.fixed_bytes,
-            memory_bytes=structure.capacity,
+            working_bytes=problem.fixed_bytes,
+            memory_bytes=problem.capacity,
             decided=makers(graph.managed),
         )
 
@@ -126,7 +127,7 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """What Algorithm 2 returns.
+    """The result of Algorithm 2.
 
     Attributes
     ----------
@@ -151,11 +152,11 @@ class HomeEvaluator:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
 
-    def seconds(self, particles: Particles) -> Seconds:
+    def seconds(self, assignments: Assignments) -> Seconds:
         """Times, float64 (m,), of policies by HOME's numbers, int8 (m, decided)."""
-        return np.array([self.estimate(particle).seconds for particle in particles])
+        return np.array([self.estimate(assignment).seconds for assignment in assignments])
 
-    def estimate(self, policy: Particles) -> Estimate:
+    def estimate(self, policy: Assignments) -> Estimate:
         """One policy, int8 (decided,)."""
         return _Step(self.profile, policy).run()
 
@@ -167,7 +168,7 @@ class _OutOfMemory(Exception):
 class _Step:
     """A training step under way."""
 
-    def __init__(self, profile: Profile, policy: Particles) -> None:
+    def __init__(self, profile: Profile, policy: Assignments) -> None:
         self._profile = profile
         n = len(profile.nbytes)
         self._action = dict(zip(profile.decided, (Placement(int(a)) for a in policy), strict=True))

@@ -22,7 +22,7 @@ def add(*parts: tuple[float, Sum]) -> Sum:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """What is known of a program's least value.
+    """The lower bound on a program's least value.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ class LinearProgram:
 
     @property
     def coefficients(self) -> int:
-        """Of all rows."""
+        """The number of coefficients of all rows."""
         return sum(map(len, self._sums))
 
     def minimize(self, variable: int, nodes: int = 0, relative_gap: float = 1e-4) -> Answer:
-        """What HiGHS finds.
+        """The solution that HiGHS finds.
 
         It gets no time limit, so that its answer does not depend on the machine.
 

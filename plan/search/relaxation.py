@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.search.linear import Answer, LinearProgram, Sum, add
-from cdma.plan.search.swarm import Particles
-from cdma.plan.timeline.kernel import Options, Structure
+from cdma.plan.timeline.kernel import Assignments, Options, ProblemArrays
 from cdma.plan.timeline.placement import Placement
 
 CUTS = 3000
@@ -44,24 +43,24 @@ class Relaxation:
 
     Parameters
     ----------
-    structure : Structure
+    problem : ProblemArrays
     options : Options
     """
 
-    def __init__(self, structure: Structure, options: Options) -> None:
-        self._s, self._o = structure, options
-        self._n, self._m, self._k = structure.stages, structure.managed, options.options
-        forward = np.maximum(structure.forward_flop_s, structure.forward_memory_s)
-        backward = np.maximum(structure.backward_flop_s, structure.backward_memory_s)
-        first = structure.layer_start[:-1]
+    def __init__(self, problem: ProblemArrays, options: Options) -> None:
+        self._s, self._o = problem, options
+        self._n, self._m, self._k = problem.stages, problem.managed, options.options
+        forward = np.maximum(problem.forward_flop_s, problem.forward_memory_s)
+        backward = np.maximum(problem.backward_flop_s, problem.backward_memory_s)
+        first = problem.layer_start[:-1]
         self.unit_s = float(forward.sum() + backward.sum())
         self._forward = np.add.reduceat(forward, first) / self.unit_s
         self._backward = np.add.reduceat(backward, first) / self.unit_s
         self._codec = options.codec_s / self.unit_s
         self._out = options.out_s / self.unit_s
         self._in = options.in_s / self.unit_s
-        self._size = structure.tensor_bytes[structure.tensor_of][:, None] / structure.capacity
-        self._held = options.held_bytes / structure.capacity
+        self._size = problem.tensor_bytes[problem.tensor_of][:, None] / problem.capacity
+        self._held = options.held_bytes / problem.capacity
         self._program = LinearProgram()
         self._choice = np.array(
             [
@@ -81,19 +80,19 @@ class Relaxation:
 
     @property
     def coefficients(self) -> int:
-        """How large the program is."""
+        """The size of the program."""
         return self._program.coefficients
 
     def solve(self, nodes: int = 0) -> Answer:
         """The least end of the step, in `unit_s`; as of `LinearProgram.minimize`."""
         return self._program.minimize(self._end, nodes)
 
-    def particle(self, solution: npt.NDArray[np.float64]) -> Particles:
+    def assignment(self, solution: npt.NDArray[np.float64]) -> Assignments:
         """The options that a solution chooses."""
         return np.argmax(solution[self._choice], axis=1).astype(np.int8)
 
     def _find_steps(self) -> None:
-        """Of each tensor: made, last read forward, needed and last read backward."""
+        """Steps of each tensor: made, last read forward, needed and last read backward."""
         s, n = self._s, self._n
         self._made = s.producer[s.tensor_of].tolist()
         self._used = s.last_forward[s.tensor_of].tolist()
@@ -236,7 +235,7 @@ class Relaxation:
             before = now
 
     def _remember(self) -> None:
-        """What is in memory in each step, if offloads have ended and no prefetch is early."""
+        """Memory of each step, if offloads have ended and no prefetch is early."""
         n, program = self._n, self._program
         there: list[list[tuple[float, Sum]]] = [[] for _ in range(2 * n)]
         early: list[list[tuple[float, Sum]]] = [[] for _ in range(2 * n)]
@@ -267,7 +266,7 @@ class Relaxation:
             program.at_least(add((-1, {self._there[k]: 1.0}), *((-f, e) for f, e in early[k])), -1)
 
     def _needed_early(self, i: int) -> Iterator[tuple[int, Sum]]:
-        """What a tensor takes in steps before its own, if something is recomputed from it there."""
+        """Memory of a tensor in steps before its own, if something is recomputed from it there."""
         program = self._program
         packed = self._of(i, self._held, Placement.COMPRESS)
         more = float(self._size[i, 0]) - max(packed.values(), default=0.0)
@@ -285,7 +284,7 @@ class Relaxation:
             before = present
 
     def _wait_for_offloads(self) -> None:
-        """What is too much at a step, and was made since a stage, has left by then."""
+        """Constrain offloads: bytes beyond the memory at a step, made since a stage, have left."""
         n = self._n
         # What the offload frees: compressed, from the start; else not before the last forward use.
         packed = self._held > 0
@@ -305,7 +304,7 @@ class Relaxation:
                 self._program.at_least(row, float(self._forward[a]) - pace)
 
     def _wait_for_room(self) -> None:
-        """What a step needs, and there was no room for at a step before, has arrived since."""
+        """Constrain prefetches: tensors without room at a step before have arrived since."""
         n = self._n
         need = np.broadcast_to(np.array(self._need)[:, None], self._held.shape)
         pairs = _some([(k, later) for k in range(n, 2 * n) for later in range(k + 1, 2 * n)])

@@ -25,24 +25,25 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Particles = npt.NDArray[np.int8]
+from cdma.plan.timeline.kernel import Assignments
+
 Seconds = npt.NDArray[np.float64]
 
 
 class Evaluator(Protocol):
-    """What a search asks: `cdma.plan.timeline.kernel.Evaluator`, or HOME's own Algorithm 2."""
+    """Evaluator of a search: `cdma.plan.timeline.timeline.Evaluator`, or HOME's own Algorithm 2."""
 
-    def seconds(self, particles: Particles) -> Seconds:
+    def seconds(self, assignments: Assignments) -> Seconds:
         """Times, float64 (m,), of particles, int8 (m, tensors); infinite where infeasible."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
-    particle : numpy.ndarray
+    assignment : numpy.ndarray
         int8 (tensors,): the best policy that was evaluated.
     seconds : float
         Of a training step under it; infinite if nothing feasible was found.
@@ -53,7 +54,7 @@ class Found:
         (NaN if there are none), as HOME's Figure 8 shows them.
     """
 
-    particle: Particles
+    assignment: Assignments
     seconds: float
     evaluations: int
     best: tuple[float, ...] = ()
@@ -136,17 +137,17 @@ def search_plus(
     seeds = two_options(tensors, options)
     cheapest = np.argsort(evaluator.seconds(seeds), kind="stable")[: max(particles // 2 - 1, 0)]
     start = rng.integers(options, size=(particles, tensors), dtype=np.int8)
-    start[0] = first.particle
+    start[0] = first.assignment
     start[1 : 1 + len(cheapest)] = seeds[cheapest]
 
-    def mutants(otherwise: Particles) -> Particles:
+    def mutants(otherwise: Assignments) -> Assignments:
         actions = rng.integers(options, size=otherwise.shape, dtype=np.int8)
         return np.where(rng.random(otherwise.shape) < mutation, actions, otherwise)
 
     second = _fly(evaluator, start, iterations, mutants, patience)
     better = second if second.seconds <= first.seconds else first
     return Found(
-        particle=better.particle,
+        assignment=better.assignment,
         seconds=better.seconds,
         evaluations=first.evaluations + len(seeds) + second.evaluations,
         best=first.best + tuple(min(seconds, first.seconds) for seconds in second.best),
@@ -154,7 +155,7 @@ def search_plus(
     )
 
 
-def two_options(tensors: int, options: int) -> Particles:
+def two_options(tensors: int, options: int) -> Assignments:
     """Policies, int8 (some, tensors), of one option up to some tensor and another from there on.
 
     With those of a single option, which are the first.
@@ -183,8 +184,8 @@ class _Remembering:
     def next_iteration(self) -> None:
         self._now, self._before = {}, self._now
 
-    def seconds(self, particles: Particles) -> Seconds:
-        keys = packed(particles)
+    def seconds(self, assignments: Assignments) -> Seconds:
+        keys = packed(assignments)
         new = {}
         for i, key in enumerate(keys):
             if key not in self._now:
@@ -194,12 +195,12 @@ class _Remembering:
                     new[key] = i
         if new:
             self.evaluations += len(new)
-            times = self._evaluator.seconds(particles[list(new.values())])
+            times = self._evaluator.seconds(assignments[list(new.values())])
             self._now.update(zip(new, times.tolist(), strict=True))
         return np.array([self._now[key] for key in keys])
 
 
-def packed(particles: Particles) -> list[bytes]:
+def packed(particles: Assignments) -> list[bytes]:
     """Each particle in as few bytes as will do: two bits an action, as in HOME §3.5, up to 4."""
     if not particles.size or particles.max() > 3:
         return [row.tobytes() for row in particles]
@@ -212,9 +213,9 @@ def packed(particles: Particles) -> list[bytes]:
 
 def _fly(
     evaluator: Evaluator,
-    start: Particles,
+    start: Assignments,
     iterations: int,
-    mutants: Callable[[Particles], Particles] | None = None,
+    mutants: Callable[[Assignments], Assignments] | None = None,
     patience: int | None = None,
 ) -> Found:
     """Algorithm 1 from line 4."""
@@ -254,7 +255,7 @@ def _fly(
         if mutants is None and np.array_equal(before, position):
             break
     return Found(
-        particle=particle,
+        assignment=particle,
         seconds=lowest,
         evaluations=remembering.evaluations,
         best=tuple(best),
@@ -264,12 +265,12 @@ def _fly(
 
 def update(
     evaluator: Evaluator,
-    position: Particles,
+    position: Assignments,
     cost: Seconds,
-    leader: Particles,
-    history: Particles,
-    mutants: Particles | None = None,
-) -> tuple[Particles, Seconds]:
+    leader: Assignments,
+    history: Assignments,
+    mutants: Assignments | None = None,
+) -> tuple[Assignments, Seconds]:
     """Algorithm 3: where all particles go next.
 
     Parameters
@@ -304,7 +305,7 @@ def update(
 
 
 def _choose(
-    evaluator: Evaluator, position: Particles, cost: Seconds, tensor: int, actions: Particles
+    evaluator: Evaluator, position: Assignments, cost: Seconds, tensor: int, actions: Assignments
 ) -> None:
     """Give a tensor of each particle the cheapest of its actions, the first of equally cheap ones.
 

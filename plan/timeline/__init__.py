@@ -1,1 +1,1 @@
-"""What a plan does to a training step: scenario, timeline, and the trace of what happened."""
+"""The timeline of a training step under a plan: scenario, kernel, and the trace of all events."""

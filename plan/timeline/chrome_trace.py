@@ -16,6 +16,9 @@ COUNTER = "device memory"
 def chrome_trace(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The JSON object of a trace file.
 
+    An event's arguments have why it started when it did: the reason that bound it, as of
+    `cdma.plan.timeline.kernel`, and the event that it waited for.
+
     Times are microseconds, whole nanoseconds of them: what ends when something else begins does so
     in the file, too, and nothing overlaps on a thread.
 
@@ -30,9 +33,8 @@ def chrome_trace(traces: Iterable[Trace], about: Mapping[str, Any] | None = None
     events: list[dict[str, Any]] = []
     for pid, trace in enumerate((trace for trace in traces if trace.events), 1):
         events += _names(pid, trace)
-        events += [
-            _slice(pid, event) for event in sorted(trace.events, key=lambda event: event.start)
-        ]
+        by_start = sorted(trace.events, key=lambda event: event.start)
+        events += [_slice(pid, trace, event) for event in by_start]
         events += _counter(pid, trace)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": dict(about or {})}
 
@@ -55,18 +57,28 @@ def _names(pid: int, trace: Trace) -> list[dict[str, Any]]:
     return names
 
 
-def _slice(pid: int, event: Event) -> dict[str, Any]:
+def _slice(pid: int, trace: Trace, event: Event) -> dict[str, Any]:
     start, end = _nanoseconds(event.start), _nanoseconds(event.end)
+    cause = event.bound.event
     return {
         "ph": "X",
-        "name": f"{event.kind} {event.name}",
+        "name": _label(event),
         "cat": event.kind,
         "pid": pid,
         "tid": STREAMS.index(event.stream) + 1,
         "ts": start / 1000,
         "dur": (end - start) / 1000,
-        "args": {"tensor": event.name, "bytes": event.nbytes},
+        "args": {
+            "tensor": event.name,
+            "bytes": event.nbytes,
+            "reason": event.bound.reason,
+            "waited_for": None if cause is None else _label(trace.events[cause]),
+        },
     }
+
+
+def _label(event: Event) -> str:
+    return f"{event.kind} {event.name}"
 
 
 def _counter(pid: int, trace: Trace) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What cannot be scheduled."""
+"""Errors of scenarios and plans that cannot be scheduled."""
 
 
 class ScheduleError(ValueError):

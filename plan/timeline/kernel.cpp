@@ -1,9 +1,11 @@
-// The timeline's recurrence; plan/timeline/kernel.py says what it computes and calls it.
+// The timeline kernel; plan/timeline/kernel.py states its rules and calls it.
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "kernel_structs.h" // generated from kernel.py
 
 namespace {
 
@@ -15,56 +17,28 @@ constexpr double LEAST_SHARE = 0.1;
 enum Placement { RETAIN, SWAP, RECOMPUTE, COMPRESS };
 enum Stream { COMPUTE, D2H, H2D };
 enum Kind { FORWARD, BACKWARD, REDO, PACK, UNPACK, OFFLOAD, PREFETCH };
+enum Reason { BEGIN, COMPUTED, STAGING, MEMORY, OFFLOADED, LINK, ARRIVED };
 
-}  // namespace
+// When an event may start: the latest of the times that it waits for. Of several at that time, the
+// first one that was awaited is the one that bound it.
+struct Start {
+    double time;
+    Wait bound;
+    std::vector<Wait> waits;
 
-extern "C" {
-
-// As of kernel.py. Lists per stage are flat, with a first index per stage and one more.
-struct Structure {
-    int32_t stages, managed;
-    int32_t duplex;
-    double capacity, dram_bytes_per_s, out_latency_s, in_latency_s;
-    const int32_t *output, *producer, *last_forward, *managed_of, *tensor_of;
-    const double *tensor_bytes;
-    const int32_t *input_start, *input_list, *saved_start, *saved_list, *ending_start, *ending_list;
-    const double *fixed_bytes, *scratch_bytes;
-    const int32_t *layer_start;
-    const double *forward_flop_s, *forward_memory_s, *backward_flop_s, *backward_memory_s;
+    void after(double t, Wait wait) {
+        time = t;
+        bound = wait;
+        waits.assign(1, wait);
+    }
+    void await(double t, Wait wait) {
+        waits.push_back(wait);
+        if (t > time) {
+            time = t;
+            bound = wait;
+        }
+    }
 };
-
-// Per managed tensor and option: [tensor * options + option].
-struct Options {
-    int32_t options;
-    const int32_t *placement;
-    const double *out_s, *in_s, *out_dram, *in_dram, *codec_s, *held_bytes, *link_bytes;
-};
-
-struct Event {
-    int32_t stream, kind, tensor, pad;
-    double start, end, nbytes;
-};
-
-struct Change {
-    double time, nbytes;
-};
-
-struct Outcome {
-    double seconds, peak_bytes, least_bytes;
-    int64_t events, changes;
-};
-
-// Where a run's events and changes of memory go, and how many there is room for.
-struct Record {
-    Event *events;
-    int64_t event_room;
-    Change *changes;
-    int64_t change_room;
-};
-
-}  // extern "C"
-
-namespace {
 
 // The copies of one direction, in order.
 struct Copies {
@@ -73,11 +47,13 @@ struct Copies {
     };
     std::vector<Copy> copies;
     double free = 0;
+    int32_t last = -1; // the event of the last one
     size_t ended = 0;
 
     void clear() {
         copies.clear();
         free = 0;
+        last = -1;
         ended = 0;
     }
     double add(double start, double seconds, double rate) {
@@ -111,6 +87,7 @@ struct State {
     int need, last;    // the steps of backward in which it is wanted first and last; -1: never
     int turn;          // the step in which its prefetch may be issued
     double off_end, arrival;
+    int32_t offload, prefetch; // their events
     bool there;    // pass 1: some step before has it
     bool used_up;  // its last forward use is over
     bool freed;    // its memory has been, after an offload
@@ -119,25 +96,25 @@ struct State {
 
 class Timeline {
   public:
-    Timeline(const Structure &structure, const Options &options)
-        : s_(structure), o_(options), n_(structure.stages), tensors_(structure.managed),
+    Timeline(const ProblemArrays &problem, const Options &options)
+        : s_(problem), o_(options), n_(problem.stages), tensors_(problem.managed),
           marked_(n_), redo_(2 * n_), passing_(2 * n_), memory_of_(2 * n_ + 1), needed_(2 * n_),
           lasting_(2 * n_) {}
 
-    Outcome run(const int8_t *particle, double staging, int lookahead, const Record &record) {
+    Outcome run(const int8_t *assignment, double staging, int lookahead, const Record &record) {
         record_ = record;
-        events_ = changes_ = 0;
-        begin(particle);
+        events_ = waits_ = changes_ = 0;
+        begin(assignment);
         find_needs();
         const double least = find_memory();
-        if (least > s_.capacity) return {INF, least, least, 0, 0};
+        if (least > s_.capacity) return {INF, least, least, 0, 0, 0};
         find_turns(lookahead);
         const double seconds = find_times(staging);
-        return {seconds, peak_, least, events_, changes_};
+        return {seconds, peak_, least, events_, waits_, changes_};
     }
 
   private:
-    const Structure &s_;
+    const ProblemArrays &s_;
     const Options &o_;
     const int n_;
     std::vector<State> tensors_;
@@ -152,18 +129,26 @@ class Timeline {
     size_t landed_;
     Copies out_, in_;
     double base_, memory_, pending_, peak_; // memory of the step, of managed tensors
+    Start ready_, copy_;                    // of the next computation, of a copy
     Record record_;
-    int64_t events_, changes_; // so far
+    int64_t events_, waits_, changes_; // so far
 
     double option(const double *table, int i) const {
         return table[i * o_.options + tensors_[i].option];
     }
 
-    void record(int stream, int kind, int tensor, double start, double end, double nbytes) {
+    // Returns the event's index.
+    int32_t record(int stream, int kind, int tensor, const Start &start, double end, double nbytes) {
+        const int32_t waits = static_cast<int32_t>(start.waits.size());
         if (events_ < record_.event_room) {
-            record_.events[events_] = {stream, kind, tensor, 0, start, end, nbytes};
+            record_.events[events_] = {stream,      kind,       tensor, waits,
+                                       start.bound, start.time, end,    nbytes};
         }
-        events_++;
+        if (waits_ + waits <= record_.wait_room) {
+            std::copy(start.waits.begin(), start.waits.end(), record_.waits + waits_);
+        }
+        waits_ += waits;
+        return static_cast<int32_t>(events_++);
     }
 
     void record_memory(double t, double nbytes) {
@@ -176,11 +161,11 @@ class Timeline {
         record_memory(t, nbytes);
     }
 
-    void begin(const int8_t *particle) {
+    void begin(const int8_t *assignment) {
         for (int i = 0; i < s_.managed; i++) {
             State &x = tensors_[i];
             x = {};
-            x.option = particle[i];
+            x.option = assignment[i];
             x.placement = o_.placement[i * o_.options + x.option];
             x.raw = s_.tensor_bytes[s_.tensor_of[i]];
             x.held = option(o_.held_bytes, i);
@@ -313,10 +298,11 @@ class Timeline {
         }
     }
 
-    bool wait_for_offload(double &t) {
+    bool wait_for_offload(Reason reason) {
         if (landed_ == issued_.size()) return false;
-        t = std::max(t, tensors_[issued_[landed_]].off_end);
-        land(t);
+        const State &x = tensors_[issued_[landed_]];
+        ready_.await(x.off_end, {reason, x.offload});
+        land(ready_.time);
         return true;
     }
 
@@ -341,8 +327,14 @@ class Timeline {
         }
     }
 
-    double run_stage(int s, int kind, double now) {
-        const double start = now;
+    // The computation goes on when it is ready, and after that is ready at once.
+    void compute(int kind, int t, double end, double nbytes) {
+        const int32_t event = record(COMPUTE, kind, t, ready_, end, nbytes);
+        ready_.after(end, {COMPUTED, event});
+    }
+
+    void run_stage(int s, int kind) {
+        double now = ready_.time;
         const int first = s_.layer_start[s], past = s_.layer_start[s + 1];
         for (int layer = first; layer < past; layer++) {
             const int back = first + past - 1 - layer;
@@ -350,14 +342,11 @@ class Timeline {
                                    : work(now, s_.forward_flop_s[layer], s_.forward_memory_s[layer]);
         }
         const int t = s_.output[s];
-        record(COMPUTE, kind, t, start, now, s_.tensor_bytes[t]);
-        return now;
+        compute(kind, t, now, s_.tensor_bytes[t]);
     }
 
-    double run_codec(int i, int kind, double now) {
-        const double end = now + option(o_.codec_s, i);
-        record(COMPUTE, kind, s_.tensor_of[i], now, end, tensors_[i].raw);
-        return end;
+    void run_codec(int i, int kind) {
+        compute(kind, s_.tensor_of[i], ready_.time + option(o_.codec_s, i), tensors_[i].raw);
     }
 
     double made_bytes(int k) const {
@@ -381,67 +370,80 @@ class Timeline {
         return nbytes;
     }
 
-    void prefetch(int i, double t) {
-        State &x = tensors_[i];
-        double start = std::max({in_.free, t, x.off_end});
-        if (!s_.duplex) start = std::max(start, out_.free);
-        const double end = in_.add(start, option(o_.in_s, i), option(o_.in_dram, i));
-        x.arrival = end + s_.in_latency_s;
-        record(H2D, PREFETCH, s_.tensor_of[i], start, end, option(o_.link_bytes, i));
+    // A copy waits for the computation that issues it, whose own waits it shares, then for the data,
+    // then for the link.
+    void wait_for_link(const Copies &own, const Copies &other) {
+        if (own.last >= 0) copy_.await(own.free, {LINK, own.last});
+        if (!s_.duplex && other.last >= 0) copy_.await(other.free, {LINK, other.last});
     }
 
-    void offload(int i, double t) {
+    void prefetch(int i) {
         State &x = tensors_[i];
-        double start = std::max(out_.free, t);
-        if (!s_.duplex) start = std::max(start, in_.free);
-        const double end = out_.add(start, option(o_.out_s, i), option(o_.out_dram, i));
+        copy_ = ready_;
+        copy_.await(x.off_end, {OFFLOADED, x.offload});
+        wait_for_link(in_, out_);
+        const double end = in_.add(copy_.time, option(o_.in_s, i), option(o_.in_dram, i));
+        x.arrival = end + s_.in_latency_s;
+        x.prefetch = in_.last =
+            record(H2D, PREFETCH, s_.tensor_of[i], copy_, end, option(o_.link_bytes, i));
+    }
+
+    void offload(int i) {
+        State &x = tensors_[i];
+        copy_ = ready_;
+        wait_for_link(out_, in_);
+        const double end = out_.add(copy_.time, option(o_.out_s, i), option(o_.out_dram, i));
         x.off_end = end + s_.out_latency_s;
         issued_.push_back(i);
-        record(D2H, OFFLOAD, s_.tensor_of[i], start, end, option(o_.link_bytes, i));
+        x.offload = out_.last =
+            record(D2H, OFFLOAD, s_.tensor_of[i], copy_, end, option(o_.link_bytes, i));
     }
 
     double find_times(double staging) {
-        double now = 0;
         size_t next = 0;
+        ready_.after(0, {BEGIN, -1});
         for (int k = 0; k < 2 * n_; k++) {
             const double base = s_.fixed_bytes[k] + passing_[k];
-            double t = now;
-            land(t);
+            land(ready_.time);
             const double made = made_bytes(k);
-            while (base + memory_ + made > s_.capacity || pending_ > staging) {
-                if (!wait_for_offload(t)) return INF;
+            while (true) {
+                const bool full = base + memory_ + made > s_.capacity;
+                if (!full && pending_ <= staging) break;
+                if (!wait_for_offload(full ? MEMORY : STAGING)) return INF;
             }
-            record_memory(t, base - base_);
+            record_memory(ready_.time, base - base_);
             base_ = base;
-            reserve(t, made);
+            reserve(ready_.time, made);
 
             for (; next < order_.size() && tensors_[order_[next]].turn <= k; next++) {
                 const int i = order_[next];
                 const double nbytes = tensors_[i].early_bytes();
                 const bool now_or_never = tensors_[i].need == k;
                 while (base + memory_ + nbytes > s_.capacity && now_or_never) {
-                    if (!wait_for_offload(t)) return INF;
+                    if (!wait_for_offload(MEMORY)) return INF;
                 }
                 if (base + memory_ + nbytes > s_.capacity) break;
-                reserve(t, nbytes);
-                prefetch(i, t);
+                reserve(ready_.time, nbytes);
+                prefetch(i);
             }
-            now = k < n_ ? forward(k, t) : backward(k, t);
+            if (k < n_) forward(k);
+            else backward(k);
         }
-        return now;
+        return ready_.time;
     }
 
-    double forward(int s, double now) {
-        now = run_stage(s, FORWARD, now);
+    void forward(int s) {
+        run_stage(s, FORWARD);
         const int made = s_.managed_of[s_.output[s]];
         if (made >= 0 && tensors_[made].placement == SWAP) {
-            if (tensors_[made].held > 0) now = run_codec(made, PACK, now);
-            offload(made, now);
+            if (tensors_[made].held > 0) run_codec(made, PACK);
+            offload(made);
         }
         for (int e = s_.ending_start[s]; e < s_.ending_start[s + 1]; e++) {
             const int i = s_.ending_list[e];
-            if (tensors_[i].placement == COMPRESS) now = run_codec(i, PACK, now);
+            if (tensors_[i].placement == COMPRESS) run_codec(i, PACK);
         }
+        const double now = ready_.time;
         land(now);
         for (int e = s_.ending_start[s]; e < s_.ending_start[s + 1]; e++) {
             State &x = tensors_[s_.ending_list[e]];
@@ -452,39 +454,38 @@ class Timeline {
             if (out) x.freed = true;
             else pending_ += x.early_bytes();
         }
-        return now;
     }
 
-    double backward(int k, double now) {
-        const int s = 2 * n_ - 1 - k;
+    void backward(int k) {
         for (int i : needed_[k]) {
-            if (tensors_[i].placement == SWAP) now = std::max(now, tensors_[i].arrival);
+            const State &x = tensors_[i];
+            if (x.placement == SWAP) ready_.await(x.arrival, {ARRIVED, x.prefetch});
         }
         for (int i : needed_[k]) {
-            if (tensors_[i].held > 0) now = run_codec(i, UNPACK, now);
+            if (tensors_[i].held > 0) run_codec(i, UNPACK);
         }
-        for (int u : redo_[k]) now = run_stage(u, REDO, now);
-        now = run_stage(s, BACKWARD, now);
+        for (int u : redo_[k]) run_stage(u, REDO);
+        run_stage(2 * n_ - 1 - k, BACKWARD);
+        const double now = ready_.time;
         for (int i : needed_[k]) occupy_now(now, -tensors_[i].held);
         for (int i : lasting_[k]) occupy_now(now, -tensors_[i].raw);
-        return now;
     }
 };
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void timeline_run(
-    const Structure *structure, const Options *options, const int8_t *particle, double staging,
+    const ProblemArrays *problem, const Options *options, const int8_t *assignment, double staging,
     int32_t lookahead, const Record *record, Outcome *outcome) {
-    *outcome = Timeline(*structure, *options).run(particle, staging, lookahead, *record);
+    *outcome = Timeline(*problem, *options).run(assignment, staging, lookahead, *record);
 }
 
 extern "C" __attribute__((visibility("default"))) void timeline_run_all(
-    const Structure *structure, const Options *options, const int8_t *particles, int64_t count,
+    const ProblemArrays *problem, const Options *options, const int8_t *assignments, int64_t count,
     double staging, int32_t lookahead, double *seconds) {
-    Timeline timeline(*structure, *options);
+    Timeline timeline(*problem, *options);
     for (int64_t p = 0; p < count; p++) {
-        const int8_t *particle = particles + p * structure->managed;
-        seconds[p] = timeline.run(particle, staging, lookahead, {}).seconds;
+        const int8_t *assignment = assignments + p * problem->managed;
+        seconds[p] = timeline.run(assignment, staging, lookahead, {}).seconds;
     }
 }

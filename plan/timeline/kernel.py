@@ -1,4 +1,4 @@
-"""The timeline's recurrence: what a plan does to a training step, stage by stage.
+"""The timeline kernel computes what a plan does to a training step, stage by stage.
 
 Three streams work in order: computation, copies to the host, copies to the device. The computation
 has 2n steps, forward 0 … n-1 and backward n-1 … 0 of its n stages, and each goes as follows.
@@ -28,11 +28,30 @@ there is room for it beside all that is needed before it and all that must be th
 most `lookahead`; never before backward, nor before the prefetch in front of it. So no step waits
 for memory that only a later one frees, and a plan either fits or is refused; none hangs.
 
+Each event says what it waited for: all its waits, and the one that bound it, which is the latest.
+The event starts exactly when that one is over, to the bit:
+
+============= ===================================================================================
+`start`       Nothing: the step begins.
+`computed`    The computation before it; of copies, the one that issues them. A prefetch that found
+              no memory at an earlier step is issued at the end of the computation before this one.
+`staging`     An offload, until which the staging pool was full.
+`memory`      An offload, until which there was no memory.
+`offloaded`   Of a prefetch: its tensor's offload.
+`link`        Of a copy: the copy that had the link before it.
+`arrived`     Of computation: the prefetch of a tensor that it needs.
+============= ===================================================================================
+
+`computed` and `link` are over at the end of their event, all others a latency behind it. Waits are
+in this order, and of several that are over at the same time the first one is the one that bound the
+event. Where both memory and staging pool are full, the reason is `memory`. A prefetch waits for all
+that its step has waited for when it is issued, and pieces of computation behind the first one of a
+step for the piece before them only.
+
 A search runs this millions of times, so it is C++ (`kernel.cpp`), compiled once and cached.
 """
 
 import ctypes
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,32 +60,19 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.builds.compiler import compile_source
+from cdma.builds.structs import F64, I32, I64, CType, Field, Struct, header, pointer, require_sizes
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
+HEADER = "kernel_structs.h"
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
-Particles = npt.NDArray[np.int8]
-
-EVENT = np.dtype(
-    [
-        ("stream", "i4"),
-        ("kind", "i4"),
-        ("tensor", "i4"),
-        ("", "i4"),
-        ("start", "f8"),
-        ("end", "f8"),
-        ("nbytes", "f8"),
-    ]
-)
-"""Stream and kind by their places in `cdma.plan.timeline.trace`."""
-
-MEMORY = np.dtype([("time", "f8"), ("nbytes", "f8")])
-"""What is reserved from a time on."""
+Assignments = npt.NDArray[np.int8]
+"""For each managed tensor, the index of its option."""
 
 
-class Structure(NamedTuple):
-    """What no plan changes. Lists per stage are flat, with a first index per stage and one more.
+class ProblemArrays(NamedTuple):
+    """Arrays that no plan changes. Lists per stage are flat, with a first index per stage.
 
     Memory is in bytes, times in seconds. Tensors are those of the graph; managed are those that a
     plan decides about.
@@ -101,7 +107,7 @@ class Structure(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What may become of each managed tensor: each (managed, options)."""
+    """Options of each managed tensor: arrays are (managed, options)."""
 
     options: int
     placement: Ints
@@ -114,8 +120,73 @@ class Options(NamedTuple):
     link_bytes: Floats
 
 
+_TYPES: dict[Any, CType] = {
+    int: I32,
+    bool: I32,
+    float: F64,
+    Ints: pointer(I32),
+    Floats: pointer(F64),
+}
+
+
+def _struct(table: type[NamedTuple], note: str) -> Struct:
+    """The C++ structure of a tuple's scalars and arrays, name for name."""
+    fields = tuple(Field(name, _TYPES[kind]) for name, kind in table.__annotations__.items())
+    return Struct(table.__name__, fields, note)
+
+
+PROBLEM_STRUCT = _struct(ProblemArrays, "Lists per stage are flat, with a first index per stage.")
+OPTIONS_STRUCT = _struct(Options, "Per managed tensor and option: [tensor * options + option].")
+WAIT_STRUCT = Struct(
+    "Wait",
+    (Field("reason", I32), Field("event", I32, "by index; -1: none")),
+)
+EVENT_STRUCT = Struct(
+    "Event",
+    (
+        Field("stream", I32),
+        Field("kind", I32),
+        Field("tensor", I32),
+        Field("waits", I32, "how many"),
+        Field("bound", WAIT_STRUCT, "the one of them that decided the start"),
+        Field("start", F64),
+        Field("end", F64),
+        Field("nbytes", F64),
+    ),
+)
+CHANGE_STRUCT = Struct("Change", (Field("time", F64), Field("nbytes", F64)))
+OUTCOME_STRUCT = Struct(
+    "Outcome",
+    (
+        *(Field(name, F64) for name in ("seconds", "peak_bytes", "least_bytes")),
+        *(Field(name, I64) for name in ("events", "waits", "changes")),
+    ),
+)
+RECORD_STRUCT = Struct(
+    "Record",
+    (
+        Field("events", pointer(EVENT_STRUCT, mutable=True)),
+        Field("event_room", I64),
+        Field("waits", pointer(WAIT_STRUCT, mutable=True), "in the order of events"),
+        Field("wait_room", I64),
+        Field("changes", pointer(CHANGE_STRUCT, mutable=True)),
+        Field("change_room", I64),
+    ),
+    "Where a run's events, waits and changes of memory go, and how many there is room for.",
+)
+STRUCTS = (
+    *(PROBLEM_STRUCT, OPTIONS_STRUCT, WAIT_STRUCT, EVENT_STRUCT),
+    *(CHANGE_STRUCT, OUTCOME_STRUCT, RECORD_STRUCT),
+)
+"""All that Python and `kernel.cpp` share, in the order of the header."""
+
+EVENT = EVENT_STRUCT.dtype()
+WAIT = WAIT_STRUCT.dtype()
+CHANGE = CHANGE_STRUCT.dtype()
+
+
 class Outcome(NamedTuple):
-    """What `run` finds.
+    """The result of `TimelineKernel.run`.
 
     Attributes
     ----------
@@ -126,7 +197,11 @@ class Outcome(NamedTuple):
     least_bytes : float
         The least memory that the plan works with.
     events : array of EVENT
-    memory : array of MEMORY
+        Stream, kind and reasons are indices into `cdma.plan.timeline.trace`'s names. Events are in
+        the order in which they were issued, those of a stream in the order of their start.
+    waits : array of WAIT
+        Those of the first event, then those of the second: `events["waits"]` counts them.
+    memory : array of CHANGE
         Ascending by time; of several at one time, the last one stays.
     """
 
@@ -134,54 +209,65 @@ class Outcome(NamedTuple):
     peak_bytes: float
     least_bytes: float
     events: npt.NDArray[Any]
+    waits: npt.NDArray[Any]
     memory: npt.NDArray[Any]
 
 
-class Recurrence:
-    """One scenario's structure and options, for any number of plans.
+class TimelineKernel:
+    """The compiled kernel with one scenario's problem and options, for any number of plans.
 
     Calls do not hold the GIL.
     """
 
-    def __init__(self, structure: Structure, options: Options) -> None:
+    def __init__(self, problem: ProblemArrays, options: Options) -> None:
         self._library = _library()
         # What the pointers point to lives as long as they do.
-        self._kept = (structure, options)
-        self._structure = _CStructure(*map(_c_value, structure))
-        self._options = _COptions(*map(_c_value, options))
-        self.managed = structure.managed
+        self._kept = (problem, options)
+        self._problem = PROBLEM_STRUCT.ctype(*map(_c_value, problem))
+        self._options = OPTIONS_STRUCT.ctype(*map(_c_value, options))
+        self.managed = problem.managed
         self.options = options.options
 
-    def run(self, particle: Particles, staging: float, lookahead: int) -> Outcome:
-        """One plan: for each managed tensor its option, int8 (managed,)."""
-        row = self._checked(np.asarray(particle)[np.newaxis])[0]
-        outcome = _COutcome()
-        events, changes = np.empty(0, EVENT), np.empty(0, MEMORY)
+    def run(self, assignment: Assignments, staging: float, lookahead: int) -> Outcome:
+        """Time, memory and events of one assignment, int8 (managed,)."""
+        row = self._checked(np.asarray(assignment)[np.newaxis])[0]
+        outcome = OUTCOME_STRUCT.ctype()
         # Once to count the events, and once to take them.
+        arrays = [np.empty(0, dtype) for dtype in (EVENT, WAIT, CHANGE)]
         for _ in range(2):
-            record = _CRecord(events.ctypes.data, events.size, changes.ctypes.data, changes.size)
+            room = [part for array in arrays for part in (array.ctypes.data, array.size)]
             self._library.timeline_run(
-                ctypes.byref(self._structure),
+                ctypes.byref(self._problem),
                 ctypes.byref(self._options),
                 row.ctypes.data,
                 staging,
                 lookahead,
-                ctypes.byref(record),
+                ctypes.byref(RECORD_STRUCT.ctype(*room)),
                 ctypes.byref(outcome),
             )
-            if (events.size, changes.size) == (outcome.events, outcome.changes):
+            counts = (outcome.events, outcome.waits, outcome.changes)
+            if tuple(array.size for array in arrays) == counts:
                 break
-            events, changes = np.empty(outcome.events, EVENT), np.empty(outcome.changes, MEMORY)
+            arrays = [np.empty(n, array.dtype) for n, array in zip(counts, arrays, strict=True)]
+        events, waits, changes = arrays
         return Outcome(
-            outcome.seconds, outcome.peak_bytes, outcome.least_bytes, events, _levels(changes)
+            seconds=outcome.seconds,
+            peak_bytes=outcome.peak_bytes,
+            least_bytes=outcome.least_bytes,
+            events=events,
+            waits=waits,
+            memory=_levels(changes),
         )
 
-    def seconds(self, particles: Particles, staging: float, lookahead: int) -> Floats:
-        """Of each plan, int8 (plans, managed); infinity where memory does not suffice."""
-        rows = self._checked(particles)
+    def seconds(self, assignments: Assignments, staging: float, lookahead: int) -> Floats:
+        """The step's seconds under each of the assignments, int8 (plans, managed).
+
+        They are infinite where the memory does not suffice.
+        """
+        rows = self._checked(assignments)
         seconds = np.empty(len(rows))
         self._library.timeline_run_all(
-            ctypes.byref(self._structure),
+            ctypes.byref(self._problem),
             ctypes.byref(self._options),
             rows.ctypes.data,
             len(rows),
@@ -191,9 +277,9 @@ class Recurrence:
         )
         return seconds
 
-    def _checked(self, particles: Particles) -> Particles:
+    def _checked(self, assignments: Assignments) -> Assignments:
         """As the compiled code reads them; it would read past its tables without a word."""
-        rows = np.ascontiguousarray(particles, np.int8)
+        rows = np.ascontiguousarray(assignments, np.int8)
         if rows.ndim != 2 or rows.shape[1] != self.managed:
             raise ValueError(f"plans must be (plans, {self.managed}), not {rows.shape}")
         if rows.size and not 0 <= rows.min() <= rows.max() < self.options:
@@ -204,44 +290,10 @@ class Recurrence:
 
 
 def _levels(changes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What there is after each change; the recurrence tells of an offload's end when it looks."""
+    """Reserved bytes after each change, by time: the kernel reports an offload's end late."""
     memory = changes[np.argsort(changes["time"], kind="stable")]
     memory["nbytes"] = np.cumsum(memory["nbytes"])
     return memory
-
-
-def _fields(table: type[NamedTuple]) -> Sequence[tuple[str, Any]]:
-    kinds = {int: ctypes.c_int32, bool: ctypes.c_int32, float: ctypes.c_double}
-    return [
-        (name, kinds.get(kind, ctypes.c_void_p)) for name, kind in table.__annotations__.items()
-    ]
-
-
-class _CStructure(ctypes.Structure):
-    _fields_ = _fields(Structure)
-
-
-class _COptions(ctypes.Structure):
-    _fields_ = _fields(Options)
-
-
-class _COutcome(ctypes.Structure):
-    _fields_ = (
-        ("seconds", ctypes.c_double),
-        ("peak_bytes", ctypes.c_double),
-        ("least_bytes", ctypes.c_double),
-        ("events", ctypes.c_int64),
-        ("changes", ctypes.c_int64),
-    )
-
-
-class _CRecord(ctypes.Structure):
-    _fields_ = (
-        ("events", ctypes.c_void_p),
-        ("event_room", ctypes.c_int64),
-        ("changes", ctypes.c_void_p),
-        ("change_room", ctypes.c_int64),
-    )
 
 
 def _c_value(value: Any) -> Any:
@@ -254,7 +306,8 @@ def _c_value(value: Any) -> Any:
 
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(compile_source(SOURCE)))
+    library = ctypes.CDLL(str(compile_source(SOURCE, {HEADER: header(STRUCTS)})))
+    require_sizes(library, STRUCTS)
     pointer = ctypes.c_void_p
     library.timeline_run.argtypes = (
         pointer,

@@ -1,4 +1,4 @@
-"""What is in the device's memory in each step, whatever a plan does; and the least that works.
+"""The device's memory in each step that no plan changes, and the least that any plan works with.
 
 Steps are the timeline's (`cdma.plan.timeline.kernel`): forward of n stages, then backward. Raw
 swapping holds the least in all of them: a tensor is there from its production to its last forward
@@ -39,7 +39,7 @@ class Occupant:
 
 @dataclass(frozen=True, kw_only=True)
 class LeastMemory:
-    """Where a training step needs most of the memory that no plan can do without.
+    """The step that needs most of the memory that no plan can do without.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def last_forward_uses(scenario: Scenario) -> dict[int, int]:
 
 
 def fixed_occupants(scenario: Scenario) -> Iterator[Occupant]:
-    """What no plan decides about: weights, inputs, gradients, scratch, what is not saved."""
+    """Occupants that no plan decides about: weights, inputs, gradients, scratch, the unsaved."""
     graph, stages = scenario.graph, scenario.stages
     last_step = 2 * len(stages) - 1
     last_forward = last_forward_uses(scenario)
@@ -105,7 +105,7 @@ def fixed_occupants(scenario: Scenario) -> Iterator[Occupant]:
 
 
 def least_memory(scenario: Scenario) -> LeastMemory:
-    """What swapping everything as it is needs, and no plan can do without."""
+    """The memory that swapping everything as it is needs, and no plan can do without."""
     stages = scenario.stages
     occupants = [*_needed_tensors(scenario), *fixed_occupants(scenario)]
     changes = [0] * (2 * len(stages) + 1)
@@ -176,7 +176,7 @@ def _what_needs_it(least: LeastMemory, limit: int) -> str:
 
 
 def _needed_tensors(scenario: Scenario) -> Iterator[Occupant]:
-    """What plans decide about, where it has to be there under any plan."""
+    """Tensors that plans decide about, in the steps in which any plan has them."""
     last_step = 2 * len(scenario.stages) - 1
     last_forward = last_forward_uses(scenario)
     uses: dict[int, list[int]] = {t: [] for t in scenario.graph.managed}

@@ -1,4 +1,4 @@
-"""What becomes of each tensor between its forward and its backward use."""
+"""Plans: a placement of each tensor between its forward and its backward use."""
 
 import math
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ RECOMPUTE = Choice(Placement.RECOMPUTE)
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """How copies and computation wait for each other.
+    """Rules by which copies and computation wait for each other.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ MODES = {"sync": SYNCHRONOUS, "async": ASYNCHRONOUS}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What becomes of every tensor that backward needs.
+    """A choice for every tensor that backward needs.
 
     Parameters
     ----------

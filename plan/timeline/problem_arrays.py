@@ -1,17 +1,17 @@
-"""A scenario as the arrays that the compiled recurrence reads."""
+"""A scenario as the arrays that the timeline kernel reads."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cdma.plan.timeline.kernel import Floats, Ints, Options, Structure
+from cdma.plan.timeline.kernel import Floats, Ints, Options, ProblemArrays
 from cdma.plan.timeline.memory import fixed_occupants, last_forward_uses
 from cdma.plan.timeline.placement import Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
 
 
-def structure_of(scenario: Scenario) -> Structure:
-    """What no plan changes."""
+def problem_of(scenario: Scenario) -> ProblemArrays:
+    """The arrays that no plan changes."""
     graph, stages = scenario.graph, scenario.stages
     producer = np.full(len(graph.tensors), -1, np.int32)
     last_forward = np.full(len(graph.tensors), -1, np.int32)
@@ -34,7 +34,7 @@ def structure_of(scenario: Scenario) -> Structure:
     )
     forward = [scenario.layer_seconds(layer, backward=False) for group in layers for layer in group]
     backward = [scenario.layer_seconds(layer, backward=True) for group in layers for layer in group]
-    return Structure(
+    return ProblemArrays(
         stages=len(stages),
         managed=len(graph.managed),
         duplex=scenario.link.duplex,
@@ -65,7 +65,7 @@ def structure_of(scenario: Scenario) -> Structure:
 
 
 def options_of(scenario: Scenario, choices: Sequence[Choice], throttle: str) -> Options:
-    """What each of the choices would mean for each managed tensor."""
+    """The time, memory and traffic of each choice for each managed tensor."""
     tensors = scenario.graph.managed
     shape = (len(tensors), len(choices))
     names = (name for name in Options._fields if name not in ("options", "placement"))

@@ -92,7 +92,7 @@ class Scenario:
         return {stage.output: s for s, stage in enumerate(self.stages)}
 
     def layer_seconds(self, layer: Layer, *, backward: bool) -> tuple[float, float]:
-        """Of arithmetic, and of memory that nobody else uses; a layer takes the longer one."""
+        """Seconds of arithmetic, and of memory alone, of which a layer takes the longer one."""
         part = self.device.efficiency[layer.kind]
         flops = layer.flops_backward if backward else layer.flops_forward
         nbytes = layer.bytes_backward if backward else layer.bytes_forward
@@ -103,17 +103,17 @@ class Scenario:
 
     @cached_property
     def forward_seconds(self) -> Seconds:
-        """Of each stage's forward pass alone on the device, float64 (stages,)."""
+        """Seconds of each stage's forward pass alone on the device, float64 (stages,)."""
         return self._stage_seconds(backward=False)
 
     @cached_property
     def backward_seconds(self) -> Seconds:
-        """Of each stage's backward pass alone on the device, float64 (stages,)."""
+        """Seconds of each stage's backward pass alone on the device, float64 (stages,)."""
         return self._stage_seconds(backward=True)
 
     @property
     def compute_seconds(self) -> float:
-        """Of the step if nothing ever waits: the oracle's."""
+        """Seconds of the step if nothing ever waits: the oracle's."""
         return float(self.forward_seconds.sum() + self.backward_seconds.sum())
 
     @cached_property
@@ -128,7 +128,7 @@ class Scenario:
 
     @cached_property
     def machine(self) -> MachineConfig:
-        """What that engine has around it."""
+        """The environment of that engine."""
         return self._machine(self.engine or self.device.engine)
 
     def _machine(self, engine: str) -> MachineConfig:
@@ -141,7 +141,7 @@ class Scenario:
         )
 
     def codec(self, choice: Choice) -> CodecModel | None:
-        """What a choice compresses with. `ScheduleError` if there is no such codec, or if it is to
+        """The codec model of a choice. `ScheduleError` if there is no such codec, or if it is to
         keep a tensor on the device but works on the way out of it."""
         if choice.codec is None:
             return None
@@ -154,7 +154,7 @@ class Scenario:
         return model
 
     def stream_bytes(self, tensor: int, choice: Choice) -> float:
-        """What a choice makes of a tensor's bytes, on the link or on the device."""
+        """Bytes of a tensor under a choice, on the link or on the device."""
         nbytes, density = self._size(tensor)
         model = self.codec(choice)
         if model is None or model.where == "host":
@@ -162,7 +162,7 @@ class Scenario:
         return model.stream_bytes(nbytes, density)
 
     def host_bytes(self, tensor: int, choice: Choice) -> float:
-        """What a choice takes of host memory."""
+        """Bytes of host memory that a choice takes."""
         if choice.placement is not Placement.SWAP:
             return 0.0
         nbytes, density = self._size(tensor)
@@ -182,7 +182,7 @@ class Scenario:
         return self.engine is not None or not self._is_inline(choice)
 
     def copy_seconds(self, tensor: int, choice: Choice, throttle: str) -> tuple[float, float]:
-        """How long the tensor's copies occupy the engine and its link, out and in.
+        """Seconds that the tensor's copies occupy the engine and its link, out and in.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Scenario:
 
     @cached_property
     def _plain_bytes_per_s(self) -> tuple[float, float]:
-        """Of copies out and in that no engine has a part in."""
+        """Bytes per second of copies out and in that no engine has a part in."""
         out, back = (
             min(rate * self.link.efficiency, self.device.dram_bytes_per_s)
             for rate in (self.link.bytes_per_s, self.link.in_bytes_per_s)

@@ -1,4 +1,4 @@
-"""A plan's time, memory and events: the recurrence, for one plan or for many."""
+"""A plan's time, memory and events, by the timeline kernel, for one plan or for many."""
 
 import math
 import os
@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.kernel import Outcome, Particles, Recurrence
+from cdma.plan.timeline.kernel import Assignments, Outcome, TimelineKernel
 from cdma.plan.timeline.placement import ASYNCHRONOUS, Choice, Mode, Plan
-from cdma.plan.timeline.problem_arrays import options_of, structure_of
+from cdma.plan.timeline.problem_arrays import options_of, problem_of
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.trace import KINDS, STREAMS, Event, Trace
+from cdma.plan.timeline.trace import KINDS, REASONS, STREAMS, Event, Trace, Wait
+from cdma.plan.workload.graph import Graph
 
 THREADS = os.cpu_count() or 1
 
@@ -54,46 +55,46 @@ class Evaluator:
         self.throttle = throttle
         lookahead = -1 if mode.lookahead is None else mode.lookahead
         self._waits = (float(mode.staging_bytes), lookahead)
-        self._recurrence = Recurrence(
-            structure_of(scenario), options_of(scenario, self.options, throttle)
+        self._kernel = TimelineKernel(
+            problem_of(scenario), options_of(scenario, self.options, throttle)
         )
 
-    def seconds(self, particles: Particles) -> npt.NDArray[np.float64]:
-        """Of each plan; infinity where memory does not suffice.
+    def seconds(self, assignments: Assignments) -> npt.NDArray[np.float64]:
+        """The step's seconds under each plan; infinity where memory does not suffice.
 
         Parameters
         ----------
-        particles
+        assignments
             int8 (plans, managed tensors): for each tensor, which option it has.
         """
-        parts = min(THREADS, len(particles) // LEAST_SHARE)
+        parts = min(THREADS, len(assignments) // LEAST_SHARE)
         if parts < 2:
-            return self._recurrence.seconds(particles, *self._waits)
-        shares = np.array_split(particles, parts)
+            return self._kernel.seconds(assignments, *self._waits)
+        shares = np.array_split(assignments, parts)
         return np.concatenate(
-            list(_pool().map(lambda share: self._recurrence.seconds(share, *self._waits), shares))
+            list(_pool().map(lambda share: self._kernel.seconds(share, *self._waits), shares))
         )
 
-    def run(self, particle: Particles) -> Outcome:
+    def run(self, assignment: Assignments) -> Outcome:
         """Time, memory and events of one plan, int8 (managed tensors,)."""
-        return self._recurrence.run(particle, *self._waits)
+        return self._kernel.run(assignment, *self._waits)
 
-    def plan(self, policy: str, particle: Particles) -> Plan:
+    def plan(self, policy: str, assignment: Assignments) -> Plan:
         """A row of `seconds` as a plan."""
         return Plan(
             policy=policy,
-            choices=tuple(self.options[o] for o in particle),
+            choices=tuple(self.options[o] for o in assignment),
             mode=self.mode,
             throttle=self.throttle,
         )
 
-    def particle(self, choices: Sequence[Choice]) -> Particles:
-        """The other way round."""
+    def assignment(self, choices: Sequence[Choice]) -> Assignments:
+        """Choices as a row of `seconds`, the inverse of `plan`."""
         return np.array([self.options.index(choice) for choice in choices], np.int8)
 
 
 def simulate(scenario: Scenario, plan: Plan) -> Trace:
-    """What a plan does to the step.
+    """Simulate the step under a plan.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def simulate(scenario: Scenario, plan: Plan) -> Trace:
         )
     options = tuple(dict.fromkeys(plan.choices))
     evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
-    outcome = evaluator.run(evaluator.particle(plan.choices))
+    outcome = evaluator.run(evaluator.assignment(plan.choices))
     return Trace(
         policy=plan.policy,
         seconds=outcome.seconds,
@@ -121,19 +122,34 @@ def simulate(scenario: Scenario, plan: Plan) -> Trace:
                 for t, choice in zip(graph.managed, plan.choices, strict=True)
             )
         ),
-        events=tuple(
-            Event(
-                stream=STREAMS[row["stream"]],
-                kind=KINDS[row["kind"]],
-                name=graph.tensors[row["tensor"]].name,
-                start=float(row["start"]),
-                end=float(row["end"]),
-                nbytes=int(row["nbytes"]),
-            )
-            for row in outcome.events
-        ),
+        events=_events(graph, outcome),
+        copy_latency=scenario.copy_latency,
         memory=tuple((float(time), int(nbytes)) for time, nbytes in outcome.memory),
     )
+
+
+def _events(graph: Graph, outcome: Outcome) -> tuple[Event, ...]:
+    """The kernel's events with names."""
+    waits = [_wait(row) for row in outcome.waits]
+    past = np.cumsum(outcome.events["waits"])
+    return tuple(
+        Event(
+            stream=STREAMS[row["stream"]],
+            kind=KINDS[row["kind"]],
+            name=graph.tensors[row["tensor"]].name,
+            start=float(row["start"]),
+            end=float(row["end"]),
+            nbytes=int(row["nbytes"]),
+            bound=_wait(row["bound"]),
+            waits=tuple(waits[end - row["waits"] : end]),
+        )
+        for row, end in zip(outcome.events, past, strict=True)
+    )
+
+
+def _wait(row: np.void) -> Wait:
+    event = int(row["event"])
+    return Wait(REASONS[row["reason"]], event if event >= 0 else None)
 
 
 def with_memory(scenario: Scenario, memory_bytes: float) -> Scenario:

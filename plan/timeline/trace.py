@@ -1,4 +1,4 @@
-"""What became of a plan: times, memory, traffic, and every event."""
+"""The outcome of a plan: times, memory, traffic, and every event with its reasons."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,32 @@ STREAMS = ("compute", "d2h", "h2d")
 KINDS = ("forward", "backward", "recompute", "compress", "decompress", "offload", "prefetch")
 
 
+REASONS = ("start", "computed", "staging", "memory", "offloaded", "link", "arrived")
+"""Reasons of `cdma.plan.timeline.kernel`, which has their rules, by its numbers."""
+
+ON_COMPLETION = frozenset({"staging", "memory", "offloaded", "arrived"})
+"""Reasons that are over a latency behind the last byte of the copy, not at its end."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A cause that an event waited for.
+
+    Attributes
+    ----------
+    reason : str
+        One of `REASONS`.
+    event : int or None
+        The event that had to end, by index into `Trace.events`; None for `start`.
+    """
+
+    reason: str
+    event: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What a stream did with a tensor.
+    """A span of time in which a stream was busy with a tensor.
 
     Attributes
     ----------
@@ -22,6 +45,10 @@ class Event:
         Seconds since the step began.
     nbytes : int
         Moved over the link, or of the uncompressed tensor.
+    bound : Wait
+        The one of its waits that decided the start: `Trace.over` of it is `start`, exactly.
+    waits : tuple of Wait
+        All that it waited for, over at its start or before.
     """
 
     stream: str
@@ -30,6 +57,8 @@ class Event:
     start: float
     end: float
     nbytes: int
+    bound: Wait
+    waits: tuple[Wait, ...]
 
     @property
     def seconds(self) -> float:
@@ -54,10 +83,13 @@ class Trace:
     host_bytes : int
         Of host memory, for all that is out.
     events : tuple of Event
-        In no particular order; none if the memory does not suffice.
+        In the order in which they were issued, those of a stream by their start; none if the
+        memory does not suffice.
     memory : tuple of (float, int)
         Seconds, and the bytes that are reserved from then on: ascending, and of several at one time
         the last one stays. `peak_bytes` is the highest of them.
+    copy_latency : tuple of float
+        Seconds, out and in, from a copy's last byte to its completion.
     """
 
     policy: str
@@ -68,6 +100,7 @@ class Trace:
     host_bytes: int
     events: tuple[Event, ...]
     memory: tuple[tuple[float, int], ...] = ()
+    copy_latency: tuple[float, float] = (0.0, 0.0)
 
     @property
     def feasible(self) -> bool:
@@ -84,6 +117,31 @@ class Trace:
         return max(0.0, self.seconds - self.busy("compute")) if self.events else 0.0
 
     @property
+    def stall_seconds_by_reason(self) -> dict[str, float]:
+        """Seconds in which the computation waited, by the reason that bound the event behind."""
+        stalls: dict[str, float] = {}
+        before = 0.0
+        for event in self.events:
+            if event.stream != "compute":
+                continue
+            if event.start > before:
+                reason = event.bound.reason
+                stalls[reason] = stalls.get(reason, 0.0) + event.start - before
+            before = event.end
+        return stalls
+
+    def over(self, wait: Wait) -> float:
+        """When a wait is over, in seconds since the step began."""
+        if wait.event is None:
+            return 0.0
+        event = self.events[wait.event]
+        return self.completion(event) if wait.reason in ON_COMPLETION else event.end
+
+    def completion(self, copy: Event) -> float:
+        """When a copy is complete: a latency behind its last byte, in seconds as `start`."""
+        return copy.end + self.copy_latency[copy.stream == "h2d"]
+
+    @property
     def link_out_bytes(self) -> int:
         return sum(event.nbytes for event in self.events if event.stream == "d2h")
 
@@ -92,5 +150,5 @@ class Trace:
         return sum(event.nbytes for event in self.events if event.stream == "h2d")
 
     def seconds_of(self, *kinds: str) -> float:
-        """Of all events of these kinds together."""
+        """The sum of the seconds of all events of these kinds."""
         return sum(event.seconds for event in self.events if event.kind in kinds)

@@ -17,7 +17,7 @@ import numpy as np
 from cdma.golden.formats.interface import Array
 from cdma.plan.policies.comet import Collected, law
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.training.saved import DivergedError, SavedActivations, Traffic
+from cdma.plan.training.saved import ActivationTraffic, DivergedError, SavedActivations
 from cdma.plan.training.schemes import Scheme
 from cdma.plan.workload.capture import digits_cnn
 from cdma.plan.workload.capture.recorder import reproducible, require
@@ -33,7 +33,7 @@ STEPS = -(-digits_cnn.TRAINING_IMAGES // digits_cnn.BATCH_IMAGES)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What came of a training.
+    """The result of a training.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Run:
         The epoch, from 0, in which it did; it has no loss, and none follows.
     losses : tuple of float
         The mean over each epoch's minibatches.
-    traffic : Traffic
+    traffic : ActivationTraffic
         Of all steps.
     weights_crc32 : int
         Of the trained weights, to tell whether two runs are the same, bit for bit.
@@ -53,7 +53,7 @@ class Run:
     training_accuracy: float
     diverged: int | None
     losses: tuple[float, ...]
-    traffic: Traffic
+    traffic: ActivationTraffic
     weights_crc32: int
 
 
@@ -116,7 +116,7 @@ class _Training:
             weight_decay=digits_cnn.WEIGHT_DECAY,
         )
         self._watched = (modules[activation], nn.MaxPool2d, nn.Dropout)
-        self._traffic = Traffic()
+        self._traffic = ActivationTraffic()
         self._iteration = 0
 
     def run(self, epochs: int) -> Run:

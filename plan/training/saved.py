@@ -1,4 +1,4 @@
-"""What autograd saves of a network's activations, sent through codecs."""
+"""Activations that autograd saves, sent through codecs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ LARGEST = 2.0**126
 
 
 class Compressor(Protocol):
-    """What a tensor passes through: a codec of `golden`, or anything else that is alike."""
+    """A codec that a tensor passes through: one of `golden`, or anything else that is alike."""
 
     def compress(self, array: Array) -> ByteArray:
         """The stream, uint8 (bytes,), of float32 elements."""
@@ -35,7 +35,7 @@ class DivergedError(ScheduleError):
 
 
 @dataclass
-class Traffic:
+class ActivationTraffic:
     """Bytes of activations that were saved, counted once for each tensor and step.
 
     Attributes
@@ -54,7 +54,7 @@ class Traffic:
 
     @property
     def saved_bytes(self) -> int:
-        """Of what is kept, or goes out: streams, and tensors as they are."""
+        """Bytes that are kept or go out: streams, and tensors as they are."""
         return self.raw_bytes - self.compressed_bytes + self.stream_bytes
 
 
@@ -75,7 +75,7 @@ class SavedActivations:
     kinds : tuple of type
         The modules that are watched. Each runs once in a pass, and gives a contiguous tensor.
     codec_of : callable
-    traffic : Traffic
+    traffic : ActivationTraffic
         Is added to.
 
     Raises
@@ -85,7 +85,7 @@ class SavedActivations:
     """
 
     def __init__(
-        self, model: Any, kinds: tuple[type, ...], codec_of: CodecOf, traffic: Traffic
+        self, model: Any, kinds: tuple[type, ...], codec_of: CodecOf, traffic: ActivationTraffic
     ) -> None:
         torch = require("torch")
         self._torch = torch
@@ -187,7 +187,7 @@ class _Saved:
 
 @dataclass(frozen=True)
 class _View:
-    """What autograd saved: elements of an activation in a shape."""
+    """A tensor that autograd saved: elements of an activation in a shape."""
 
     saved: _Saved
     shape: tuple[int, ...]

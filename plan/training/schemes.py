@@ -27,7 +27,7 @@ class Scheme(Protocol):
         """Whether to collect in an iteration, from 1."""
 
     def update(self, iteration: int, batch: int, collected: Mapping[str, Collected]) -> None:
-        """What was collected of the convolutions, by the names of their inputs."""
+        """Take the statistics of the convolutions, by the names of their inputs."""
 
 
 class Baseline:

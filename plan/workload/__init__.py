@@ -1,4 +1,4 @@
-"""What gets swapped: captures of real activations, and how they were made."""
+"""The workload: networks' graphs, their densities, and captures of real activations."""
 
 from cdma.plan.workload.capture.capture import (
     Activation,

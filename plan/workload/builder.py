@@ -270,7 +270,7 @@ class Builder(TableWriter):
     def _windows(
         self, name: str, x: int, kernel: Pair, stride: int, pad: Pair, ceil: bool
     ) -> tuple[int, int]:
-        """How many windows there are along height and width."""
+        """The numbers of windows along height and width."""
         counts = []
         sizes = self._image(name, x)[2:]
         for size, k, p in zip(sizes, _pair(kernel), _pair(pad), strict=True):

@@ -128,7 +128,7 @@ class Graph:
 
     @property
     def parameter_bytes(self) -> int:
-        """Of the weights, once."""
+        """Bytes of the weights, counted once."""
         return sum(layer.parameter_bytes for layer in self.layers)
 
     def with_densities(self, densities: dict[str, float]) -> Self:

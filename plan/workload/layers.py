@@ -1,4 +1,4 @@
-"""What a training step consists of: layers, and the tensors between them."""
+"""Parts of a training step: layers, and the tensors between them."""
 
 from dataclasses import dataclass
 

@@ -34,7 +34,7 @@ _KINDS = {
 
 
 def trace(module: Any, example_input: Any) -> Table:
-    """What a training step of a `torch.nn.Module` keeps in memory and computes.
+    """The graph of a training step of a `torch.nn.Module`.
 
     One layer per operation of PyTorch's, named by the module that runs it. Tensors are storages:
     views share one. Saved is what autograd saves, without parameters; what it saves that no layer

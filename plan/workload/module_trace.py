@@ -1,4 +1,4 @@
-"""What PyTorch does in a training step of a module: its operations, one by one. Needs PyTorch.
+"""PyTorch's operations in a training step of a module, one by one. Needs PyTorch.
 
 The module runs on the meta device: sizes without values, so that a step of any size takes no
 memory and little time. Three things are written down: every operation under autograd's surface with
@@ -41,11 +41,11 @@ class Operation:
     function: str
     """Its name in ATen, as `convolution`."""
     channelwise: bool
-    """Of a convolution: each channel is a group of its own."""
+    """Whether each channel of a convolution is a group of its own."""
     reads: list[Storage]
     writes: list[Storage]
     differentiated: list[Storage]
-    """What of `reads` gets a gradient."""
+    """Those of `reads` that get a gradient."""
     number: int
     """Autograd's count of nodes when it ran."""
     saved: list[Storage] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Operation:
     bytes_forward: float = 0.0
     bytes_backward: float = 0.0
     keeps: float = 1.0
-    """Of a dropout: the share of elements that it does not zero."""
+    """The share of elements that a dropout does not zero."""
 
 
 def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[Operation]]:
@@ -326,5 +326,5 @@ def _mutated(function: Any, args: Any, kwargs: Any, torch: Any) -> list[Any]:
 
 
 def _nbytes(tensor: Any) -> int:
-    """What of a tensor is in memory: expanded dimensions repeat the same bytes."""
+    """A tensor's bytes in memory: expanded dimensions repeat the same bytes."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -13,7 +13,7 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """What `cdma.plan.workload.graph.Graph` is made from: a network at one batch."""
+    """A network at one batch, from which `cdma.plan.workload.graph.Graph` is made."""
 
     batch: int
     tensors: tuple[Tensor, ...]
@@ -21,7 +21,7 @@ class Table:
 
 
 class TableWriter:
-    """What the layers of `cdma.plan.workload.builder` have in common.
+    """Fields that the layers of `cdma.plan.workload.builder` have in common.
 
     Raises
     ------

@@ -25,10 +25,10 @@ COVER_CYCLES = 2000
 than what its record, and then the next piece's descriptor and first data, take to come."""
 
 USUAL_RATIO = 4
-"""How much of a stream is taken for granted before it is known."""
+"""The compression ratio that is assumed before a stream's length is known."""
 
 POISON = 0xA5
-"""What device memory holds while a tensor is out."""
+"""The byte that fills device memory while a tensor is out."""
 
 
 class CopyError(RuntimeError):
@@ -37,7 +37,7 @@ class CopyError(RuntimeError):
 
 @dataclass(frozen=True)
 class CopyJob:
-    """What is to be moved.
+    """A tensor to be moved out and back.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class CopyJob:
 
     @property
     def room(self) -> int:
-        """Of host memory, at most."""
+        """The most bytes of host memory that the stream takes."""
         return self.raw.size + self.raw.size // 16 + 128
 
 
@@ -136,7 +136,7 @@ class Copier:
         return (way, name) in self.cycles
 
     def stream_bytes(self, name: str) -> int:
-        """What a tensor took on the link."""
+        """Bytes that a tensor took on the link."""
         return sum(piece.stream_bytes for piece in self._pieces[name])
 
     def wait_for_oldest(self) -> None:

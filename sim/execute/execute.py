@@ -6,6 +6,7 @@ the machine's device memory, goes out through the engine when the plan says so, 
 there, and must be back, to the bit, before the computation that reads it.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,11 +17,10 @@ from cdma.builds.errors import BuildError
 from cdma.hw.config import preset
 from cdma.plan.platform.throttles import throttle
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.order import Copy, Order, order_of
 from cdma.plan.timeline.placement import Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
-from cdma.plan.timeline.trace import Event, Trace
+from cdma.plan.timeline.trace import STREAMS, Event, Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.execute.copier import Copier, CopyError, CopyJob
@@ -30,13 +30,13 @@ from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.machine import PAGE_BYTES
 
 TOTAL_BYTES = 2 << 20
-"""Of all swapped tensors together, unless another number is given, or the step would be longer than
+"""Bytes of all swapped tensors together, unless another number is given, or the step would exceed
 `MOST_CYCLES`: about ten seconds of simulation."""
 
 MOST_CYCLES = 1_000_000
 
 CODECS = (None, "zvc", "zvc-host", "zvc-sm")
-"""What the engine can carry out. What multiprocessors and host do is the golden model's; their time
+"""Codecs that can be carried out. Multiprocessors and host are the golden model; their time
 is the timeline's."""
 
 RING_BYTES = 64 << 10
@@ -108,7 +108,7 @@ class Execution:
 
     @property
     def timeline_cycles(self) -> float:
-        """What the timeline says."""
+        """The step's cycles by the timeline."""
         return self.trace.seconds * self.clock_hz
 
     @property
@@ -205,7 +205,7 @@ def execute(
         seed=machine_seed,
     ) as machine:
         copier = Copier(Engine(machine, throttles=(limit, limit)), jobs, scenario.link.duplex)
-        run = _Run(copier, order_of(small.scenario, trace), config.clock_hz)
+        run = _Run(copier, trace, config.clock_hz)
         try:
             run.run()
             copier.check()
@@ -222,14 +222,14 @@ def execute(
         clock_hz=config.clock_hz,
         cycles=run.cycles,
         compute_cycles=run.compute_cycles,
-        copies=run.copies(small.scenario.copy_latency),
+        copies=run.copies(),
         link_out_cycles=counted.link_out_busy_cycles,
         link_in_cycles=counted.link_in_busy_cycles,
     )
 
 
 def _jobs(small: Scaled, plan: Plan) -> Mapping[str, CopyJob]:
-    """What is to be moved of each swapped tensor, by its name."""
+    """The copy job of each swapped tensor, by its name."""
     graph = small.scenario.graph
     jobs = {}
     for t, choice in zip(graph.managed, plan.choices, strict=True):
@@ -243,31 +243,40 @@ def _jobs(small: Scaled, plan: Plan) -> Mapping[str, CopyJob]:
 
 
 class _Run:
-    """The step, event by event."""
+    """The step, event by event.
 
-    def __init__(self, copier: Copier, order: Order, clock_hz: float) -> None:
+    Every event waits for what the timeline's trace says that it waited for, but in the engine's own
+    time. Waits for the link are the copier's: copies of a direction are put in their order, and go
+    one after another.
+    """
+
+    def __init__(self, copier: Copier, trace: Trace, clock_hz: float) -> None:
         self.copier = copier
-        self.order = order
+        self.trace = trace
         self.clock_hz = clock_hz
         self.cycles = 0
         self.compute_cycles = 0
-        self._done = 0  # pieces of computation
+        self._computed: set[int] = set()  # events of the trace that have ended
         self._until: float | None = None  # when the one that runs ends
         self._free = 0.0  # when the one before has ended
-        self._issued = {"out": 0, "in": 0}
+        streams = {stream: deque[int]() for stream in STREAMS}
+        for index, event in enumerate(trace.events):
+            streams[event.stream].append(index)
+        self._to_compute = streams["compute"]
+        self._to_issue = {"out": streams["d2h"], "in": streams["h2d"]}
 
     def run(self) -> None:
         machine = self.copier.machine
         machine.clear_counters()
         begin = machine.cycles
         moved = begin
-        while self._done < len(self.order.works):
+        while self._to_compute:
             if self.copier.poll(begin):
                 moved = machine.cycles
             now = machine.cycles - begin
             self._compute(now)
             self._issue(begin)
-            if self._done == len(self.order.works):
+            if not self._to_compute:
                 break
             now = machine.cycles - begin
             idle = self._until is None
@@ -279,15 +288,14 @@ class _Run:
                 moved = machine.cycles
         self.cycles = round(self._free)
 
-    def copies(self, latency: tuple[float, float]) -> tuple[Executed, ...]:
-        """All that went, beside the timeline."""
+    def copies(self) -> tuple[Executed, ...]:
+        """All copies that were carried out, those to the host first, beside the timeline."""
         found = []
-        for way, copies, after in (
-            ("out", self.order.out, latency[0]),
-            ("in", self.order.back, latency[1]),
-        ):
-            for copy in copies:
-                event = copy.event
+        for stream in ("d2h", "h2d"):
+            for event in self.trace.events:
+                if event.stream != stream:
+                    continue
+                way = _way(event)
                 start, end = self.copier.cycles[way, event.name]
                 found.append(
                     Executed(
@@ -298,42 +306,51 @@ class _Run:
                         start_cycle=start,
                         end_cycle=end,
                         timeline_start_cycle=event.start * self.clock_hz,
-                        timeline_end_cycle=(event.end + after) * self.clock_hz,
+                        timeline_end_cycle=self.trace.completion(event) * self.clock_hz,
                     )
                 )
         return tuple(found)
 
     def _compute(self, now: int) -> None:
         """End what has ended, and start what can."""
-        works = self.order.works
-        while self._done < len(works):
+        while self._to_compute:
+            index = self._to_compute[0]
             if self._until is not None:
                 if now < self._until:
                     return
                 self._free = self._until
                 self._until = None
-                self._done += 1
+                self._computed.add(self._to_compute.popleft())
                 continue
-            work = works[self._done]
-            if not all(self._has_ended(event) for event in work.copies):
+            event = self.trace.events[index]
+            if not self._may_start(event):
                 return
-            duration = work.event.seconds * self.clock_hz
+            duration = event.seconds * self.clock_hz
             # It could start when the last of what it waits for came, which was seen a little later.
-            ends = [self.copier.cycles[_way(e), e.name][1] for e in work.copies]
+            copies = [c for c in self._awaited(event) if c.stream != "compute"]
+            ends = [self.copier.cycles[_way(copy), copy.name][1] for copy in copies]
             self._until = max([self._free, *ends]) + duration
             self.compute_cycles += round(duration)
 
     def _issue(self, begin: int) -> None:
-        for way, copies in (("out", self.order.out), ("in", self.order.back)):
-            while self._issued[way] < len(copies) and self._may_go(copies[self._issued[way]]):
-                self.copier.put(way, copies[self._issued[way]].event.name)
-                self._issued[way] += 1
+        for way, copies in self._to_issue.items():
+            while copies and self._may_start(self.trace.events[copies[0]]):
+                self.copier.put(way, self.trace.events[copies.popleft()].name)
         self.copier.pump(begin)
 
-    def _may_go(self, copy: Copy) -> bool:
-        return self._done >= copy.after and all(map(self._has_ended, copy.copies))
+    def _may_start(self, event: Event) -> bool:
+        return all(
+            wait.event is None or wait.reason == "link" or self._has_ended(wait.event)
+            for wait in event.waits
+        )
 
-    def _has_ended(self, event: Event) -> bool:
+    def _awaited(self, event: Event) -> list[Event]:
+        return [self.trace.events[wait.event] for wait in event.waits if wait.event is not None]
+
+    def _has_ended(self, index: int) -> bool:
+        event = self.trace.events[index]
+        if event.stream == "compute":
+            return index in self._computed
         return self.copier.has_ended(_way(event), event.name)
 
 

@@ -16,7 +16,7 @@ from cdma.plan.workload.capture.capture import Activation, load_capture
 from cdma.plan.workload.graph import Graph
 
 CAPTURES = ("digits-cnn", "digits-cnn-training")
-"""Where the data comes from: the second one has dense arrays, too."""
+"""Captures that the data comes from: the second one has dense arrays, too."""
 
 OTHER_KIND = 0.1
 """An array of a tensor's own kind is taken unless another one's density is nearer by so much."""

@@ -1,4 +1,4 @@
-"""What can go wrong between the RTL and Python."""
+"""Errors between the RTL and Python."""
 
 import re
 

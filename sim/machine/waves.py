@@ -8,7 +8,7 @@ from cdma.sim.machine.errors import MachineError
 
 
 def trace_kind(waves: Path) -> Trace:
-    """What the suffix says; `MachineError` if it says nothing."""
+    """The kind of waves by the suffix; `MachineError` if it is another one."""
     kind = waves.suffix.removeprefix(".")
     if kind not in ("vcd", "fst"):
         raise MachineError(f"waves cannot be written to {waves}; name a file .vcd or .fst")

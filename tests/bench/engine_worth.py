@@ -11,7 +11,7 @@ from cdma.plan.policies.engine_worth import MEANS, engine_worth
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import with_memory
 from cdma.plan.workload.networks import NETWORKS
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import scenarios
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Case:
 
     def scenario(self) -> Scenario:
         batch = next(iter(NETWORKS[self.network].batches.values()))
-        made = scenes.scenario(scenes.graph(self.network, batch), self.device, self.link)
-        least = scenes.run(made, vdnn.plan(made)).least_bytes
-        most = scenes.retained_bytes(made)
+        made = scenarios.scenario(scenarios.graph(self.network, batch), self.device, self.link)
+        least = scenarios.run(made, vdnn.plan(made)).least_bytes
+        most = scenarios.retained_bytes(made)
         return with_memory(made, least + self.room * (most - least))
 
 

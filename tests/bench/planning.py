@@ -64,8 +64,8 @@ def _small(console: Console) -> dict[str, Any]:
     figures: dict[str, Any] = {}
 
     def add(name: str, budget: tuple[int, int], found: list[Found]) -> None:
-        particles = np.stack([each.particle for each in found])
-        gaps = [timelines[i].seconds(particles[i : i + 1])[0] / exact[i] - 1 for i in range(SMALL)]
+        rows = np.stack([each.assignment for each in found])
+        gaps = [timelines[i].seconds(rows[i : i + 1])[0] / exact[i] - 1 for i in range(SMALL)]
         fits = np.isfinite(gaps)
         key = f"{name} {budget[0]}x{budget[1]}"
         figures[key] = {
@@ -129,7 +129,7 @@ def _networks(console: Console) -> dict[str, Any]:
         search_s = time.perf_counter() - begin
         plus = _find(search_plus, evaluator, tensors, BUDGETS[-1], 0)
         bound = lower_bound(scenario, OPTIONS)
-        own = HomeEvaluator(Profile.of(scenario)).estimate(plus.particle).seconds
+        own = HomeEvaluator(Profile.of(scenario)).estimate(plus.assignment).seconds
         figures[name] = {
             "largest_batch": [plain, managed],
             "batch": scenario.graph.batch,

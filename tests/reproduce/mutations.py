@@ -1,4 +1,4 @@
-"""What can be wrong with the system, and which rows of `cdma reproduce` notice it.
+"""Mutations of the system, and the rows of `cdma reproduce` that notice them.
 
 A row of a shape that no mutation here makes fail would say nothing. Each mutation replaces a part
 of the system as a defect or a misreading of a paper would; the rows themselves stay as they are.
@@ -30,9 +30,17 @@ from cdma.plan.search import swarm
 from cdma.plan.search.home_evaluator import Profile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.reproduce import buddy, cdma, comet, cswap, home, roofline, swapping
-from cdma.reproduce import memory_limited as placing
-from cdma.reproduce import scenarios as scenes
+from cdma.reproduce import (
+    buddy,
+    cdma,
+    comet,
+    cswap,
+    home,
+    memory_limited,
+    roofline,
+    scenarios,
+    swapping,
+)
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 
@@ -82,7 +90,7 @@ def mutated(mutation: Mutation) -> Iterator[None]:
 def _forget() -> None:
     """Clear what rows have computed."""
     modules: tuple[ModuleType, ...]
-    modules = (buddy, cdma, comet, cswap, home, placing, roofline, scenes, swapping)
+    modules = (buddy, cdma, comet, cswap, home, memory_limited, roofline, scenarios, swapping)
     for module in modules:
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
@@ -216,12 +224,12 @@ def _home_swaps_all(patch: Patch) -> None:
 
 
 def _plus_is_literal(patch: Patch) -> None:
-    for module in (home, placing, home_policy):
+    for module in (home, memory_limited, home_policy):
         patch.setattr(module, "search_plus", swarm.search)
 
 
 def _still_swarm(patch: Patch) -> None:
-    for module in (home, placing, home_policy):
+    for module in (home, memory_limited, home_policy):
         for name, find in (("search", swarm.search), ("search_plus", swarm.search)):
             if hasattr(module, name):
                 patch.setattr(module, name, partial(_unmoved, find))

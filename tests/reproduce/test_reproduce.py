@@ -1,4 +1,4 @@
-"""What the papers claim, as a test: every exact row is exact, every shape row holds."""
+"""The papers' claims as a test: every exact row is exact, every shape row holds."""
 
 import re
 from collections import Counter
@@ -22,9 +22,9 @@ from cdma.reproduce import (
     judge_all,
     paper,
     roofline,
+    scenarios,
     swapping,
 )
-from cdma.reproduce import scenarios as scenes
 from tests.lib.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "guide" / "reproduce.md"
@@ -113,7 +113,7 @@ def test_every_transcription_is_used() -> None:
 
 
 UNCLAIMED = {"cdma": {"area-scaling"}, "cswap+": {"sub-model-range"}}
-"""What no row is about; tests/plan/papers/test_papers.py holds it to other rooms' constants."""
+"""Figures that no row is about; tests/plan/papers/test_papers.py holds them to constants."""
 
 
 def _rows_of_the_document() -> list[tuple[str, ...]]:
@@ -298,7 +298,7 @@ def test_layer_times_may_be_as_far_off_as_from_published_measurements() -> None:
     off = [
         1e-3
         * milliseconds
-        / scenes.scenario(scenes.graph(name, 16), "titanx", roofline.LINK).compute_seconds
+        / scenarios.scenario(scenarios.graph(name, 16), "titanx", roofline.LINK).compute_seconds
         for name, milliseconds in measured.items()
     ]
     assert [round(min(off) * 20) / 20, round(max(off) * 20) / 20] == list(roofline.LAYER_TIMES)

@@ -24,7 +24,7 @@ from cdma.commands.network_options import (
     require_png,
 )
 from cdma.commands.schedule.largest import find_largest, largest_as_dict, print_largest
-from cdma.commands.schedule.report import Settings, as_dict, assumptions
+from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
 from cdma.console import terminal
@@ -179,7 +179,7 @@ def schedule(
             print_largest(terminal(), found, f"{network} in {limit:,} B of {device} behind {link}")
         return
     graph = graph_of(batch)
-    settings = Settings(
+    settings = ScheduleSettings(
         dataset=dataset_of(network, dataset),
         activation=activation,
         mode=mode,
@@ -248,7 +248,7 @@ def _refuse_with_largest(
 
 
 def _names(text: str) -> Sequence[str]:
-    """Of policies, in the order asked for; none for all that are possible."""
+    """Policies in the order asked for; none stands for all that are possible."""
     names = [name.strip() for name in text.split(",")]
     if names == ["all"]:
         return ()

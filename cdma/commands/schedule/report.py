@@ -1,4 +1,4 @@
-"""What `cdma schedule` tells as a JSON object: what was assumed, and every policy's figures."""
+"""The JSON object of `cdma schedule`: the assumptions, and every policy's figures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a run was told beside its scenarios.
+class ScheduleSettings:
+    """The options of a run beside its scenarios.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Settings:
         return f"{graph.name} ({self.dataset}, {self.activation}), batch {graph.batch}"
 
 
-def assumptions(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
     """The unmeasured inputs of all times; docs/guide/schedule.md describes the keys."""
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
@@ -110,7 +110,7 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
 
 
 def copy_limits(comparison: Comparison, name: str) -> dict[str, int]:
-    """Of a policy's copies that the engine compresses, both ways: how many have which narrowest
+    """Counts of a policy's copies that the engine compresses, both ways, by their narrowest
     place; the link first."""
     scenario, plan = comparison.scenario, comparison.results[name].plan
     limits: Counter[str] = Counter({"link": 0})
@@ -122,7 +122,7 @@ def copy_limits(comparison: Comparison, name: str) -> dict[str, int]:
 
 
 def mean_density(graph: Graph) -> float:
-    """Of the tensors that plans decide about, by bytes."""
+    """The mean density of the tensors that plans decide about, weighted by bytes."""
     tensors = [graph.tensors[t] for t in graph.managed]
     total = sum(tensor.nbytes for tensor in tensors)
     return sum(tensor.nbytes * (tensor.density or 0.0) for tensor in tensors) / total
@@ -158,7 +158,7 @@ def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
-def as_dict(comparisons: Sequence[Comparison], settings: Settings) -> dict[str, Any]:
+def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
     """The JSON form of a run; docs/guide/schedule.md describes the keys."""
     efficiencies = settings.efficiencies or (None,)
     pairs = list(zip(efficiencies, comparisons, strict=True))
@@ -224,6 +224,7 @@ def figures_of(comparison: Comparison, name: str) -> dict[str, Any]:
         "link_out_bytes": if_run(trace.link_out_bytes),
         "link_in_bytes": if_run(trace.link_in_bytes),
         "stall_seconds": if_run(trace.stall_seconds),
+        "stall_seconds_by_reason": if_run(trace.stall_seconds_by_reason),
         "codec_seconds": if_run(trace.seconds_of("compress", "decompress")),
         "recompute_seconds": if_run(trace.seconds_of("recompute")),
         "copy_limits": copy_limits(comparison, name),

@@ -1,4 +1,4 @@
-"""What `cdma schedule` prints: what was assumed, and a table of policies below it."""
+"""The console report of `cdma schedule`: the assumptions, and a table of policies below them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, Self
 from rich.table import Table
 
 from cdma.commands.schedule.report import (
-    Settings,
+    ScheduleSettings,
     assumptions,
     copy_limits,
     figures_of,
@@ -39,7 +39,7 @@ SWEEP_COLUMNS = 4
 
 @dataclass(frozen=True)
 class _Units:
-    """What a table counts in, so that its figures have three digits or so."""
+    """The units of a table, chosen so that its figures have about three digits."""
 
     time: str
     size: str
@@ -61,8 +61,8 @@ class _Units:
         return "–" if value is None else f"{value / scale:,.2f}"
 
 
-def print_report(comparisons: Sequence[Comparison], settings: Settings) -> None:
-    """What is assumed, then a table of policies; of several efficiencies, one over them."""
+def print_report(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> None:
+    """Print the assumptions, then a table of policies; for several efficiencies, one over them."""
     console = terminal()
     graph = comparisons[0].scenario.graph
     console.print(f"{settings.title(graph)}\n", style="bold", highlight=False)
@@ -81,7 +81,7 @@ def print_report(comparisons: Sequence[Comparison], settings: Settings) -> None:
         console.print(sentence, highlight=False)
 
 
-def _assumed(comparisons: Sequence[Comparison], settings: Settings) -> Table:
+def _assumed(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> Table:
     facts = assumptions(comparisons, settings)
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
@@ -117,7 +117,7 @@ def _engine(scenario: Scenario, facts: dict[str, Any]) -> str:
     )
 
 
-def _efficiency(facts: dict[str, Any], settings: Settings) -> str:
+def _efficiency(facts: dict[str, Any], settings: ScheduleSettings) -> str:
     if settings.efficiencies:
         return " or ".join(f"{value:g}" for value in settings.efficiencies)
     kinds: dict[float, list[str]] = {}
@@ -202,7 +202,7 @@ def _legend(units: _Units, *, wide: bool) -> str:
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    """What does not fit, and what the bounds are."""
+    """Lines below the table: plans that do not fit, and the bounds."""
     units = _Units.of([comparison])
     lines = []
     unfit = {

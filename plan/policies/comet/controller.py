@@ -17,12 +17,12 @@ RESTLESS = 2.0
 """A bound that changes by more than this factor from one update to the next halves W (§3.1)."""
 
 RESERVE = 0.05
-"""Of the memory, against compression that turns out worse than expected (COMET, §3.4)."""
+"""Share of the memory kept free in case compression is worse than expected (COMET, §3.4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What is collected of a convolution in one iteration (COMET, §3.1).
+    """Statistics of a convolution that one iteration collects (COMET, §3.1).
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How an error of activations becomes an error of gradients: COMET's law, and the exact one.
+"""The law by which an error of activations becomes one of gradients: COMET's, and the exact one.
 
 A convolution's weight gradient is a sum of products of its input A and the loss's gradient L by
 its output. If every element of A that is not zero is off by an independent error uniform in ±bound,

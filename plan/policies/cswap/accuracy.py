@@ -1,4 +1,4 @@
-"""How often the cost model decides as the timeline would (CSWAP+, §6.3).
+"""The share of decisions in which the cost model agrees with the timeline (CSWAP+, §6.3).
 
 The paper counts a decision as right if measured times agree with it. Here the timeline measures: a
 decision is right if the step is no faster when this tensor alone is treated the other way.
@@ -40,7 +40,7 @@ def right_decisions(
     others = {d.tensor: _other(d) for d in decisions if d.codec is not None}
     options = list(dict.fromkeys([*plan.choices, *others.values()]))
     evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
-    base = evaluator.particle(plan.choices)
+    base = evaluator.assignment(plan.choices)
     flipped = np.tile(base, (len(others), 1))
     for row, (tensor, other) in zip(flipped, others.items(), strict=True):
         row[places[tensor]] = options.index(other)

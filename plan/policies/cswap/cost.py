@@ -36,7 +36,7 @@ class Window:
     backward_seconds: float
 
     def exposed_seconds(self, out_seconds: float, in_seconds: float) -> float:
-        """What is left of the copies: equations 3, and 5 plus 6."""
+        """Seconds of the copies that are exposed: equations 3, and 5 plus 6."""
         return max(out_seconds - self.forward_seconds, 0.0) + max(
             in_seconds - self.backward_seconds, 0.0
         )
@@ -44,7 +44,7 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a tensor's swap costs the training step, in seconds.
+    """The cost of a tensor's swap to the training step, in seconds.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Cost:
 
     @property
     def codec_seconds(self) -> float:
-        """Of compression and decompression: what Algorithm 1 calls cost."""
+        """Seconds of compression and decompression, which Algorithm 1 calls cost."""
         return self.compress_seconds + self.decompress_seconds
 
     @property

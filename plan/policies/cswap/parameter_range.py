@@ -23,7 +23,7 @@ Holds = Callable[[int], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterRange:
-    """What Algorithm 1 returns.
+    """The result of Algorithm 1.
 
     Attributes
     ----------

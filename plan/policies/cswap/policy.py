@@ -71,7 +71,7 @@ def plan(
 def cost_model(
     scenario: Scenario, time_models: TimeModels | None = None, *, lookahead: int = 1
 ) -> CostModel:
-    """What the policy decides by.
+    """The cost model that the policy decides by.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def decisions(
     codecs: Sequence[str] = LOSSLESS,
     slope: Slope = "printed",
 ) -> list[Decision]:
-    """What is decided about each of these tensors, and why."""
+    """Decisions about each of these tensors, with their costs."""
     if is_sparse(scenario.graph):
         return decide(costs, tensors, codecs)
     bits = zfp_bits(scenario, costs, tensors, slope=slope)

@@ -45,7 +45,7 @@ class Sample:
 
 
 def sample_names() -> tuple[str, ...]:
-    """What `shipped_samples` takes: `engine`, and the golden codecs that were timed."""
+    """Names that `shipped_samples` takes: `engine`, and the golden codecs that were timed."""
     return ("engine", *_shipped()["host"]["codecs"])
 
 
@@ -70,7 +70,7 @@ def shipped_samples(name: str) -> tuple[Sample, ...]:
 
 
 def shipped_conditions() -> dict[str, Any]:
-    """What was measured where: the engine's preset and clock, the host's processor, the command."""
+    """Origin of the samples: the engine's preset and clock, the host's processor, the command."""
     measured = _shipped()
     return {
         "command": measured["command"],
@@ -82,7 +82,7 @@ def shipped_conditions() -> dict[str, Any]:
 def model_samples(
     name: str, count: int = 3000, *, dram_bytes_per_s: float, seed: int = 0
 ) -> tuple[Sample, ...]:
-    """What a codec's model says of tensors of the paper's sizes and ratios (§6.3).
+    """Samples that a codec's model gives for tensors of the paper's sizes and ratios (§6.3).
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def model_samples(
 
 
 def lossy_ratio(bits: int) -> float:
-    """What the paper calls a lossy codec's compression ratio: 1 − P/MAX (§5.4)."""
+    """A lossy codec's compression ratio in the paper's sense: 1 − P/MAX (§5.4)."""
     return 1 - bits / ZFP_MOST_BITS
 
 

@@ -62,7 +62,7 @@ class SlidingDown:
 
     @property
     def step(self) -> float:
-        """What P loses per epoch, before it is rounded."""
+        """The decrease of P per epoch, before it is rounded."""
         if self.slope == "printed":
             return printed_step(self.top, self.bottom, self.epochs)
         return (self.top - self.bottom) / max(self.epochs - 1, 1)

@@ -1,4 +1,4 @@
-"""How long compression and decompression take, learned from samples (CSWAP+, §5.4).
+"""A model of compression and decompression times, learned from samples (CSWAP+, §5.4).
 
 A regression from a tensor's size and compression ratio to seconds; or several, each for a part of
 the ratios, as the paper has it. `linear` is the paper's choice; the others are those that it

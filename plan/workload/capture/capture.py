@@ -42,7 +42,7 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Activation:
-    """What one module of a network put out for one minibatch at one moment of its training.
+    """The output of one module for one minibatch at one moment of its training.
 
     Or what else was in memory then (`Subject.allocations`).
     """
@@ -54,7 +54,7 @@ class Activation:
     kind: str
     """`relu`, `pool`, or the module's class name in lower case; or the first part of `layer`."""
     epoch: int
-    """How many epochs of training came before; 0 is random weights."""
+    """Epochs of training before; 0 is random weights."""
     array: Array
     """C-contiguous; N×C×H×W after a convolution, N×C after a fully connected layer."""
 
@@ -110,7 +110,7 @@ class Capture:
     """Network, data, optimizer, and the history of the training, as JSON values."""
     seeds: Mapping[str, int]
     versions: Mapping[str, str]
-    """Of Python, of the packages and of the processor that the training ran on."""
+    """Versions of Python and of packages, and the processor that the training ran on."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -87,7 +87,7 @@ class _Run:
         )
 
     def allocations(self) -> dict[str, Any]:
-        """What a step on the probe has in memory; see `training_subject`. Trains nothing."""
+        """Arrays that a step on the probe has in memory; see `training_subject`. Trains nothing."""
         outputs = {}
 
         def keep(name: str, output: Any) -> None:

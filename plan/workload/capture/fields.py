@@ -1,4 +1,4 @@
-"""What scientific codes keep in memory: smooth fields of small solvers, and arrays of indices.
+"""Memory of scientific codes: smooth fields of small solvers, and arrays of indices.
 
 Each workload is a run, and gives what it has allocated at ten moments evenly spread over it, as
 Buddy Compression's snapshots (§3.1): a dictionary of allocations, each with its arrays in the

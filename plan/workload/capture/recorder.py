@@ -44,7 +44,7 @@ class Subject:
     """Returns what else is kept after these epochs, tensors by name, as weights, gradients and the
     optimizer's state. A name's part before the first dot is its kind."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    """What a reader should know of network, data and optimizer, as JSON values."""
+    """Facts about network, data and optimizer, as JSON values."""
 
 
 def record(
@@ -280,7 +280,7 @@ def _probe(
 
 
 def _allocations(torch: Any, subject: Subject, epoch: int, seed: int) -> list[Activation]:
-    """What the subject keeps beside activations, with the random state that the probe had."""
+    """Arrays that the subject keeps beside activations, with the probe's random state."""
     if subject.allocations is None:
         return []
     with torch.random.fork_rng(range(torch.cuda.device_count())):

@@ -1,1 +1,1 @@
-"""How dense a network's tensors are, and where that is known from."""
+"""Densities of a network's tensors, and their sources."""

@@ -1,4 +1,4 @@
-"""How many elements of a network's tensors are not zero: declared, or measured elsewhere.
+"""The share of non-zero elements of a network's tensors: declared, or measured elsewhere.
 
 Three sources: a capture of another training, a file, and a curve with few parameters. None of them
 is fitted to a result that someone has published.
@@ -108,7 +108,7 @@ def apply(
 
 
 def _derived(graph: Graph, layer: Layer, densities: Sequence[float]) -> float:
-    """What follows from the inputs' densities."""
+    """The density of a layer's output that follows from those of its inputs."""
     if layer.kind == "lrn":
         return densities[layer.inputs[0]]
     if layer.kind == "dropout":

@@ -1,4 +1,4 @@
-"""Where densities come from: another training, a declaration, or a formula."""
+"""Sources of densities: another training, a declaration, or a formula."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ SPARSE_KINDS = ("relu", "pool")
 
 
 class Source(Protocol):
-    """Where densities come from."""
+    """A source of densities."""
 
     def density(
         self, tensor: Tensor, kind: str, inputs: float, depth: float, progress: float
     ) -> float | None:
-        """Of a layer's output.
+        """The density of a layer's output.
 
         Parameters
         ----------

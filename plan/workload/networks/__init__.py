@@ -26,7 +26,7 @@ __all__ = ["NETWORKS", "Network", "build"]
 
 @dataclass(frozen=True)
 class Network:
-    """How to write a network down, and its usual batch for each dataset, the usual one first."""
+    """A network's builder, and its usual batch for each dataset, the usual one first."""
 
     write: Callable[[Builder, str], None]
     batches: dict[str, int]

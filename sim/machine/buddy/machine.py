@@ -12,7 +12,7 @@ from cdma.sim.machine.buddy import library as lib
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.trace import Access, Playback, Trace
 from cdma.sim.machine.build.build import BUDDY_SHIM, VerilogText, build_library
-from cdma.sim.machine.bus.library import PORT_COUNTERS, MemoryStruct, SurroundingsStruct
+from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, MemoryStruct
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from cdma.sim.machine.waves import trace_kind
 
@@ -146,7 +146,7 @@ class BuddyMachine(BusMachine):
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
         self._playing: tuple[object, ...] = ()
-        surroundings = SurroundingsStruct(
+        surroundings = EnvironmentStruct(
             device=MemoryStruct(self.device.ctypes.data, device_bytes, 0),
             host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
             dram_bytes_per_cycle=around.channel_bytes_per_cycle,

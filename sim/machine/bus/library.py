@@ -1,91 +1,24 @@
 """The C interface of designs on AXI, as ctypes sees it: `shim/bus/abi.h`."""
 
 import ctypes
-from collections.abc import Mapping
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_uint32, c_uint64, c_void_p
+from collections.abc import Iterable, Mapping
+from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-import numpy as np
+from cdma.builds.structs import Struct, require_sizes
+from cdma.sim.machine import structs
 
 Signatures = Mapping[str, tuple[object, list[object]]]
 """Functions by name: what they return and take."""
 
-FAULT = np.dtype(
-    [
-        (name, np.uint64)
-        for name in (
-            "port",
-            "channel",
-            "kind",
-            "index",
-            "low",
-            "high",
-            "delivered",
-            "cycle",
-            "address",
-        )
-    ]
-)
+FAULT = structs.FAULT.dtype()
 
-PORT_COUNTERS = np.dtype(
-    [
-        # Signed, so that differences are, and so that "never" is -1.
-        (name, np.int64)
-        for name in (
-            "read_bytes",
-            "written_bytes",
-            "foreign_bytes",
-            "read_bursts",
-            "write_bursts",
-            "most_reads",
-            "most_writes",
-            "read_wait_cycles",
-            "decode_errors",
-            "first_read_cycle",
-            "first_write_cycle",
-            "last_response_cycle",
-        )
-    ]
-)
+PORT_COUNTERS = structs.PORT_COUNTERS.dtype(signed=True)
+"""Signed, so that differences are, and so that "never" is -1."""
 
-
-class MemoryStruct(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("bytes", c_uint64), ("base", c_uint64)]
-
-
-class SurroundingsStruct(ctypes.Structure):
-    _fields_ = [
-        ("device", MemoryStruct),
-        ("host", MemoryStruct),
-        ("dram_bytes_per_cycle", c_double),
-        ("dram_latency", c_uint64),
-        ("dram_outstanding", c_uint64),
-        ("refresh_interval", c_uint64),
-        ("refresh_length", c_uint64),
-        ("interleave_bytes", c_uint64),
-        ("link_out_bytes_per_cycle", c_double),
-        ("link_in_bytes_per_cycle", c_double),
-        ("link_latency", c_uint64),
-        ("link_overhead_bytes", c_uint64),
-        ("link_outstanding", c_uint64),
-        ("link_buffer_bursts", c_uint64),
-        ("window", c_uint64),
-        ("stall", c_double),
-        ("seed", c_uint64),
-    ]
-
-
-class RunStruct(ctypes.Structure):
-    _fields_ = [
-        ("cycles", c_uint64),
-        ("irq", c_uint64),
-        ("idle_cycles", c_uint64),
-        ("word", c_void_p),
-        ("mask", c_uint64),
-        ("value", c_uint64),
-        ("stopped", c_uint64),
-    ]
-
+MemoryStruct = structs.MEMORY.ctype
+EnvironmentStruct = structs.ENVIRONMENT.ctype
+RunStruct = structs.RUN.ctype
 
 _SIGNATURES: Signatures = {
     "close": (None, [c_void_p]),
@@ -105,8 +38,16 @@ _SIGNATURES: Signatures = {
 }
 
 
-def load(path: Path, prefix: str, signatures: Signatures) -> ctypes.CDLL:
-    """The library at `path`, its functions typed: those of all, and `prefix`'s own."""
+def load(path: Path, prefix: str, signatures: Signatures, shared: Iterable[Struct]) -> ctypes.CDLL:
+    """The library at `path`, its functions typed: those of all, and `prefix`'s own.
+
+    `shared` are the structures of its own that it shares with Python.
+
+    Raises
+    ------
+    BuildError
+        A structure has another size in the library.
+    """
     library = ctypes.CDLL(str(path))
     everything = {f"cdma_bus_{name}": types for name, types in _SIGNATURES.items()}
     everything |= {f"{prefix}_{name}": types for name, types in signatures.items()}
@@ -114,4 +55,5 @@ def load(path: Path, prefix: str, signatures: Signatures) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
+    require_sizes(library, (*structs.BUS_STRUCTS, *shared))
     return library

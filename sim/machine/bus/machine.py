@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
@@ -44,10 +44,10 @@ class BusMachine:
         Of the design, for messages.
     open_function : str
         The library's function that makes an instance.
-    surroundings : SurroundingsStruct
+    environment : EnvironmentStruct
         For that function.
     memories : tuple of uint8 arrays
-        Those in `surroundings`: they outlive the simulator.
+        Those in `environment`: they outlive the simulator.
     ports : tuple of int or str
         How faults name the ports to memories, in the shim's order.
     waves : path, optional
@@ -63,7 +63,7 @@ class BusMachine:
         library: ctypes.CDLL,
         name: str,
         open_function: str,
-        surroundings: lib.SurroundingsStruct,
+        environment: Any,
         memories: tuple[ByteArray, ...],
         ports: tuple[int | str, ...],
         waves: str | Path | None,
@@ -74,7 +74,7 @@ class BusMachine:
         self._ports = ports
         self._faults = fault_array((), ports)
         handle = getattr(library, open_function)(
-            surroundings, None if waves is None else str(waves).encode()
+            environment, None if waves is None else str(waves).encode()
         )
         if handle is None:
             raise MachineError(f"the simulator of {name} cannot be started")
@@ -98,7 +98,7 @@ class BusMachine:
             return bool(self._library.cdma_bus_irq(self._handle))
 
     def reset(self) -> None:
-        """Assert the design's reset for four cycles; the surroundings forget what is under way.
+        """Assert the design's reset for four cycles; the environment forgets what is outstanding.
 
         Memories, counters and faults stay.
 
@@ -173,12 +173,12 @@ class BusMachine:
             self._hang(budget, "not idle")
 
     def outstanding(self) -> str:
-        """What is under way on the ports, for people; empty if nothing is."""
+        """The outstanding accesses on the ports, for people; empty if there are none."""
         with self._open():
             return str(self._library.cdma_bus_describe(self._handle).decode())
 
     def set_faults(self, faults: Sequence[BusFault]) -> None:
-        """From now on these faults happen, and none else. Hangs of earlier ones end.
+        """Set the faults that happen from now on, and no others. Hangs of earlier ones end.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class BusMachine:
             self._faults = table
 
     def delivered_faults(self) -> list[DeliveredFault]:
-        """What has become of the faults that were set, in their order."""
+        """The faults that were set, in their order, with how often they hit."""
         return [
             DeliveredFault(int(row["delivered"]), int(row["cycle"]), int(row["address"]))
             if row["delivered"]
@@ -234,7 +234,7 @@ class BusMachine:
                 raise MachineError(f"the machine has stopped: {self._stopped}; call reset")
             yield
 
-    def _run(self, run: lib.RunStruct) -> bool:
+    def _run(self, run: Any) -> bool:
         with self._running():
             self._check(self._library.cdma_bus_run(self._handle, run))
         return bool(run.stopped)

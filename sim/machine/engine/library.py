@@ -1,25 +1,17 @@
 """The C interface of the engine's library, as ctypes sees it: `shim/engine/abi.h`."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_uint64, c_void_p
 from pathlib import Path
 
+from cdma.sim.machine import structs
 from cdma.sim.machine.bus import library as bus_library
-from cdma.sim.machine.bus.library import Signatures, SurroundingsStruct
+from cdma.sim.machine.bus.library import EnvironmentStruct, Signatures
 
-
-class CountersStruct(ctypes.Structure):
-    _fields_ = [
-        ("link_out_busy_cycles", c_double),
-        ("link_in_busy_cycles", c_double),
-        ("window_read_bytes", c_uint64),
-        ("window_written_bytes", c_uint64),
-        ("since", c_uint64),
-    ]
-
+CountersStruct = structs.ENGINE_COUNTERS.ctype
 
 _SIGNATURES: Signatures = {
-    "open": (c_void_p, [POINTER(SurroundingsStruct), c_char_p]),
+    "open": (c_void_p, [POINTER(EnvironmentStruct), c_char_p]),
     "counters": (None, [c_void_p, POINTER(CountersStruct), c_void_p]),
     "sleep": (None, [c_void_p, c_int32]),
     "units": (c_uint64, []),
@@ -30,4 +22,4 @@ _SIGNATURES: Signatures = {
 
 def load(path: Path) -> ctypes.CDLL:
     """The library at `path`, its functions typed."""
-    return bus_library.load(path, "cdma_engine", _SIGNATURES)
+    return bus_library.load(path, "cdma_engine", _SIGNATURES, structs.ENGINE_STRUCTS)

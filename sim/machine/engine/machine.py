@@ -10,7 +10,7 @@ from cdma.hw.config import ConfigError
 from cdma.plan.platform.environment import MachineConfig
 from cdma.sim.machine.build.build import ENGINE_SHIM, VerilogText, build_library
 from cdma.sim.machine.bus.bus import HOST, Counters
-from cdma.sim.machine.bus.library import PORT_COUNTERS, MemoryStruct, RunStruct, SurroundingsStruct
+from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, MemoryStruct, RunStruct
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from cdma.sim.machine.engine import library as lib
 from cdma.sim.machine.waves import require_writable, trace_kind
@@ -33,7 +33,7 @@ class Machine(BusMachine):
     verilog : VerilogText
         The engine; its top has any number of memory ports up to 16.
     config : MachineConfig
-        Its surroundings.
+        The environment.
     device_bytes, host_bytes : int
         Sizes of the memories, multiples of 4096. Pages become memory when they are touched.
     device_base, host_base : int
@@ -109,7 +109,7 @@ class Machine(BusMachine):
         self.device_base = device_base
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.host: ByteArray = np.zeros(host_bytes, np.uint8)
-        surroundings = SurroundingsStruct(
+        environment = EnvironmentStruct(
             device=MemoryStruct(self.device.ctypes.data, device_bytes, device_base),
             host=MemoryStruct(self.host.ctypes.data, host_bytes, host_base),
             dram_bytes_per_cycle=config.channel_bytes_per_cycle,
@@ -132,7 +132,7 @@ class Machine(BusMachine):
             library,
             verilog.name,
             "cdma_engine_open",
-            surroundings,
+            environment,
             (self.device, self.host),
             (*range(self.units), HOST),
             waves,
@@ -168,7 +168,7 @@ class Machine(BusMachine):
         return int(word[0])
 
     def counters(self) -> Counters:
-        """What the surroundings have counted since they were cleared."""
+        """Counts of the environment since they were cleared."""
         totals = lib.CountersStruct()
         ports = np.zeros(self.units + 1, PORT_COUNTERS)
         with self._open():

@@ -1,4 +1,4 @@
-"""What goes through a pipeline in one call, and what comes back: flat arrays with offsets."""
+"""A pipeline call's input and output packets: flat arrays with offsets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What came out of a pipeline.
+    """The output of a pipeline.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Batch:
 
     @property
     def offsets(self) -> IntArray:
-        """Where each packet starts in `output`, and its end, int64 (n + 1,)."""
+        """The start of each packet in `output`, and the end of all, int64 (n + 1,)."""
         return self.packets.offsets
 
     def packet(self, index: int) -> ByteArray:

@@ -55,6 +55,7 @@ POLICY_KEYS = [
     "link_out_bytes",
     "link_in_bytes",
     "stall_seconds",
+    "stall_seconds_by_reason",
     "codec_seconds",
     "recompute_seconds",
     "copy_limits",
@@ -71,6 +72,7 @@ NULL_WITHOUT_ROOM = [
     "link_out_bytes",
     "link_in_bytes",
     "stall_seconds",
+    "stall_seconds_by_reason",
     "codec_seconds",
     "recompute_seconds",
     "busy_seconds",
@@ -142,6 +144,8 @@ def test_figures_fit_together(tight):
         assert row["speedup_over_vdnn"] == vdnn["seconds"] / row["seconds"]
         assert row["over_oracle"] == row["seconds"] / bounds["oracle_seconds"] - 1 >= -1e-12
         assert row["link_bytes"] == row["link_out_bytes"] + row["link_in_bytes"]
+        stalls = row["stall_seconds_by_reason"]
+        assert sum(stalls.values()) == pytest.approx(row["stall_seconds"], abs=1e-9)
         assert row["busy_seconds"]["compute"] + row["stall_seconds"] == pytest.approx(
             row["seconds"]
         )

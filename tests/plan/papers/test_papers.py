@@ -99,7 +99,7 @@ def _as_number(token: str) -> float | None:
 
 
 def _read(paper: str, figure: Figure) -> Iterator[str]:
-    """What is printed where a figure says it is from."""
+    """A figure is printed where it says that it is from."""
     lines = _text(paper)
     for quote in figure.quotes:
         line = lines[quote.line - 1]

@@ -1,4 +1,4 @@
-"""What codecs make of tensors, and how long they take."""
+"""Codec models: stream sizes and times."""
 
 import pytest
 

@@ -18,10 +18,10 @@ class Interplay:
         self.room = room * self.sizes.sum()
         self.asked: list[tuple[int, ...]] = []
 
-    def seconds(self, particles: np.ndarray) -> np.ndarray:
-        self.asked += [tuple(map(int, particle)) for particle in particles]
-        place = np.arange(particles.shape[1])
-        same = particles[:, 1:] == particles[:, :-1]
-        cost = self.own[place, particles].sum(axis=1)
-        cost += np.where(same, self.neighbors[place[:-1], particles[:, 1:]], 0).sum(axis=1)
-        return np.where((particles == 0) @ self.sizes <= self.room, cost, np.inf)
+    def seconds(self, assignments: np.ndarray) -> np.ndarray:
+        self.asked += [tuple(map(int, assignment)) for assignment in assignments]
+        place = np.arange(assignments.shape[1])
+        same = assignments[:, 1:] == assignments[:, :-1]
+        cost = self.own[place, assignments].sum(axis=1)
+        cost += np.where(same, self.neighbors[place[:-1], assignments[:, 1:]], 0).sum(axis=1)
+        return np.where((assignments == 0) @ self.sizes <= self.room, cost, np.inf)

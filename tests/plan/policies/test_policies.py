@@ -1,4 +1,4 @@
-"""What each policy decides, by its published rule; times are the timeline's."""
+"""Each policy decides by its published rule; times are the timeline's."""
 
 import math
 from dataclasses import replace

@@ -73,13 +73,13 @@ def test_it_holds_in_every_mode_and_under_every_throttle(mode, throttle: str) ->
 def test_it_is_infinite_where_nothing_fits() -> None:
     scenario = random_scenario(3, 6)
     evaluator = Evaluator(scenario, HOME_OPTIONS)
-    particles = np.indices((3,) * 6).reshape(6, -1).T.astype(np.int8)
-    least = min(evaluator.run(particle).least_bytes for particle in particles)
+    assignments = np.indices((3,) * 6).reshape(6, -1).T.astype(np.int8)
+    least = min(evaluator.run(assignment).least_bytes for assignment in assignments)
     fits, misses = with_memory(scenario, least), with_memory(scenario, 0.7 * least)
     assert math.isfinite(lower_bound(fits, HOME_OPTIONS).seconds)
     nothing = lower_bound(misses, HOME_OPTIONS)
     assert nothing.seconds == math.inf
-    assert nothing.particle is None
+    assert nothing.assignment is None
 
 
 def test_it_is_the_oracle_where_everything_fits() -> None:
@@ -126,7 +126,7 @@ def test_out_of_nodes_it_says_what_was_proved(monkeypatch) -> None:
     stopped = lower_bound(scenario, HOME_OPTIONS, effort="integral")
     assert not stopped.tight
     assert linear.seconds < stopped.seconds < solved.seconds
-    assert np.array_equal(stopped.particle, linear.particle)
+    assert np.array_equal(stopped.assignment, linear.assignment)
 
 
 def test_an_unknown_effort_is_refused() -> None:

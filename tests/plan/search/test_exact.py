@@ -22,22 +22,22 @@ def test_every_plan_is_asked_for_once(monkeypatch, tensors, options, batch) -> N
     assert found.evaluations == len(everything)
     costs = Interplay(tensors, options, seed=tensors)
     cheapest = min(everything, key=lambda p: costs.seconds(_row(p))[0])
-    assert tuple(found.particle) == cheapest
+    assert tuple(found.assignment) == cheapest
     assert found.seconds == costs.seconds(_row(cheapest))[0]
 
 
-def _row(particle):
-    return np.array([particle], np.int8)
+def _row(assignment):
+    return np.array([assignment], np.int8)
 
 
 def test_nothing_feasible_is_said() -> None:
     class Never(Interplay):
-        def seconds(self, particles):
-            return super().seconds(particles) + float("inf")
+        def seconds(self, assignments):
+            return super().seconds(assignments) + float("inf")
 
     found = exhaustive(Never(4, seed=0), 4)
     assert not found.feasible
-    assert found.particle.tolist() == [0] * 4
+    assert found.assignment.tolist() == [0] * 4
 
 
 def test_too_many_plans_are_refused_with_how_many_tensors_would_do() -> None:

@@ -92,12 +92,12 @@ def test_it_is_near_the_timeline_on_random_plans_of_random_graphs() -> None:
     refused = accepted = 0
     for seed in range(30):
         scenario = random_scenario(seed, 8)
-        particles = np.random.default_rng(seed).integers(3, size=(40, 8), dtype=np.int8)
-        timeline = Evaluator(scenario, HOME_OPTIONS).seconds(particles)
+        assignments = np.random.default_rng(seed).integers(3, size=(40, 8), dtype=np.int8)
+        timeline = Evaluator(scenario, HOME_OPTIONS).seconds(assignments)
         evaluator = HomeEvaluator(Profile.of(scenario))
-        home = evaluator.seconds(particles)
-        for particle, seconds in zip(particles, home, strict=True):
-            overhead = evaluator.estimate(particle).overhead.sum()
+        home = evaluator.seconds(assignments)
+        for assignment, seconds in zip(assignments, home, strict=True):
+            overhead = evaluator.estimate(assignment).overhead.sum()
             assert not math.isfinite(seconds) or seconds == pytest.approx(
                 scenario.compute_seconds + overhead
             )

@@ -49,7 +49,7 @@ def test_shortcuts_change_no_result(seed: int, room: float) -> None:
     literally = len(evaluator.asked)
     evaluator.asked.clear()
     found = search(evaluator, 5 + seed, particles=7, iterations=12, seed=seed)
-    assert found.particle.tolist() == particle.tolist()
+    assert found.assignment.tolist() == particle.tolist()
     assert found.seconds == seconds
     # It stops where nothing changes any more.
     assert list(found.best) + [found.best[-1]] * (12 - len(found.best)) == trail
@@ -76,8 +76,8 @@ def test_a_step_tries_the_leaders_and_the_own_action_as_in_figure_5() -> None:
 
 def test_the_own_action_is_kept_where_both_cost_the_same() -> None:
     class Flat:
-        def seconds(self, particles: np.ndarray) -> np.ndarray:
-            return np.ones(len(particles))
+        def seconds(self, assignments: np.ndarray) -> np.ndarray:
+            return np.ones(len(assignments))
 
     history = np.array([[1, 0, 2]], np.int8)
     moved, _ = update(
@@ -106,7 +106,7 @@ def test_plus_is_never_behind_and_closes_most_of_the_gap_to_the_optimum() -> Non
         plus = search_plus(evaluator, 8, particles=20, iterations=30, seed=seed)
         exact = exhaustive(evaluator, 8)
         assert exact.seconds <= plus.seconds <= plain.seconds
-        assert plus.seconds == evaluator.seconds(plus.particle[None])[0]
+        assert plus.seconds == evaluator.seconds(plus.assignment[None])[0]
         plain_gap += plain.seconds / exact.seconds - 1
         plus_gap += plus.seconds / exact.seconds - 1
     assert plus_gap < plain_gap / 3
@@ -116,9 +116,9 @@ def test_plus_finds_the_needle_that_random_particles_miss() -> None:
     class Needle(Interplay):
         """Feasible only if at most one tensor stays."""
 
-        def seconds(self, particles: np.ndarray) -> np.ndarray:
-            cost = super().seconds(particles)
-            return np.where((particles == 0).sum(axis=1) <= 1, cost, np.inf)
+        def seconds(self, assignments: np.ndarray) -> np.ndarray:
+            cost = super().seconds(assignments)
+            return np.where((assignments == 0).sum(axis=1) <= 1, cost, np.inf)
 
     evaluator = Needle(30, seed=0, room=1)
     plain = search(evaluator, 30, particles=50, iterations=20)
@@ -133,7 +133,7 @@ def test_a_seed_gives_one_plan(find) -> None:
     first, again = (
         find(Interplay(12, seed=3), 12, particles=10, iterations=10, seed=5) for _ in range(2)
     )
-    assert first.particle.tolist() == again.particle.tolist()
+    assert first.assignment.tolist() == again.assignment.tolist()
     assert first.evaluations == again.evaluations
 
 

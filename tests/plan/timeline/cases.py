@@ -110,7 +110,7 @@ def chain(
 
 
 def plan(scenario: Scenario, mode: Mode = ASYNCHRONOUS, **chosen: Choice) -> Plan:
-    """What becomes of tensors by their names; all others are retained."""
+    """A plan with choices for tensors by their names; all others are retained."""
     names = [scenario.graph.tensors[t].name for t in scenario.graph.managed]
     assert set(chosen) <= set(names)
     choices = tuple(chosen.get(name, RETAIN) for name in names)

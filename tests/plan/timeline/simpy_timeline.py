@@ -15,20 +15,47 @@ import simpy
 
 from cdma.plan.timeline.placement import Choice, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.trace import Event
 
 Process = Generator[simpy.Event, Any, None]
 
 LEAST_SHARE = 0.1
 
 
+@dataclass(frozen=True, kw_only=True)
+class SecondEvent:
+    """An event as the second opinion finds it, and what the process last waited for before it.
+
+    Attributes
+    ----------
+    stream, kind, name, start, end, nbytes
+        As of `Event`.
+    reason : str
+        One of `cdma.plan.timeline.trace.REASONS`.
+    cause : tuple of str or None
+        Kind and name of the event that it waited for.
+    """
+
+    stream: str
+    kind: str
+    name: str
+    start: float
+    end: float
+    nbytes: int
+    reason: str
+    cause: tuple[str, str] | None
+
+
+Cause = tuple[str, tuple[str, str] | None]
+"""Reason, and the kind and name of the event behind it."""
+
+
 @dataclass
 class Second:
-    """What the second opinion finds."""
+    """The result of the second opinion."""
 
     seconds: float = 0.0
     peak_bytes: float = 0.0
-    events: list[Event] = field(default_factory=list)
+    events: list[SecondEvent] = field(default_factory=list)
 
 
 def simulate_with_simpy(scenario: Scenario, plan: Plan) -> Second | None:
@@ -40,7 +67,7 @@ def simulate_with_simpy(scenario: Scenario, plan: Plan) -> Second | None:
 
 
 class _Needs:
-    """What each step takes, and when prefetches may be issued; time plays no part in it."""
+    """The memory of each step, and the turns of prefetches; time plays no part in them."""
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
         self.scenario, self.graph, self.stages = scenario, scenario.graph, scenario.stages
@@ -113,7 +140,7 @@ class _Needs:
         return total
 
     def step_bytes(self, k: int) -> int:
-        """What step k takes if nothing is late and nothing early."""
+        """The memory of step k if nothing is late and nothing early."""
         total = self.fixed[k]
         for t, choice in self.choices.items():
             made, read = self.scenario.stage_of[t], self.read[t]
@@ -152,6 +179,8 @@ class _Copy:
     seconds: float
     dram: float
     done: simpy.Event
+    issued: float
+    cause: Cause
     after: simpy.Event | None = None
 
 
@@ -169,6 +198,8 @@ class _Simulation:
         self.read_up: set[int] = set()
         self.offloads: dict[int, simpy.Event] = {}
         self.arrivals: dict[int, simpy.Event] = {}
+        self.ready: Cause = ("start", None)
+        self.landed = ""
         self.queues = {stream: simpy.Store(self.env) for stream in ("d2h", "h2d")}
         if not scenario.link.duplex:
             self.queues["h2d"] = self.queues["d2h"]
@@ -203,17 +234,22 @@ class _Simulation:
         self.shares_changed = self.env.event()
 
     def copy_all(self, queue: simpy.Store) -> Process:
+        before: Cause = ("start", None)
         while True:
             copy, kind, stream = yield queue.get()
-            if copy.after is not None:
+            name = self.scenario.graph.tensors[copy.tensor].name
+            cause = before if self.env.now > copy.issued else copy.cause
+            if copy.after is not None and not copy.after.processed:
                 yield copy.after
+                cause = "offloaded", ("offload", name)
             start = self.env.now
+            before = "link", (kind, name)
             self.share(id(copy), copy.dram)
             yield self.env.timeout(copy.seconds)
             self.share(id(copy), 0)
             t = copy.tensor
             nbytes = ceil(self.scenario.stream_bytes(t, self.choices[t]))
-            self.record(stream, kind, t, start, nbytes)
+            self.record(stream, kind, t, start, nbytes, cause)
             self.env.process(self.complete(copy, kind, stream))
 
     def complete(self, copy: _Copy, kind: str, stream: str) -> Process:
@@ -227,10 +263,12 @@ class _Simulation:
         seconds = self.scenario.copy_seconds(t, choice, self.throttle)[stream == "h2d"]
         nbytes = self.needs.packed(t) or self.needs.raw(t)
         kind = "offload" if stream == "d2h" else "prefetch"
-        self.queues[stream].put((_Copy(t, seconds, nbytes / seconds, done, after), kind, stream))
+        copy = _Copy(t, seconds, nbytes / seconds, done, self.env.now, self.ready, after)
+        self.queues[stream].put((copy, kind, stream))
 
     def land(self, t: int) -> None:
         packed = self.needs.packed(t)
+        self.landed = self.scenario.graph.tensors[t].name
         if t in self.read_up:
             self.waiting -= packed or self.needs.raw(t)
         if packed or t in self.read_up:
@@ -248,14 +286,16 @@ class _Simulation:
             yield self.env.timeout(0)
             base, made = self.needs.fixed[k], self.made_bytes(k)
             capacity = self.scenario.memory_bytes
-            while base + self.used + made > capacity or self.waiting > self.staging:
+            while (full := base + self.used + made > capacity) or self.waiting > self.staging:
                 yield self.freed
+                self.ready = "memory" if full else "staging", ("offload", self.landed)
             self.take(base, made)
             while queue and queue[0][1] <= k:
                 t, _ = queue[0]
                 nbytes = self.needs.packed(t) or self.needs.raw(t)
                 while base + self.used + nbytes > capacity and self.needs.first[t] == k:
                     yield self.freed
+                    self.ready = "memory", ("offload", self.landed)
                 if base + self.used + nbytes > capacity:
                     break
                 self.take(base, nbytes)
@@ -307,8 +347,9 @@ class _Simulation:
         wanted = [t for t in self.choices if self.needs.first[t] == k]
         wanted = [t for t in wanted if self.choices[t].placement is not Placement.RETAIN]
         for t in wanted:
-            if self.choices[t].placement is Placement.SWAP:
+            if self.choices[t].placement is Placement.SWAP and not self.arrivals[t].processed:
                 yield self.arrivals[t]
+                self.ready = "arrived", ("prefetch", self.scenario.graph.tensors[t].name)
         for t in sorted(wanted, key=self.scenario.graph.managed.index, reverse=True):
             if self.needs.packed(t):
                 yield from self.run_codec(t, "decompress")
@@ -319,12 +360,12 @@ class _Simulation:
         self.give(sum(self.needs.raw(t) for t in self.choices if self.needs.last[t] == k))
 
     def run_codec(self, t: int, kind: str) -> Process:
-        start = self.env.now
+        start, cause = self.env.now, self.ready
         yield self.env.timeout(self.scenario.codec_seconds(t, self.choices[t]))
-        self.record("compute", kind, t, start, self.needs.raw(t))
+        self.record("compute", kind, t, start, self.needs.raw(t), cause)
 
     def run_stage(self, s: int, kind: str) -> Process:
-        start, stage = self.env.now, self.stages[s]
+        start, cause, stage = self.env.now, self.ready, self.stages[s]
         layers = [self.scenario.graph.layers[i] for i in stage.layers]
         back = kind == "backward"
         for layer in reversed(layers) if back else layers:
@@ -332,7 +373,7 @@ class _Simulation:
             done = self.env.timeout(arithmetic)
             yield from self.move(memory)
             yield done
-        self.record("compute", kind, stage.output, start, self.needs.raw(stage.output))
+        self.record("compute", kind, stage.output, start, self.needs.raw(stage.output), cause)
 
     def move(self, left: float) -> Process:
         """Memory traffic of so many seconds alone, beside the copies that come and go."""
@@ -346,14 +387,21 @@ class _Simulation:
                 return
             left = max(left - (self.env.now - since) * share, 0)
 
-    def record(self, stream: str, kind: str, t: int, start: float, nbytes: int) -> None:
+    def record(
+        self, stream: str, kind: str, t: int, start: float, nbytes: int, cause: Cause
+    ) -> None:
+        name = self.scenario.graph.tensors[t].name
         self.found.events.append(
-            Event(
+            SecondEvent(
                 stream=stream,
                 kind=kind,
-                name=self.scenario.graph.tensors[t].name,
+                name=name,
                 start=start,
                 end=self.env.now,
                 nbytes=nbytes,
+                reason=cause[0],
+                cause=cause[1],
             )
         )
+        if stream == "compute":
+            self.ready = "computed", (kind, name)

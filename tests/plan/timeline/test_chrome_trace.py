@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def alexnet() -> Scenario:
 
 @pytest.fixture(scope="module")
 def traces(alexnet: Scenario) -> list[Trace]:
-    """Of every kind of event."""
+    """Traces that have every kind of event."""
     rng = np.random.default_rng(5)
     evaluator = Evaluator(alexnet, OPTIONS, SYNCHRONOUS)
     mixed = rng.integers(0, len(OPTIONS), len(alexnet.graph.managed)).astype(np.int8)
@@ -92,6 +93,20 @@ def test_every_event_is_there_and_none_overlaps_another_on_its_thread(traces: li
                 assert link_bytes == (trace.link_out_bytes, trace.link_in_bytes)[stream == "h2d"]
 
 
+def test_every_event_says_what_it_waited_for(traces: list[Trace]) -> None:
+    content = chrome_trace(traces)
+    for pid, trace in enumerate(traces, 1):
+        slices = [e for e in of(content, "X") if e["pid"] == pid]
+        reasons = Counter(e["args"]["reason"] for e in slices)
+        assert reasons == Counter(event.bound.reason for event in trace.events)
+        assert reasons["start"] == 1
+        for e in slices:
+            if e["args"]["reason"] in ("computed", "link"):
+                cause = e["args"]["waited_for"]
+                ends = [one["ts"] + one["dur"] for one in slices if one["name"] == cause]
+                assert pytest.approx(e["ts"], abs=1.5e-3) in ends
+
+
 def test_the_counter_is_the_memory_and_reaches_its_peak(traces: list[Trace]) -> None:
     content = chrome_trace(traces)
     for pid, trace in enumerate(traces, 1):
@@ -124,11 +139,11 @@ def test_memory_of_any_plan_reaches_its_peak_and_returns(network: str, mode: str
     managed = len(scenario.graph.managed)
     kept = simulate(scenario, evaluator.plan("kept", np.zeros(managed, np.int8)))
     for _ in range(5):
-        particle = rng.integers(0, len(OPTIONS), managed).astype(np.int8)
+        assignment = rng.integers(0, len(OPTIONS), managed).astype(np.int8)
         # With as little memory as it works with, so that it waits for it, too.
-        least = simulate(scenario, evaluator.plan("any", particle)).least_bytes
+        least = simulate(scenario, evaluator.plan("any", assignment)).least_bytes
         tight = Evaluator(with_memory(scenario, least), OPTIONS, MODES[mode])
-        trace = simulate(with_memory(scenario, least), tight.plan("any", particle))
+        trace = simulate(with_memory(scenario, least), tight.plan("any", assignment))
         times, levels = np.array(trace.memory).T
         assert (np.diff(times) >= 0).all()
         assert levels.max() == trace.peak_bytes == least

@@ -1,9 +1,10 @@
-"""What a scenario's layers and copies take, and what cannot be one."""
+"""Scenarios: times of layers and copies, and values that are refused."""
 
 from dataclasses import replace
 
 import pytest
 
+from cdma.hw.config import ConfigError
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import LINKS, Link, LinkError, link
 from cdma.plan.timeline.errors import ScheduleError
@@ -11,7 +12,6 @@ from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, 
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import GraphError, Layer, Tensor
-from cdma.sim.driver.errors import DriverError
 
 MB = 10**6
 NBYTES = 256 * MB
@@ -61,7 +61,7 @@ def scenario(density: float = 0.5, **changes: object) -> Scenario:
 
 
 def raw_bytes_per_s(made: Scenario, choice: Choice, throttle: str = "none") -> float:
-    """Of the tensor on its way out, as cDMA counts."""
+    """The rate of the tensor's raw bytes on its way out, as cDMA counts."""
     return NBYTES / made.copy_seconds(1, choice, throttle)[0]
 
 
@@ -284,7 +284,7 @@ def test_an_unknown_codec_or_throttle_is_refused() -> None:
     made = scenario()
     with pytest.raises(ScheduleError, match="unknown codec 'gzip'; choose from zvc, "):
         made.copy_seconds(1, Choice(Placement.SWAP, "gzip"), "none")
-    with pytest.raises(DriverError, match=r"throttle must be one of none, .*, not 'slow'"):
+    with pytest.raises(ConfigError, match=r"throttle must be one of none, .*, not 'slow'"):
         made.copy_seconds(1, ZVC, "slow")
 
 

@@ -20,10 +20,10 @@ from cdma.plan.timeline.placement import (
 )
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate, with_memory
-from cdma.plan.timeline.trace import Event
+from cdma.plan.timeline.trace import Event, Trace, Wait
 from cdma.plan.workload.graph import Graph
 from tests.plan.timeline.cases import UNLIMITED, Case, cases, seeded
-from tests.plan.timeline.simpy_timeline import simulate_with_simpy
+from tests.plan.timeline.simpy_timeline import SecondEvent, simulate_with_simpy
 
 
 def check(scenario: Scenario, plan: Plan) -> None:
@@ -37,13 +37,34 @@ def check(scenario: Scenario, plan: Plan) -> None:
         assert [getattr(event, when) for event in ours] == pytest.approx(
             [getattr(event, when) for event in theirs], rel=0, abs=1e-9 * trace.seconds
         )
+    for event, other in zip(ours, theirs, strict=True):
+        check_reason(trace, event, other)
 
 
-def _place(event: Event) -> tuple[str, str, float]:
+def check_reason(trace: Trace, event: Event, second: SecondEvent) -> None:
+    """The reason is what the process waited for last, or is over at the same time as that."""
+    if _cause(trace, event.bound) == (second.reason, second.cause):
+        return
+    same = [
+        trace.over(wait)
+        for wait in event.waits
+        if _cause(trace, wait) == (second.reason, second.cause)
+    ]
+    assert same == pytest.approx([event.start], rel=0, abs=1e-9 * trace.seconds)
+
+
+def _cause(trace: Trace, wait: Wait) -> tuple[str, tuple[str, str] | None]:
+    if wait.event is None:
+        return wait.reason, None
+    event = trace.events[wait.event]
+    return wait.reason, (event.kind, event.name)
+
+
+def _place(event: Event | SecondEvent) -> tuple[str, str, float]:
     return event.kind, event.name, event.start
 
 
-def _what(event: Event) -> tuple[str, str, str, int]:
+def _what(event: Event | SecondEvent) -> tuple[str, str, str, int]:
     return event.stream, event.kind, event.name, event.nbytes
 
 

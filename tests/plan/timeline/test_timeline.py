@@ -204,6 +204,41 @@ def test_computation_waits_for_offloads_where_memory_is_short() -> None:
     assert trace.peak_bytes == 10 * GB
 
 
+def reasons(trace: Trace, kind: str) -> dict[str, tuple[str, str | None]]:
+    """For each event of a kind, by its tensor: why it started then, and the tensor behind that."""
+    return {
+        event.name: (
+            event.bound.reason,
+            None if event.bound.event is None else trace.events[event.bound.event].name,
+        )
+        for event in trace.events
+        if event.kind == kind
+    }
+
+
+def test_reasons_of_a_chain_that_waits_for_memory_and_copies() -> None:
+    scenario = chain([1, 1, 1, 1], [1, 1, 1, 1], [3, 3, 3])
+    trace = simulate(with_memory(scenario, 10 * GB), everything(scenario, SWAP))
+    assert reasons(trace, "forward") == {
+        "t1": ("start", None),
+        "t2": ("computed", "t1"),
+        "t3": ("computed", "t2"),
+        "t4": ("memory", "t1"),
+    }
+    assert reasons(trace, "offload") == {
+        "t1": ("computed", "t1"),
+        "t2": ("link", "t1"),
+        "t3": ("link", "t2"),
+    }
+    # When t3 is out there is memory for it, too; of several reasons the first one is told.
+    assert reasons(trace, "prefetch")["t3"] == ("memory", "t3")
+    assert reasons(trace, "backward")["t4"] == ("arrived", "t3")
+    stalls = trace.stall_seconds_by_reason
+    assert stalls == {"memory": 1, "arrived": trace.stall_seconds - 1}
+    synchronous = simulate(scenario, everything(scenario, SWAP, SYNCHRONOUS))
+    assert reasons(synchronous, "forward")["t3"] == ("staging", "t1")
+
+
 def test_memory_that_does_not_suffice_refuses_the_plan_and_says_what_would() -> None:
     scenario = chain([1, 1, 1], [1, 1, 1], [3, 3])
     retain = everything(scenario, RETAIN)
@@ -307,11 +342,11 @@ def test_many_plans_at_once_have_the_times_that_each_has_alone() -> None:
     scenario = chain([1, 2, 1, 2], [2, 4, 2, 4], [3, 1, 2])
     scenario = with_memory(scenario, 9 * GB)
     options = (RETAIN, SWAP, RECOMPUTE)
-    particles = np.array(np.meshgrid(*[range(3)] * 3), np.int8).reshape(3, -1).T
+    assignments = np.array(np.meshgrid(*[range(3)] * 3), np.int8).reshape(3, -1).T
     for mode in (SYNCHRONOUS, ASYNCHRONOUS):
         evaluator = Evaluator(scenario, options, mode)
-        seconds = evaluator.seconds(particles)
-        alone = [simulate(scenario, evaluator.plan("one", row)).seconds for row in particles]
+        seconds = evaluator.seconds(assignments)
+        alone = [simulate(scenario, evaluator.plan("one", row)).seconds for row in assignments]
         assert list(seconds) == alone
         assert 0 < np.isfinite(seconds).sum() < len(seconds)
 
@@ -331,10 +366,10 @@ def test_a_plan_of_another_graph_is_refused() -> None:
         ([[0], [-1]], "plans are of options 0 to 1, not -1 to 0"),
     ],
 )
-def test_particles_that_are_no_plans_are_refused(particles: list, message: str) -> None:
+def test_particles_that_are_no_plans_are_refused(assignments: list, message: str) -> None:
     scenario = chain([1, 1], [1, 1], [1])
     with pytest.raises(ValueError, match=message):
-        Evaluator(scenario, (RETAIN, SWAP)).seconds(np.array(particles, np.int8))
+        Evaluator(scenario, (RETAIN, SWAP)).seconds(np.array(assignments, np.int8))
 
 
 def test_a_step_without_anything_to_decide_is_the_oracles() -> None:

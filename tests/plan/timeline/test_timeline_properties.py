@@ -1,4 +1,4 @@
-"""What holds of every plan on every step."""
+"""Properties of every plan on every step."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -63,7 +63,7 @@ def without_memory_traffic(scenario: Scenario) -> Scenario:
 @seeded
 @given(cases())
 def test_waiting_less_is_never_slower_if_nothing_else_is_short(case: Case) -> None:
-    """Where memory is not, and copies take nothing from layers."""
+    """The rule holds where memory is not short, and copies take nothing from layers."""
     scenario = without_memory_traffic(with_memory(case.scenario, UNLIMITED))
     seconds = [
         simulate(scenario, replace(case.plan, mode=mode)).seconds
@@ -97,8 +97,64 @@ def test_searches_see_the_times_that_traces_have(case: Case) -> None:
     scenario, plan = case.scenario, case.plan
     options = tuple(dict.fromkeys((RETAIN, *plan.choices)))
     evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
-    particles = np.stack([evaluator.particle(plan.choices)] * 2)
-    particles[1] = 0
+    assignments = np.stack([evaluator.assignment(plan.choices)] * 2)
+    assignments[1] = 0
     retained = simulate(scenario, replace(plan, choices=(RETAIN,) * len(plan.choices)))
     expected = [simulate(scenario, plan).seconds, retained.seconds]
-    assert list(evaluator.seconds(particles)) == expected
+    assert list(evaluator.seconds(assignments)) == expected
+
+
+@seeded
+@given(cases())
+def test_events_start_exactly_when_their_reason_is_over(case: Case) -> None:
+    trace = simulate(case.scenario, case.plan)
+    for index, event in enumerate(trace.events):
+        times = [trace.over(wait) for wait in event.waits]
+        assert event.start == max(times) == trace.over(event.bound)
+        # Of several that are over at the same time, the first one.
+        assert event.bound == event.waits[times.index(event.start)]
+        assert all(wait.event is None or wait.event < index for wait in event.waits)
+
+
+ALLOWED = {
+    "compute": {"start", "computed", "staging", "memory", "arrived"},
+    "d2h": {"computed", "link"},
+    "h2d": {"computed", "staging", "memory", "offloaded", "link"},
+}
+
+
+@seeded
+@given(cases())
+def test_reasons_are_of_events_that_can_be_waited_for(case: Case) -> None:
+    trace = simulate(case.scenario, case.plan)
+    seen = dict.fromkeys(ALLOWED)
+    for index, event in enumerate(trace.events):
+        assert {wait.reason for wait in event.waits} <= ALLOWED[event.stream]
+        for wait in event.waits:
+            cause = None if wait.event is None else trace.events[wait.event]
+            match wait.reason:
+                case "start":
+                    assert cause is None
+                    assert seen["compute"] is None
+                case "computed":
+                    assert wait.event == seen["compute"]
+                case "staging" | "memory":
+                    assert cause.kind == "offload"
+                case "offloaded":
+                    assert (cause.kind, cause.name) == ("offload", event.name)
+                case "link":
+                    one_way = not case.scenario.link.duplex
+                    streams = ("d2h", "h2d") if one_way else (event.stream,)
+                    assert wait.event in [seen[stream] for stream in streams]
+                case "arrived":
+                    assert cause.kind == "prefetch"
+        seen[event.stream] = index
+
+
+@seeded
+@given(cases())
+def test_stalls_of_all_reasons_are_the_stall(case: Case) -> None:
+    trace = simulate(case.scenario, case.plan)
+    stalls = trace.stall_seconds_by_reason
+    assert set(stalls) <= {"staging", "memory", "arrived"}
+    assert sum(stalls.values()) == pytest.approx(trace.stall_seconds, abs=1e-9 * trace.seconds)

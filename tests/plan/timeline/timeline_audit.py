@@ -1,4 +1,4 @@
-"""What holds of every timeline, computed from its events alone.
+"""An audit of timelines, computed from their events alone.
 
 Where each tensor is, and how many bytes that makes, is reconstructed from what the streams did; the
 recurrence's own account is not asked.
@@ -116,7 +116,7 @@ class _Audit:
         return model is not None and model.where == "sm"
 
     def check_copies(self) -> None:
-        """What leaves comes back, once, and not before it is out."""
+        """A tensor that leaves comes back, once, and not before it is out."""
         swapped = {t for t, x in self.choices.items() if x.placement is Placement.SWAP}
         assert set(self.events["offload"]) == set(self.events["prefetch"]) == swapped
         for t in swapped:
@@ -143,7 +143,7 @@ class _Audit:
         assert redone == {t for t, x in self.choices.items() if x.placement is Placement.RECOMPUTE}
 
     def reads(self, event: Event) -> Iterator[int]:
-        """What a pass of a stage reads, but for inputs."""
+        """The tensors that a pass of a stage reads, but for inputs."""
         stage = self.stages[self.scenario.stage_of[self.graph.index[event.name]]]
         for t in stage.saved if event.kind == "backward" else stage.inputs:
             if self.graph.tensors[t].kind != "input":

@@ -19,7 +19,7 @@ from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.training import SCHEMES, Run, scheme, train
 from cdma.plan.training.__main__ import main
 from cdma.plan.training.run import ACTIVATIONS, STEPS
-from cdma.plan.training.saved import SavedActivations, Traffic
+from cdma.plan.training.saved import ActivationTraffic, SavedActivations
 from cdma.plan.training.schemes import Baseline, FixedRate
 
 pytestmark = pytest.mark.torch
@@ -111,7 +111,7 @@ def test_runs_are_reproducible_by_seed() -> None:
 
 def test_every_saved_activation_is_counted_once_a_step() -> None:
     elements = IMAGES * sum(SAVED.values())
-    assert _baseline("relu", 1).traffic == Traffic(raw_bytes=4 * elements)
+    assert _baseline("relu", 1).traffic == ActivationTraffic(raw_bytes=4 * elements)
 
 
 @pytest.mark.parametrize("bits", [32, 21])
@@ -204,7 +204,7 @@ def _model() -> Any:
     )
 
 
-def _gradients(model: Any, images: Any, codec_of: Any, traffic: Traffic) -> list[Any]:
+def _gradients(model: Any, images: Any, codec_of: Any, traffic: ActivationTraffic) -> list[Any]:
     from torch import nn
 
     model.zero_grad()
@@ -226,16 +226,16 @@ def test_backward_reads_what_decompression_gives_and_forward_does_not() -> None:
         def decompress(self, stream: np.ndarray, nbytes: int) -> np.ndarray:
             return stream[:nbytes]
 
-    traffic = Traffic()
+    traffic = ActivationTraffic()
     weight, bias, linear, linear_bias = _gradients(model, images, lambda name: None, traffic)
-    assert traffic == Traffic(raw_bytes=4 * 4 * (2 * 4 * 4 + 2 * 2 * 2))
-    doubled = _gradients(model, images, {"2": Doubled()}.get, Traffic())
+    assert traffic == ActivationTraffic(raw_bytes=4 * 4 * (2 * 4 * 4 + 2 * 2 * 2))
+    doubled = _gradients(model, images, {"2": Doubled()}.get, ActivationTraffic())
     # The linear layer's weights see its input, pooled and flattened; nothing else sees it.
     assert torch.equal(doubled[2], 2 * linear)
     for found, expected in zip(doubled, (weight, bias, None, linear_bias), strict=True):
         assert expected is None or torch.equal(found, expected)
     # A ReLU asks for signs only, so twice its output does not matter.
-    doubled = _gradients(model, images, {"1": Doubled()}.get, Traffic())
+    doubled = _gradients(model, images, {"1": Doubled()}.get, ActivationTraffic())
     for found, expected in zip(doubled, (weight, bias, linear, linear_bias), strict=True):
         assert torch.equal(found, expected)
 
@@ -249,7 +249,7 @@ def test_a_tensor_saved_twice_goes_through_its_codec_once() -> None:
         seen.append(name)
         return golden.codec("zvc")
 
-    traffic = Traffic()
+    traffic = ActivationTraffic()
     _gradients(_model(), torch.randn(4, 1, 6, 6), codec_of, traffic)
     assert seen == ["1", "2"]
     assert traffic.compressed_bytes == traffic.raw_bytes == 4 * 4 * (32 + 8)
@@ -264,7 +264,7 @@ def test_hooks_are_gone_after_an_error() -> None:
         raise ScheduleError("no codec")
 
     with pytest.raises(ScheduleError, match="no codec"):
-        _gradients(model, images, refuse, Traffic())
+        _gradients(model, images, refuse, ActivationTraffic())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     model(images).square().sum().backward()
 

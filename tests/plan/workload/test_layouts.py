@@ -1,4 +1,4 @@
-"""What the memory layout does to each codec on real activations (cDMA, §VII-A and Figure 11)."""
+"""Each codec under each memory layout, on real activations (cDMA, §VII-A and Figure 11)."""
 
 import re
 

@@ -9,7 +9,6 @@ import pytest
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import Link
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.order import order_of
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
     RECOMPUTE,
@@ -122,31 +121,50 @@ class TestAgainstTheTimeline:
         assert execution.cycles == pytest.approx(execution.timeline_cycles, abs=2)
 
 
-class TestOrder:
+def waits_of(trace, kind):
+    """For each event of a kind in order: its name, and its waits as (reason, name)."""
+
+    def name(wait):
+        return None if wait.event is None else trace.events[wait.event].name
+
+    return [
+        (event.name, {(wait.reason, name(wait)) for wait in event.waits})
+        for event in trace.events
+        if event.kind == kind
+    ]
+
+
+class TestReasons:
+    """The waits that the execution keeps to."""
+
     def test_synchronous_computation_waits_for_each_offload(self, scenario):
-        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6, mode=SYNCHRONOUS)))
+        trace = simulate(scenario, plan(*[SWAP] * 6, mode=SYNCHRONOUS))
+        forward = [waits for _, waits in waits_of(trace, "forward")]
         # A tensor's last forward use is in the layer behind its own; short ones hide behind it.
-        for k, name in ((2, "t0"), (4, "t2"), (6, "t4")):
-            assert name in {copy.name for copy in order.works[k].copies if copy.kind == "offload"}
+        for k, name in ((2, "t0"), (4, "t2")):
+            assert ("staging", name) in forward[k]
         for k in (1, 3, 5):
-            assert not order.works[k].copies
-        free = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
-        assert not any(work.copies for work in free.works[:6])
-        assert [copy.after for copy in order.out] == [1, 2, 3, 4, 5, 6]
+            assert {reason for reason, _ in forward[k]} == {"computed"}
+        assert ("staging", "t4") in waits_of(trace, "backward")[0][1]
+        free = simulate(scenario, plan(*[SWAP] * 6))
+        for _, waits in waits_of(free, "forward"):
+            assert {reason for reason, _ in waits} <= {"start", "computed"}
+        for name, waits in waits_of(free, "offload"):
+            assert ("computed", name) in waits
 
     def test_a_prefetch_waits_for_its_own_offload(self, scenario):
-        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
-        for copy in order.back:
-            assert copy.copies[0].kind == "offload"
-            assert copy.copies[0].name == copy.event.name
-            assert copy.after >= 6
+        trace = simulate(scenario, plan(*[SWAP] * 6))
+        for name, waits in waits_of(trace, "prefetch"):
+            assert ("offloaded", name) in waits
+            assert "computed" in {reason for reason, _ in waits}
 
     def test_what_backward_reads_is_there(self, scenario):
-        order = order_of(scenario, simulate(scenario, plan(*[SWAP] * 6)))
-        backward = {w.event.name: w for w in order.works if w.event.kind == "backward"}
-        for k in range(1, 6):
-            read = {copy.name for copy in backward[f"t{k}"].copies if copy.kind == "prefetch"}
-            assert {f"t{k}", f"t{k - 1}"} <= read
+        trace = simulate(scenario, plan(*[SWAP] * 6))
+        arrived = set()
+        for (name, waits), k in zip(waits_of(trace, "backward"), range(5, 0, -1), strict=False):
+            arrived |= {tensor for reason, tensor in waits if reason == "arrived"}
+            assert name == f"t{k}"
+            assert {f"t{k}", f"t{k - 1}"} <= arrived
 
 
 class TestScaled:

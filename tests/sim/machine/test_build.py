@@ -38,7 +38,7 @@ class Compiler:
         wrapper.chmod(0o755)
 
     def calls(self, argument: str) -> int:
-        """How often it was called with this argument."""
+        """The number of calls with this argument."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return sum(argument in line.split() for line in lines)
 
@@ -86,7 +86,7 @@ def finish_build(process: subprocess.Popen[str]) -> str:
 
 
 def built(cache: Path) -> list[str]:
-    """What the cache offers, less the runtime."""
+    """The folders in the cache, less the runtime."""
     return [
         path.name
         for path in cache.iterdir()

@@ -1,4 +1,4 @@
-// The buddy controller's RTL in its surroundings: a GPU that plays traces, device memory, buddy
+// The buddy controller's RTL in its environment: a GPU that plays traces, device memory, buddy
 // memory behind its link, and registers.
 #include <string>
 
@@ -38,7 +38,7 @@ struct CdmaBuddy : CdmaBus {
   double in_busy_before = 0;
   uint64_t cleared = 0;
 
-  CdmaBuddy(const CdmaSurroundings& s, const char* waves_path)
+  CdmaBuddy(const CdmaEnvironment& s, const char* waves_path)
       : CdmaBus(s, waves_path),
         seeds(s.seed + 1),
         device(device_pins(*top), rules("m_axi_device", kDeviceMaxId), s, s.dram_outstanding,
@@ -113,9 +113,9 @@ struct CdmaBuddy : CdmaBus {
   }
 };
 
-EXPORT CdmaBus* cdma_buddy_open(const CdmaSurroundings* surroundings, const char* waves) {
+EXPORT CdmaBus* cdma_buddy_open(const CdmaEnvironment* environment, const char* waves) {
   try {
-    return new CdmaBuddy(*surroundings, waves);
+    return new CdmaBuddy(*environment, waves);
   } catch (const std::exception&) {
     return nullptr;
   }

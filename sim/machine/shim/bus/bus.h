@@ -1,4 +1,4 @@
-// A design on AXI in its surroundings: what all of them do.
+// A design on AXI in its environment: what all of them do.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ struct CdmaBus : cdma::Model {
   cdma::RegisterPort registers;
   std::string description;
 
-  CdmaBus(const CdmaSurroundings& s, const char* waves_path)
+  CdmaBus(const CdmaEnvironment& s, const char* waves_path)
       : Model(waves_path), random(s.seed), willing(s.stall), registers(*top, random) {}
   virtual ~CdmaBus() = default;
 

@@ -9,7 +9,7 @@
 
 namespace cdma {
 
-// Whether the surroundings are willing to move, channel by channel, drawn once per cycle.
+// Whether the environment is ready, channel by channel, drawn once per cycle.
 class Willingness {
  public:
   explicit Willingness(double stall) : threshold_(static_cast<uint64_t>(stall * 4096.0)) {}
@@ -33,7 +33,7 @@ struct Traffic {
 template <class Pins, class Timing>
 class Slave {
  public:
-  Slave(Pins pins, PortRules rules, const CdmaSurroundings& s, uint64_t outstanding,
+  Slave(Pins pins, PortRules rules, const CdmaEnvironment& s, uint64_t outstanding,
         const CdmaMemory& memory, uint64_t seed)
       : pins_(pins),
         rules_(std::move(rules)),

@@ -122,7 +122,7 @@ class Server {
 // One channel of DRAM: reads and writes share its bus in the order in which they were accepted.
 class DramChannel {
  public:
-  DramChannel(const CdmaSurroundings& s, size_t, uint64_t seed)
+  DramChannel(const CdmaEnvironment& s, size_t, uint64_t seed)
       : bus_(s.dram_bytes_per_cycle, Refresh(s.refresh_interval, s.refresh_length, seed),
              2 * s.dram_outstanding),
         latency_(s.dram_latency) {}
@@ -154,7 +154,7 @@ class DramChannel {
 // there, and is answered when it has arrived (posted: the answer needs no way back).
 class HostLink {
  public:
-  HostLink(const CdmaSurroundings& s, size_t burst_bytes, uint64_t)
+  HostLink(const CdmaEnvironment& s, size_t burst_bytes, uint64_t)
       : out_(s.link_out_bytes_per_cycle, Refresh(0, 0, 0), 2 * s.link_outstanding),
         in_(s.link_in_bytes_per_cycle, Refresh(0, 0, 0), s.link_outstanding),
         latency_(time_of(s.link_latency)),

@@ -1,23 +1,16 @@
-// The C interface of the engine and its surroundings, beside `bus/abi.h`.
-// `sim/machine/engine/library.py` mirrors it. Times are in cycles of the engine.
+// The C interface of the engine and its environment, beside `bus/abi.h`.
+// sim/machine/structs.py generates `engine_structs.h`. Times are in cycles of the engine.
 #pragma once
 
 #include <cstdint>
 
 #include "bus/abi.h"
+#include "engine_structs.h"
 
 extern "C" {
 
-struct CdmaCounters {
-  double link_out_busy_cycles;
-  double link_in_busy_cycles;
-  uint64_t window_read_bytes;  // the most in any window, all channels
-  uint64_t window_written_bytes;
-  uint64_t since;  // the cycle of the last clearing
-};
-
 // Null when the model cannot be built or `waves` cannot be written. `waves` may be null.
-CdmaBus* cdma_engine_open(const CdmaSurroundings* surroundings, const char* waves);
+CdmaBus* cdma_engine_open(const CdmaEnvironment* environment, const char* waves);
 // `ports` has room for all memories and the host.
 void cdma_engine_counters(const CdmaBus* bus, CdmaCounters* counters, CdmaPortCounters* ports);
 // Whether components sleep while nothing changes in them, as they do at first. Nothing else differs.

@@ -1,4 +1,4 @@
-// The engine's RTL in its surroundings: DRAM channels, the host behind its link, and registers.
+// The engine's RTL in its environment: DRAM channels, the host behind its link, and registers.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -54,7 +54,7 @@ struct CdmaEngine : CdmaBus {
   double in_busy_before = 0;
   uint64_t cleared = 0;
 
-  CdmaEngine(const CdmaSurroundings& s, const char* waves_path)
+  CdmaEngine(const CdmaEnvironment& s, const char* waves_path)
       : CdmaBus(s, waves_path), reads(s.window), writes(s.window) {
     Random seeds(s.seed + 1);
     for_each_memory(*top, [&](MemoryPins pins) {
@@ -127,9 +127,9 @@ struct CdmaEngine : CdmaBus {
   }
 };
 
-EXPORT CdmaBus* cdma_engine_open(const CdmaSurroundings* surroundings, const char* waves) {
+EXPORT CdmaBus* cdma_engine_open(const CdmaEnvironment* environment, const char* waves) {
   try {
-    return new CdmaEngine(*surroundings, waves);
+    return new CdmaEngine(*environment, waves);
   } catch (const std::exception&) {
     return nullptr;
   }

@@ -30,7 +30,7 @@ TABLE_1 = printed("comet").tables["1"]
 
 
 def _weight_gradient(activations: np.ndarray, loss: np.ndarray, size: int) -> np.ndarray:
-    """Of a convolution with padding, (outputs, inputs, size, size)."""
+    """The weights' gradient of a convolution with padding, (outputs, inputs, size, size)."""
     edge = size // 2
     padded = np.pad(activations.astype(np.float64), ((0, 0), (0, 0), (edge, edge), (edge, edge)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
@@ -54,7 +54,7 @@ class _Layer:
         return float(np.sqrt((law.channel_norms(self.loss) ** 2).mean()))
 
     def gradient(self, errors: np.ndarray) -> np.ndarray:
-        """What such errors add to the weights' gradient."""
+        """The part of the weights' gradient that such errors add."""
         return _weight_gradient(errors, self.loss, self.size)
 
 

@@ -178,7 +178,7 @@ class TestCosts:
 
 class TestDecisions:
     def test_a_tensor_is_compressed_if_that_costs_less(self):
-        """Of 20 ms that are exposed, ZVC at 50 % leaves 1.25 ms, beside its own time."""
+        """ZVC at 50 % leaves 1.25 ms of 20 ms that are exposed, beside its own time."""
         quick, slow = _Constant(0.009, 0.009), _Constant(0.010, 0.010)
         for times, worth_it in ((quick, True), (slow, False)):
             (decision,) = decide(CostModel(_scenario(), {"zvc-sm": times}), [1], ["zvc-sm"])

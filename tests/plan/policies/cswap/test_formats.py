@@ -50,7 +50,7 @@ def test_lz4_has_abcde_bcde_as_abcde_and_a_match_5_back_4_long():
 
 
 def test_indices_take_3_percent_in_zvc_and_50_percent_in_csr():
-    """Of fp32 data with half of it zeros."""
+    """The formats differ so on fp32 data, half of which is zeros."""
     rng = np.random.default_rng(0)
     data = rng.permutation(np.repeat(np.array([0, 1], np.float32), WINDOW_BYTES // 8))
     values = data.nbytes // 2

@@ -27,7 +27,7 @@ def _as_printed(holds: Callable[[int], bool], most: int) -> int:
 
 
 def _range(benefit: Sequence[float], cost: Sequence[float], hidden: Sequence[bool]):
-    """Of one tensor, with values for P = 9, 10, …"""
+    """The parameter range of one tensor, with values for P = 9, 10, …"""
     return parameter_range(
         ["a"],
         benefit=lambda _, bits: benefit[bits - LEAST],

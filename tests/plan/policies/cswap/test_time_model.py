@@ -101,7 +101,7 @@ class TestTimeModel:
 
 
 class TestOnSamples:
-    """What the paper's comparison comes to, on samples of the engine and of codec models."""
+    """The paper's comparison on samples of the engine and of codec models."""
 
     @pytest.mark.parametrize("source", ["engine", "model"])
     def test_sub_models_help_a_linear_law_and_the_product_makes_it_exact(self, source):

@@ -144,7 +144,7 @@ class EngineBench:
         return transfers
 
     def remember(self) -> None:
-        """What memory is like before the engine begins."""
+        """Keep the memories' content before the engine begins."""
         self._before = self.machine.device.copy(), self.machine.host.copy()
 
     def carry_out(
@@ -203,7 +203,7 @@ class EngineBench:
         assert got == ending, f"\n{got} instead of\n{ending}"
 
     def check_target(self, job: Job, record: CompletionRecord) -> None:
-        """What the record calls right is."""
+        """Assert that the bytes that the record calls right are."""
         assert record.out_size <= job.capacity
         got, right = self.target(job)[: record.out_size], job.wanted[: record.out_size]
         if not np.array_equal(got, right):

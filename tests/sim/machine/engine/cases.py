@@ -71,7 +71,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Burst:
-    """What the engine asks of a port. `port` is a memory port's number, or -1 for the host's."""
+    """A burst on a port. `port` is a memory port's number, or -1 for the host's."""
 
     port: int
     address: int
@@ -85,7 +85,7 @@ class Burst:
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """What a record should say."""
+    """The expected record."""
 
     status: Status
     detail: int = 0
@@ -230,7 +230,7 @@ class Job:
         return [Burst(-1, *burst) for burst in bursts(self.dst, end, HOST_BURST)]
 
     def reads_back(self) -> list[Burst]:
-        """Of what is verified."""
+        """The reads of the bytes that are verified."""
         end = self.dst + self.wanted.size
         return [Burst(-1, *burst) for burst in bursts(self.dst, end, HOST_BURST)]
 
@@ -306,7 +306,7 @@ class Job:
         return replace(self.good(), status=status, detail=detail, fault_address=address)
 
     def valid_bytes(self, size: int) -> int:
-        """What the first `size` bytes of the source give."""
+        """The count of output bytes that the first `size` bytes of the source give."""
         if not self.compressed:
             return size
         return decode(self.source[:size], self.shape.length, ELEMENT).valid_bytes

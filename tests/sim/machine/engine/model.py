@@ -27,11 +27,11 @@ ACCESS_CYCLES = 5
 PREFETCH = 4
 COPY_CYCLES = 300
 RESPONSE_CYCLES = 100
-"""From a record's arrival to the engine's knowledge of it."""
+"""Cycles from a record's arrival to the engine's knowledge of it."""
 
 
 class ModelMachine:
-    """What `Engine` needs of `cdma.sim.machine.Machine`.
+    """The part of `cdma.sim.machine.Machine` that `Engine` needs.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ KINDS = ("abort", "abort twice", "reset", "abort and reset", "hard reset")
 
 @dataclass(frozen=True)
 class Cell:
-    """What software does, so many cycles after the doorbell."""
+    """The software's action, so many cycles after the doorbell."""
 
     kind: str
     mix: int
@@ -128,7 +128,7 @@ def check(
 
 
 def check_aborted(job: Job, record: CompletionRecord, *, may_hang: bool) -> None:
-    """What an aborted transfer has done is told, and goes together."""
+    """The figures of an aborted transfer's record agree with each other."""
     assert (record.detail, record.fault_address) == (0, 0)
     if job.verified and record.src_done == job.shape.length:
         assert (record.out_size, record.crc32) == (job.wanted.size, job.crc)

@@ -89,7 +89,7 @@ def bad(opcode: Opcode, status: Status, /, **changes: int) -> Cell:
 
 
 def wrong_fields() -> Iterator[Cell]:
-    """What each field must not be."""
+    """Values that each field must not have."""
     for opcode in range(256):
         if opcode not in list(Opcode):
             yield bad(Opcode.COPY_IN, Status.BAD_OPCODE, opcode=opcode)
@@ -154,7 +154,7 @@ def overlaps() -> Iterator[Cell]:
 
 
 def orders() -> Iterator[Cell]:
-    """Of several things wrong, the first that is looked for."""
+    """The first error that is looked for, of several."""
     wrong = (
         (Status.BAD_OPCODE, {"opcode": 9}),
         (Status.BAD_FLAG, {"reserved": 1 << 63}),
@@ -205,7 +205,7 @@ def flips() -> Iterator[Cell]:
 
 
 def more_flips(count: int) -> Iterator[Cell]:
-    """Of 2 to 4 bits."""
+    """Errors of 2 to 4 bits."""
     rng = np.random.default_rng(17)
     opcodes = list(Opcode)
     while count:

@@ -73,7 +73,7 @@ def shapes(lengths: tuple[int, ...], densities: tuple[float, ...]) -> Iterator[S
 
 
 def cells(lengths: tuple[int, ...], densities: tuple[float, ...], most: int) -> Iterator[Cell]:
-    """Of each transfer and kind of fault, at most so many beats or bursts."""
+    """Cells of each transfer and kind of fault, with at most so many beats or bursts."""
     count = 0
     for shape in shapes(lengths, densities):
         job = Job(shape, 2, shape.src, shape.dst)
@@ -97,7 +97,7 @@ def asked_of(job: Job, what: str) -> list[Burst]:
 
 
 def hits(asked: list[Burst], what: str, kind: str) -> list[tuple[Burst, int]]:
-    """Where a fault of that kind can happen: the burst, and the beat's address."""
+    """The bursts that a fault of that kind can hit, with the beat's address."""
     if what == "writes":
         return [(burst, burst.address) for burst in asked]
     # RLAST on the last beat is not early.

@@ -1,4 +1,4 @@
-"""How many fault cells there are, and a few of each kind on a shipped shape."""
+"""The number of fault cells, and a few of each kind on a shipped shape."""
 
 import pytest
 

@@ -25,7 +25,7 @@ class Cell:
 
 
 def rooms(job: Job) -> Iterator[int]:
-    """Of a destination: around elements, beats, lines, bursts and the very end, and none at all."""
+    """Sizes of a destination: around elements, beats, lines, bursts and the very end, and none."""
     size = job.wanted.size
     interesting = {0, 1, 2, 3, 4, 5, 31, 32, 33, size - 1, size, size + 1, size + 64}
     to_beat = -job.dst % 32
@@ -36,7 +36,7 @@ def rooms(job: Job) -> Iterator[int]:
 
 
 def cells(lengths: tuple[int, ...], densities: tuple[float, ...], most: int) -> Iterator[Cell]:
-    """Of each transfer, at most so many rooms."""
+    """Cells of each transfer with at most so many destination sizes."""
     count = 0
     for length in lengths:
         for density in densities:

@@ -268,7 +268,7 @@ class TestSenselessRegisters:
 
 
 class TestNowhere:
-    """What is not in host memory at all."""
+    """An address outside of host memory."""
 
     def test_ring(self, bench):
         engine = bench.engine

@@ -55,7 +55,7 @@ def test_everything_is_the_same_asleep_and_awake(benches, faults):
 
 
 def _story(bench: EngineBench, faults: tuple[BusFault, ...]) -> Iterator[object]:
-    """What there is to see of transfers both ways, a throttled one, an abort, a reset and rest."""
+    """Observations of transfers both ways, a throttled one, an abort, a reset and rest."""
     engine = bench.engine
     jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
     transfers = bench.submit(jobs)

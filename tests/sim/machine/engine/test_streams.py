@@ -42,7 +42,7 @@ class Cell:
 
 
 def damaged(count: int, seed: int) -> Iterator[Cell]:
-    """Of all kinds of damage, and good ones."""
+    """Streams with all kinds of damage, and good ones."""
     rng = np.random.default_rng(seed)
     streams = damaged_streams(rng, count, ELEMENT)
     for index in range(count):
@@ -60,7 +60,7 @@ def damaged(count: int, seed: int) -> Iterator[Cell]:
 
 
 def every_cut_and_bit(nbytes: int, step: int) -> Iterator[Cell]:
-    """Of one stream: every length that it may be cut to, and every `step`th bit flipped."""
+    """Damages of one stream: every length that it may be cut to, every `step`th bit flipped."""
     data = sparse(np.random.default_rng(7), nbytes, ELEMENT, 0.4)
     stream = Zvc(ELEMENT).compress(data)
     for size in range(1, stream.size + 1):

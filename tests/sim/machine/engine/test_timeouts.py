@@ -62,7 +62,7 @@ def hits(asked: list[Burst], channel: str) -> list[tuple[Burst, int]]:
 
 
 def cells(lengths: tuple[int, ...], most: int) -> Iterator[Cell]:
-    """Of each transfer, port and channel, at most so many beats or bursts."""
+    """Cells of each transfer, port and channel, with at most so many beats or bursts."""
     count = 0
     for length in lengths:
         for src, dst in PLACES:

@@ -60,7 +60,7 @@ def addresses(starts: IntArray, counts: IntArray) -> IntArray:
 
 
 def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> Streams:
-    """Of up to three lines, a few of up to forty, of all densities and lengths."""
+    """Streams of up to three lines, a few of up to forty, of all densities and lengths."""
     lines = np.where(
         rng.random(count) < 0.01, rng.integers(0, 41, count), rng.integers(0, 4, count)
     )
@@ -87,7 +87,7 @@ def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> St
 
 
 def damaged_streams(rng: np.random.Generator, count: int, element_bytes: int) -> Streams:
-    """Of each kind of damage about as many, in random order, and as many good ones."""
+    """Streams, about as many of each kind of damage and good ones, in random order."""
     good = good_streams(rng, count, element_bytes)
     damage = rng.integers(0, len(Damage), count)
     sizes = good.packets.sizes
@@ -142,7 +142,7 @@ def zero_an_element(
     chosen: IntArray,
     element_bytes: int,
 ) -> None:
-    """Of the first line of each stream that has one."""
+    """Zero an element of the first line of each stream that has one."""
     mask_bytes = LINE // element_bytes // 8
     chosen = chosen[np.diff(offsets)[chosen] > mask_bytes]
     masks = data[offsets[chosen][:, None] + np.arange(mask_bytes)]
@@ -154,7 +154,7 @@ def zero_an_element(
 
 @dataclass
 class Answers:
-    """What should come of streams."""
+    """The expected results of streams."""
 
     status: IntArray
     offset: IntArray

@@ -53,7 +53,7 @@ def odd(rng: Generator, nbytes: int, element_bytes: int) -> ByteArray:
 
 
 def compress(packets: Packets, element_bytes: int) -> Packets:
-    """What a compressor makes of each packet."""
+    """The expected stream of each packet."""
     codec = Zvc(element_bytes)
     count = len(packets.offsets) - 1
     return Packets.of(codec.compress(packets.packet(i)) for i in range(count))
