@@ -69,7 +69,7 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(PY)
@@ -77,7 +77,7 @@ $(VENV)/.dev: pyproject.toml | $(PY)
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.torch: pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[all,torch]'
 	@touch $@ $(VENV)/.run
 
 clean:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-import lz4.block
 import numpy as np
 
 from cdma import golden
+from cdma.builds.extras import extra
 from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES
 from cdma.plan.papers import printed
 from cdma.plan.platform.codec_rates import ZFP_LEAST_BITS, ZFP_MOST_BITS
@@ -107,6 +107,8 @@ def _csr() -> Measured:
 def _lz4() -> Measured:
     figure = PRINTED["lz4"]
     data = figure["plain"].encode() + bytes(54)
+    with extra("formats"):
+        import lz4.block
     block = lz4.block.compress(data, mode="high_compression", store_size=False)
     literals, match = block[0] >> 4, (block[0] & 15) + 4
     offset = int.from_bytes(block[1 + literals : 3 + literals], "little")

@@ -1,4 +1,4 @@
-"""What takes long to make: cached by content, and reporting its progress.
+"""Tools that all rooms share: caching by content, progress, compilers, and packages of extras.
 
-Imports nothing of the project.
+They import nothing of the project.
 """

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cdma.builds.extras import extra
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, SIZES
 from cdma.plan.buddy.profile import AllocationProfile, Profile
@@ -30,8 +31,9 @@ def entry_sizes(profile: Profile) -> Floats:
 def heat_map_png(profile: Profile) -> bytes:
     """The heat map as a PNG file: blue where memory compresses well, red where it does not."""
     # Here, as it takes a second and little else needs it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with extra("plan"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     sizes = entry_sizes(profile)
     figure = Figure(figsize=(7, 9), layout="constrained")

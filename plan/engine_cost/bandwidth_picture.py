@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cdma.builds.extras import extra
 from cdma.plan.engine_cost.network import TensorEstimate
 from cdma.plan.engine_cost.setup import Setup
 
@@ -41,8 +42,9 @@ def bandwidth_png(setup: Setup, tensors: Sequence[TensorEstimate] = (), title: s
     title : str
     """
     # Here, as it takes a second and little else needs it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with extra("plan"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cdma.builds.extras import extra
+
 Sum = dict[int, float]
 """A linear expression: coefficients by variable."""
 
@@ -96,8 +98,9 @@ class LinearProgram:
             At which branch and bound is content.
         """
         # Here, as it takes a second that no other command shall wait for.
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
+        with extra("plan"):
+            from scipy.optimize import Bounds, LinearConstraint, milp
+            from scipy.sparse import csr_array
 
         rows = csr_array(
             (

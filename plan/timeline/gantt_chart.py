@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cdma.builds.extras import extra
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.trace import KINDS, STREAMS, Trace
 
@@ -44,9 +45,10 @@ def gantt_png(traces: Sequence[Trace], title: str = "") -> bytes:
         None of them is feasible.
     """
     # Here, as it takes a second and little else needs it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
+    with extra("plan"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
 
     drawn = [trace for trace in traces if trace.events]
     if not drawn:

