@@ -42,7 +42,7 @@ class LineCodec:
     counted : bool
         Whether a line's elements are announced by a mask in its head: an announced element must not
         be zero, and places in the stream are found by counting announced elements. The places in
-        other streams are those in the data.
+        other streams are those in the data, which a transfer's length ends.
     commanded_by : str
         "lines" or "bytes": the unit of the command of the codec's unpacker.
     lines_per_cycle : int

@@ -111,8 +111,8 @@ def test_stream_that_ends_too_early_is_reported(engine, cut):
     )
     assert record.status == Status.STREAM_TRUNCATED
     assert record.detail == golden.StreamStatus.PAYLOAD_TRUNCATED
-    assert record.fault_address == cut
-    assert record.out_size == cut
+    # The place in the data, which ends before the zeros that fill the last line.
+    assert record.fault_address == record.out_size == min(cut, 1000)
     np.testing.assert_array_equal(device.array[:cut], data[:cut])
     engine.device.free(device)
     engine.host.free(host)
