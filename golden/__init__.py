@@ -5,7 +5,7 @@ ours.
 """
 
 from cdma.golden.formats.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
-from cdma.golden.formats.registry import codec, codec_names, codec_parameters
+from cdma.golden.formats.registry import codec, codec_names, codec_parameters, registered
 from cdma.golden.formats.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "codec_parameters",
     "crc32",
     "element_bytes_of",
+    "registered",
 ]

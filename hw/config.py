@@ -7,9 +7,14 @@ from typing import TypeVar
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, MODES
+from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.registry import CodecRegistryError, copy_codec, line_codec
 
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""
+
+DEFAULT_CODECS = ("zvc", "raw")
+"""What engines have if nothing else is said: the paper's codec, and plain copies."""
 
 LATENCIES = ("paper", "fast")
 """Of the zero-value pipelines: the paper's stages, or one more each for the sake of the clock."""
@@ -31,12 +36,12 @@ def find_named(table: Mapping[str, Named], name: str, *, field: str = "config") 
 
 @dataclass(frozen=True, kw_only=True)
 class CodecConfig:
-    """The shape of a zero-value codec.
+    """The shape of the lines, and the codecs that they can be in.
 
     Parameters
     ----------
     element_bytes
-        Size of the unit that is compared with zero.
+        Size of the unit that a codec works on, and of that in which streams move.
     sector_bytes
         Width of the data path: bytes taken (compressor) or given (decompressor) per cycle.
     line_bytes
@@ -44,6 +49,9 @@ class CodecConfig:
     latency
         "paper": 3 stages to compress, 2 to decompress (cDMA, §V-B). "fast": 4 and 3, so that
         sectors of many elements are counted in a cycle of their own.
+    codecs
+        Names of `cdma.hw.codec.registry`, each once, that of plain copies among them. The first
+        one is what an engine compresses with unless told otherwise.
 
     Raises
     ------
@@ -55,8 +63,10 @@ class CodecConfig:
     sector_bytes: int = 32
     line_bytes: int = LINE_BYTES
     latency: str = "paper"
+    codecs: tuple[str, ...] = DEFAULT_CODECS
 
     def __post_init__(self) -> None:
+        self._check_codecs()
         if self.latency not in LATENCIES:
             raise ConfigError(f"latency must be {' or '.join(LATENCIES)}, not {self.latency!r}")
         if self.element_bytes not in ELEMENT_BYTES:
@@ -64,6 +74,7 @@ class CodecConfig:
         if self.line_bytes == LINE_BYTES:
             if self.sector_bytes not in SECTOR_BYTES:
                 raise ConfigError(f"sector_bytes must be 32, 64 or 128, not {self.sector_bytes!r}")
+            self._check_heads()
             return
         # Narrow lines are for proofs; they need whole masks and power-of-two lane counts.
         if self.sector_bytes < 1 or self.line_bytes % self.sector_bytes:
@@ -80,6 +91,7 @@ class CodecConfig:
             raise ConfigError(
                 f"line_bytes must give a mask of whole elements, not {self.line_bytes!r}"
             )
+        self._check_heads()
 
     @property
     def lanes(self) -> int:
@@ -105,6 +117,47 @@ class CodecConfig:
     def mask_elements(self) -> int:
         """The mask's size in elements: it always fills whole ones, so streams stay aligned."""
         return self.mask_bytes // self.element_bytes
+
+    @property
+    def entries(self) -> tuple[LineCodec, ...]:
+        """The registry's entries of `codecs`, in their order."""
+        return tuple(line_codec(name) for name in self.codecs)
+
+    @property
+    def copy_index(self) -> int:
+        """Index among `codecs` of the format of plain copies."""
+        return self.codecs.index(copy_codec().name)
+
+    @property
+    def head_elements(self) -> int:
+        """Elements of a line's head in the stream, where a codec has one; 0 if none has."""
+        return max(entry.head_bytes(self) for entry in self.entries) // self.element_bytes
+
+    @property
+    def worst_line_bytes(self) -> int:
+        """Bytes of the longest line in any codec's stream."""
+        return max(entry.worst_line_bytes(self) for entry in self.entries)
+
+    def _check_codecs(self) -> None:
+        try:
+            entries = self.entries
+        except CodecRegistryError as error:
+            raise ConfigError(f"codecs: {error}") from error
+        if len(set(self.codecs)) < len(self.codecs):
+            raise ConfigError(f"codecs must be different ones, not {', '.join(self.codecs)}")
+        if copy_codec() not in entries:
+            raise ConfigError(
+                f"codecs must contain {copy_codec().name!r}, for plain copies, not "
+                f"{', '.join(self.codecs)}"
+            )
+
+    def _check_heads(self) -> None:
+        heads = {entry.head_bytes(self) for entry in self.entries} - {0}
+        if len(heads) > 1 or any(head % self.element_bytes for head in heads):
+            raise ConfigError(
+                "codecs must have heads of one size, of whole elements, not of "
+                f"{' and '.join(map(str, sorted(heads)))} bytes"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +218,11 @@ class EngineConfig:
             )
         if self.split_lines not in (1, 2):
             raise ConfigError(f"split_lines must be 1 or 2, not {self.split_lines!r}")
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Names of the codecs that the engine has, that of plain copies among them."""
+        return self.codec.codecs
 
     @property
     def unit_beats(self) -> int:

@@ -1,12 +1,14 @@
 """The codecs by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from cdma.golden.formats.bpc.bpc import Bpc
 from cdma.golden.formats.csr import Csr
 from cdma.golden.formats.interface import Codec, CodecError
 from cdma.golden.formats.lossy.quantize import Quantize
 from cdma.golden.formats.lossy.zfp import Zfp
+from cdma.golden.formats.raw import Raw
 from cdma.golden.formats.rle import Rle
 from cdma.golden.formats.windows.deflate import Deflate, DeflateFast
 from cdma.golden.formats.windows.lz4 import Lz4
@@ -20,12 +22,36 @@ _LOSSLESS: dict[str, Callable[[int], Codec]] = {
     "deflate": Deflate,
     "deflate-fast": DeflateFast,
     "bpc": Bpc,
+    "raw": Raw,
 }
 _LOSSY: dict[str, tuple[Callable[..., Codec], str]] = {
     "zfp": (Zfp, "rate"),
     "quantize": (Quantize, "bound"),
 }
 """Each with its parameter: what tells how much may be lost."""
+
+
+def register(name: str, make: Callable[[int], Codec]) -> None:
+    """Add a lossless codec, which `make` makes for an element size.
+
+    Raises
+    ------
+    CodecError
+        There is one of that name.
+    """
+    if name in codec_names():
+        raise CodecError(f"the codec {name!r} is registered already; rename one")
+    _LOSSLESS[name] = make
+
+
+@contextmanager
+def registered(name: str, make: Callable[[int], Codec]) -> Iterator[None]:
+    """Register a lossless codec for the length of a `with` block."""
+    register(name, make)
+    try:
+        yield
+    finally:
+        del _LOSSLESS[name]
 
 
 def codec_names(*, lossy: bool = True) -> tuple[str, ...]:

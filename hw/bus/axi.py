@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.zvc.lanes import count_ones
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Beat, ReceivedBeat, Register, SkidBuffer
 
 

@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
 from cdma.hw.codec.stream.pack import ElementPacker
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completer
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
@@ -29,6 +28,7 @@ from cdma.hw.dma.outbound.issue import LineIssuer
 from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutPath
 from cdma.hw.dma.outbound.throttle import TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit
+from cdma.hw.lib.count import count_ones
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
 from cdma.hw.registers.port import RegisterPort
 

@@ -19,8 +19,8 @@ class ReadJob(data.StructLayout):
     -------
     src, length
         Where, and how many bytes.
-    dense
-        Not to be compressed.
+    codec
+        Index among the configuration's codecs.
     throttle_class
         Which token bucket limits the reads.
     first_unit
@@ -32,7 +32,7 @@ class ReadJob(data.StructLayout):
             {
                 "src": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
                 "throttle_class": 1,
                 "first_unit": range(config.units),
             }
@@ -64,8 +64,8 @@ class DrainJob(data.StructLayout):
     lead
         Elements of padding before the first line, so that the stream stands as memory at its
         destination does.
-    dense
-        The lines' masks are not part of the stream.
+    codec
+        Index among the configuration's codecs.
     fill
         Bytes that the last line lacks to be whole.
     capacity
@@ -77,7 +77,7 @@ class DrainJob(data.StructLayout):
             {
                 "first_unit": range(config.units),
                 "lead": range(config.codec.lanes),
-                "dense": 1,
+                "codec": range(len(config.codecs)),
                 "fill": range(config.codec.line_bytes),
                 "capacity": OFFSET_BITS,
             }
@@ -173,20 +173,20 @@ class OutJob(data.StructLayout):
         What to read, and how many bytes.
     dst, capacity
         Where to write, and how many bytes at most.
-    dense
-        Not to be compressed.
+    codec
+        Index among the configuration's codecs.
     throttle_class
         Which token bucket limits the reads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         super().__init__(
             {
                 "src": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "dst": HOST_ADDRESS_BITS,
                 "capacity": OFFSET_BITS,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
                 "throttle_class": 1,
             }
         )
@@ -213,16 +213,16 @@ class InJob(data.StructLayout):
     Members
     -------
     src, src_length
-        What to read: so many bytes of the stream, at least 1; as many as `length` if dense.
+        What to read: so many bytes of the stream, at least 1; as many as `length` if copied.
     dst, capacity
         Where to write, and how many bytes at most: 0 to write nothing, only look.
     length
         Bytes that the stream should give, at least 1.
-    dense
-        Not compressed.
+    codec
+        Index among the configuration's codecs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         super().__init__(
             {
                 "src": HOST_ADDRESS_BITS,
@@ -230,7 +230,7 @@ class InJob(data.StructLayout):
                 "dst": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
             }
         )
 
@@ -278,7 +278,7 @@ class SplitJob(data.StructLayout):
 
     Members
     -------
-    dst, length, capacity, dense
+    dst, length, capacity, codec
         As in `InJob`.
     first_unit
         The unit at the memory controller of the first line; the lines go round from there.
@@ -290,7 +290,7 @@ class SplitJob(data.StructLayout):
                 "dst": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
                 "first_unit": range(config.units),
             }
         )
@@ -307,8 +307,8 @@ class LineCommand(data.StructLayout):
         Its bytes, 1 to the size of a line.
     writable
         How many of them may be written.
-    dense
-        Not compressed: zeros are as good as other elements.
+    codec
+        Index among the configuration's codecs.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -317,7 +317,7 @@ class LineCommand(data.StructLayout):
                 "address": DEVICE_ADDRESS_BITS,
                 "size": range(config.line_bytes + 1),
                 "writable": range(config.line_bytes + 1),
-                "dense": 1,
+                "codec": range(len(config.codecs)),
             }
         )
 
@@ -330,7 +330,7 @@ class ExpansionReport(data.StructLayout):
     finding
         The first thing wrong with it.
     offset
-        Bytes of the stream before that, the mask's included; all of the line's if there is none.
+        Bytes of the stream before that, the head's included; all of the line's if there is none.
     size
         Bytes before the first thing wrong and before the first burst with an error.
     crc32
@@ -344,7 +344,7 @@ class ExpansionReport(data.StructLayout):
         super().__init__(
             {
                 "finding": Finding,
-                "offset": range(config.mask_bytes + config.line_bytes + 1),
+                "offset": range(config.worst_line_bytes + 1),
                 "size": range(config.line_bytes + 1),
                 "crc32": 32,
                 "error": BusError,

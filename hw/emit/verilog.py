@@ -18,8 +18,8 @@ from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
-from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
 from cdma.hw.dma.engine import SLEEPERS, DmaEngine

@@ -23,8 +23,9 @@ class Sector(data.StructLayout):
     empty
         No sector at all: an empty transfer, or one whose end was found too late to be marked on
         data. Comes alone at the start of a line and with `last`.
-    dense
-        Every element counts as non-zero: the data is not to be compressed.
+    codec
+        Index among the configuration's codecs of the one that compresses the line; the same on all
+        of its sectors.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -33,7 +34,7 @@ class Sector(data.StructLayout):
                 "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), config.lanes),
                 "last": 1,
                 "empty": 1,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
             }
         )
 
@@ -49,13 +50,14 @@ class Damage(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
 class LineBeat(data.StructLayout):
     """A compressed line in flight, a sector's width of payload at a time.
 
-    A line takes max(1, ceil(non-zero elements / lanes)) beats; the first one also carries the
-    mask, so that a dense line needs no beat more than an uncompressed one.
+    A line takes max(1, ceil(payload elements / lanes)) beats; the first one also carries the
+    head, so that a line of the worst case needs no beat more than an uncompressed one.
 
     Members
     -------
     mask
-        Bit i tells that element i is non-zero. Valid on the first beat, zero on the others.
+        The line's head, from bit 0; of a counted codec, bit i tells that element i is in the
+        payload. Valid on the first beat, zero on the others.
     elements
         Payload, packed from lane 0; zero from lane `count` on.
     count

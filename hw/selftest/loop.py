@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.axi import AxiStreamSignature
-from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.stream.status import TransferStatus
+from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.selftest.comparator import COUNT_BITS, BeatComparator, StreamMeter
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.gate import StallGate

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.zvc.lanes import count_ones
+from cdma.hw.lib.count import count_ones
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.loop import CodecLoop
 from cdma.hw.selftest.plan import RoundPlanner

@@ -103,7 +103,6 @@ def _port(
     """Bytes at the port, and how many of them pass in a cycle."""
     if not compressed:
         return stream, engine.host_bytes
-    mask = 1 / (8 * engine.codec.element_bytes)
-    density = min(1.0, max(0.0, stream / raw - mask))
+    density = engine.codec.entries[0].density(stream, raw, engine.codec)
     at_once = 2 if outward else engine.split_lines
     return raw, engine.codec.line_bytes / line_cycles(density, engine, at_once)

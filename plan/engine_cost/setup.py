@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from cdma.hw.codec.registry import copy_codec
 from cdma.hw.config import EngineConfig, find_named, preset
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 from cdma.plan.platform.environment import MACHINES, MachineConfig
@@ -82,9 +83,22 @@ class Setup:
         return replace(self, engine=replace(self.engine, buffer_bytes=buffer_bytes))
 
     def stream_bytes(self, raw_bytes: int, density: float) -> float:
-        """Of elements of which the part `density` is not zero: they and a mask per line."""
+        """Of elements of which the part `density` is not zero, by the engine's first codec."""
         codec = self.engine.codec
-        return density * raw_bytes + math.ceil(raw_bytes / codec.line_bytes) * codec.mask_bytes
+        return codec.entries[0].mean_stream_bytes(raw_bytes, density, codec)
+
+    def with_codec(self, name: str) -> Self:
+        """With that codec of the registry as the engine's first one.
+
+        Raises
+        ------
+        ConfigError
+            There is no such codec.
+        """
+        others = (one for one in self.engine.codecs if one != name)
+        codecs = (name, *others) if name in self.engine.codecs else (name, copy_codec().name)
+        codec = replace(self.engine.codec, codecs=codecs)
+        return replace(self, engine=replace(self.engine, codec=codec))
 
     def cost(
         self,

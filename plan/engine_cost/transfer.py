@@ -245,7 +245,7 @@ def ceilings(
         raise EstimateError(f"density must be 0 to 1, not {density:g}")
     codec = engine.codec
     raw = float(CEILING_LINES * codec.line_bytes)
-    stream = density * raw + CEILING_LINES * codec.mask_bytes
+    stream = codec.entries[0].mean_stream_bytes(raw, density, codec)
     device, link = places_of(raw, stream, outward, machine, engine, throttle, True)
     return {
         place.name: raw * place.per_cycle / place.nbytes * machine.clock_hz

@@ -71,7 +71,7 @@ def out_cycles(lines: Sequence[int], passage: Passage) -> float:
     Parameters
     ----------
     lines : sequence of int
-        Bytes of the stream, mask included, by line.
+        Bytes of the stream, head included, by line.
     passage : Passage
     """
     engine = passage.engine
@@ -189,12 +189,15 @@ class _Reservations:
 
 
 def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
-    """Cycles of each line at the port: at least one, for its mask."""
+    """Cycles of each line at the port: at least one, for its head."""
     codec = engine.codec
-    return [max(1, -(-(size - codec.mask_bytes) // codec.sector_bytes)) for size in lines]
+    head = codec.entries[0].head_bytes(codec)
+    return [max(1, -(-(size - head) // codec.sector_bytes)) for size in lines]
 
 
 def _together(first: int, second: int, engine: EngineConfig) -> bool:
-    """Whether two lines pass the port in one cycle: in a mask and a port's width."""
+    """Whether two lines pass the port in one cycle: in a head and a port's width."""
     codec = engine.codec
-    return first + second - codec.mask_bytes <= engine.host_bytes
+    entry = codec.entries[0]
+    fits = first + second - entry.head_bytes(codec) <= engine.host_bytes
+    return fits and entry.lines_per_cycle == 2

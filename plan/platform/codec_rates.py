@@ -9,6 +9,9 @@ memory only.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.config import CodecConfig
 from cdma.plan.timeline.errors import ScheduleError
 
 LAUNCH_SECONDS = 10e-6
@@ -68,6 +71,18 @@ def _zvc_bits(density: float) -> float:
     return 32 * density + 1
 
 
+def _inline(entry: LineCodec) -> CodecModel:
+    """The model of one of the engine's codecs, with elements of fp32."""
+    config = CodecConfig(element_bytes=4)
+    elements = 1 << 20
+    return CodecModel(
+        name=entry.name,
+        where="inline",
+        lossless=True,
+        bits=lambda density: 8 * entry.mean_stream_bytes(4 * elements, density, config) / elements,
+    )
+
+
 def _zfp(bits: int) -> CodecModel:
     return CodecModel(
         name=f"zfp-{bits}",
@@ -85,7 +100,7 @@ def _zfp(bits: int) -> CodecModel:
 CODEC_MODELS: dict[str, CodecModel] = {
     model.name: model
     for model in (
-        CodecModel(name="zvc", where="inline", lossless=True, bits=_zvc_bits),
+        *(_inline(entry) for entry in compressing_codecs()),
         CodecModel(
             name="zvc-sm",
             where="sm",
@@ -137,6 +152,10 @@ CODEC_MODELS: dict[str, CodecModel] = {
 def codec_model(name: str) -> CodecModel:
     """The model of that name; `ScheduleError`, with those there are, if there is none."""
     if name not in CODEC_MODELS:
+        # One that was registered since.
+        for entry in compressing_codecs():
+            if entry.name == name:
+                return _inline(entry)
         known = [name for name in CODEC_MODELS if not name.startswith("zfp-")]
         raise ScheduleError(
             f"unknown codec {name!r}; choose from {', '.join(known)}, "

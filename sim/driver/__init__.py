@@ -4,7 +4,7 @@ from cdma.plan.platform.throttles import THROTTLES, Throttle, throttle
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.driver.buddy.errors import AccessError
 from cdma.sim.driver.buddy.shape import BuddyShape
-from cdma.sim.driver.copy import CopyKind
+from cdma.sim.driver.copy import ENGINE_CODEC, CopyKind
 from cdma.sim.driver.engine import Engine
 from cdma.sim.driver.errors import (
     BusyError,
@@ -28,6 +28,7 @@ from cdma.sim.driver.ring.record import CompletionRecord, FirstError, TransferEr
 from cdma.sim.driver.shape import EngineShape
 
 __all__ = [
+    "ENGINE_CODEC",
     "THROTTLES",
     "AccessError",
     "BuddyDriver",

@@ -1,11 +1,16 @@
 """From the arguments of a copy to the fields of its descriptor."""
 
+from collections.abc import Sequence
 from enum import Enum
 
-from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.ring.descriptor import check
+
+ENGINE_CODEC = "engine"
+"""What stands for the first of the engine's codecs, whichever that is."""
 
 
 class CopyKind(Enum):
@@ -29,11 +34,12 @@ def copy_fields(
     src: Span,
     nbytes: int,
     kind: CopyKind,
-    codec: Codec | None,
+    codec: str | None,
     *,
     device: Memory,
     host: Memory,
     engine_element_bytes: int,
+    engine_codecs: Sequence[str],
     element_bytes: int | None,
     stream_bytes: int | None,
     verify: bool,
@@ -58,14 +64,13 @@ def copy_fields(
         )
     if not isinstance(verify, bool):
         raise DriverError(f"verify must be True or False, not {verify!r}")
-    if codec not in (None, *Codec):
-        raise DescriptorError("codec", f"must be {', '.join(Codec.__members__)} or None: {codec!r}")
+    number = _codec_number(codec, engine_codecs)
     if throttle_class not in (0, 1):
         raise DescriptorError(
             "flags", f"must have a throttle class of 0 or 1, not {throttle_class}"
         )
     outward = kind is CopyKind.DEVICE_TO_HOST
-    if codec is None:
+    if number is None:
         opcode = Opcode.COPY_OUT if outward else Opcode.COPY_IN
     else:
         opcode = Opcode.COMPRESS_OUT if outward else Opcode.DECOMPRESS_IN
@@ -79,10 +84,10 @@ def copy_fields(
     if stream_bytes is None:
         stream_bytes = src.nbytes if expands else 0
     if element_bytes is None:
-        element_bytes = 0 if codec is None else engine_element_bytes
+        element_bytes = 0 if number is None else engine_element_bytes
     fields = {
         "opcode": opcode,
-        "codec": codec or 0,
+        "codec": number or 0,
         "element_bytes": element_bytes,
         "flags": int(flags),
         "tag": tag,
@@ -94,12 +99,23 @@ def copy_fields(
         "src_length": stream_bytes,
         "record": record,
     }
-    check(fields, engine_element_bytes)
+    check(fields, engine_element_bytes, engine_codecs)
     source, destination = (device, host) if outward else (host, device)
     _check_place("src", src, source, kind)
     _check_place("dst", dst, destination, kind)
     _check_sizes(fields, dst, src)
     return fields
+
+
+def _codec_number(codec: str | None, engine_codecs: Sequence[str]) -> int | None:
+    """The number of a codec, by what `Engine.submit` calls it; None for a plain copy."""
+    if codec is None:
+        return None
+    name = engine_codecs[0] if codec == ENGINE_CODEC else codec
+    if name not in engine_codecs:
+        choices = ", ".join(map(repr, engine_codecs))
+        raise DescriptorError("codec", f"must be {choices} or None, not {codec!r}")
+    return line_codec(name).number
 
 
 def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None:

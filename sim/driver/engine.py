@@ -1,8 +1,9 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
-from cdma.hw.dma.control.descriptor import Codec, Flag, Opcode
+from cdma.hw.config import DEFAULT_CODECS
+from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.plan.platform.throttles import THROTTLES, Throttle
-from cdma.sim.driver.copy import CopyKind, copy_fields, whole
+from cdma.sim.driver.copy import ENGINE_CODEC, CopyKind, copy_fields, whole
 from cdma.sim.driver.errors import DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
@@ -46,6 +47,8 @@ class Engine:
         Sleep until an interrupt, instead of looking at the records in host memory.
     coalesce_count, coalesce_cycles : int
         So many records share an interrupt; none waits for others longer than that.
+    codecs : tuple of str
+        What the engine was built with (`CodecConfig.codecs`); no register tells.
 
     Attributes
     ----------
@@ -73,6 +76,7 @@ class Engine:
         interrupts: bool = False,
         coalesce_count: int = 1,
         coalesce_cycles: int = 0,
+        codecs: tuple[str, ...] = DEFAULT_CODECS,
     ) -> None:
         for name, value, bits in (
             ("timeout_cycles", timeout_cycles, 32),
@@ -100,7 +104,7 @@ class Engine:
         self._throttles = list(throttles)
         with claimed(machine, self._guard):
             self.registers = RegisterPort(machine)
-            self.shape: EngineShape = read_shape(self.registers, machine)
+            self.shape: EngineShape = read_shape(self.registers, machine, codecs)
             self.device = Memory("device", machine.device, machine.device_base, self._guard)
             self.host = Memory("host", machine.host, machine.host_base, self._guard)
             self._ring = Ring(self.host, ring_entries)
@@ -123,7 +127,7 @@ class Engine:
         src: Buffer | Span,
         nbytes: int,
         kind: CopyKind,
-        codec: Codec | None = Codec.ZVC,
+        codec: str | None = ENGINE_CODEC,
         *,
         element_bytes: int | None = None,
         stream_bytes: int | None = None,
@@ -155,7 +159,7 @@ class Engine:
         src: Buffer | Span,
         nbytes: int,
         kind: CopyKind,
-        codec: Codec | None = Codec.ZVC,
+        codec: str | None = ENGINE_CODEC,
         *,
         element_bytes: int | None = None,
         stream_bytes: int | None = None,
@@ -177,7 +181,8 @@ class Engine:
         kind
             Which memory is which.
         codec
-            How host memory has it; None: as device memory has it.
+            How host memory has it, by the codec's name: the engine's first one if not given. None
+            is a plain copy.
         element_bytes
             The engine's if not given; there is no other choice.
         stream_bytes
@@ -220,6 +225,7 @@ class Engine:
             device=self.device,
             host=self.host,
             engine_element_bytes=self.shape.element_bytes,
+            engine_codecs=self.shape.codecs,
             element_bytes=element_bytes,
             stream_bytes=stream_bytes,
             verify=verify,
@@ -273,7 +279,7 @@ class Engine:
             **fields,
         }
         if checks:
-            check(complete, self.shape.element_bytes)
+            check(complete, self.shape.element_bytes, self.shape.codecs)
         transfer = self._queue.add(complete)
         if doorbell:
             self.doorbell()

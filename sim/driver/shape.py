@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from cdma.golden import LINE_BYTES
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.config import CodecConfig
+from cdma.sim.driver.copy import ENGINE_CODEC
 from cdma.sim.driver.errors import IdentityError
 from cdma.sim.driver.registers import RegisterPort
 from cdma.sim.machine import Machine
@@ -11,7 +13,7 @@ from cdma.sim.machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class EngineShape:
-    """What CONFIG0 and CONFIG1 tell.
+    """What CONFIG0 and CONFIG1 tell, and the codecs.
 
     Attributes
     ----------
@@ -19,11 +21,13 @@ class EngineShape:
     sector_bytes : int
         Width of each port to device memory.
     element_bytes : int
-        What is compared with zero as one.
+        What the codecs work on.
     host_bytes : int
         Width of the port to the host.
     buffer_bytes : int
         What the DMA buffer holds.
+    codecs : tuple of str
+        Names; the first one is what copies are compressed with unless told otherwise.
     """
 
     units: int
@@ -31,15 +35,16 @@ class EngineShape:
     element_bytes: int
     host_bytes: int
     buffer_bytes: int
+    codecs: tuple[str, ...]
 
-    def worst_stream_bytes(self, nbytes: int) -> int:
-        """The size of the stream of `nbytes` without a zero: the room that always suffices."""
-        lines = -(-nbytes // LINE_BYTES)
-        elements = -(-nbytes // self.element_bytes)
-        return lines * (LINE_BYTES // self.element_bytes // 8) + elements * self.element_bytes
+    def worst_stream_bytes(self, nbytes: int, codec: str = ENGINE_CODEC) -> int:
+        """The size of the longest stream of `nbytes`: the room that always suffices."""
+        entry = line_codec(self.codecs[0] if codec == ENGINE_CODEC else codec)
+        lines = CodecConfig(element_bytes=self.element_bytes, codecs=self.codecs)
+        return entry.worst_stream_bytes(nbytes, lines)
 
 
-def read_shape(registers: RegisterPort, machine: Machine) -> EngineShape:
+def read_shape(registers: RegisterPort, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
     """Make sure that this is an engine that the driver knows, and find out about it.
 
     Raises
@@ -54,7 +59,9 @@ def read_shape(registers: RegisterPort, machine: Machine) -> EngineShape:
     major = int(version("cdma-rtl").split(".")[0])
     if (other := registers.read("VERSION")["major"]) != major:
         raise IdentityError(f"VERSION.major must be {major}, which this driver is for, not {other}")
-    shape = EngineShape(**registers.read("CONFIG0"), **registers.read("CONFIG1"))
+    shape = EngineShape(
+        **registers.read("CONFIG0"), **registers.read("CONFIG1"), codecs=tuple(codecs)
+    )
     for name, here, there in (
         ("units", shape.units, machine.units),
         ("sector_bytes", shape.sector_bytes, machine.sector_bytes),

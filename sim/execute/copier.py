@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.control.descriptor import Codec
-from cdma.sim.driver import Buffer, CopyKind, Engine, Span, Transfer
+from cdma.sim.driver import ENGINE_CODEC, Buffer, CopyKind, Engine, Span, Transfer
 from cdma.sim.machine import Machine
 
 PIECE_BYTES = 32 << 10
@@ -197,7 +196,7 @@ class Copier:
         return piece.stream_bytes or piece.device.nbytes / ratio
 
     def _submit(self, way: str, piece: _Piece) -> Transfer:
-        codec = Codec.ZVC if self.jobs[piece.name].inline else None
+        codec = ENGINE_CODEC if self.jobs[piece.name].inline else None
         if way == "out":
             return self.engine.submit(
                 piece.host, piece.device, piece.device.nbytes, CopyKind.DEVICE_TO_HOST, codec

@@ -144,7 +144,16 @@ class ArrayResult:
 
 
 class Backend(Protocol):
-    """RTL that arrays go out and come back through."""
+    """RTL that arrays go out and come back through.
+
+    Attributes
+    ----------
+    codec : str
+        What it compresses with: a name of the registry, and of its golden format.
+    """
+
+    @property
+    def codec(self) -> str: ...
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         """Take arrays out and back, and yield each one's index and result as it is complete.

@@ -57,11 +57,14 @@ class EngineBackend:
         Size of device memory, and of host memory; a multiple of 4096.
     ring_entries : int
         Most transfers in flight: a power of two.
+    codec : str, optional
+        One of the engine's; its first one if not given.
 
     Raises
     ------
     ConfigError
-        If the machine has another number of memory channels than the engine.
+        If the machine has another number of memory channels than the engine, or the engine has no
+        such codec.
     cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
@@ -77,11 +80,18 @@ class EngineBackend:
         waves: Path | None = None,
         memory_bytes: int = MEMORY_BYTES,
         ring_entries: int = RING_ENTRIES,
+        codec: str | None = None,
     ) -> None:
         # Before any RTL is made.
         if config.units != surroundings.channels:
             raise ConfigError(
                 f"channels must be {config.units}, the engine's units, not {surroundings.channels}"
+            )
+        self.codec = config.codecs[0] if codec is None else codec
+        if self.codec not in config.codecs:
+            raise ConfigError(
+                f"codec must be one that the engine has, {', '.join(config.codecs)}, not "
+                f"{self.codec!r}"
             )
         self.config = config
         self.surroundings = surroundings
@@ -129,9 +139,9 @@ class EngineBackend:
         begun: list[ArrayResult] = []
         sent = 0
         while sent < len(queue):
-            window = fill_window(engine, queue[sent : sent + self.ring_entries])
+            window = fill_window(engine, queue[sent : sent + self.ring_entries], self.codec)
             sent += len(window)
-            parts, figures = transfer_window(engine, window, progress)
+            parts, figures = transfer_window(engine, window, self.codec, progress)
             self._counted.append(figures)
             for index, part, complete in parts:
                 begun.append(part)
@@ -155,5 +165,6 @@ class EngineBackend:
                 machine,
                 ring_entries=self.ring_entries,
                 throttles=(self.throttle, self.throttle),
+                codecs=self.config.codecs,
             )
         return self._engines[element_bytes]

@@ -5,10 +5,14 @@ from pathlib import Path
 
 from cdma import golden
 from cdma.builds.progress import Tally
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.sim.machine import Batch, Pipeline
 from cdma.sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
 
-COMPRESSOR, DECOMPRESSOR = COMPONENTS = ("zvc-compressor", "zvc-decompressor")
+CODEC = DEFAULT_CODECS[0]
+"""The codec whose pipelines have ports of their own."""
+
+COMPRESSOR, DECOMPRESSOR = COMPONENTS = (f"{CODEC}-compressor", f"{CODEC}-decompressor")
 
 
 class PipelineBackend:
@@ -31,6 +35,8 @@ class PipelineBackend:
     cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
+
+    codec = CODEC
 
     def __init__(
         self,
@@ -108,7 +114,7 @@ class PipelineBackend:
 
 def pipeline_waves(waves: Path, component: str) -> Path:
     """Where a component's waves go, if `waves` is where all go."""
-    return waves.with_name(f"{waves.stem}-{component.removeprefix('zvc-')}{waves.suffix}")
+    return waves.with_name(f"{waves.stem}-{component.removeprefix(f'{CODEC}-')}{waves.suffix}")
 
 
 def _faults(block: str, batch: Batch, piece: Array, size: int) -> set[str]:

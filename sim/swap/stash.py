@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.control.descriptor import Codec
 from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
 from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.swap.backend import TRANSFER_BYTES
@@ -22,7 +21,7 @@ class _Piece:
 
     buffer: Buffer
     nbytes: int
-    codec: Codec | None
+    codec: str | None
     crc: int
 
 
@@ -94,7 +93,7 @@ class Stash:
         # Of transfers that were interrupted; free as soon as the engine has done with them.
         self._late: list[Buffer] = []
 
-    def put(self, array: ByteArray, codec: Codec | None) -> Stashed:
+    def put(self, array: ByteArray, codec: str | None) -> Stashed:
         """Take an array's bytes out; None copies them as they are.
 
         Raises
@@ -161,11 +160,13 @@ class Stash:
         for piece in stashed.pieces:
             self._free(piece.buffer)
 
-    def _put(self, part: ByteArray, codec: Codec | None) -> _Piece:
+    def _put(self, part: ByteArray, codec: str | None) -> _Piece:
         engine = self.engine
         device = self._alloc(engine.device, part.size)
         try:
-            worst = part.size if codec is None else engine.shape.worst_stream_bytes(part.size)
+            worst = (
+                part.size if codec is None else engine.shape.worst_stream_bytes(part.size, codec)
+            )
             host = self._alloc(engine.host, worst)
             try:
                 device.array[:] = part

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.graph import Graph
 
-CODECS = (None, "zvc", "zvc-host")
-"""What the engine can swap with. `zvc-host` goes as it is; what the host does then is its own."""
+HOST_SUFFIX = "-host"
+"""Of a codec that runs on the host: the engine moves the data as it is."""
 
 
 class SwapPlanError(ValueError):
@@ -44,19 +46,19 @@ class SwapPlan:
     begin : callable
         Is called at the start of each forward pass, and returns the function that gives each
         tensor, in the order in which they are saved, its choice: a swap, raw or with the codec
-        `zvc`. Whatever else it gives stays on the device.
+        of that name. Whatever else it gives stays on the device.
     """
 
     def __init__(self, begin: Callable[[], Callable[[Saved], Choice]]) -> None:
         self.begin = begin
 
     @classmethod
-    def everything(cls, codec: str | None = "zvc") -> Self:
+    def everything(cls, codec: str | None = DEFAULT_CODECS[0]) -> Self:
         """All of them, with a codec or, with None, as they are."""
         return cls.where(lambda saved: True, codec)
 
     @classmethod
-    def where(cls, wanted: Callable[[Saved], bool], codec: str | None = "zvc") -> Self:
+    def where(cls, wanted: Callable[[Saved], bool], codec: str | None = DEFAULT_CODECS[0]) -> Self:
         """Those of which `wanted` is true."""
         swap = _checked(Choice(Placement.SWAP, codec))
         return cls(lambda: lambda saved: swap if wanted(saved) else RETAIN)
@@ -95,9 +97,16 @@ class SwapPlan:
 
 
 def _checked(choice: Choice) -> Choice:
-    if choice.placement is Placement.SWAP and choice.codec not in CODECS:
+    names = [entry.name for entry in compressing_codecs()]
+    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names))
+    if choice.placement is Placement.SWAP and choice.codec not in known:
         raise SwapPlanError(
             f"the engine cannot swap with codec {choice.codec!r}; choose from "
-            f"{', '.join(map(str, CODECS))}"
+            f"{', '.join(map(str, known))}"
         )
     return choice
+
+
+def engine_codec(codec: str | None) -> str | None:
+    """What the engine does for a plan's codec; None is a plain copy."""
+    return None if codec is None or codec.endswith(HOST_SUFFIX) else codec

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdma.hw.dma.control.descriptor import Codec
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.sim.driver import Engine
 from cdma.sim.swap.stash import Stash, Stashed
-from cdma.sim.swap.swap_plan import Saved, SwapPlan
+from cdma.sim.swap.swap_plan import Saved, SwapPlan, engine_codec
 from cdma.sim.swap.swap_report import Ledger, SwapReport
 
 MIN_BYTES = 1024
@@ -47,7 +46,7 @@ def swap_to(
     engine : Engine
         Its host memory has room for the streams, and its device memory for a transfer of 4 MiB.
     plan : SwapPlan, optional
-        Everything, with ZVC, if not given.
+        Everything, with the engine's codec, if not given.
     min_bytes : int
     verify : bool
         Let the engine read back and compare every stream that it writes.
@@ -158,7 +157,7 @@ class Swapped:
         if choice.placement is Placement.SWAP:
             flat = self._torch.empty(0, dtype=self._torch.uint8)
             flat.set_(tensor.untyped_storage(), first, (nbytes,))
-            entry.out = self._stash.put(flat.numpy(), Codec.ZVC if choice.codec == "zvc" else None)
+            entry.out = self._stash.put(flat.numpy(), engine_codec(choice.codec))
         self._ledger.add(nbytes, out=entry.out is not None)
         self._entries.setdefault(key, []).append(entry)
         return entry

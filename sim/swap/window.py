@@ -10,6 +10,7 @@ from itertools import groupby
 
 from cdma.builds.progress import Tally
 from cdma.golden.formats.stream import ByteArray
+from cdma.hw.codec.registry import line_codec
 from cdma.sim.driver import Buffer, CompletionRecord, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.swap.backend import (
     IN,
@@ -74,7 +75,7 @@ class _Transferred:
     dram_read_bytes: int
 
 
-def fill_window(engine: Engine, queue: Sequence[Piece]) -> list[PlacedPiece]:
+def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[PlacedPiece]:
     """As many pieces from the queue's head as both memories have room for.
 
     Raises
@@ -87,7 +88,7 @@ def fill_window(engine: Engine, queue: Sequence[Piece]) -> list[PlacedPiece]:
         try:
             device = engine.device.alloc(piece.data.size)
             try:
-                host = engine.host.alloc(engine.shape.worst_stream_bytes(piece.data.size))
+                host = engine.host.alloc(engine.shape.worst_stream_bytes(piece.data.size, codec))
             except OutOfMemoryError:
                 engine.device.free(device)
                 raise
@@ -100,7 +101,7 @@ def fill_window(engine: Engine, queue: Sequence[Piece]) -> list[PlacedPiece]:
 
 
 def transfer_window(
-    engine: Engine, window: Sequence[PlacedPiece], progress: Mapping[str, Tally]
+    engine: Engine, window: Sequence[PlacedPiece], codec: str, progress: Mapping[str, Tally]
 ) -> tuple[list[tuple[int, ArrayResult, bool]], QueueFigures]:
     """Take a window's pieces out, then back, and free their memory.
 
@@ -112,13 +113,13 @@ def transfer_window(
     figures
         What the engine has counted.
     """
-    out, figures_out = _send_out(engine, window, progress[OUT])
+    out, figures_out = _send_out(engine, window, codec, progress[OUT])
     # Of a transfer that has failed, whatever there is of its stream goes back, and fails again.
     sizes = [
         max(1, min(done.record.out_size, placed.host.nbytes))
         for done, placed in zip(out, window, strict=True)
     ]
-    back, figures_in = _bring_back(engine, window, out, sizes, progress[IN])
+    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN])
     streams = [p.host.array[:size].copy() for p, size in zip(window, sizes, strict=True)]
     parts = []
     whole = zip(window, out, back, streams, strict=True)
@@ -136,7 +137,7 @@ def transfer_window(
 
 
 def _send_out(
-    engine: Engine, window: Sequence[PlacedPiece], progress: Tally
+    engine: Engine, window: Sequence[PlacedPiece], codec: str, progress: Tally
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = placed.piece.data
@@ -147,6 +148,7 @@ def _send_out(
             placed.device,
             placed.device.nbytes,
             CopyKind.DEVICE_TO_HOST,
+            codec,
             doorbell=False,
         )
         for placed in window
@@ -159,19 +161,23 @@ def _bring_back(
     window: Sequence[PlacedPiece],
     out: Sequence[_Transferred],
     stream_sizes: Sequence[int],
+    codec: str,
     progress: Tally,
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = POISON
     _clear_counters(engine)
+    compressed = line_codec(codec).number is not None
     transfers = [
         engine.submit(
             placed.device,
             placed.host,
             placed.device.nbytes,
             CopyKind.HOST_TO_DEVICE,
-            stream_bytes=size,
-            crc=done.record.crc32,
+            codec,
+            # Plain copies are as long as their data, and compare nothing.
+            stream_bytes=size if compressed else None,
+            crc=done.record.crc32 if compressed else None,
             doorbell=False,
         )
         for placed, size, done in zip(window, stream_sizes, out, strict=True)

@@ -216,7 +216,7 @@ def _sectors(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
     last[-1] = 1
     nothing = np.zeros_like(last)
     elements = np.unpackbits(sectors, axis=1, bitorder="little")
-    return {"elements": elements, "last": last, "empty": nothing, "dense": nothing}
+    return {"elements": elements, "last": last, "empty": nothing, "codec": nothing}
 
 
 def _line_beats(config: CodecConfig, data: Bytes) -> dict[str, Bits]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Damage
 from tests.formal.order import Run
 

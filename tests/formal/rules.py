@@ -4,8 +4,8 @@ taken. Since the rules are the same on both sides, proofs of single components a
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 

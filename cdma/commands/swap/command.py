@@ -14,7 +14,8 @@ from cdma.commands.swap.report import SAVED, Settings, as_dict, print_report, sa
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
-from cdma.hw.config import preset
+from cdma.hw.codec.registry import codec_names, copy_codec
+from cdma.hw.config import DEFAULT_CODECS, EngineConfig, preset
 from cdma.outputs import Force, require_outputs
 from cdma.plan.platform.link import LINKS, Link
 from cdma.plan.platform.link import link as link_of
@@ -25,9 +26,6 @@ from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
-
-RTL_CODECS = ("zvc",)
-"""The codecs that there is RTL of."""
 
 ENGINES = ("dma", "codec")
 
@@ -76,8 +74,8 @@ def swap(
         ),
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(RTL_CODECS)}.")
-    ] = "zvc",
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEFAULT_CODECS)}.")
+    ] = DEFAULT_CODECS[0],
     element_bytes: Annotated[
         int | None,
         typer.Option(metavar="4|2|1", help="From each array's type when not given."),
@@ -125,8 +123,8 @@ def swap(
 
     Exit status 1 if anything differs.
     """
-    if codec not in RTL_CODECS:
-        raise UserError(f"there is no RTL of codec {codec!r}; choose {', '.join(RTL_CODECS)}")
+    if codec not in codec_names():
+        raise UserError(f"there is no RTL of codec {codec!r}; choose {', '.join(codec_names())}")
     if engine not in ENGINES:
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     if not 0 <= stalls < 1:
@@ -147,6 +145,10 @@ def swap(
         )
     else:
         _refuse(engine, machine=machine, throttle=throttle_name)
+        if codec != PipelineBackend.codec:
+            raise UserError(
+                f"--codec {codec} is for --engine dma; choose --codec {PipelineBackend.codec}"
+            )
         backend, settings = _codec_backend(
             sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
         )
@@ -187,7 +189,7 @@ def _engine_backend(
             link_out_bytes_per_s=link.bytes_per_s,
             link_in_bytes_per_s=link.bytes_per_s,
         )
-    config = preset(machine)
+    config = _with_codec(preset(machine), given["codec"])
     limit = throttle(throttle_name)
     backend = EngineBackend(
         config,
@@ -196,6 +198,7 @@ def _engine_backend(
         stalls=given["stalls"],
         seed=given["seed"],
         waves=waves,
+        codec=given["codec"],
     )
     settings = Settings(
         engine="dma",
@@ -207,6 +210,14 @@ def _engine_backend(
         **given,
     )
     return backend, settings
+
+
+def _with_codec(config: EngineConfig, codec: str) -> EngineConfig:
+    """The engine, with a codec that it has not got instead of its first one."""
+    if codec in config.codecs:
+        return config
+    codecs = (codec, copy_codec().name)
+    return replace(config, codec=replace(config.codec, codecs=codecs))
 
 
 def _codec_backend(

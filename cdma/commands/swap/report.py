@@ -167,7 +167,9 @@ def _table(report: dict[str, Any], settings: Settings, *, wide: bool) -> Table:
     if len(rows) > 1:
         rows.append(("total", _cells(report["total"], settings)))
     headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
-    title = f"ZVC through {settings.rtl} ({settings.link.bytes_per_s / GB:g} GB/s)"
+    title = (
+        f"{settings.codec.upper()} through {settings.rtl} ({settings.link.bytes_per_s / GB:g} GB/s)"
+    )
     table = figures_table("array", headings, title)
     for name, cells in rows:
         if name == "total":
@@ -189,7 +191,7 @@ def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
     cells = {
         "bytes": f"{figures['bytes']:,}",
         "density": number(figures["density"], ".3f"),
-        "ZVC": ratio(figures["ratio"]),
+        settings.codec.upper(): ratio(figures["ratio"]),
     }
     if settings.engine == "codec":
         # Beside the engine's columns there is no room for them.

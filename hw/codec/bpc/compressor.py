@@ -19,8 +19,8 @@ from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS, RAW_BITS
 from cdma.hw.codec.bpc.codes import BASE_CODE_BITS, PLANE_CODE_BITS, BaseCoder, PlaneCoder
 from cdma.hw.codec.bpc.planes import PlaneClassifier, PlaneSymbol, RunFinder, columns_of
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntryCode, EntrySector
-from cdma.hw.codec.zvc.lanes import total
 from cdma.hw.config import EntryConfig
+from cdma.hw.lib.count import total
 
 CODES = 1 + PLANES
 """Of an entry: the base's, number 0, and those of planes 32 to 0; some are empty."""

@@ -14,8 +14,8 @@ from cdma.golden.formats.bpc.bpc import encode_entries
 from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
 from cdma.hw.codec.entry.payloads import STATUS_BITS, KeptEntry
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EntryConfig
+from cdma.hw.lib.count import count_ones
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]
 """Of the greatest class that is not of entries as they are."""

@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS, SIZES
 from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.codec.entry.payloads import EntrySector, KeptEntry
-from cdma.hw.codec.zvc.lanes import total
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import EntryConfig
+from cdma.hw.lib.count import total
 from cdma.hw.lib.stream import Fifo, LineBeat, Register
 
 CODE_SIZES = SIZES[1:AS_IT_IS]

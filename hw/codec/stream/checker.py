@@ -5,8 +5,8 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Beat, ExpandedSector
 
 

@@ -1,15 +1,16 @@
 """Compressed lines of any length to whole beats, and back.
 
 Lines follow one another in the stream without padding, so that a line may begin anywhere in a beat.
-A mask always fills whole elements (`CodecConfig.mask_elements`): everything moves in elements.
+A head always fills whole elements (`CodecConfig.head_elements`): everything moves in elements.
 """
 
 from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.zvc.lanes import count_ones, total
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Beat, Damage, LineBeat, ReceivedBeat
 
 LENGTH_BITS = 32
@@ -33,7 +34,7 @@ class Chunk(data.StructLayout):
     """
 
     def __init__(self, config: CodecConfig) -> None:
-        capacity = config.lanes + config.mask_elements
+        capacity = config.lanes + config.head_elements
         super().__init__(
             {
                 "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), capacity),
@@ -77,7 +78,7 @@ class ElementPacker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        lanes, mask_elements = config.lanes, config.mask_elements
+        lanes, mask_elements = config.lanes, config.head_elements
         lane_bits = (lanes - 1).bit_length()
         element_bits = 8 * config.element_bytes
         chunk = self.i.payload
@@ -152,12 +153,12 @@ def mask_and_elements(
 ) -> list[Value]:
     """What a line beat puts into the stream: its elements, behind its mask if `masked`."""
     element_bits = 8 * config.element_bytes
-    mask = [beat.mask.word_select(j, element_bits) for j in range(config.mask_elements)]
+    mask = [beat.mask.word_select(j, element_bits) for j in range(config.head_elements)]
     elements = [beat.elements[i] for i in range(config.lanes)]
     stream_elements: list[Value] = []
-    for j in range(config.lanes + config.mask_elements):
+    for j in range(config.lanes + config.head_elements):
         plain = elements[j] if j < config.lanes else 0
-        behind = mask[j] if j < config.mask_elements else elements[j - config.mask_elements]
+        behind = mask[j] if j < config.head_elements else elements[j - config.head_elements]
         element = Signal(element_bits, name=f"{name}_{j}")
         m.d.comb += element.eq(Mux(masked, behind, plain))
         stream_elements.append(element)
@@ -216,7 +217,7 @@ class Packer(wiring.Component):
             chunk.elements.as_value().eq(
                 Cat(mask_and_elements(m, config, beat, masked, name="chunk"))
             ),
-            chunk.count.eq(beat.count + Mux(masked, config.mask_elements, 0)),
+            chunk.count.eq(beat.count + Mux(masked, config.head_elements, 0)),
             chunk.last.eq(beat.last),
         ]
         with m.If(self.i.valid):
@@ -277,6 +278,8 @@ class Unpacker(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    codec
+        Name of the lines' codec; the configuration's first one if not given.
     lines_per_cycle
         1 or 2.
 
@@ -299,8 +302,11 @@ class Unpacker(wiring.Component):
 
     line_beat_latency = 1
 
-    def __init__(self, config: CodecConfig, *, lines_per_cycle: int = 1) -> None:
+    def __init__(
+        self, config: CodecConfig, *, codec: str | None = None, lines_per_cycle: int = 1
+    ) -> None:
         self.config = config
+        self.codec = line_codec(config.codecs[0] if codec is None else codec)
         self.lines_per_cycle = lines_per_cycle
         line_bits = (config.line_bytes - 1).bit_length()
         super().__init__(
@@ -317,12 +323,13 @@ class Unpacker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        lanes, mask_elements = config.lanes, config.mask_elements
+        lanes = config.lanes
+        mask_elements = self.codec.head_bytes(config) // config.element_bytes
         lane_bits = (lanes - 1).bit_length()
         element_bits = 8 * config.element_bytes
         # One for what is being read, up to two for what a mask and a full line beat span beyond it,
         # and one to take a beat in the meantime, since `ready` comes from a register.
-        slots = 3 if mask_elements == 1 else 4
+        slots = 3 if mask_elements <= 1 else 4
 
         # The packet. It is closed by its last beat, or by a torn one: then the rest is dropped.
         active = Signal()
@@ -363,8 +370,8 @@ class Unpacker(wiring.Component):
         words = view
         view = [word[:element_bits] for word in words]
 
-        def ones_in(counted: list[Value]) -> Value:
-            return total([word[element_bits:] for word in counted])
+        def payload_in(line: list[Value]) -> Value:
+            return self.codec.payload_elements(line[:mask_elements], config)
 
         # The line: how many of its elements are still to come.
         busy = Signal()
@@ -378,7 +385,7 @@ class Unpacker(wiring.Component):
                 Mux(
                     busy,
                     payload_left,
-                    ones_in(words[:mask_elements]),
+                    payload_in(words),
                 )
             ),
             overhead.eq(Mux(busy, 0, mask_elements)),
@@ -442,7 +449,7 @@ class Unpacker(wiring.Component):
             two_masks = Signal()
             fits = Signal()
             m.d.comb += [
-                second_count.eq(ones_in(behind[:mask_elements])),
+                second_count.eq(payload_in(behind)),
                 both.eq(announced + second_count + 2 * mask_elements),
                 two_masks.eq(~no_mask & (announced + 2 * mask_elements <= level)),
                 fits.eq(

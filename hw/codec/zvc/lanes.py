@@ -23,20 +23,6 @@ from collections.abc import Sequence
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 
 
-def total(values: Sequence[Value]) -> Value:
-    """Sum, as a tree of adders."""
-    sums = list(values)
-    while len(sums) > 1:
-        pairs = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)]
-        sums = pairs + sums[2 * len(pairs) :]
-    return sums[0]
-
-
-def count_ones(bits: Sequence[Value] | Value) -> Value:
-    """Population count, as a tree of adders."""
-    return total([bits[i] for i in range(len(bits))])
-
-
 def lanes_from(place: Value, lanes: int) -> Value:
     """Bit j: lane j is at a place or behind it. The place is one of those lanes."""
     return Cat(*(j >= place for j in range(lanes - 1)), C(1, 1))

@@ -12,8 +12,10 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.zvc.lanes import count_ones, gather, lanes_from, ones_before, scatter, swaps
+from cdma.hw.codec.selection import is_copy
+from cdma.hw.codec.zvc.lanes import gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
 
 
@@ -79,13 +81,16 @@ class ZvcCompressor(wiring.Component):
         packed_ready = Signal()
         append_ready = Signal()
 
-        # Stage 1: compare with zero, and count what is not; two stages if that is to be fast.
+        # Stage 1: compare with zero, and count what is not; two stages if that is to be fast. Of a
+        # plain copy every element counts.
+        copied = Signal()
+        m.d.comb += copied.eq(is_copy(self.i.payload.codec, config))
         seen = stream.Signature(ComparedSector(config)).create(path=("seen",))
         m.d.comb += [
             seen.valid.eq(self.i.valid),
             seen.payload.sector.eq(self.i.payload),
             seen.payload.present.eq(
-                Cat(self.i.payload.elements[i].any() | self.i.payload.dense for i in range(lanes))
+                Cat(self.i.payload.elements[i].any() | copied for i in range(lanes))
             ),
             self.i.ready.eq(seen.ready),
         ]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
@@ -66,10 +67,10 @@ class Completer(wiring.Component):
 
     Members
     -------
-    started : `In(stream.Signature(StartedDescriptor()))`
+    started : `In(stream.Signature(StartedDescriptor(config)))`
     outcome_out : `In(stream.Signature(OutOutcome()))`
     outcome_in : `In(stream.Signature(InOutcome()))`
-    verify : `Out(stream.Signature(InJob()))`
+    verify : `Out(stream.Signature(InJob(config)))`
     verified : `Out(1)`
         A descriptor that was to be verified has ended.
     o : `Out(stream.Signature(Completion()))`
@@ -83,10 +84,10 @@ class Completer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "started": In(stream.Signature(StartedDescriptor())),
+                "started": In(stream.Signature(StartedDescriptor(config))),
                 "outcome_out": In(stream.Signature(OutOutcome())),
                 "outcome_in": In(stream.Signature(InOutcome())),
-                "verify": Out(stream.Signature(InJob())),
+                "verify": Out(stream.Signature(InJob(config))),
                 "verified": Out(1),
                 "o": Out(stream.Signature(Completion())),
                 "log2_entries": In(4),
@@ -96,7 +97,7 @@ class Completer(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.waiting = waiting = Fifo(StartedDescriptor(), STARTED)
+        m.submodules.waiting = waiting = Fifo(StartedDescriptor(self.config), STARTED)
         m.submodules.completions = completions = Register(Completion())
         wiring.connect(m, wiring.flipped(self.started), waiting.i)
         wiring.connect(m, completions.o, wiring.flipped(self.o))
@@ -116,6 +117,7 @@ class Completer(wiring.Component):
                 & ((ended_out.status == Status.OK) | (ended_out.status == Status.OK_EXPANDED))
             ),
             self.verify.payload.src.eq(d.dst),
+            self.verify.payload.codec.eq(Mux(is_copy(d.codec, self.config.codec), 0, d.codec)),
             self.verify.payload.src_length.eq(written),
             self.verify.payload.length.eq(d.length),
         ]
@@ -193,7 +195,8 @@ class Completer(wiring.Component):
             end.out_size.eq(right),
             end.crc32.eq(read.crc32),
         ]
-        with m.If(d.dense):
+        copied = is_copy(d.codec, self.config.codec)
+        with m.If(copied):
             m.d.comb += end.src_done.eq(end.out_size)
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
@@ -217,7 +220,7 @@ class Completer(wiring.Component):
         with m.Elif(write.overflow):
             m.d.comb += [
                 end.status.eq(Status.DESTINATION_OVERFLOW),
-                end.fault_address.eq(Mux(d.dense, write.size, read.whole_size)),
+                end.fault_address.eq(Mux(copied, write.size, read.whole_size)),
             ]
         with m.Else():
             m.d.comb += end.status.eq(Mux(write.size > d.length, Status.OK_EXPANDED, Status.OK))

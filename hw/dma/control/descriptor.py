@@ -7,7 +7,7 @@ layouts the hardware's; they are built from the same lists of fields.
 from enum import IntEnum, IntFlag
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -34,12 +34,6 @@ class Opcode(IntEnum):
     """Host to device, as it is."""
     FENCE = 5
     """Nothing, once everything before it has its record."""
-
-
-class Codec(IntEnum):
-    """The format of compressed data."""
-
-    ZVC = 0
 
 
 class Flag(IntFlag):
@@ -115,7 +109,8 @@ DESCRIPTOR_FIELDS = (
 """Names and bytes, in order.
 
 `length` counts uncompressed bytes. `src_length` is the stream's size for DECOMPRESS_IN, zero
-otherwise. `codec` and `element_bytes` are zero where nothing is compressed.
+otherwise. `codec` is the number of a codec that the engine has; it and `element_bytes` are zero
+where nothing is compressed.
 """
 
 RECORD_FIELDS = (
@@ -276,9 +271,14 @@ class DescriptorChecker(wiring.Component):
             | Mux(d.opcode == Opcode.COMPRESS_OUT, Flag.VERIFY, 0)
             | Mux(outward, Flag.THROTTLE_CLASS, 0)
         )
+        numbers = [e.number for e in self.config.codec.entries if e.number is not None]
+        wrong_codec = d.codec.any()
+        if numbers != [0]:
+            found = Cat(d.codec == number for number in numbers).any() if numbers else C(0, 1)
+            wrong_codec = Mux(compresses, ~found, wrong_codec)
         reserved = [
             d.flags & ~allowed,
-            d.codec,
+            wrong_codec,
             d.element_bytes ^ Mux(compresses, element_bytes, 0),
             d.reserved,
             Mux(from_stream, 0, d.src_length),

@@ -2,11 +2,11 @@
 
 from enum import IntEnum, IntFlag
 
+from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_FIELDS,
     ENTRY_BYTES,
     RECORD_FIELDS,
-    Codec,
     Flag,
     Opcode,
     Status,
@@ -19,13 +19,12 @@ def descriptor_header_name(engine_name: str) -> str:
     return f"{engine_name}_descriptors.h"
 
 
-_ENUMERATIONS: tuple[type[IntEnum] | type[IntFlag], ...] = (
-    Opcode,
-    Codec,
-    Flag,
-    Status,
-    TimeoutDetail,
-)
+def _enumerations() -> list[tuple[str, list[tuple[str, int]]]]:
+    """Names of the enumerations, each with the names and numbers of its members."""
+    kinds: tuple[type[IntEnum] | type[IntFlag], ...] = (Opcode, Flag, Status, TimeoutDetail)
+    found = [(kind.__name__, [(one.name or "", one.value) for one in kind]) for kind in kinds]
+    codecs = [(entry.name.upper(), entry.number or 0) for entry in compressing_codecs()]
+    return [found[0], ("Codec", codecs), *found[1:]]
 
 
 def descriptor_header() -> str:
@@ -41,10 +40,10 @@ def descriptor_header() -> str:
         "",
         "#include <stdint.h>",
     ]
-    for kind in _ENUMERATIONS:
-        name = f"cdma_{_snake(kind.__name__)}"
+    for kind, numbers in _enumerations():
+        name = f"cdma_{_snake(kind)}"
         lines += ["", f"enum {name} {{"]
-        members = [f"    {name.upper()}_{member.name} = {member.value}" for member in kind]
+        members = [f"    {name.upper()}_{member} = {number}" for member, number in numbers]
         lines += [*(f"{member}," for member in members[:-1]), members[-1], "};"]
     for name, fields in (
         ("cdma_descriptor", DESCRIPTOR_FIELDS),

@@ -38,8 +38,8 @@ class StartedDescriptor(data.StructLayout):
     way
     status
         How it ends, if it moves nothing.
-    dense
-        A copy.
+    codec
+        Index among the configuration's codecs.
     flags, tag, record, index
         The descriptor's, and its free-running number.
     length, capacity, crc32
@@ -50,12 +50,12 @@ class StartedDescriptor(data.StructLayout):
         The cycle in which it arrived.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         super().__init__(
             {
                 "way": Way,
                 "status": 8,
-                "dense": 1,
+                "codec": range(len(config.codecs)),
                 "flags": 8,
                 "tag": 32,
                 "record": HOST_ADDRESS_BITS,
@@ -85,10 +85,10 @@ class Dispatcher(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(CheckedDescriptor()))`
-    started : `Out(stream.Signature(StartedDescriptor()))`
+    started : `Out(stream.Signature(StartedDescriptor(config)))`
         Each of them, in order.
-    job_out : `Out(stream.Signature(OutJob()))`
-    job_in : `Out(stream.Signature(InJob()))`
+    job_out : `Out(stream.Signature(OutJob(config)))`
+    job_in : `Out(stream.Signature(InJob(config)))`
     settled : `In(1)`
         All descriptors that were started have their records.
     verified : `In(1)`
@@ -103,9 +103,9 @@ class Dispatcher(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(CheckedDescriptor())),
-                "started": Out(stream.Signature(StartedDescriptor())),
-                "job_out": Out(stream.Signature(OutJob())),
-                "job_in": Out(stream.Signature(InJob())),
+                "started": Out(stream.Signature(StartedDescriptor(config))),
+                "job_out": Out(stream.Signature(OutJob(config))),
+                "job_in": Out(stream.Signature(InJob(config))),
                 "settled": In(1),
                 "verified": In(1),
                 "abort": In(1),
@@ -117,9 +117,9 @@ class Dispatcher(wiring.Component):
         m = Module()
         codec = self.config.codec
         line_bits = (codec.line_bytes - 1).bit_length()
-        m.submodules.starts = starts = Register(StartedDescriptor())
-        m.submodules.outs = outs = Register(OutJob())
-        m.submodules.ins = ins = Register(InJob())
+        m.submodules.starts = starts = Register(StartedDescriptor(self.config))
+        m.submodules.outs = outs = Register(OutJob(self.config))
+        m.submodules.ins = ins = Register(InJob(self.config))
         wiring.connect(m, starts.o, wiring.flipped(self.started))
         wiring.connect(m, outs.o, wiring.flipped(self.job_out))
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))
@@ -129,14 +129,20 @@ class Dispatcher(wiring.Component):
         fence = Signal()
         outward = Signal()
         inward = Signal()
-        dense = Signal()
+        copied = Signal()
+        index = Signal(range(len(codec.codecs)))
         m.d.comb += [
             sound.eq((self.i.payload.status == Status.OK) & ~self.abort),
             fence.eq(d.opcode == Opcode.FENCE),
             outward.eq(sound & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))),
             inward.eq(sound & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))),
-            dense.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
+            copied.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
         ]
+        for i, entry in enumerate(codec.entries):
+            x_selected = copied if entry.number is None else ~copied & (d.codec == entry.number)
+            # Whatever else would be there, the checker has refused.
+            with m.If(x_selected if i else 1):
+                m.d.comb += index.eq(i)
 
         verifying = Signal(range(16))
         held = Signal()
@@ -169,7 +175,7 @@ class Dispatcher(wiring.Component):
         largest = (1 << OFFSET_BITS) - 1
         m.d.comb += [
             lines.eq((d.length + codec.line_bytes - 1) >> line_bits),
-            most.eq(lines * (codec.line_bytes + codec.mask_bytes) + codec.element_bytes),
+            most.eq(lines * codec.worst_line_bytes + codec.element_bytes),
             capacity.eq(Mux(d.dst_capacity > largest, largest, d.dst_capacity)),
             starts.i.payload.way.eq(Mux(outward, Way.OUT, Mux(inward, Way.IN, Way.NONE))),
             starts.i.payload.status.eq(
@@ -179,7 +185,7 @@ class Dispatcher(wiring.Component):
                     self.i.payload.status,
                 )
             ),
-            starts.i.payload.dense.eq(dense),
+            starts.i.payload.codec.eq(index),
             starts.i.payload.flags.eq(d.flags),
             starts.i.payload.tag.eq(d.tag),
             starts.i.payload.record.eq(d.record),
@@ -193,15 +199,15 @@ class Dispatcher(wiring.Component):
             outs.i.payload.length.eq(d.length),
             outs.i.payload.dst.eq(d.dst),
             outs.i.payload.capacity.eq(capacity),
-            outs.i.payload.dense.eq(dense),
+            outs.i.payload.codec.eq(index),
             outs.i.payload.throttle_class.eq((d.flags & Flag.THROTTLE_CLASS).any()),
             ins.i.payload.src.eq(d.src),
             ins.i.payload.src_length.eq(
-                Mux(dense, d.length, Mux(d.src_length > most, most, d.src_length))
+                Mux(copied, d.length, Mux(d.src_length > most, most, d.src_length))
             ),
             ins.i.payload.dst.eq(d.dst[:DEVICE_ADDRESS_BITS]),
             ins.i.payload.length.eq(d.length),
             ins.i.payload.capacity.eq(capacity),
-            ins.i.payload.dense.eq(dense),
+            ins.i.payload.codec.eq(index),
         ]
         return m

@@ -10,8 +10,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
+from cdma.hw.codec.selection import SelectedDecompressor, is_counted, pipelines
 from cdma.hw.codec.stream.checker import Finding, SectorJudge
-from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
@@ -20,8 +20,8 @@ from cdma.hw.dma.payloads import ExpansionReport, LineCommand
 from cdma.hw.lib.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
 
 QUEUED_LINES = 4
-"""Dense lines that may wait at a unit, and as many others as these have beats: those that are split
-off the stream faster than one unit expands them."""
+"""Lines of the worst case that may wait at a unit, and as many others as these have beats: those
+that are split off the stream faster than one unit expands them."""
 
 LINES_UNDER_WAY = 4
 """Lines in the stages before the one that writes."""
@@ -167,15 +167,18 @@ class ExpansionUnit(wiring.Component):
         width_bits = (config.sector_bytes - 1).bit_length()
         element_bits = (config.element_bytes - 1).bit_length()
         length_bits = config.line_bytes.bit_length()
-        offset_bits = (config.line_bytes + config.mask_bytes).bit_length()
+        offset_bits = config.worst_line_bytes.bit_length()
         # Enough to tell how far from a line's beginning one of its bursts begins.
         place = signed(length_bits)
 
+        choices = pipelines(config)
+        alone = len(choices) == 1
         queued = QUEUED_LINES * config.sectors
         m.submodules.queue = queue = Fifo(LineBeat(config), queued)
         m.submodules.command_queue = command_queue = Fifo(LineCommand(config), queued)
-        m.submodules.fork = fork = Fork(LineCommand(config), 3)
-        m.submodules.decompressor = decompressor = ZvcDecompressor(config)
+        m.submodules.fork = fork = Fork(LineCommand(config), 3 if alone else 4)
+        decompressor = choices[0][0].decompressor(config) if alone else SelectedDecompressor(config)
+        m.submodules.decompressor = decompressor
         m.submodules.sectors = sectors = Fork(ExpandedSector(config), 2)
         m.submodules.crc = crc = LineCrc(config)
         m.submodules.judge = judge = SectorJudge(
@@ -198,10 +201,16 @@ class ExpansionUnit(wiring.Component):
         connect(decompressor.o, sectors.i)
         connect(wiring.flipped(self.commands), command_queue.i)
         connect(command_queue.o, fork.i)
-        to_judge, to_writer, to_report = fork.o
+        to_judge, to_writer, to_report, *to_decompressor = fork.o
+        for command in to_decompressor:
+            m.d.comb += [
+                decompressor.codec.valid.eq(command.valid),
+                decompressor.codec.payload.eq(command.payload.codec),
+                command.ready.eq(decompressor.codec.ready),
+            ]
 
-        # Judge a line. Of a dense one, whatever the stream has is right.
-        dense = Signal(reset_less=True)
+        # Judge a line. Where no mask announces elements, whatever the stream has is right.
+        index = Signal.like(to_judge.payload.codec, reset_less=True)
         to_crc, judged = sectors.o
         m.d.comb += [
             crc.i.valid.eq(to_crc.valid),
@@ -210,14 +219,14 @@ class ExpansionUnit(wiring.Component):
             to_crc.ready.eq(crc.i.ready),
             judge.i.valid.eq(judged.valid),
             judge.i.payload.eq(judged.payload),
-            judge.i.payload.present.eq(Mux(dense, 0, judged.payload.present)),
+            judge.i.payload.present.eq(Mux(is_counted(index, config), judged.payload.present, 0)),
             judged.ready.eq(judge.i.ready),
             judge.length.valid.eq(to_judge.valid),
             judge.length.payload.eq(to_judge.payload.size),
             to_judge.ready.eq(judge.length.ready),
         ]
         with m.If(to_judge.valid & to_judge.ready):
-            m.d.sync += dense.eq(to_judge.payload.dense)
+            m.d.sync += index.eq(to_judge.payload.codec)
 
         # Write it.
         m.submodules.places = places = Fifo(LineCommand(config), LINES_UNDER_WAY)
@@ -245,7 +254,7 @@ class ExpansionUnit(wiring.Component):
         connect(wiring.flipped(self.response), writer.response)
 
         # What the stages tell, joined as it comes: the judgement waits for memory.
-        origin = data.StructLayout({"place": place, "dense": 1})
+        origin = data.StructLayout({"place": place, "codec": range(len(config.codecs))})
         judgement = data.StructLayout(
             {
                 "finding": Finding,
@@ -263,13 +272,13 @@ class ExpansionUnit(wiring.Component):
         m.d.comb += [
             origins.i.valid.eq(to_report.valid),
             origins.i.payload.place.eq(to_report.payload.address[:length_bits].as_signed()),
-            origins.i.payload.dense.eq(to_report.payload.dense),
+            origins.i.payload.codec.eq(to_report.payload.codec),
             to_report.ready.eq(origins.i.ready),
             judgements.i.valid.eq(origins.o.valid & judge.verdict.valid & crc.o.valid),
             judgements.i.payload.finding.eq(verdict.finding),
-            # A dense line has no mask, and no element of it was counted.
+            # Otherwise no element was counted, and the stream is as long as the data.
             judgements.i.payload.offset.eq(
-                Mux(origins.o.payload.dense, verdict.size, verdict.offset)
+                Mux(is_counted(origins.o.payload.codec, config), verdict.offset, verdict.size)
             ),
             judgements.i.payload.size.eq(verdict.size),
             judgements.i.payload.crc32.eq(crc.o.payload),

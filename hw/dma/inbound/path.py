@@ -35,7 +35,7 @@ class InJobSplitter(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(InJob()))`
+    i : `In(stream.Signature(InJob(config)))`
     receive : `Out(stream.Signature(ReceiveJob()))`
     split : `Out(stream.Signature(SplitJob(config)))`
     gather : `Out(stream.Signature(GatherJob(config)))`
@@ -45,7 +45,7 @@ class InJobSplitter(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(InJob())),
+                "i": In(stream.Signature(InJob(config))),
                 "receive": Out(stream.Signature(ReceiveJob())),
                 "split": Out(stream.Signature(SplitJob(config))),
                 "gather": Out(stream.Signature(GatherJob(config))),
@@ -57,7 +57,7 @@ class InJobSplitter(wiring.Component):
         config = self.config
         line_bits = (config.codec.line_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
-        found = data.StructLayout({"job": InJob(), "first_unit": range(config.units)})
+        found = data.StructLayout({"job": InJob(config), "first_unit": range(config.units)})
         m.submodules.next_job = next_job = Register(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
@@ -77,7 +77,7 @@ class InJobSplitter(wiring.Component):
             self.split.payload.dst.eq(job.dst),
             self.split.payload.length.eq(job.length),
             self.split.payload.capacity.eq(job.capacity),
-            self.split.payload.dense.eq(job.dense),
+            self.split.payload.codec.eq(job.codec),
             self.split.payload.first_unit.eq(first_unit),
             self.gather.payload.first_unit.eq(first_unit),
             self.gather.payload.fill.eq(-job.length[:line_bits]),
@@ -97,7 +97,7 @@ class InPath(wiring.Component):
 
     Members
     -------
-    job : `In(stream.Signature(InJob()))`
+    job : `In(stream.Signature(InJob(config)))`
     outcome : `Out(stream.Signature(InOutcome()))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(64)))`
@@ -121,7 +121,7 @@ class InPath(wiring.Component):
         sector_bytes = config.codec.sector_bytes
         super().__init__(
             {
-                "job": In(stream.Signature(InJob())),
+                "job": In(stream.Signature(InJob(config))),
                 "outcome": Out(stream.Signature(InOutcome())),
                 "read_request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
                 "read_beats": In(stream.Signature(ReadBeat(config.host_bytes))),

@@ -1,139 +1,14 @@
 """A stream from the host to lines, each to its unit."""
 
-from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail, Unpacker
-from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.codec.selection import is_one_of
+from cdma.hw.codec.stream.pack import StreamTail
+from cdma.hw.config import EngineConfig
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
-from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat, Register
-
-
-class DenseUnpacker(wiring.Component):
-    """Makes lines of a stream that is not compressed: an `Unpacker` for data without masks.
-
-    The lines get full masks; the last one may be shorter. What a packet lacks ends it in damage, as
-    the `Unpacker` does: behind what is there of the line, or on a line of its own.
-
-    Latency: 0 cycles. Throughput: a beat per cycle.
-
-    Parameters
-    ----------
-    config : CodecConfig
-
-    Members
-    -------
-    command : `In(stream.Signature(32))`
-        Bytes that the packet should have, at least 1.
-    i : `In(stream.Signature(ReceivedBeat(config.sector_bytes)))`
-        A packet per command. All of it is taken, whatever is in it.
-    o : `Out(stream.Signature(LineBeat(config)))`
-        The lines, as far as they are there. `last` ends each packet.
-    tail : `Out(stream.Signature(StreamTail()))`
-        After each packet.
-    """
-
-    def __init__(self, config: CodecConfig) -> None:
-        self.config = config
-        super().__init__(
-            {
-                "command": In(stream.Signature(LENGTH_BITS)),
-                "i": In(stream.Signature(ReceivedBeat(config.sector_bytes))),
-                "o": Out(stream.Signature(LineBeat(config))),
-                "tail": Out(stream.Signature(StreamTail())),
-            }
-        )
-
-    def elaborate(self, platform) -> Module:
-        m = Module()
-        config = self.config
-        width = config.sector_bytes
-        element_bytes = config.element_bytes
-        beat = self.i.payload
-
-        # The packet. It is closed by its last beat, or by a torn one: then the rest is dropped.
-        active = Signal()
-        left = Signal(LENGTH_BITS)
-        sector = Signal(range(config.sectors))
-        lines_done = Signal()
-        closed = Signal()
-        ended = Signal()
-        torn = Signal()
-        trailing = Signal()
-        size = Signal(OFFSET_BITS)
-
-        wanted = Signal(range(width + 1))
-        there = Signal(range(width + 1))
-        short = Signal()
-        whole = Signal(range(width + 1))
-        line_size = Signal(range(config.line_bytes + 1))
-        m.d.comb += [
-            wanted.eq(Mux(left > width, width, left)),
-            there.eq(Mux(closed, 0, Mux(beat.size > wanted, wanted, beat.size))),
-            short.eq(there < wanted),
-            # Of a packet that ends inside an element, this does not count.
-            whole.eq(Mux(short, there // element_bytes * element_bytes, there)),
-            line_size.eq(Mux(left > config.line_bytes, config.line_bytes, left)),
-        ]
-        out = self.o.payload
-        m.d.comb += [
-            self.o.valid.eq(active & ~lines_done & (closed | self.i.valid)),
-            out.count.eq((whole + element_bytes - 1) // element_bytes),
-            out.sol.eq(sector == 0),
-            out.eol.eq(short | (left <= width) | (sector == config.sectors - 1)),
-            out.last.eq(short | (left <= width)),
-            out.damage.eq(Mux(short, Damage.PAYLOAD, Damage.NONE)),
-            out.elements.as_value().eq(
-                Cat(Mux(j < whole, beat.data.word_select(j, 8), 0) for j in range(width))
-            ),
-        ]
-        with m.If(out.sol):
-            m.d.comb += out.mask.eq(
-                Cat(i * element_bytes < line_size for i in range(config.elements))
-            )
-
-        steps = Signal()
-        drops = Signal()
-        m.d.comb += [
-            steps.eq(self.o.valid & self.o.ready),
-            drops.eq(closed | lines_done),
-            self.i.ready.eq(active & ~ended & (drops | self.o.ready)),
-        ]
-        with m.If(steps):
-            m.d.sync += [
-                left.eq(left - wanted),
-                sector.eq(Mux(out.eol, 0, sector + 1)),
-                lines_done.eq(out.last),
-            ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += ended.eq(beat.last)
-            with m.If(~closed):
-                m.d.sync += [
-                    size.eq(size + beat.size),
-                    closed.eq(beat.last | beat.torn),
-                    torn.eq(beat.torn),
-                    trailing.eq(trailing | (beat.size > wanted)),
-                ]
-
-        tail = self.tail.payload
-        done = Signal()
-        m.d.comb += [
-            self.tail.valid.eq(lines_done & ended),
-            tail.trailing.eq(trailing),
-            tail.torn.eq(torn),
-            tail.size.eq(size),
-            done.eq(self.tail.valid & self.tail.ready),
-            self.command.ready.eq(~active | done),
-        ]
-        with m.If(self.command.ready):
-            m.d.sync += [active.eq(self.command.valid), left.eq(self.command.payload)]
-        with m.If(done):
-            m.d.sync += [
-                register.eq(0)
-                for register in (sector, lines_done, closed, ended, torn, trailing, size)
-            ]
-        return m
+from cdma.hw.lib.stream import LineBeat, ReceivedBeat, Register
 
 
 class LineSplitter(wiring.Component):
@@ -142,9 +17,9 @@ class LineSplitter(wiring.Component):
     A line that is split off waits for its own unit only, and those behind it wait for it. Two lines
     that stand together in a beat and a mask leave in one cycle, if the configuration says so.
 
-    Latency: 2 cycles from the beat that completes a line beat to that; 1 if dense. Throughput: a
-    beat per cycle, and as many lines as the `Unpacker` gives. Between jobs no beat is taken for
-    2 cycles; for 1 behind dense ones.
+    Latency: 2 cycles from the beat that completes a line beat to that; 1 if copied. Throughput: a
+    beat per cycle, and as many lines as the codec's unpacker gives. Between jobs no beat is taken
+    for 2 cycles; for 1 behind copied ones.
 
     Parameters
     ----------
@@ -191,15 +66,19 @@ class LineSplitter(wiring.Component):
         codec, units = config.codec, config.units
         line_bits = (codec.line_bytes - 1).bit_length()
         job = self.job.payload
-        m.submodules.unpacker = unpacker = Unpacker(codec, lines_per_cycle=config.split_lines)
-        m.submodules.dense_unpacker = dense_unpacker = DenseUnpacker(codec)
+        unpackers = []
+        for entry in codec.entries:
+            lines_per_cycle = min(config.split_lines, entry.lines_per_cycle)
+            unpacker = entry.unpacker(codec, lines_per_cycle=lines_per_cycle)
+            m.submodules[f"{entry.name}_unpacker"] = unpacker
+            unpackers.append((entry, unpacker, lines_per_cycle))
         m.submodules.tails = tails = Register(StreamTail())
         m.submodules.job_ends = job_ends = Register(IssuedLines())
         wiring.connect(m, tails.o, wiring.flipped(self.tail))
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
         active = Signal()
-        dense = Signal()
+        index = Signal.like(job.codec)
         over = Signal()
         unit = Signal(range(units))
         address = Signal.like(job.dst)
@@ -207,30 +86,46 @@ class LineSplitter(wiring.Component):
         capacity = Signal.like(job.capacity)
         lines = Signal.like(job_ends.i.payload.lines)
 
-        # The packet goes to one of the two, and lines come from there.
+        # The packet goes to the unpacker of its codec, and lines come from there.
         valid = Signal()
         first = Signal(LineBeat(codec))
         second = Signal(LineBeat(codec))
         paired = Signal()
         taken = Signal()
-        m.d.comb += [
-            unpacker.i.payload.eq(self.i.payload),
-            unpacker.i.valid.eq(self.i.valid & ~dense),
-            dense_unpacker.i.payload.eq(self.i.payload),
-            dense_unpacker.i.valid.eq(self.i.valid & dense),
-            self.i.ready.eq(Mux(dense, dense_unpacker.i.ready, unpacker.i.ready)),
-            valid.eq(Mux(dense, dense_unpacker.o.valid, unpacker.o.valid)),
-            unpacker.o.ready.eq(taken & ~dense),
-            dense_unpacker.o.ready.eq(taken & dense),
-        ]
-        compressed = unpacker.o.payload
-        if config.split_lines == 2:
+        tail_valid = Signal()
+        told = Signal()
+        for i, (entry, unpacker, lines_per_cycle) in enumerate(unpackers):
+            here = Signal(name=f"{entry.name}_selected")
             m.d.comb += [
-                second.eq(unpacker.o.payload.second),
-                paired.eq(unpacker.o.payload.paired & ~dense),
+                here.eq(is_one_of(index, (i,), codec)),
+                unpacker.i.payload.eq(self.i.payload),
+                unpacker.i.valid.eq(self.i.valid & here),
+                unpacker.o.ready.eq(taken & here),
+                unpacker.tail.ready.eq(told & here),
             ]
-            compressed = unpacker.o.payload.first
-        m.d.comb += first.eq(Mux(dense, dense_unpacker.o.payload, compressed))
+            with m.If(here):
+                m.d.comb += [
+                    self.i.ready.eq(unpacker.i.ready),
+                    valid.eq(unpacker.o.valid),
+                    tail_valid.eq(unpacker.tail.valid),
+                    tails.i.payload.eq(unpacker.tail.payload),
+                ]
+                if lines_per_cycle == 2:
+                    m.d.comb += [
+                        first.eq(unpacker.o.payload.first),
+                        paired.eq(unpacker.o.payload.paired),
+                    ]
+                else:
+                    m.d.comb += first.eq(unpacker.o.payload)
+        # What does not come in pairs has no second line, whatever stands here.
+        pairs = [unpacker for _, unpacker, lines_per_cycle in unpackers if lines_per_cycle == 2]
+        if len(pairs) == 1:
+            m.d.comb += second.eq(pairs[0].o.payload.second)
+        else:
+            for i, (_, unpacker, lines_per_cycle) in enumerate(unpackers):
+                if lines_per_cycle == 2:
+                    with m.If(index == i):
+                        m.d.comb += second.eq(unpacker.o.payload.second)
 
         # Which units can take a line? Of a line that has begun, its unit has the command already.
         line_slots = []
@@ -294,7 +189,7 @@ class LineSplitter(wiring.Component):
                 line.eq(Mux(is_second, second, first)),
                 line.last.eq(Mux(is_second, second.eol, first.eol)),
                 command_slots[k].i.valid.eq(goes & begins),
-                command.dense.eq(dense),
+                command.codec.eq(index),
             ]
             with m.If(unit == k):
                 m.d.comb += [
@@ -333,34 +228,35 @@ class LineSplitter(wiring.Component):
 
         # The job's end, and the next job.
         done = Signal()
-        told = Signal()
+        x_begins = Signal()
+        job_lines = Signal.like(lines)
         m.d.comb += [
             told.eq(tails.i.ready & job_ends.i.ready),
-            done.eq(active & told & Mux(dense, dense_unpacker.tail.valid, unpacker.tail.valid)),
-            unpacker.tail.ready.eq(told & ~dense),
-            dense_unpacker.tail.ready.eq(told & dense),
+            done.eq(active & told & tail_valid),
             tails.i.valid.eq(done),
-            tails.i.payload.eq(Mux(dense, dense_unpacker.tail.payload, unpacker.tail.payload)),
             job_ends.i.valid.eq(done),
             job_ends.i.payload.lines.eq(lines),
             self.job.ready.eq(~active | done),
-            unpacker.command.valid.eq(self.job.valid & self.job.ready & ~job.dense),
-            unpacker.command.payload.eq((job.length + (codec.line_bytes - 1)) >> line_bits),
-            dense_unpacker.command.valid.eq(self.job.valid & self.job.ready & job.dense),
-            dense_unpacker.command.payload.eq(job.length),
+            x_begins.eq(self.job.valid & self.job.ready),
+            job_lines.eq((job.length + (codec.line_bytes - 1)) >> line_bits),
         ]
+        for i, (entry, unpacker, _) in enumerate(unpackers):
+            amount = job.length if entry.commanded_by == "bytes" else job_lines
+            m.d.comb += [
+                unpacker.command.valid.eq(x_begins & is_one_of(job.codec, (i,), codec)),
+                unpacker.command.payload.eq(amount),
+            ]
         with m.If(self.job.ready):
             m.d.sync += [
                 active.eq(self.job.valid),
-                dense.eq(job.dense),
+                index.eq(job.codec),
                 over.eq(0),
                 unit.eq(job.first_unit),
                 address.eq(job.dst),
                 left.eq(job.length),
                 capacity.eq(job.capacity),
                 lines.eq(0),
-                Assert(unpacker.command.ready),
-                Assert(dense_unpacker.command.ready),
+                *(Assert(unpacker.command.ready) for _, unpacker, _ in unpackers),
             ]
         with m.If(valid):
             m.d.sync += Assert(active & ~over)

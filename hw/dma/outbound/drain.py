@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.selection import has_head
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
@@ -60,12 +61,14 @@ class LineDrain(wiring.Component):
         config = self.config
         codec = config.codec
         units = config.units
-        chunk_elements = codec.lanes + codec.mask_elements
+        chunk_elements = codec.lanes + codec.head_elements
 
         active = Signal()
         leads = Signal()
         lead = Signal(range(codec.lanes))
-        dense = Signal()
+        codec_index = Signal.like(self.job.payload.codec)
+        headed = Signal()
+        m.d.comb += headed.eq(has_head(codec_index, codec))
         fill = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         inside = Signal()
@@ -111,14 +114,14 @@ class LineDrain(wiring.Component):
         fits = Signal()
         pairs = Signal()
         m.d.comb += [
-            count.eq(beat.count + Mux(beat.sol & ~dense, codec.mask_elements, 0)),
-            both.eq(count + mate.count + codec.mask_elements),
+            count.eq(beat.count + Mux(beat.sol & headed, codec.head_elements, 0)),
+            both.eq(count + mate.count + codec.head_elements),
             fits.eq(
                 beat.sol
                 & beat.eol
                 & mate_valid
                 & mate_report_valid
-                & ~dense
+                & headed
                 & ~this_ends
                 & (both <= chunk_elements)
                 & (mate_report.fault.error == BusError.NONE)
@@ -136,7 +139,7 @@ class LineDrain(wiring.Component):
         m.d.comb += ends_second.eq(self.ends.valid & (drained + 2 == self.ends.payload.lines))
 
         # What goes out: the lead, lines, or an end that could not be marked on a line.
-        own = mask_and_elements(m, codec, beat, beat.sol & ~dense, name="own")
+        own = mask_and_elements(m, codec, beat, beat.sol & headed, name="own")
         mates: list[Value] = list(mask_and_elements(m, codec, mate, Value.cast(1), name="mates"))
         for k in range((chunk_elements - 1).bit_length()):
             distance = 1 << k
@@ -274,7 +277,7 @@ class LineDrain(wiring.Component):
                 active.eq(self.job.valid),
                 leads.eq(self.job.payload.lead != 0),
                 lead.eq(self.job.payload.lead),
-                dense.eq(self.job.payload.dense),
+                codec_index.eq(self.job.payload.codec),
                 fill.eq(self.job.payload.fill),
                 capacity.eq(self.job.payload.capacity),
                 size.eq(0),

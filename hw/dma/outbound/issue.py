@@ -80,7 +80,7 @@ class LineIssuer(wiring.Component):
         address = Signal.like(job.src)
         left = Signal(LENGTH_BITS)
         unit = Signal(range(config.units))
-        dense = Signal()
+        codec = Signal.like(job.codec)
         throttle_class = Signal()
         lines = Signal.like(self.ends.payload.lines)
 
@@ -147,7 +147,7 @@ class LineIssuer(wiring.Component):
                 slot.i.valid.eq((first & (unit == k)) | is_second),
                 slot.i.payload.address.eq(address + Mux(is_second, line_bytes, 0)),
                 slot.i.payload.size.eq(Mux(is_second, second_size, first_size)),
-                slot.i.payload.dense.eq(dense),
+                slot.i.payload.codec.eq(codec),
             ]
             m.d.sync += [
                 credits[k].eq(credits[k] - Mux(slot.i.valid, sectors, 0) + self.freed[k]),
@@ -181,7 +181,7 @@ class LineIssuer(wiring.Component):
                 address.eq(job.src),
                 left.eq(job.length),
                 unit.eq(job.first_unit),
-                dense.eq(job.dense),
+                codec.eq(job.codec),
                 throttle_class.eq(job.throttle_class),
                 lines.eq(0),
             ]

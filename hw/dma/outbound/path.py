@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
+from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.stream.pack import OFFSET_BITS, ElementPacker
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.interleave import unit_of
@@ -19,6 +19,7 @@ from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit, LineReport
 from cdma.hw.dma.outbound.writer import StreamWriter
 from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Fifo, Fork, Register
 
 THROTTLE_CLASSES = 2
@@ -31,7 +32,7 @@ class OutJobSplitter(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(OutJob()))`
+    i : `In(stream.Signature(OutJob(config)))`
     read : `Out(stream.Signature(ReadJob(config)))`
     drain : `Out(stream.Signature(DrainJob(config)))`
     write : `Out(stream.Signature(WriteJob()))`
@@ -41,7 +42,7 @@ class OutJobSplitter(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(OutJob())),
+                "i": In(stream.Signature(OutJob(config))),
                 "read": Out(stream.Signature(ReadJob(config))),
                 "drain": Out(stream.Signature(DrainJob(config))),
                 "write": Out(stream.Signature(WriteJob())),
@@ -56,7 +57,7 @@ class OutJobSplitter(wiring.Component):
         element_bits = (codec.element_bytes - 1).bit_length()
         width_bits = (codec.sector_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
-        found = data.StructLayout({"job": OutJob(), "first_unit": range(config.units)})
+        found = data.StructLayout({"job": OutJob(config), "first_unit": range(config.units)})
         m.submodules.next_job = next_job = Register(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
@@ -70,20 +71,21 @@ class OutJobSplitter(wiring.Component):
             m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
         job = next_job.o.payload.job
         first_unit = next_job.o.payload.first_unit
+        copied = is_copy(job.codec, codec)
         m.d.comb += [
             self.read.payload.src.eq(job.src),
             self.read.payload.length.eq(job.length),
-            self.read.payload.dense.eq(job.dense),
+            self.read.payload.codec.eq(job.codec),
             self.read.payload.throttle_class.eq(job.throttle_class),
             self.read.payload.first_unit.eq(first_unit),
             self.drain.payload.first_unit.eq(first_unit),
             self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
-            self.drain.payload.dense.eq(job.dense),
+            self.drain.payload.codec.eq(job.codec),
             self.drain.payload.fill.eq(-job.length[:line_bits]),
             self.drain.payload.capacity.eq(job.capacity),
             self.write.payload.dst.eq(job.dst),
             self.write.payload.capacity.eq(job.capacity),
-            self.write.payload.limit.eq(Mux(job.dense, job.length, (1 << OFFSET_BITS) - 1)),
+            self.write.payload.limit.eq(Mux(copied, job.length, (1 << OFFSET_BITS) - 1)),
         ]
         return m
 
@@ -100,7 +102,7 @@ class OutPath(wiring.Component):
 
     Members
     -------
-    job : `In(stream.Signature(OutJob()))`
+    job : `In(stream.Signature(OutJob(config)))`
     outcome : `Out(stream.Signature(OutOutcome()))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(40))).array(config.units)`
@@ -131,7 +133,7 @@ class OutPath(wiring.Component):
         sector_bytes = config.codec.sector_bytes
         super().__init__(
             {
-                "job": In(stream.Signature(OutJob())),
+                "job": In(stream.Signature(OutJob(config))),
                 "outcome": Out(stream.Signature(OutOutcome())),
                 "read_request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))).array(
                     units

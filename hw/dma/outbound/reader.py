@@ -19,13 +19,17 @@ class LineRequest(data.StructLayout):
         Of its first byte; a multiple of the element size.
     size
         Its bytes, 1 to the size of a line.
-    dense
-        Not to be compressed.
+    codec
+        Index among the configuration's codecs.
     """
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(
-            {"address": DEVICE_ADDRESS_BITS, "size": range(config.line_bytes + 1), "dense": 1}
+            {
+                "address": DEVICE_ADDRESS_BITS,
+                "size": range(config.line_bytes + 1),
+                "codec": range(len(config.codecs)),
+            }
         )
 
 
@@ -191,7 +195,7 @@ class LineReader(wiring.Component):
                 .word_select(j, 8)
                 .eq(Mux(inside, data_bytes.word_select(j, 8), 0))
             )
-        m.d.comb += sectors.i.payload.dense.eq(expected.dense)
+        m.d.comb += sectors.i.payload.codec.eq(expected.codec)
         with m.If(steps):
             m.d.sync += [
                 used.eq(Mux(ends, 0, used + wants_beat)),

@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.selection import line_compressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
@@ -52,7 +52,7 @@ class CompressionUnit(wiring.Component):
     request : `Out(stream.Signature(ReadRequest(40)))`
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(LineBeat(config)))`
-        The lines. Dense ones have full masks.
+        The lines. Plain copies are full ones.
     report : `Out(stream.Signature(LineReport()))`
         For each line.
     """
@@ -75,7 +75,7 @@ class CompressionUnit(wiring.Component):
         m.submodules.reader = reader = LineReader(self.config, self.lines)
         m.submodules.fork = fork = Fork(Sector(self.config), 2)
         m.submodules.crc = crc = LineCrc(self.config)
-        m.submodules.compressor = compressor = ZvcCompressor(self.config)
+        m.submodules.compressor = compressor = line_compressor(self.config)
         # A report waits here for its line, which is in the compressor for longer.
         m.submodules.reports = reports = Fifo(LineReport(), 4)
 

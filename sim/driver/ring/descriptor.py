@@ -1,10 +1,12 @@
 """Descriptors, and what the engine would say to a bad one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
@@ -56,7 +58,7 @@ def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
     return entry
 
 
-def check(fields: Fields, element_bytes: int) -> None:
+def check(fields: Fields, element_bytes: int, codecs: Sequence[str] = DEFAULT_CODECS) -> None:
     """Raise what the engine would answer, for the field at fault, in the order in which it looks.
 
     Parameters
@@ -64,6 +66,8 @@ def check(fields: Fields, element_bytes: int) -> None:
     fields
     element_bytes
         The engine's.
+    codecs
+        Names of those that the engine has.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def check(fields: Fields, element_bytes: int) -> None:
     d = {name: int(fields.get(name, 0)) for name, _ in DESCRIPTOR_FIELDS}
     _check_opcode(d["opcode"])
     opcode = Opcode(d["opcode"])
-    _check_reserved(d, opcode, element_bytes)
+    _check_reserved(d, opcode, element_bytes, codecs)
     _check_alignment(d, element_bytes)
     if opcode is not Opcode.FENCE:
         _check_lengths(d, opcode)
@@ -105,7 +109,7 @@ def _check_opcode(opcode: int) -> None:
         raise DescriptorError("opcode", f"must be {names}, not {opcode}", Status.BAD_OPCODE)
 
 
-def _check_reserved(d: Fields, opcode: Opcode, element_bytes: int) -> None:
+def _check_reserved(d: Fields, opcode: Opcode, element_bytes: int, codecs: Sequence[str]) -> None:
     def refuse(field: str, right: str) -> None:
         raise DescriptorError(field, f"must be {right}, not {d[field]}", Status.BAD_FLAG)
 
@@ -117,8 +121,12 @@ def _check_reserved(d: Fields, opcode: Opcode, element_bytes: int) -> None:
             f"of {opcode.name} may have {allowed}, not {names or hex(wrong)}",
             Status.BAD_FLAG,
         )
-    if d["codec"]:
-        refuse("codec", "0 (ZVC)")
+    numbers = {line_codec(name).number: name for name in codecs}
+    numbers.pop(None, None)
+    if opcode in COMPRESSED and d["codec"] not in numbers:
+        refuse("codec", " or ".join(f"{number} ({name})" for number, name in numbers.items()))
+    if opcode not in COMPRESSED and d["codec"]:
+        refuse("codec", f"0 for {opcode.name}")
     if opcode in COMPRESSED and d["element_bytes"] != element_bytes:
         refuse("element_bytes", f"{element_bytes}, which the engine was built for")
     unused = ["reserved"]

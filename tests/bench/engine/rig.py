@@ -10,7 +10,7 @@ import numpy as np
 from cdma import golden
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS, EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Codec
+from cdma.hw.dma.control.descriptor import ENTRY_BYTES
 from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
 from cdma.sim.machine import MACHINES, Counters, Machine, MachineConfig
 from cdma.sim.machine.build.rtl import generated_engine
@@ -160,7 +160,7 @@ class Rig:
         self,
         array: ByteArray,
         *,
-        codec: Codec | None = Codec.ZVC,
+        codec: str | None = "zvc",
         verify: bool = False,
         throttled: bool = False,
     ) -> Trip:
@@ -182,7 +182,7 @@ class Rig:
             outward=True,
         )
 
-    def into(self, trip: Trip, *, codec: Codec | None = Codec.ZVC) -> Trip:
+    def into(self, trip: Trip, *, codec: str | None = "zvc") -> Trip:
         """Back to the device, what `trip` has left at the host."""
         nbytes = trip.nbytes
         back = self._measure(
@@ -207,7 +207,7 @@ class Rig:
         array: ByteArray,
         count: int,
         *,
-        codec: Codec | None = Codec.ZVC,
+        codec: str | None = "zvc",
         verify: bool = False,
     ) -> Queued:
         """So many equal transfers to the host, with one doorbell."""
@@ -284,7 +284,7 @@ class Rig:
         )
 
     @staticmethod
-    def _link_bytes(array: ByteArray, codec: Codec | None) -> int:
+    def _link_bytes(array: ByteArray, codec: str | None) -> int:
         return array.size if codec is None else int(golden.codec("zvc").line_sizes(array).sum())
 
     def _span(

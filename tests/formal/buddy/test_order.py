@@ -7,7 +7,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from cdma.hw.buddy.frontend.access import ENTRY_NUMBER_BITS
 from cdma.hw.buddy.frontend.scoreboard import EntryRing, Scoreboard
 from cdma.hw.buddy.runs import PAGE_SECTORS, SECTOR_OFFSET_BITS, RunCutter
-from cdma.hw.codec.zvc.lanes import count_ones
+from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs

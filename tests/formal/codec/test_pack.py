@@ -11,8 +11,8 @@ import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
 from cdma.hw.codec.stream.pack import Packer, Unpacker
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate

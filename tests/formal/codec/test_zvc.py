@@ -13,9 +13,9 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
-from cdma.hw.codec.zvc.lanes import count_ones
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
@@ -79,7 +79,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         seen = inside.component("seen_register").o
         i = bench.trust(Place(seen.valid, seen.ready, seen.payload.sector), sector_rules)
         elements = [i.payload.elements[k] for k in range(lanes)]
-        present = Cat(e.any() | i.payload.dense for e in elements)
+        present = Cat(e.any() | i.payload.codec for e in elements)
         bench.implies(seen.valid, seen.payload.present == present)
     else:
         i = bench.drive(compressor.i, sector_rules)
@@ -94,7 +94,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     compared_present, compared_dense = inside["compared_present"], Signal()
     compared_elements = [Mux(compared_present[k], compared.elements[k], 0) for k in range(lanes)]
     with m.If(i.moves):
-        m.d.sync += compared_dense.eq(i.payload.dense)
+        m.d.sync += compared_dense.eq(i.payload.codec)
     compared_last, compared_empty = compared.last, compared.empty
     compared_valid, packed_valid = inside["compared_valid"], inside["packed_valid"]
     packed_last, packed_empty = inside["packed_last"], inside["packed_empty"]

@@ -118,7 +118,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     bench.implies(clear, came == told, ~i.moves)
 
     # Where descriptors are: in a register, in the queue, in a register, in the record writer.
-    layout = StartedDescriptor()
+    layout = StartedDescriptor(config)
     waiting = Queue.inside(bench, ending, "waiting")
     started_valid = starting["starts.held_valid"]
     items = [

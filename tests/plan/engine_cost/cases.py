@@ -9,7 +9,6 @@ import numpy as np
 
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.stream import ByteArray
-from cdma.hw.dma.control.descriptor import Codec
 from cdma.plan.engine_cost import Setup
 from cdma.plan.workload import load_capture
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
@@ -135,9 +134,7 @@ class Rig:
         )
         self.driver = Engine(self.machine, throttles=(setup.throttle, setup.throttle))
 
-    def trips(
-        self, array: ByteArray, count: int, codec: Codec | None
-    ) -> tuple[int, dict[str, int]]:
+    def trips(self, array: ByteArray, count: int, codec: str | None) -> tuple[int, dict[str, int]]:
         """Bytes of a stream, and cycles by way. Whatever came back is compared."""
         driver, size = self.driver, array.size
         room = driver.shape.worst_stream_bytes(size)
@@ -179,7 +176,7 @@ class Rig:
     def errors(self, case: Case) -> dict[tuple[str, str], float]:
         """Estimate over RTL, less 1, by way and what the estimate knows: `density` or `lines`."""
         lines = case.lines
-        stream, measured = self.trips(case.array, 1, Codec.ZVC)
+        stream, measured = self.trips(case.array, 1, "zvc")
         assert sum(lines) == stream
         found = {}
         for way, cycles in measured.items():

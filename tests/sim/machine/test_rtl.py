@@ -10,7 +10,7 @@ from cdma.builds.imports import imported
 from cdma.sim.machine.build import rtl
 
 ROOTS = {
-    "codec": "cdma.hw.codec.stream.axis",
+    "codec": "cdma.hw.codec.zvc.axis",
     "engine": "cdma.hw.dma.engine",
     "buddy": "cdma.hw.buddy.controller",
 }
@@ -39,7 +39,7 @@ def edited(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "file", "changed"),
     [
-        ("cdma.hw.codec.stream.axis", "", {"codec"}),
+        ("cdma.hw.codec.zvc.axis", "", {"codec"}),
         ("cdma.hw.codec.zvc.lanes", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.dma.outbound.issue", "", {"engine"}),
         ("cdma.hw.dma.control.registers", "registers.rdl", {"engine"}),

@@ -75,7 +75,7 @@ CASES_OUT = {
         },
     ),
     "overflow of a copy": (
-        {**OUT, "dense": 1},
+        {**OUT, "codec": 1},
         out(write={"overflow": 1, "size": 300}),
         {
             "status": Status.DESTINATION_OVERFLOW,
@@ -133,7 +133,7 @@ CASES_OUT = {
         },
     ),
     "write error of a copy": (
-        {**OUT, "dense": 1},
+        {**OUT, "codec": 1},
         out(write=bus(DECERR, DST + 200)),
         {
             "status": Status.WRITE_ERROR,
@@ -342,12 +342,12 @@ def test_verification_ends(name):
     back, expected = CASES_VERIFY[name]
     (got,), (job,) = records([VERIFIED], outs=[out()], ins=[back], verifies=1)
     assert_record(got, VERIFIED, {**DONE, **expected})
-    assert {k: job[k] for k in ("src", "src_length", "length", "capacity", "dense")} == {
+    assert {k: job[k] for k in ("src", "src_length", "length", "capacity", "codec")} == {
         "src": DST,
         "src_length": 600,
         "length": 1000,
         "capacity": 0,
-        "dense": 0,
+        "codec": 0,
     }
 
 

@@ -42,13 +42,13 @@ def test_every_descriptor_starts_once_and_goes_its_way(probability):
     started, outs, ins = dispatch(items, outs=3, ins=3, probability=probability)
     assert [s["index"] for s in started] == list(range(7))
     assert [Way(s["way"]).name for s in started] == ["OUT", "IN", "IN", "NONE", "OUT", "IN", "OUT"]
-    assert [s["dense"] for s in started] == [0, 0, 1, 0, 1, 0, 0]
-    assert [(o["dense"], o["throttle_class"]) for o in outs] == [(0, 0), (1, 1), (0, 0)]
+    assert [s["codec"] for s in started] == [0, 0, 1, 0, 1, 0, 0]
+    assert [(o["codec"], o["throttle_class"]) for o in outs] == [(0, 0), (1, 1), (0, 0)]
     assert {o["src"] for o in outs} == {OUT["src"]}
     assert {o["dst"] for o in outs} == {OUT["dst"]}
     assert {o["capacity"] for o in outs} == {OUT["dst_capacity"]}
     assert [i["src_length"] for i in ins] == [300, 4096, 300]
-    assert [i["dense"] for i in ins] == [0, 1, 0]
+    assert [i["codec"] for i in ins] == [0, 1, 0]
 
 
 def test_refused_descriptor_starts_nothing():

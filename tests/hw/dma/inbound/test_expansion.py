@@ -80,7 +80,7 @@ class Line:
             "address": self.address,
             "size": self.size,
             "writable": self.writable,
-            "dense": self.dense,
+            "codec": self.dense,
         }
 
     @property

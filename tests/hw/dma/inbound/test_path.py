@@ -235,14 +235,14 @@ class Host:
                 "dst": dst,
                 "length": length,
                 "capacity": capacity,
-                "dense": int(dense),
+                "codec": int(dense),
             }
         )
 
 
 def decoded(job, stream, element_bytes):
     """Status, offset and valid bytes of the part of a stream that was read."""
-    if job["dense"]:
+    if job["codec"]:
         whole = stream.size == job["length"]
         status = StreamStatus.OK if whole else StreamStatus.PAYLOAD_TRUNCATED
         return status, stream.size, stream

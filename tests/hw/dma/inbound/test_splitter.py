@@ -66,7 +66,7 @@ class Case:
             "dst": self.dst,
             "length": len(self.content),
             "capacity": self.capacity,
-            "dense": self.dense,
+            "codec": self.dense,
             "first_unit": self.first_unit % config.units,
         }
 
@@ -108,7 +108,7 @@ class Case:
                     "address": self.dst + index * LINE,
                     "size": size,
                     "writable": min(size, max(0, self.capacity - index * LINE)),
-                    "dense": self.dense,
+                    "codec": self.dense,
                 }
                 lines.append(((self.first_unit + index) % config.units, [], command))
             lines[-1][1].append({**beat, "last": beat.get("eol", 0)})

@@ -85,7 +85,7 @@ class Job:
         self.settings = {
             "first_unit": first_unit,
             "lead": lead,
-            "dense": dense,
+            "codec": dense,
             "fill": len(padded) - length,
             "capacity": capacity,
         }
@@ -115,7 +115,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
         unit = job.settings["first_unit"]
         for index, line in enumerate(job.lines):
             words = np.frombuffer(line, np.uint32).tolist()
-            lines[unit] += line_beats(words, job.settings["dense"])
+            lines[unit] += line_beats(words, job.settings["codec"])
             fault = {"error": BusError.NONE.value, "address": 0}
             if job.fault_at == index:
                 fault = {"error": BusError.SLVERR.value, "address": 0x1000 + index}

@@ -67,7 +67,7 @@ def issue(config, jobs, *, seed=0, busy=0.0, permits=lambda rng: 2, hold=(1, 8),
                 if ctx.get(output.valid) and ctx.get(output.ready):
                     line = ctx.get(output.payload)
                     trace.lines[k].append(
-                        {"address": line.address, "size": line.size, "dense": line.dense}
+                        {"address": line.address, "size": line.size, "codec": line.codec}
                     )
                     reserved[k] += SECTORS
                     unused = rng.randrange(SECTORS)
@@ -95,7 +95,7 @@ def expected_lines(config, jobs):
         for start in range(0, job["length"], LINE_BYTES):
             size = min(LINE_BYTES, job["length"] - start)
             lines[unit].append(
-                {"address": job["src"] + start, "size": size, "dense": job.get("dense", 0)}
+                {"address": job["src"] + start, "size": size, "codec": job.get("codec", 0)}
             )
             unit = (unit + 1) % config.units
     return lines
@@ -107,7 +107,7 @@ def count(job):
 
 JOBS = [
     {"src": 0x1000, "length": 1, "first_unit": 0},
-    {"src": 0x2004, "length": 128, "first_unit": 1, "dense": 1},
+    {"src": 0x2004, "length": 128, "first_unit": 1, "codec": 1},
     {"src": 0x3000, "length": 129, "first_unit": 0},
     {"src": 0xFF_0000_0000, "length": 5000, "first_unit": 1},
     {"src": 0x4000, "length": 256, "first_unit": 1, "throttle_class": 1},

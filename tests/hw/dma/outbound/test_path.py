@@ -165,14 +165,14 @@ def job(src, length, dst, *, capacity=1 << 20, dense=0, throttle_class=0):
         "length": length,
         "dst": dst,
         "capacity": capacity,
-        "dense": dense,
+        "codec": dense,
         "throttle_class": throttle_class,
     }
 
 
 def stream_of(device, j):
     content = device[j["src"] : j["src"] + j["length"]]
-    return content if j["dense"] else golden.codec("zvc").compress(content)
+    return content if j["codec"] else golden.codec("zvc").compress(content)
 
 
 def check(device, jobs, host, outcomes):

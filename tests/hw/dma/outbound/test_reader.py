@@ -170,7 +170,7 @@ def test_unit_compresses_lines_and_tells_their_checksums(memory, probability):
 
 def test_dense_lines_are_not_compressed(memory):
     bench = Bench(CompressionUnit(CONFIG, 8))
-    bench.source(bench.component.i, [{"address": 256, "size": 128, "dense": 1}])
+    bench.source(bench.component.i, [{"address": 256, "size": 128, "codec": 1}])
     bench.sink(bench.component.request, 1)
     bench.source(bench.component.beats, list(beats(memory, 256, 128)))
     out = bench.sink(bench.component.o, 4)

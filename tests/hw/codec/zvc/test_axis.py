@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cdma.hw.codec.stream.axis import ZvcCompressorAxis, ZvcDecompressorAxis
+from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from tests.lib.rtl.bench import Bench, FlatPort, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import CONFIGS, FAST_CONFIGS, config_id, line_with, sparse
 from tests.lib.rtl.transfers import good_to_compress, good_to_decompress, malformed_to_compress

@@ -1,0 +1,1 @@
+"""Plain copies: lines as they are."""

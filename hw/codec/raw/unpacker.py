@@ -1,0 +1,135 @@
+"""Plain streams to lines."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat
+
+
+class RawUnpacker(wiring.Component):
+    """Makes lines of a stream that is not compressed: an `Unpacker` for data without masks.
+
+    The lines get full masks; the last one may be shorter. What a packet lacks ends it in damage, as
+    the `Unpacker` does: behind what is there of the line, or on a line of its own.
+
+    Latency: 0 cycles. Throughput: a beat per cycle.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    command : `In(stream.Signature(32))`
+        Bytes that the packet should have, at least 1.
+    i : `In(stream.Signature(ReceivedBeat(config.sector_bytes)))`
+        A packet per command. All of it is taken, whatever is in it.
+    o : `Out(stream.Signature(LineBeat(config)))`
+        The lines, as far as they are there. `last` ends each packet.
+    tail : `Out(stream.Signature(StreamTail()))`
+        After each packet.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(LENGTH_BITS)),
+                "i": In(stream.Signature(ReceivedBeat(config.sector_bytes))),
+                "o": Out(stream.Signature(LineBeat(config))),
+                "tail": Out(stream.Signature(StreamTail())),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        width = config.sector_bytes
+        element_bytes = config.element_bytes
+        beat = self.i.payload
+
+        # The packet. It is closed by its last beat, or by a torn one: then the rest is dropped.
+        active = Signal()
+        left = Signal(LENGTH_BITS)
+        sector = Signal(range(config.sectors))
+        lines_done = Signal()
+        closed = Signal()
+        ended = Signal()
+        torn = Signal()
+        trailing = Signal()
+        size = Signal(OFFSET_BITS)
+
+        due = Signal(range(width + 1))
+        there = Signal(range(width + 1))
+        short = Signal()
+        whole = Signal(range(width + 1))
+        line_size = Signal(range(config.line_bytes + 1))
+        m.d.comb += [
+            due.eq(Mux(left > width, width, left)),
+            there.eq(Mux(closed, 0, Mux(beat.size > due, due, beat.size))),
+            short.eq(there < due),
+            # Of a packet that ends inside an element, this does not count.
+            whole.eq(Mux(short, there // element_bytes * element_bytes, there)),
+            line_size.eq(Mux(left > config.line_bytes, config.line_bytes, left)),
+        ]
+        out = self.o.payload
+        m.d.comb += [
+            self.o.valid.eq(active & ~lines_done & (closed | self.i.valid)),
+            out.count.eq((whole + element_bytes - 1) // element_bytes),
+            out.sol.eq(sector == 0),
+            out.eol.eq(short | (left <= width) | (sector == config.sectors - 1)),
+            out.last.eq(short | (left <= width)),
+            out.damage.eq(Mux(short, Damage.PAYLOAD, Damage.NONE)),
+            out.elements.as_value().eq(
+                Cat(Mux(j < whole, beat.data.word_select(j, 8), 0) for j in range(width))
+            ),
+        ]
+        with m.If(out.sol):
+            m.d.comb += out.mask.eq(
+                Cat(i * element_bytes < line_size for i in range(config.elements))
+            )
+
+        steps = Signal()
+        drops = Signal()
+        m.d.comb += [
+            steps.eq(self.o.valid & self.o.ready),
+            drops.eq(closed | lines_done),
+            self.i.ready.eq(active & ~ended & (drops | self.o.ready)),
+        ]
+        with m.If(steps):
+            m.d.sync += [
+                left.eq(left - due),
+                sector.eq(Mux(out.eol, 0, sector + 1)),
+                lines_done.eq(out.last),
+            ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += ended.eq(beat.last)
+            with m.If(~closed):
+                m.d.sync += [
+                    size.eq(size + beat.size),
+                    closed.eq(beat.last | beat.torn),
+                    torn.eq(beat.torn),
+                    trailing.eq(trailing | (beat.size > due)),
+                ]
+
+        tail = self.tail.payload
+        done = Signal()
+        m.d.comb += [
+            self.tail.valid.eq(lines_done & ended),
+            tail.trailing.eq(trailing),
+            tail.torn.eq(torn),
+            tail.size.eq(size),
+            done.eq(self.tail.valid & self.tail.ready),
+            self.command.ready.eq(~active | done),
+        ]
+        with m.If(self.command.ready):
+            m.d.sync += [active.eq(self.command.valid), left.eq(self.command.payload)]
+        with m.If(done):
+            m.d.sync += [
+                register.eq(0)
+                for register in (sector, lines_done, closed, ended, torn, trailing, size)
+            ]
+        return m

@@ -1,0 +1,19 @@
+"""Sums of many small numbers, as trees."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Value
+
+
+def total(values: Sequence[Value]) -> Value:
+    """Sum, as a tree of adders."""
+    sums = list(values)
+    while len(sums) > 1:
+        pairs = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)]
+        sums = pairs + sums[2 * len(pairs) :]
+    return sums[0]
+
+
+def count_ones(bits: Sequence[Value] | Value) -> Value:
+    """Population count, as a tree of adders."""
+    return total([bits[i] for i in range(len(bits))])

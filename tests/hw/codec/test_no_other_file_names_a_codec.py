@@ -1,0 +1,95 @@
+"""A codec is named in its folder and in the registries; whoever else needs one asks there."""
+
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("hw", "golden", "sim", "plan", "synth", "cdma/commands")
+
+OWN = ("hw/codec/zvc/", "golden/formats/zvc.py", "golden/formats/zvc_decoder.py")
+
+ALLOWED = {
+    # Registries and presets.
+    "hw/codec/registry.py": "the registry of line codecs",
+    "golden/formats/registry.py": "the registry of formats",
+    "hw/config.py": "the presets' codecs, and the configuration of Buddy's entries",
+    "hw/emit/verilog.py": "the registry of generated components",
+    # Buddy's entries have a format of their own, the shorter of BPC and ZVC (Buddy, §2.4).
+    "golden/buddy/entry.py": "the entry's format",
+    "hw/buddy/write/write_back.py": "the entry's metadata",
+    "hw/codec/entry/checker.py": "the entry's codec",
+    "hw/codec/entry/compressor.py": "the entry's codec",
+    "hw/codec/entry/sectors.py": "the entry's codec",
+    "plan/buddy/profile.py": "the entry's metadata",
+    # The self-test on FPGAs and the measurements of gates and power are about one pair of blocks.
+    "hw/selftest/loop.py": "the self-test of ZVC's blocks",
+    "synth/gates/clock.py": "the clock of ZVC's blocks",
+    "synth/power/codec_bench.py": "the power of ZVC's blocks",
+    "cdma/commands/synth/report.py": "the area of ZVC's blocks beside the paper's",
+    "cdma/commands/generate.py": "options of ZVC's blocks",
+    # Models of codecs that are not the engine's, and the policies of papers that chose ZVC.
+    "plan/platform/codec_rates.py": "software codecs, ZVC on multiprocessors and hosts among them",
+    "plan/policies/cdma.py": "the paper's policy",
+    "plan/policies/cswap/learned.py": "the paper's codecs",
+    "plan/policies/engine_worth.py": "what the paper's engine is worth",
+    "plan/policies/joint.py": "choices of a policy",
+    "plan/policies/static.py": "choices of a policy",
+    "plan/policies/vdnn_pp.py": "the paper's policy",
+    "plan/timeline/scenario.py": "an example in a message",
+    "sim/execute/codec_samples.py": "host codecs that are measured",
+    "sim/execute/execute.py": "plans of the papers' policies",
+    "sim/execute/scaled.py": "plans of the papers' policies",
+    "cdma/commands/compress.py": "the default of an option",
+}
+"""Files that may name a codec, each with its reason."""
+
+
+def named_in(text):
+    """The tokens that name a codec; comments and docstrings do not count."""
+    found = []
+    previous = tokenize.NEWLINE
+    skipped = (tokenize.COMMENT, tokenize.NL)
+    begins = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in skipped:
+            continue
+        docstring = token.type == tokenize.STRING and previous in begins
+        previous = token.type
+        if docstring or token.type not in (tokenize.NAME, tokenize.STRING):
+            continue
+        if "zvc" in token.string.lower():
+            found.append(token.string)
+    return found
+
+
+def sources():
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path
+
+
+def test_no_other_file_names_a_codec():
+    naming = {
+        name for name, path in sources() if not name.startswith(OWN) and named_in(path.read_text())
+    }
+    assert naming - ALLOWED.keys() == set()
+
+
+def test_every_exception_is_still_needed():
+    assert {name for name in ALLOWED if not named_in((ROOT / name).read_text())} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('"""ZVC."""\n# ZVC\n', []),
+        ('codec = "zvc"\n', ['"zvc"']),
+        ("from hw.zvc.codec import Zvc\n", ["zvc", "Zvc"]),
+        ('def f():\n    """Zvc."""\n    return ZVC_FLAG\n', ["ZVC_FLAG"]),
+    ],
+)
+def test_a_name_is_found_in_code_only(text, names):
+    assert named_in(text) == names

@@ -1,0 +1,136 @@
+"""The registry of line codecs: what it refuses, and that entries and golden formats agree."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cdma import golden
+from cdma.hw.codec import registry
+from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.registry import CodecRegistryError
+from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
+from tests.hw.codec.xor.codec import Xor, xor_registered
+
+
+class Tagged(Xor):
+    name = "tagged"
+    number = 7
+
+    def head_bytes(self, config):
+        return config.element_bytes
+
+
+class Ragged(Tagged):
+    name = "ragged"
+    number = 8
+
+    def head_bytes(self, config):
+        return 3
+
+
+def test_codecs_are_found_by_name_and_number():
+    with xor_registered() as xor:
+        assert registry.line_codec("xor") is xor
+        assert registry.codec_of_number(0x58) is xor
+        assert "xor" in registry.codec_names()
+    assert "xor" not in registry.codec_names()
+    assert "xor" not in golden.codec_names()
+
+
+def test_plain_copies_have_no_number():
+    assert registry.copy_codec().name == "raw"
+    assert registry.copy_codec() not in registry.compressing_codecs()
+    assert [entry.number for entry in registry.compressing_codecs()] == [0]
+
+
+def test_unknown_names_and_numbers_are_refused():
+    with pytest.raises(CodecRegistryError, match="unknown codec 'xor'; choose from zvc, raw"):
+        registry.line_codec("xor")
+    with pytest.raises(CodecRegistryError, match=r"number 88; choose from 0 \(zvc\)"):
+        registry.codec_of_number(88)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "message"),
+    [
+        ("zvc", 3, "the codec 'zvc' is registered already; rename one"),
+        ("raw", 3, "the codec 'raw' is registered already; rename one"),
+        ("other", 0, "the codecs 'zvc' and 'other' have the same number, 0; change one"),
+        ("other", 256, "the codec 'other' must have a number from 0 to 255, not 256"),
+        ("other", None, "the codec 'other' must have a number from 0 to 255, not None"),
+    ],
+)
+def test_second_codec_of_a_name_or_number_is_refused(name, number, message):
+    entry = type("Other", (LineCodec,), {"name": name, "number": number})()
+    with pytest.raises(CodecRegistryError, match=message):
+        registry.register(entry)
+    assert registry.codec_names() == ("zvc", "raw")
+
+
+def test_golden_format_of_a_taken_name_is_refused():
+    with (
+        pytest.raises(golden.CodecError, match="the codec 'zvc' is registered already"),
+        golden.registered("zvc", golden.codec),
+    ):
+        pass
+    assert golden.codec("zvc").name == "zvc"
+
+
+@pytest.mark.parametrize(
+    ("codecs", "message"),
+    [
+        (("lz4", "raw"), "codecs: unknown codec 'lz4'; choose from zvc, raw"),
+        (("zvc",), "codecs must contain 'raw', for plain copies, not zvc"),
+        (("zvc", "zvc", "raw"), "codecs must be different ones"),
+    ],
+)
+def test_engine_of_codecs_that_cannot_be_is_refused(codecs, message):
+    with pytest.raises(ConfigError, match=message):
+        CodecConfig(codecs=codecs)
+
+
+def test_heads_are_of_whole_elements_and_one_size():
+    with registry.registered(Tagged()), registry.registered(Ragged()):
+        assert CodecConfig(codecs=("tagged", "raw")).head_elements == 1
+        assert CodecConfig(codecs=("tagged", "zvc", "raw")).worst_line_bytes == 132
+        with pytest.raises(ConfigError, match="heads of one size, of whole elements, not of 3"):
+            CodecConfig(codecs=("ragged", "raw"))
+        with pytest.raises(ConfigError, match="not of 2 and 8 bytes"):
+            CodecConfig(element_bytes=2, codecs=("tagged", "zvc", "raw"))
+
+
+@pytest.mark.parametrize("name", registry.codec_names())
+@pytest.mark.parametrize("element_bytes", [4, 2, 1])
+@pytest.mark.parametrize("nbytes", [0, 1, 3, 4, 127, 128, 129, 1000])
+def test_worst_sizes_are_those_of_the_golden_format(name, element_bytes, nbytes):
+    entry = registry.line_codec(name)
+    config = CodecConfig(element_bytes=element_bytes)
+    model = golden.codec(name, element_bytes)
+    data = np.random.default_rng(nbytes).integers(1, 256, nbytes, np.uint8)
+    stream = model.compress(data)
+    assert stream.size == entry.worst_stream_bytes(nbytes, config)
+    assert model.line_sizes(data).max(initial=0) <= entry.worst_line_bytes(config)
+    np.testing.assert_array_equal(model.decompress(stream, nbytes), data)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("name", registry.codec_names())
+def test_expected_sizes_are_those_of_the_golden_format(name, density):
+    entry, config = registry.line_codec(name), CodecConfig()
+    rng = np.random.default_rng(1)
+    elements = rng.integers(1, 2**32, 1 << 18, np.uint32) * (rng.random(1 << 18) < density)
+    found = golden.codec(name).compress(elements.astype(np.uint32)).size
+    expected = entry.mean_stream_bytes(elements.size * 4, density, config)
+    assert found == pytest.approx(expected, rel=0.01)
+    sizes, chances = entry.payload_chances(density, config)
+    line = entry.head_bytes(config) + np.dot(sizes, chances)
+    assert line * elements.size / config.elements == pytest.approx(expected, rel=1e-9)
+    if entry.counted:
+        assert entry.density(expected, elements.size * 4, config) == pytest.approx(density)
+
+
+def test_engine_tells_its_codecs():
+    assert EngineConfig().codecs == ("zvc", "raw")
+    codec = replace(CodecConfig(), codecs=("raw",))
+    assert EngineConfig(codec=codec).codec.head_elements == 0

@@ -1,0 +1,179 @@
+"""A codec that only the registry knows: through driver, engine, swap and estimate, bit for bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cdma import golden
+from cdma.hw.config import ConfigError
+from cdma.hw.dma.control.descriptor import Status
+from cdma.plan.engine_cost import Setup
+from cdma.plan.platform.codec_rates import codec_model
+from cdma.sim.driver import THROTTLES, CopyKind, DescriptorError, Engine
+from cdma.sim.machine import Machine
+from cdma.sim.machine.build.rtl import generated_engine
+from cdma.sim.swap import EngineBackend, Swapper
+from tests.hw.codec.xor.codec import xor_registered
+from tests.sim.machine.engine.bench import NEAR
+from tests.sim.machine.engine.cases import SMALL
+
+OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
+SIZES = (4, 124, 128, 132, 1000, 4096, 10_004)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def xor():
+    with xor_registered() as entry:
+        yield entry
+
+
+@pytest.fixture(scope="module")
+def config(xor):
+    """An engine that picks each line's pipelines by the descriptor's codec."""
+    return replace(SMALL, codec=replace(SMALL.codec, codecs=("xor", "zvc", "raw")))
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.3], ids=["free", "stalled"])
+def engine(config, request):
+    machine = Machine(
+        generated_engine(config),
+        replace(NEAR, channels=config.units),
+        device_bytes=1 << 20,
+        host_bytes=1 << 20,
+        stalls=request.param,
+        seed=3,
+    )
+    yield Engine(machine, codecs=config.codecs)
+    machine.close()
+
+
+def content(nbytes, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, nbytes, np.uint8) * (rng.random(nbytes) < 0.5).astype(np.uint8)
+
+
+def room(engine, nbytes, codec):
+    return nbytes if codec is None else engine.shape.worst_stream_bytes(nbytes, codec)
+
+
+def test_data_goes_out_and_comes_back_in_each_codec(engine):
+    """All at once, so that lines of different codecs meet in the units."""
+    trips = []
+    for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in ("xor", "zvc", None)):
+        data = content(nbytes, number)
+        device = engine.device.alloc(nbytes)
+        host = engine.host.alloc(room(engine, nbytes, codec))
+        device.array[:] = data
+        sent = engine.submit(host, device, nbytes, OUT, codec, doorbell=False)
+        trips.append((data, codec, device, host, sent))
+    engine.doorbell()
+    back = []
+    for data, codec, _, host, sent in trips:
+        record = engine.wait(sent).check()
+        stream = host.array[: record.out_size].copy()
+        expected = data if codec is None else golden.codec(codec, 4).compress(data)
+        np.testing.assert_array_equal(stream, expected)
+        assert record.crc32 == golden.crc32(data)
+    for data, codec, device, host, sent in trips:
+        device.array[:] = 0xA5
+        size = None if codec is None else sent.result().out_size
+        crc = None if codec is None else golden.crc32(data)
+        got = engine.submit(
+            device, host, data.size, IN, codec, stream_bytes=size, crc=crc, doorbell=False
+        )
+        back.append(got)
+    engine.doorbell()
+    for (data, _, device, host, _), got in zip(trips, back, strict=True):
+        engine.wait(got).check()
+        np.testing.assert_array_equal(device.array, data)
+        engine.device.free(device)
+        engine.host.free(host)
+
+
+def test_engine_verifies_what_it_has_written(engine):
+    data = content(1000)
+    device, host = engine.device.alloc(1000), engine.host.alloc(1024)
+    device.array[:] = data
+    record = engine.memcpy_compressed(host, device, 1000, OUT, "xor", verify=True)
+    assert record.status == Status.OK_EXPANDED
+    engine.device.free(device)
+    engine.host.free(host)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 100, 128, 500, 1020])
+def test_stream_that_ends_too_early_is_reported(engine, cut):
+    data = content(1000)
+    device, host = engine.device.alloc(1000), engine.host.alloc(1024)
+    host.array[:] = golden.codec("xor", 4).compress(data)
+    record = engine.memcpy_compressed(
+        device, host, 1000, IN, "xor", stream_bytes=max(1, cut), crc=golden.crc32(data)
+    )
+    assert record.status == Status.STREAM_TRUNCATED
+    assert record.detail == golden.StreamStatus.PAYLOAD_TRUNCATED
+    # The place in the data, which ends before the zeros that fill the last line.
+    assert record.fault_address == record.out_size == min(cut, 1000)
+    np.testing.assert_array_equal(device.array[:cut], data[:cut])
+    engine.device.free(device)
+    engine.host.free(host)
+
+
+def test_unknown_codec_is_refused_by_driver_and_engine(engine):
+    device, host = engine.device.alloc(128), engine.host.alloc(256)
+    with pytest.raises(DescriptorError, match="must be 'xor', 'zvc', 'raw' or None"):
+        engine.submit(host, device, 128, OUT, "lz4")
+    fields = {
+        "opcode": 1,
+        "codec": 1,
+        "element_bytes": 4,
+        "src": device.address,
+        "dst": host.address,
+        "length": 128,
+        "dst_capacity": 256,
+    }
+    assert engine.wait(engine.submit_raw(fields)).status == Status.BAD_FLAG
+    with pytest.raises(DescriptorError, match=r"must be 88 \(xor\) or 0 \(zvc\), not 1"):
+        engine.submit_raw(fields, checks=True)
+    engine.device.free(device)
+    engine.host.free(host)
+
+
+def test_arrays_are_swapped(config):
+    backend = EngineBackend(
+        config,
+        replace(NEAR, channels=config.units),
+        throttle=THROTTLES["none"],
+        codec="xor",
+        stalls=0.2,
+        memory_bytes=1 << 20,
+    )
+    arrays = [(str(n), content(n).view(np.uint8)) for n in (0, 1, 129, 5000)]
+    with Swapper(backend) as swapper:
+        run = swapper.swap(arrays, element_bytes=4, baselines=False)
+    assert [trip.faults for trip in run.trips] == [()] * 4
+    assert [trip.compressed_bytes for trip in run.trips] == [0, 128, 256, 5120]
+
+
+def test_swap_refuses_a_codec_that_the_engine_has_not_got():
+    with pytest.raises(ConfigError, match="codec must be one that the engine has"):
+        EngineBackend(SMALL, NEAR, throttle=THROTTLES["none"], codec="xor")
+
+
+def test_estimate_knows_the_streams_size_and_that_it_gains_nothing():
+    setup = Setup.named("titanx_gen3").with_codec("xor")
+    plain = Setup.named("titanx_gen3")
+    nbytes = 1 << 20
+    stream = setup.stream_bytes(nbytes, 0.1)
+    assert stream == nbytes
+    assert plain.stream_bytes(nbytes, 0.1) < nbytes
+    for way in ("out", "in"):
+        cost = setup.cost(nbytes, stream, way)
+        copy = setup.cost(nbytes, nbytes, way, compressed=False)
+        assert cost.seconds == pytest.approx(copy.seconds, rel=0.02)
+        assert setup.ceilings(0.1, way)["link"] == pytest.approx(
+            setup.machine.link_out_bytes_per_s, rel=0.3
+        )
+
+
+def test_planner_knows_the_codec():
+    assert codec_model("xor").stream_bytes(1 << 20, 0.1) == 1 << 20
