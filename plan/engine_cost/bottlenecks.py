@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from cdma.golden import LINE_BYTES
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.outbound.throttle import RATE_FRACTION_BITS
-from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
+from cdma.hw.dma.limits import HOST_BURST_BEATS, RATE_FRACTION_BITS
 from cdma.plan.engine_cost.packing import line_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttles import Throttle

@@ -33,9 +33,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES
-from cdma.hw.dma.control.ring import PREFETCH
-from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
+from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS, PREFETCH
 from cdma.plan.engine_cost.bottlenecks import (
     LINE_CYCLES,
     READ_CYCLES,

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.inbound.expansion import QUEUED_LINES
-from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
+from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
 
 @dataclass(frozen=True, kw_only=True)

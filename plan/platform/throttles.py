@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cdma.hw.config import ConfigError
-from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
+from cdma.hw.dma.limits import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
 
 WINDOW_S = 10e-6
 """No window of this length has more reads than its policy's rate allows."""

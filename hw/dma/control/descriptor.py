@@ -12,10 +12,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.adder import add
-
-ENTRY_BYTES = 64
-"""Size and alignment of a descriptor and of a completion record."""
 
 DEVICE_ADDRESS_BITS = 40
 HOST_ADDRESS_BITS = 64

@@ -6,11 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, FetchedDescriptor
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
+from cdma.hw.dma.limits import ENTRY_BYTES, PREFETCH
 from cdma.hw.lib.stream import Fifo
-
-PREFETCH = 4
-"""Descriptors that are on their way or wait to be carried out."""
 
 INDEX_BITS = 16
 BASE_BITS = HOST_ADDRESS_BITS - (ENTRY_BYTES - 1).bit_length()

@@ -14,14 +14,11 @@ from cdma.hw.codec.selection import SelectedDecompressor, is_counted, pipelines
 from cdma.hw.codec.stream.checker import Finding, SectorJudge
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.limits import QUEUED_LINES
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, StreamWriter
 from cdma.hw.dma.payloads import ExpansionReport, LineCommand
 from cdma.hw.lib.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
-
-QUEUED_LINES = 4
-"""Lines of the worst case that may wait at a unit, and as many others as these have beats: those
-that are split off the stream faster than one unit expands them."""
 
 LINES_UNDER_WAY = 4
 """Lines in the stages before the one that writes."""

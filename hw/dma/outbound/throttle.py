@@ -5,12 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
-
-RATE_BITS = 20
-RATE_FRACTION_BITS = 8
-"""Rates are in 1/256 byte per cycle."""
-
-BURST_BITS = 20
+from cdma.hw.dma.limits import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
 
 
 class TokenBucket(wiring.Component):

@@ -7,11 +7,11 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import WriteJob, WriteOutcome
 from cdma.hw.lib.adder import add
 from cdma.hw.lib.stream import Beat, Fifo
 
-HOST_BURST_BEATS = 16
 DEVICE_BURST_BEATS = 8
 
 

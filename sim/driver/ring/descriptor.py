@@ -11,12 +11,12 @@ from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,
-    ENTRY_BYTES,
     HOST_ADDRESS_BITS,
     Flag,
     Opcode,
     Status,
 )
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.errors import DescriptorError
 from cdma.sim.driver.integers import is_integer
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, RECORD_FIELDS, Status
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE, RECORD_FIELDS, Status
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.errors import DriverError
 from cdma.sim.driver.integers import is_integer
 from cdma.sim.driver.memory.buffers import Memory

@@ -8,8 +8,8 @@ import pytest
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.buddy.controller import BuddyController
 from cdma.hw.config import PRESETS, buddy_preset
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES
 from cdma.hw.dma.engine import DmaEngine
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.buddy import expect, replay_trace, spilling_content
 from cdma.sim.machine import Trace
 from cdma.sim.machine.buddy.config import buddy_machine_config

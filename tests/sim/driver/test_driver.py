@@ -9,7 +9,8 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import (
     THROTTLES,

@@ -7,7 +7,8 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import preset
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import Opcode, Status, TimeoutDetail
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import CopyKind, DescriptorError, DroppedError, Engine, RingError, StuckError
 from cdma.sim.driver.ring.descriptor import check

@@ -10,7 +10,8 @@ import pytest
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode
+from cdma.hw.dma.control.descriptor import Flag, Opcode
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import CompletionRecord, Engine, FirstError, Transfer
 from cdma.sim.driver.ring.record import GOOD
 from cdma.sim.machine import BusFault, Machine, MachineConfig

@@ -9,15 +9,9 @@ import numpy as np
 
 from cdma import golden
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import (
-    DESCRIPTOR_DTYPE,
-    ENTRY_BYTES,
-    RECORD_DTYPE,
-    Flag,
-    Opcode,
-    Status,
-)
+from cdma.hw.dma.control.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
 from cdma.hw.dma.control.registers import register_map
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.errors import DescriptorError
 from cdma.sim.driver.ring.descriptor import check
 from cdma.sim.machine import HangError, MachineConfig

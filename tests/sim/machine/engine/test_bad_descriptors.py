@@ -11,11 +11,11 @@ from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     DEVICE_ADDRESS_BITS,
-    ENTRY_BYTES,
     HOST_ADDRESS_BITS,
     Opcode,
     Status,
 )
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import DescriptorError
 from cdma.sim.driver.ring.descriptor import FLAGS, check, packed
 from tests.sim.machine.engine.bench import (

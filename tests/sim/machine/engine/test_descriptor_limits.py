@@ -3,7 +3,8 @@
 import pytest
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.dma.control.descriptor import Opcode, Status
+from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.sim.machine.engine.bench import EngineBench
 from tests.sim.machine.engine.cases import Ending, Shape
 from tests.sim.machine.engine.test_bad_descriptors import (

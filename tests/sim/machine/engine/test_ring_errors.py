@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import Opcode, Status, TimeoutDetail
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import FirstError
 from cdma.sim.driver.ring.ring import INDEXES
 from cdma.sim.machine import BusFault

@@ -1,0 +1,28 @@
+"""Plans are made without RTL: nothing that `plan` imports needs Amaranth."""
+
+import pkgutil
+import subprocess
+import sys
+
+import cdma.plan
+
+PROGRAM = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert "amaranth" not in sys.modules
+print(*sorted(name for name in sys.modules if name.startswith("cdma.hw")))
+"""
+
+
+def test_plan_reads_only_configurations_and_limits_of_hw() -> None:
+    modules = [
+        found.name
+        for found in pkgutil.walk_packages(cdma.plan.__path__, "cdma.plan.")
+        if not found.name.endswith("__main__")
+    ]
+    assert "cdma.plan.timeline.kernel" in modules
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *modules], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["cdma.hw", "cdma.hw.config", "cdma.hw.dma", "cdma.hw.dma.limits"]
