@@ -1,11 +1,10 @@
-"""`cdma schedule`: what every policy makes of a training step, on one timeline."""
+"""`cdma schedule`: every policy's plan of a training step, on one timeline."""
 
 import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -24,24 +23,39 @@ from cdma.commands.network_options import (
     require_png,
 )
 from cdma.commands.schedule.largest import find_largest, largest_as_dict, print_largest
+from cdma.commands.schedule.options import (
+    Activation,
+    AsJson,
+    BoundEffort,
+    Densities,
+    DeviceName,
+    Efficiencies,
+    LargestBatch,
+    LinkName,
+    MemoryLimit,
+    ModeName,
+    PlotFile,
+    PolicyNames,
+    Run,
+    Seed,
+    TraceFile,
+)
 from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
 from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
-from cdma.plan.platform.device import DEVICES, Device
+from cdma.plan.platform.device import Device
 from cdma.plan.platform.device import device as device_of
-from cdma.plan.platform.link import LINKS
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
-from cdma.plan.policies.registry import POLICIES, policy, possible
+from cdma.plan.policies.registry import policy, possible
 from cdma.plan.search.bound import AUTOMATIC, EFFORTS
 from cdma.plan.timeline.chrome_trace import chrome_trace
 from cdma.plan.timeline.gantt_chart import gantt_png
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.workload.builder import ACTIVATIONS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.sim.execute.execute import ExecutionError
@@ -59,87 +73,33 @@ def schedule(
     network: Network,
     batch: Batch = None,
     dataset: Dataset = None,
-    activation: Annotated[
-        str,
-        typer.Option(metavar="|".join(ACTIVATIONS), help="leaky_relu leaves activations dense."),
-    ] = "relu",
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEVICES)}.")
-    ] = "titanxp",
-    link: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}.")
-    ] = "pcie3x16",
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="As 12GB, 11.5GiB or 12000000000; all of the device's if not given.",
-        ),
-    ] = None,
-    policies: Annotated[
-        str,
-        typer.Option("--policy", metavar="all|NAME[,NAME]…", help=f"Of {', '.join(POLICIES)}."),
-    ] = "all",
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(MODES), help="Each policy's published one if not given."),
-    ] = None,
-    densities: Annotated[
-        str,
-        typer.Option(
-            "--density",
-            metavar="capture|curve|FILE.json",
-            help="How many elements are not zero: measured, by a formula, or as you say.",
-        ),
-    ] = FROM_CAPTURE,
+    activation: Activation = "relu",
+    device: DeviceName = "titanxp",
+    link: LinkName = "pcie3x16",
+    memory: MemoryLimit = None,
+    policies: PolicyNames = "all",
+    mode: ModeName = None,
+    densities: Densities = FROM_CAPTURE,
     capture: Capture = None,
     epoch: Epoch = 0,
     epochs: Epochs = EPOCHS,
-    efficiency: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X[,X]…",
-            help="The part of the device's peak that every layer gets; several are compared.",
-        ),
-    ] = None,
-    bound: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join((*EFFORTS, NO_BOUND)),
-            help="How lower bounds are found: auto is integral for small networks, else linear.",
-        ),
-    ] = AUTOMATIC,
-    seed: Annotated[int, typer.Option(min=0, help="Of policies that draw.")] = 0,
-    run: Annotated[
-        bool, typer.Option("--run", help="Also carry the plans out, made small, by the RTL.")
-    ] = False,
-    largest: Annotated[
-        bool,
-        typer.Option(
-            "--largest-batch", help="Instead: the largest batch that each policy can train."
-        ),
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Write the timelines for ui.perfetto.dev."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the timelines.")
-    ] = None,
+    efficiency: Efficiencies = None,
+    bound: BoundEffort = AUTOMATIC,
+    seed: Seed = 0,
+    run: Run = False,
+    largest: LargestBatch = False,
+    trace: TraceFile = None,
+    plot: PlotFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Plan a network's training step by every policy, and run each plan on one timeline.
 
     Exit status 1 if the engine does not give a tensor back to the bit.
     """
     names = _names(policies)
-    if bound not in (*EFFORTS, NO_BOUND):
-        raise UserError(f"unknown bound {bound!r}; choose from {', '.join((*EFFORTS, NO_BOUND))}")
-    if mode is not None and mode not in MODES:
-        raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
+    _require_known(bound, mode)
+    chosen_mode = None if mode is None else MODES[mode]
     source = density_source(densities, capture)
     require_png("--plot", plot)
     written = [path for path in (trace, plot) if path is not None]
@@ -170,7 +130,7 @@ def schedule(
         found = find_largest(
             lambda images: scenario_of(graph_of(images), each),
             names or possible(scenario_of(graph_of(None), each)),
-            None if mode is None else MODES[mode],
+            chosen_mode,
             seed,
         )
         if as_json:
@@ -190,14 +150,7 @@ def schedule(
     scenarios = [scenario_of(graph, each) for each in _devices(found_device, efficiencies)]
     names = names or possible(scenarios[0])
     comparisons = [
-        compare(
-            each,
-            names,
-            mode=None if mode is None else MODES[mode],
-            seed=seed,
-            effort=bound,
-        )
-        for each in scenarios
+        compare(each, names, mode=chosen_mode, seed=seed, effort=bound) for each in scenarios
     ]
     if not any(comparison.usable for comparison in comparisons):
         raise comparisons[0].infeasible()
@@ -211,7 +164,16 @@ def schedule(
         picture = gantt_png(shown, f"{settings.title(graph)} on {device} behind {link}")
         with open_atomically(plot, force=force) as image:
             image.write(picture)
-    runs = _run(comparisons[0]) if run else None
+    _report(comparisons, settings, _run(comparisons[0]) if run else None, as_json=as_json)
+
+
+def _report(
+    comparisons: Sequence[Comparison],
+    settings: ScheduleSettings,
+    runs: Runs | None,
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
         report = as_dict(comparisons, settings)
         if runs is not None:
@@ -221,6 +183,13 @@ def schedule(
         print_report(comparisons, settings)
         if runs is not None:
             print_runs(terminal(), runs)
+
+
+def _require_known(bound: str, mode: str | None) -> None:
+    if bound not in (*EFFORTS, NO_BOUND):
+        raise UserError(f"unknown bound {bound!r}; choose from {', '.join((*EFFORTS, NO_BOUND))}")
+    if mode is not None and mode not in MODES:
+        raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
 
 
 def _run(comparison: Comparison) -> Runs:
