@@ -1,4 +1,4 @@
-"""The surroundings of the engine: how fast its memory and its link are, and how far away."""
+"""The environment of the engine: how fast its memory and its link are, and how far away."""
 
 from dataclasses import dataclass
 
@@ -162,7 +162,7 @@ MACHINES: dict[str, MachineConfig] = {
 
 
 def machine_config(name: str) -> MachineConfig:
-    """Find named surroundings.
+    """Find a named environment.
 
     Raises
     ------

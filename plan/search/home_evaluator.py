@@ -166,7 +166,7 @@ class _OutOfMemory(Exception):
 
 
 class _Step:
-    """A training step under way."""
+    """The state of a training step as it is estimated."""
 
     def __init__(self, profile: Profile, policy: Assignments) -> None:
         self._profile = profile

@@ -14,7 +14,7 @@ has 2n steps, forward 0 … n-1 and backward n-1 … 0 of its n stages, and each
 3. The step starts when what it needs has arrived. It decompresses, recomputes what is missing, and
    runs its layers, one after another. A copy has arrived, or left, a latency after its last byte,
    and the next copy does not wait for that. A layer takes the longer of its arithmetic and its
-   memory traffic, and copies that are under way take their share of the memory's bandwidth.
+   memory traffic, and copies in flight take their share of the memory's bandwidth.
 4. Forward: if the stage's tensor leaves, it is compressed, if that is done here, and then its
    offload may start. What is kept compressed is so after its last forward use.
 5. What has had its last use is freed: tensors on their way out when they are out. A tensor that is

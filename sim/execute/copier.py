@@ -102,7 +102,7 @@ class Copier:
 
     @property
     def busy(self) -> bool:
-        """Something is under way."""
+        """Whether any piece is in flight."""
         return any(self._flying.values())
 
     def put(self, way: str, name: str) -> None:
@@ -175,7 +175,7 @@ class Copier:
             yield _Piece(name, part, host, last=start + part.nbytes == job.raw.size)
 
     def _turn(self) -> str:
-        """On a link that goes one way at a time: the way that is under way, else what waits."""
+        """The way that a half-duplex link goes: one with pieces in flight, else one that waits."""
         for way in ("out", "in"):
             if self._flying[way] or self._waiting[way]:
                 return way

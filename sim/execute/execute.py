@@ -126,12 +126,12 @@ class Execution:
         return self.compute_cycles / self.cycles
 
     def error_of(self, way: str) -> float:
-        """By how much longer copies of a direction, `out` or `in`, were under way; 0 if none."""
-        timeline = self.under_way(way, timeline=True)
-        return self.under_way(way) / timeline - 1 if timeline else 0.0
+        """By how much longer copies of a direction, `out` or `in`, were in flight; 0 if none."""
+        timeline = self.in_flight_cycles(way, timeline=True)
+        return self.in_flight_cycles(way) / timeline - 1 if timeline else 0.0
 
-    def under_way(self, way: str, *, timeline: bool = False) -> float:
-        """Cycles in which a copy was under way in this direction, latencies included."""
+    def in_flight_cycles(self, way: str, *, timeline: bool = False) -> float:
+        """Cycles in which a copy was in flight in this direction, latencies included."""
         spans = sorted(
             (c.timeline_start_cycle, c.timeline_end_cycle)
             if timeline

@@ -128,9 +128,9 @@ def _table(done: Sequence[Execution]) -> Table:
 
 
 def _cells(run: Execution, way: str) -> tuple[str, str, str]:
-    """A direction: cycles with a copy under way, the timeline's, and how far apart they are."""
+    """A direction: cycles with a copy in flight, the timeline's, and how far apart they are."""
     return (
-        f"{run.under_way(way):,.0f}",
-        f"{run.under_way(way, timeline=True):,.0f}",
+        f"{run.in_flight_cycles(way):,.0f}",
+        f"{run.in_flight_cycles(way, timeline=True):,.0f}",
         f"{100 * run.error_of(way):+.2f} %",
     )

@@ -1,4 +1,4 @@
-"""Faults on AXI ports to memories, and what the engine's surroundings count."""
+"""Faults on AXI ports to memories, and counts of the engine's environment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

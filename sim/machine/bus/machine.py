@@ -162,7 +162,7 @@ class BusMachine:
             self._hang(budget, "no interrupt")
 
     def run_until_idle(self, budget: int, *, quiet_cycles: int = 256) -> None:
-        """Run until nothing has been under way on the AXI ports for `quiet_cycles`.
+        """Run until nothing has been outstanding on the AXI ports for `quiet_cycles`.
 
         Raises
         ------

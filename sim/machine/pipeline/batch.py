@@ -89,7 +89,7 @@ class Batch:
     input_stall_cycles : int
         Cycles in which an input beat was offered and not accepted.
     output_idle_cycles : int
-        Cycles in which an output beat would have been accepted, a packet was under way, and none
+        Cycles in which an output beat would have been accepted, a packet was in flight, and none
         was offered.
     """
 

@@ -358,7 +358,7 @@ def test_a_plan_of_another_graph_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("particles", "message"),
+    ("assignments", "message"),
     [
         ([[0, 0]], r"plans must be \(plans, 1\), not \(1, 2\)"),
         ([0], r"plans must be \(plans, 1\), not \(1,\)"),
@@ -366,7 +366,7 @@ def test_a_plan_of_another_graph_is_refused() -> None:
         ([[0], [-1]], "plans are of options 0 to 1, not -1 to 0"),
     ],
 )
-def test_particles_that_are_no_plans_are_refused(assignments: list, message: str) -> None:
+def test_assignments_that_are_no_plans_are_refused(assignments: list, message: str) -> None:
     scenario = chain([1, 1], [1, 1], [1])
     with pytest.raises(ValueError, match=message):
         Evaluator(scenario, (RETAIN, SWAP)).seconds(np.array(assignments, np.int8))

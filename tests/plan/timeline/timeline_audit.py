@@ -1,7 +1,7 @@
 """An audit of timelines, computed from their events alone.
 
 Where each tensor is, and how many bytes that makes, is reconstructed from what the streams did; the
-recurrence's own account is not asked.
+kernel's own account is not asked.
 """
 
 from collections import defaultdict

@@ -193,8 +193,8 @@ class TestQueue:
         """Same copies, same memory, same records, but for what only hardware can tell."""
         model = ModelMachine(device_base=DEVICE_BASE, host_base=HOST_BASE)
         ends = []
-        for surroundings in (machine, model):
-            engine = Engine(surroundings, ring_entries=4)
+        for environment in (machine, model):
+            engine = Engine(environment, ring_entries=4)
             records = []
             for density in (0.0, 0.3, 1.0):
                 src = filled(engine.device, sparse(4000, density))
@@ -207,7 +207,7 @@ class TestQueue:
                 np.testing.assert_array_equal(back.array, src.array)
             ends.append(
                 [(r.status, r.tag, r.index, r.out_size, r.crc32) for r in records]
-                + [surroundings.device[:30_000].tobytes()]
+                + [environment.device[:30_000].tobytes()]
             )
         assert ends[0] == ends[1]
 

@@ -76,8 +76,10 @@ def plan(*choices, mode=ASYNCHRONOUS, throttle="none"):
 def agree(execution):
     assert execution.cycles == pytest.approx(execution.timeline_cycles, rel=TOLERANCE)
     for way in ("out", "in"):
-        measured = execution.under_way(way)
-        assert measured == pytest.approx(execution.under_way(way, timeline=True), rel=TOLERANCE)
+        measured = execution.in_flight_cycles(way)
+        assert measured == pytest.approx(
+            execution.in_flight_cycles(way, timeline=True), rel=TOLERANCE
+        )
 
 
 class TestAgainstTheTimeline:

@@ -1,4 +1,4 @@
-"""The surroundings of the engine: presets, and values that no machine has."""
+"""The environment of the engine: presets, and values that no machine has."""
 
 from dataclasses import replace
 

@@ -29,7 +29,7 @@ NEAR = MachineConfig(
     link_in_bytes_per_s=32e9,
     link_latency_ns=10,
 )
-"""Surroundings so close that a small transfer takes a hundred cycles."""
+"""Environment so close that a small transfer takes a hundred cycles."""
 
 STALLS = (0.0, 0.4)
 """Probabilities of stalls: each half of the cells runs with one of them."""
@@ -62,7 +62,7 @@ class EngineBench:
     Parameters
     ----------
     config : EngineConfig
-    surroundings : MachineConfig
+    environment : MachineConfig
         But for the number of channels.
     stalls, seed, sleep
         As of `Machine`.
@@ -71,7 +71,7 @@ class EngineBench:
     def __init__(
         self,
         config: EngineConfig = SMALL,
-        surroundings: MachineConfig = NEAR,
+        environment: MachineConfig = NEAR,
         *,
         stalls: float = 0.0,
         seed: int = 0,
@@ -80,7 +80,7 @@ class EngineBench:
         self.config = config
         self.machine = Machine(
             generated_engine(config),
-            replace(surroundings, channels=config.units),
+            replace(environment, channels=config.units),
             device_bytes=AREAS * AREA_BYTES,
             host_bytes=RING_BYTES + AREAS * AREA_BYTES,
             device_base=DEVICE_BASE,

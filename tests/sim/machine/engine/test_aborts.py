@@ -151,7 +151,7 @@ MANY = tuple(cells(7))
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest) -> Iterator[EngineBench]:
-    made = EngineBench(surroundings=FAR, stalls=request.param, seed=1)
+    made = EngineBench(environment=FAR, stalls=request.param, seed=1)
     yield made
     made.close()
 

@@ -36,7 +36,7 @@ IDLE_CYCLES = 3000
 def benches(request) -> Iterator[tuple[EngineBench, EngineBench]]:
     """One whose components sleep, and one that is always awake; nothing else differs."""
     pair = [
-        EngineBench(surroundings=NEAR, stalls=request.param, seed=5, sleep=sleep)
+        EngineBench(environment=NEAR, stalls=request.param, seed=5, sleep=sleep)
         for sleep in (True, False)
     ]
     yield pair[0], pair[1]
