@@ -22,7 +22,7 @@ def compress(
     ],
     codec: Annotated[
         str, typer.Option(metavar="NAME", help=f"One of {', '.join(golden.codec_names())}.")
-    ] = "zvc",
+    ] = golden.codec_names()[0],
     element_bytes: Annotated[
         int | None,
         typer.Option(

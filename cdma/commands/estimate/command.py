@@ -23,6 +23,7 @@ from cdma.commands.network_options import (
     files_of,
     require_png,
 )
+from cdma.hw.codec.registry import codec_names
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_png
@@ -43,6 +44,13 @@ def estimate(
     link: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"Instead of the machine's own: {', '.join(LINKS)}."),
+    ] = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Instead of the engine's own codec: {', '.join(codec_names())}.",
+        ),
     ] = None,
     throttle: Annotated[
         str,
@@ -87,6 +95,8 @@ def estimate(
     if plot is not None:
         require_outputs([plot], inputs=files_of([source]), force=force)
     setup = Setup.named(config, link, throttle)
+    if codec is not None:
+        setup = setup.with_codec(codec)
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
     graph = Graph.from_table(network, batch, dataset)

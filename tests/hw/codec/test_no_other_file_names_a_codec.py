@@ -42,7 +42,6 @@ ALLOWED = {
     "sim/execute/codec_samples.py": "host codecs that are measured",
     "sim/execute/execute.py": "plans of the papers' policies",
     "sim/execute/scaled.py": "plans of the papers' policies",
-    "cdma/commands/compress.py": "the default of an option",
 }
 """Files that may name a codec, each with its reason."""
 

@@ -1,11 +1,13 @@
 """A codec that only the registry knows: through driver, engine, swap and estimate, bit for bit."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.cli import main
 from cdma.hw.config import ConfigError
 from cdma.hw.dma.control.descriptor import Status
 from cdma.plan.engine_cost import Setup
@@ -155,8 +157,9 @@ def test_arrays_are_swapped(config):
 
 
 def test_swap_refuses_a_codec_that_the_engine_has_not_got():
+    around = replace(NEAR, channels=SMALL.units)
     with pytest.raises(ConfigError, match="codec must be one that the engine has"):
-        EngineBackend(SMALL, NEAR, throttle=THROTTLES["none"], codec="xor")
+        EngineBackend(SMALL, around, throttle=THROTTLES["none"], codec="xor")
 
 
 def test_estimate_knows_the_streams_size_and_that_it_gains_nothing():
@@ -177,3 +180,33 @@ def test_estimate_knows_the_streams_size_and_that_it_gains_nothing():
 
 def test_planner_knows_the_codec():
     assert codec_model("xor").stream_bytes(1 << 20, 0.1) == 1 << 20
+
+
+def test_command_swaps_with_the_codec(config, monkeypatch, tmp_path, capsys):
+    """On a small machine, as all machines have engines of their own to build."""
+    monkeypatch.setattr("cdma.commands.swap.command.preset", lambda name: config)
+    around = replace(NEAR, channels=config.units)
+    monkeypatch.setattr("cdma.commands.swap.command.machine_config", lambda name: around)
+    np.save(tmp_path / "a.npy", content(1000).view(np.float32))
+    assert main(["swap", str(tmp_path / "a.npy"), "--codec", "xor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["codec"] == "xor"
+    assert report["arrays"][0]["compressed_bytes"] == 1024
+
+
+def test_command_swap_refuses_the_codec_alone(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", content(1000))
+    arguments = ["swap", str(tmp_path / "a.npy"), "--engine", "codec", "--codec", "xor"]
+    assert main(arguments) == 2
+    assert "--codec xor is for --engine dma; choose --codec zvc" in capsys.readouterr().err
+
+
+def test_command_estimates_with_the_codec(capsys):
+    arguments = ["estimate", "--network", "vgg16", "--density", "0.3", "--json"]
+    assert main([*arguments, "--codec", "xor"]) == 0
+    xor_total = json.loads(capsys.readouterr().out)["total"]
+    assert xor_total["stream_bytes"] >= xor_total["raw_bytes"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["total"]["stream_bytes"] < xor_total["raw_bytes"]
+    assert main([*arguments, "--codec", "lz"]) == 2
+    assert "unknown codec 'lz'; choose from zvc, raw, xor" in capsys.readouterr().err
