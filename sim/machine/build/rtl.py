@@ -8,20 +8,19 @@ from pathlib import Path
 
 from cdma.builds.cache import cached, digest
 from cdma.builds.imports import imported, path_of
-from cdma.hw.buddy.controller import BuddyController
+from cdma.hw.components import Config, find_component
 from cdma.hw.config import BuddyConfig, EngineConfig
-from cdma.hw.dma.engine import DmaEngine
-from cdma.hw.emit.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
+from cdma.hw.emit.verilog import Verilog, generate
 
 
 def generated(
-    component_name: str,
+    name: str,
+    config: Config | str | None = None,
     *,
-    element_bytes: int = 4,
-    sector_bytes: int = 32,
     assertions: bool = True,
+    sleep: bool = False,
 ) -> Verilog:
-    """A component of `cdma.hw.emit.verilog`, from the cache where possible.
+    """What `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
     made from nor the tools have changed.
@@ -33,39 +32,23 @@ def generated(
     BuildError
         The cache cannot be written.
     """
-    # An unknown name is for `generate` to refuse.
-    component = COMPONENTS.get(component_name, generate)
+    component = find_component(name)
+    chosen = component.config(config)
     return kept(
-        component.__module__,
-        f"{component_name} {element_bytes} {sector_bytes} {assertions}",
-        lambda: generate(
-            component_name,
-            element_bytes=element_bytes,
-            sector_bytes=sector_bytes,
-            assertions=assertions,
-        ),
+        component.module,
+        f"{name} {chosen} {assertions} {sleep}",
+        lambda: generate(name, chosen, assertions=assertions, sleep=sleep),
     )
 
 
 def generated_engine(config: EngineConfig, *, sleep: bool = True) -> Verilog:
-    """The engine of that shape, from the cache where possible; `BuildError` as of `generated`.
-
-    With `sleep`, its components have clocks of their own for the simulator, which leaves out what
-    would change nothing.
-    """
-    return kept(
-        DmaEngine.__module__,
-        f"{config} {sleep}",
-        lambda: generate_engine(config, assertions=True, sleep=sleep),
-    )
+    """The engine for the simulator, in which what may sleep does unless `sleep` says otherwise."""
+    return generated("engine", config, sleep=sleep)
 
 
 def generated_buddy(config: BuddyConfig) -> Verilog:
-    """The buddy controller of that shape, from the cache where possible; `BuildError` as of
-    `generated`."""
-    return kept(
-        BuddyController.__module__, repr(config), lambda: generate_buddy(config, assertions=True)
-    )
+    """The buddy controller for the simulator."""
+    return generated("buddy", config)
 
 
 def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilog:
@@ -100,16 +83,12 @@ def kept(module: str, configuration: str, make: Callable[[], Verilog]) -> Verilo
 
 SIDECAR = "sidecar.json"
 GENERATOR = "cdma.hw.emit.verilog"
-"""Imports every component, and is part of all that it makes."""
+"""Part of all that it makes; it imports no component."""
 
 
 def _source_texts(module: str) -> list[str]:
-    """The sources that a component comes from: its module, what that imports, and the generator.
-
-    A component that the generator itself makes comes from all that the generator imports.
-    """
-    parts = {module, "cdma.hw.emit.netlist", "cdma.hw.emit.docstrings", "cdma.hw.lib.ports"}
-    names = imported(parts, of=("cdma.hw", "cdma.golden"), but={GENERATOR} - {module}) | {GENERATOR}
+    """The sources that a component comes from: its module, the generator, and what these import."""
+    names = imported({module, GENERATOR}, of=("cdma.hw", "cdma.golden"))
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})
