@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,15 @@ from cdma.builds.errors import CacheError
 from cdma.errors import UserError
 from cdma.golden.buddy.entry import MODES
 from cdma.hw.buddy import registers as buddy_registers
+from cdma.hw.components import (
+    BUDDY,
+    COMPONENTS,
+    ENGINE,
+    ENTRY,
+    Config,
+    component_names,
+    find_component,
+)
 from cdma.hw.config import (
     BUDDY_PRESETS,
     LATENCIES,
@@ -26,29 +35,15 @@ from cdma.hw.config import (
 )
 from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
-from cdma.hw.dma.engine import DmaEngine
 from cdma.hw.emit.ip import ip_files
 from cdma.hw.emit.names import check_module_name
-from cdma.hw.emit.verilog import (
-    BUDDY,
-    BUDDY_COMPONENTS,
-    COMPONENTS,
-    ENGINE,
-    ENTRY_COMPONENTS,
-    Verilog,
-    component_names,
-    generate_buddy,
-    generate_engine,
-    generate_entry_codec,
-    module_name,
-)
+from cdma.hw.emit.verilog import Verilog
 from cdma.hw.emit.verilog import generate as generate_verilog
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import RegisterSource
 from cdma.outputs import Force, require_folder, write_all
 from cdma.sim.machine.build.rtl import kept
 
-ENGINE_PRESET, BUDDY_PRESET = "titanx_gen3", "channel"
 CLOCK_MHZ = 1000.0
 
 Contents = dict[str, str | bytes]
@@ -65,7 +60,7 @@ def generate(
         typer.Option(
             metavar="PRESET",
             help=f"One of {', '.join(PRESETS)}; of the buddy controller and what belongs to it, "
-            f"{', '.join(BUDDY_PRESETS)}. {ENGINE_PRESET} and {BUDDY_PRESET} if not given.",
+            f"{', '.join(BUDDY_PRESETS)}. {ENGINE.default} and {BUDDY.default} if not given.",
         ),
     ] = None,
     element_bytes: Annotated[
@@ -159,7 +154,8 @@ def generate(
         raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
     if assertions and ip:
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
-    top = module_name(component) if name is None else check_module_name(name)
+    if name is not None:
+        check_module_name(name)
     # Before the RTL, which may take long; which files there will be is not known yet.
     require_folder(out)
     codec = _given(element_bytes=element_bytes, sector_bytes=sector_bytes)
@@ -179,51 +175,32 @@ def generate(
         reads=reads,
         writes=writes,
     )
-    if component != ENGINE:
+    found = find_component(component)
+    family, top = found.family, found.top if name is None else name
+    if family is not ENGINE:
         _refuse(component, "the engine's", of_engine)
-    if component in [*ENTRY_COMPONENTS, *BUDDY_COMPONENTS]:
+    if family in (ENTRY, BUDDY):
         _refuse(component, "that of zero-value codecs", of_zvc)
-    if component not in BUDDY_COMPONENTS:
+    if family is not BUDDY:
         _refuse(component, "the buddy controller's", of_buddy)
-        if component not in ENTRY_COMPONENTS:
+        if family is not ENTRY:
             _refuse(component, "that of entries", of_entries)
 
+    chosen: Config
     registers: RegisterSource | None = None
     headers: dict[str, str] = {}
-    options: dict[str, Any] = {"name": top, "assertions": assertions}
-    if component in ENTRY_COMPONENTS:
-        entry = _buddy_config(config, codec | of_entries, of_buddy).entry
-        verilog = _kept(
-            ENTRY_COMPONENTS[component],
-            f"{component} {entry} {options}",
-            lambda: generate_entry_codec(component, entry, **options),
-        )
-    elif component in BUDDY_COMPONENTS:
+    if family in (ENTRY, BUDDY):
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
-        verilog = _kept(
-            BUDDY_COMPONENTS[component],
-            f"{component} {buddy} {options}",
-            lambda: generate_buddy(buddy, component, **options),
-        )
-        if component == BUDDY:
+        chosen = buddy.entry if family is ENTRY else buddy
+        if component == "buddy":
             registers = buddy_registers.register_source(buddy, name=top)
     else:
         engine = _engine_config(config, codec | of_zvc, of_engine)
-        if component == ENGINE:
-            verilog = _kept(
-                DmaEngine,
-                f"{component} {engine} {options}",
-                lambda: generate_engine(engine, **options),
-            )
+        chosen = engine if family is ENGINE else engine.codec
+        if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
-        else:
-            shape = dataclasses.asdict(engine.codec)
-            verilog = _kept(
-                COMPONENTS.get(component, generate_verilog),
-                f"{component} {shape} {options}",
-                lambda: generate_verilog(component, **shape, **options),
-            )
+    verilog = _kept(component, chosen, top, assertions)
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
@@ -243,12 +220,15 @@ def generate(
     )
 
 
-def _kept(
-    component: Callable[..., Any], configuration: str, make: Callable[[], Verilog]
-) -> Verilog:
-    """What `make` returns, from the simulators' cache where possible."""
+def _kept(component: str, config: Config, name: str, assertions: bool) -> Verilog:
+    """The component's Verilog, from the simulators' cache where possible."""
+
+    def make() -> Verilog:
+        return generate_verilog(component, config, name=name, assertions=assertions)
+
     try:
-        return kept(component.__module__, f"generate {configuration}", make)
+        key = f"generate {component} {config} {name} {assertions}"
+        return kept(COMPONENTS[component].module, key, make)
     except CacheError:
         # Only a second run is slower for it.
         return make()
@@ -259,20 +239,20 @@ def _given(**options: int | str | None) -> dict[str, Any]:
 
 
 def _refuse(component: str, whose: str, options: dict[str, Any]) -> None:
-    """Options that the component does not have, if there is such a component."""
-    if options and component in component_names():
+    """Options that the component does not have."""
+    if options:
         option = f"--{next(iter(options)).replace('_', '-')}"
         raise UserError(f"{option} is {whose}, not that of {component}; leave it away")
 
 
 def _engine_config(name: str | None, codec: dict[str, Any], shape: dict[str, Any]) -> EngineConfig:
-    chosen = preset(name or ENGINE_PRESET)
+    chosen = preset(name or ENGINE.default)
     changed = dataclasses.replace(chosen.codec, **codec)
     return dataclasses.replace(chosen, codec=changed, host_bytes=changed.sector_bytes, **shape)
 
 
 def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]) -> BuddyConfig:
-    chosen = buddy_preset(name or BUDDY_PRESET)
+    chosen = buddy_preset(name or BUDDY.default)
     cache = chosen.cache
     if "metadata_cache" in shape:
         cache = find_named(METADATA_CACHES, shape.pop("metadata_cache"), field="metadata_cache")

@@ -1,64 +1,18 @@
 """Any component by name, as Verilog that people can read, with a JSON sidecar for tools."""
 
-import dataclasses
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from amaranth.lib import data, wiring
 
-from cdma.golden import LINE_BYTES
-from cdma.hw.buddy.address.mapper import SectorMapper
-from cdma.hw.buddy.controller import BuddyController
-from cdma.hw.buddy.metadata.cache import MetadataCache
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
-from cdma.hw.codec.bpc.compressor import BpcCompressor
-from cdma.hw.codec.bpc.decompressor import BpcDecompressor
-from cdma.hw.codec.entry.compressor import EntryCompressor
-from cdma.hw.codec.entry.decompressor import EntryDecompressor
-from cdma.hw.codec.stream.pack import Packer, Unpacker
-from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
-from cdma.hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
-from cdma.hw.dma.engine import SLEEPERS, DmaEngine
+from cdma.hw.components import Config, find_component
 from cdma.hw.emit.docstrings import members, summary
 from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.netlist import ModuleText, Sleepers, ports_of, to_verilog
-from cdma.hw.lib.crc import Crc32
 from cdma.hw.lib.ports import RecordPortSignature
-
-COMPONENTS: dict[str, Callable[[CodecConfig], wiring.Component]] = {
-    "zvc-compressor": ZvcCompressorAxis,
-    "zvc-decompressor": ZvcDecompressorAxis,
-    "zvc-line-compressor": ZvcCompressor,
-    "zvc-line-decompressor": ZvcDecompressor,
-    "packer": Packer,
-    "unpacker": Unpacker,
-    "crc32": lambda config: Crc32(config.sector_bytes),
-}
-"""What can be generated: the blocks for a design, then the parts that they are made of."""
-
-ENTRY_COMPONENTS: dict[str, Callable[[EntryConfig], wiring.Component]] = {
-    "bpc-compressor": BpcCompressor,
-    "bpc-decompressor": BpcDecompressor,
-    "entry-compressor": EntryCompressor,
-    "entry-decompressor": EntryDecompressor,
-}
-"""Codecs of 128 B entries."""
-
-BUDDY_COMPONENTS: dict[str, Callable[[BuddyConfig], wiring.Component]] = {
-    "buddy": BuddyController,
-    "sector-mapper": SectorMapper,
-    "metadata-cache": lambda config: MetadataCache(config.cache),
-}
-"""The buddy memory controller, and the parts that are of use without it."""
-
-ENGINE = "engine"
-"""The DMA engine's name beside all those."""
-
-BUDDY = "buddy"
 
 LINT_WAIVERS = {
     "CASEOVERLAP": "of several cases that match, the first is meant",
@@ -93,127 +47,59 @@ class Verilog:
     sidecar: dict[str, Any]
 
 
-def component_names() -> list[str]:
-    """All that can be generated."""
-    return [ENGINE, *BUDDY_COMPONENTS, *ENTRY_COMPONENTS, *COMPONENTS]
-
-
-def module_name(component_name: str) -> str:
-    """What a component's top module is called if nothing else is asked for."""
-    name = component_name.replace("-", "_")
-    return f"cdma_{name}" if component_name in (ENGINE, BUDDY) else name
-
-
 def generate(
     component_name: str,
-    *,
-    element_bytes: int = 4,
-    sector_bytes: int = 32,
-    line_bytes: int = LINE_BYTES,
-    latency: str = "paper",
-    name: str | None = None,
-    assertions: bool = False,
-) -> Verilog:
-    """Generate a block.
-
-    Parameters
-    ----------
-    component_name
-        One of `COMPONENTS`.
-    element_bytes, sector_bytes, line_bytes, latency
-        As in `CodecConfig`.
-    name
-        Of the top module; the names of all modules below begin with it. The component's if None.
-    assertions
-        Keep the components' assertions, as SystemVerilog.
-
-    Raises
-    ------
-    ConfigError
-        If there is no component of that name, it cannot have these parameters, or a module
-        cannot have this name.
-    """
-    if component_name not in COMPONENTS:
-        raise ConfigError(
-            f"component must be one of {', '.join(component_names())}, not {component_name!r}"
-        )
-    config = CodecConfig(
-        element_bytes=element_bytes,
-        sector_bytes=sector_bytes,
-        line_bytes=line_bytes,
-        latency=latency,
-    )
-    component = COMPONENTS[component_name](config)
-    parameters = dataclasses.asdict(config)
-    return _generate(component_name, name, component, parameters, assertions)
-
-
-def generate_engine(
-    config: EngineConfig,
+    config: Config | str | None = None,
     *,
     name: str | None = None,
     assertions: bool = False,
     sleep: bool = False,
 ) -> Verilog:
-    """Generate the DMA engine; its top is `cdma_engine`.
+    """Generate a component as Verilog, with a sidecar that describes its ports.
 
     Parameters
     ----------
-    config
-    name
-        Of the top module instead; the names of all modules below begin with it.
-    assertions
+    component_name : str
+        A name of `cdma.hw.components.COMPONENTS`.
+    config : Config or str, optional
+        The configuration, of the class that the component's family has, or the name of a preset;
+        the family's default preset if not given.
+    name : str, optional
+        The top module's name instead of the usual one; the names of all modules below begin with
+        it.
+    assertions : bool
         Keep the components' assertions, as SystemVerilog.
-    sleep
-        For a simulator: give the `SLEEPERS` clocks of their own, which need not tick while nothing
-        changes in them. The sidecar does not describe the ports for that.
+    sleep : bool
+        For a simulator: give what may sleep (`Component.sleepers`) clocks of its own, which need
+        not tick while nothing changes in it. The sidecar does not describe the ports for that.
+
+    Raises
+    ------
+    ConfigError
+        There is no component of that name, it cannot have this configuration, or a module cannot
+        have this name.
+
+    Examples
+    --------
+    >>> from cdma.hw.config import CodecConfig
+    >>> verilog = generate("packer", CodecConfig(sector_bytes=64))
+    >>> verilog.name, "module packer" in verilog.text
+    ('packer', True)
     """
-    fields = dataclasses.asdict(config)
-    parameters = {**fields.pop("codec"), **fields}
-    sleepers = SLEEPERS if sleep else ()
-    return _generate(ENGINE, name, DmaEngine(config), parameters, assertions, sleepers)
-
-
-def generate_entry_codec(
-    component_name: str, config: EntryConfig, *, name: str | None = None, assertions: bool = False
-) -> Verilog:
-    """Generate one of `ENTRY_COMPONENTS`; `name` and `assertions` are as of `generate`."""
-    component = ENTRY_COMPONENTS[component_name](config)
-    return _generate(component_name, name, component, dataclasses.asdict(config), assertions)
-
-
-def generate_buddy(
-    config: BuddyConfig,
-    component_name: str = BUDDY,
-    *,
-    name: str | None = None,
-    assertions: bool = False,
-) -> Verilog:
-    """Generate one of `BUDDY_COMPONENTS`; `name` and `assertions` are as of `generate`."""
-    component = BUDDY_COMPONENTS[component_name](config)
-    fields = dataclasses.asdict(config)
-    cache = {f"cache_{key}": value for key, value in fields.pop("cache").items()}
-    parameters = {**fields.pop("entry"), **cache, **fields}
-    return _generate(component_name, name, component, parameters, assertions)
-
-
-def _generate(
-    component_name: str,
-    name: str | None,
-    component: wiring.Component,
-    parameters: dict[str, Any],
-    assertions: bool,
-    sleepers: Sleepers = (),
-) -> Verilog:
-    name = check_module_name(module_name(component_name) if name is None else name)
+    component = find_component(component_name)
+    chosen = component.config(config)
+    parameters = component.parameters(chosen)
+    top = check_module_name(component.top if name is None else name)
+    made = component.make(chosen)
+    sleepers = component.sleepers() if sleep else ()
     # Before the conversion, which elaborates the component and renames its signals.
-    sidecar = _sidecar(component_name, name, component, parameters)
-    modules = to_verilog(component, name, assertions=assertions, sleepers=sleepers)
+    sidecar = _sidecar(component_name, top, made, parameters)
+    modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
     text = _header(component_name, parameters, assertions, sleepers) + "".join(
         map(_commented, modules)
     )
     text += "".join(f"/* verilator lint_on {rule} */\n" for rule in LINT_WAIVERS)
-    return Verilog(name, text, sidecar)
+    return Verilog(top, text, sidecar)
 
 
 def _header(
@@ -285,6 +171,8 @@ def _interfaces(component: wiring.Component) -> list[dict[str, Any]]:
             kind = "axi4-stream"
         elif isinstance(signature, RecordPortSignature):
             kind, record = "record", signature.record
+        elif "payload" not in signature.members:
+            kind = "bundle"
         else:
             kind = "stream"
             shape = signature.members["payload"].shape

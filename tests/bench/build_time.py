@@ -23,8 +23,8 @@ cdma.hw.emit.netlist.fast_conversion = nullcontext
 """
 CONVERT = f"""
 from cdma.hw.config import preset
-from cdma.hw.emit.verilog import generate_engine
-generate_engine(preset("{ENGINE}"))
+from cdma.hw.emit.verilog import generate
+generate("engine", preset("{ENGINE}"))
 """
 BUILD = f"""
 from cdma.hw.config import preset
@@ -37,7 +37,7 @@ EAGER = """
 import importlib
 from cdma.app import COMMANDS
 for name in COMMANDS:
-    importlib.import_module(f"cdma.{name}")
+    importlib.import_module(f"cdma.commands.{name}")
 """
 
 PARTS = {

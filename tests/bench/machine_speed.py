@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma.golden.formats.zvc import Zvc
+from cdma.hw.config import CodecConfig
 from cdma.hw.emit.verilog import generate
 from cdma.sim.machine import Packets, Pipeline
 from tests.hw.cocotb.simulate import TIMESCALE, Build, build_verilator
@@ -104,10 +105,10 @@ def library_speed(component: str) -> Speed:
 
 def cocotb_speeds(component: str) -> dict[str, Speed]:
     """Of `tests.bench.cocotb_stream`'s benches, on an optimized build."""
-    shape = {"element_bytes": ELEMENT_BYTES, "sector_bytes": SECTOR_BYTES}
+    rtl = generate(component, CodecConfig(element_bytes=ELEMENT_BYTES, sector_bytes=SECTOR_BYTES))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build = build_verilator(generate(component, **shape), folder / "build", optimize=True)
+        build = build_verilator(rtl, folder / "build", optimize=True)
         return {
             label: _cocotb_speed(build, bench, component, folder / bench)
             for label, bench in COCOTB_BENCHES.items()

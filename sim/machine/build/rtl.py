@@ -8,20 +8,19 @@ from pathlib import Path
 
 from cdma.builds.cache import cached, digest
 from cdma.builds.imports import imported, path_of
-from cdma.hw.buddy.controller import BuddyController
-from cdma.hw.config import BuddyConfig, EngineConfig
-from cdma.hw.dma.engine import DmaEngine
-from cdma.hw.emit.verilog import COMPONENTS, Verilog, generate, generate_buddy, generate_engine
+from cdma.hw.components import Config, find_component
+from cdma.hw.config import BuddyConfig, CodecConfig, EngineConfig
+from cdma.hw.emit.verilog import Verilog, generate
 
 
 def generated(
-    component_name: str,
+    name: str,
+    config: Config | str | None = None,
     *,
-    element_bytes: int = 4,
-    sector_bytes: int = 32,
     assertions: bool = True,
+    sleep: bool = False,
 ) -> Verilog:
-    """A component of `cdma.hw.emit.verilog`, from the cache where possible.
+    """What `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
     made from nor the tools have changed.
@@ -33,40 +32,24 @@ def generated(
     BuildError
         The cache cannot be written.
     """
-    # An unknown name is for `generate` to refuse.
-    component = COMPONENTS.get(component_name, generate)
+    component = find_component(name)
+    chosen = component.config(config)
     return kept(
-        component.__module__,
-        f"{component_name} {element_bytes} {sector_bytes} {assertions}",
-        lambda: generate(
-            component_name,
-            element_bytes=element_bytes,
-            sector_bytes=sector_bytes,
-            assertions=assertions,
-        ),
+        component.module,
+        f"{name} {chosen} {assertions} {sleep}",
+        lambda: generate(name, chosen, assertions=assertions, sleep=sleep),
+        also=_codec_modules(chosen),
     )
 
 
 def generated_engine(config: EngineConfig, *, sleep: bool = True) -> Verilog:
-    """The engine of that shape, from the cache where possible; `BuildError` as of `generated`.
-
-    With `sleep`, its components have clocks of their own for the simulator, which leaves out what
-    would change nothing.
-    """
-    return kept(
-        DmaEngine.__module__,
-        f"{config} {sleep}",
-        lambda: generate_engine(config, assertions=True, sleep=sleep),
-        also=tuple(type(entry).__module__ for entry in config.codec.entries),
-    )
+    """The engine for the simulator, in which what may sleep does unless `sleep` says otherwise."""
+    return generated("engine", config, sleep=sleep)
 
 
 def generated_buddy(config: BuddyConfig) -> Verilog:
-    """The buddy controller of that shape, from the cache where possible; `BuildError` as of
-    `generated`."""
-    return kept(
-        BuddyController.__module__, repr(config), lambda: generate_buddy(config, assertions=True)
-    )
+    """The buddy controller for the simulator."""
+    return generated("buddy", config)
 
 
 def kept(
@@ -103,19 +86,24 @@ def kept(
     return Verilog(source.stem, source.read_text(), json.loads((folder / SIDECAR).read_text()))
 
 
+def _codec_modules(config: Config) -> tuple[str, ...]:
+    """The modules of the line codecs that a configuration names."""
+    codec = config if isinstance(config, CodecConfig) else getattr(config, "codec", None)
+    return () if codec is None else tuple(type(entry).__module__ for entry in codec.entries)
+
+
 SIDECAR = "sidecar.json"
 GENERATOR = "cdma.hw.emit.verilog"
-"""Imports every component, and is part of all that it makes."""
+"""Part of all that it makes; it imports no component."""
 
 
 def _source_texts(module: str, also: Sequence[str] = ()) -> list[str]:
-    """The sources that a component comes from: its module, what that imports, and the generator.
+    """The sources that a component comes from: its module, the generator, and what these import.
 
-    A component that the generator itself makes comes from all that the generator imports.
+    `also` names modules that the component reaches through a registry, such as codecs.
     """
-    parts = {module, *also, "cdma.hw.emit.netlist", "cdma.hw.emit.docstrings", "cdma.hw.lib.ports"}
     packages = ("cdma.hw", "cdma.golden", *(name.rpartition(".")[0] or name for name in also))
-    names = imported(parts, of=packages, but={GENERATOR} - {module}) | {GENERATOR}
+    names = imported({module, GENERATOR, *also}, of=packages)
     paths = {name: path_of(name) for name in sorted(names)}
     # Registers are described beside the module that reads the description.
     folders = sorted({path.parent for path in paths.values()})

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cdma.golden import LINE_BYTES
 from cdma.golden.formats.interface import Array, IntArray
+from cdma.hw.config import CodecConfig
 from cdma.sim.machine.build.build import VerilogText, build_library
 from cdma.sim.machine.build.rtl import generated
 from cdma.sim.machine.errors import (
@@ -76,7 +77,8 @@ class Pipeline:
         sector_bytes: int = 32,
         waves: str | Path | None = None,
     ) -> None:
-        rtl = generated(component_name, element_bytes=element_bytes, sector_bytes=sector_bytes)
+        config = CodecConfig(element_bytes=element_bytes, sector_bytes=sector_bytes)
+        rtl = generated(component_name, config)
         self._open(rtl, waves)
 
     @classmethod

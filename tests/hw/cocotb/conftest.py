@@ -77,9 +77,8 @@ def builds() -> Builds:
     def build(
         simulator: str, component: str, config: CodecConfig, *, initial_values: bool = True
     ) -> Build:
-        sizes = {"element_bytes": config.element_bytes, "sector_bytes": config.sector_bytes}
         # For Verilator the same text as the library's, with assertions; it may be in its cache.
-        rtl = generated(component, assertions=simulator == "verilator", **sizes)
+        rtl = generated(component, config, assertions=simulator == "verilator")
         return built(simulator, rtl if initial_values else without_initial_values(rtl))
 
     return build

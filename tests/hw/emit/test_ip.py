@@ -20,7 +20,7 @@ _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"
 
 @pytest.fixture(scope="module")
 def packer():
-    return generate("packer", sector_bytes=CodecConfig().sector_bytes)
+    return generate("packer", CodecConfig())
 
 
 def write(files, folder):

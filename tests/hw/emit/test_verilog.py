@@ -4,6 +4,8 @@ import itertools
 import os
 import re
 import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,17 +16,10 @@ from amaranth.lib.wiring import In, Out
 
 import cdma.hw.emit.netlist
 from cdma.builds.progress import observed
-from cdma.hw.config import BUDDY_PRESETS, PRESETS, ConfigError, EntryConfig
+from cdma.hw.components import BUDDY, CODEC, COMPONENTS, ENGINE, ENTRY, component_names
+from cdma.hw.config import BUDDY_PRESETS, PRESETS, CodecConfig, ConfigError, EntryConfig
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.emit.verilog import (
-    COMPONENTS,
-    ENTRY_COMPONENTS,
-    LINT_WAIVERS,
-    generate,
-    generate_buddy,
-    generate_engine,
-    generate_entry_codec,
-)
+from cdma.hw.emit.verilog import LINT_WAIVERS, generate
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.payloads import QUICK_SHAPES
 
@@ -68,27 +63,45 @@ def lint(name: str, text: str, folder: Path) -> None:
 @pytest.mark.parametrize(("element_bytes", "sector_bytes"), SHAPES)
 @pytest.mark.parametrize("component", BLOCKS)
 def test_blocks_are_clean_in_every_shape(component, element_bytes, sector_bytes, tmp_path):
-    verilog = generate(component, element_bytes=element_bytes, sector_bytes=sector_bytes)
+    config = CodecConfig(element_bytes=element_bytes, sector_bytes=sector_bytes)
+    verilog = generate(component, config)
     lint(verilog.name, verilog.text, tmp_path)
 
 
 @pytest.mark.parametrize("component", BLOCKS)
 def test_fast_blocks_are_clean(component, tmp_path):
-    verilog = generate(component, element_bytes=4, sector_bytes=32, latency="fast")
+    verilog = generate(component, CodecConfig(latency="fast"))
     lint(verilog.name, verilog.text, tmp_path)
 
 
-@pytest.mark.parametrize("component", sorted(set(COMPONENTS) - set(BLOCKS)))
+def of_family(*families):
+    """Names of the registry's components that can be generated, but for the wholes."""
+    return [
+        name
+        for name in component_names()
+        if COMPONENTS[name].family in families and not COMPONENTS[name].is_whole
+    ]
+
+
+def test_every_component_is_of_a_family_whose_tests_are_here():
+    wholes = [name for name in component_names() if COMPONENTS[name].is_whole]
+    assert wholes == ["engine", "buddy"]
+    assert sorted([*wholes, *of_family(CODEC, ENGINE, ENTRY, BUDDY)]) == sorted(component_names())
+    assert set(BLOCKS) <= set(of_family(CODEC))
+
+
+@pytest.mark.parametrize("component", sorted(set(of_family(CODEC)) - set(BLOCKS)))
 @pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
 def test_parts_are_clean(component, config, tmp_path):
-    chosen = PRESETS[config].codec
-    verilog = generate(
-        component,
-        element_bytes=chosen.element_bytes,
-        sector_bytes=chosen.sector_bytes,
-        line_bytes=chosen.line_bytes,
-    )
+    verilog = generate(component, config)
     lint(verilog.name, verilog.text, tmp_path)
+
+
+@pytest.mark.parametrize("component", of_family(ENGINE))
+def test_parts_of_the_engine_are_clean_and_described(component, tmp_path):
+    verilog = generate(component, "tiny")
+    lint(verilog.name, verilog.text, tmp_path)
+    assert_ports_are_described(verilog)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +112,7 @@ def test_parts_are_clean(component, config, tmp_path):
     ],
 )
 def test_engine_is_clean(config, tmp_path):
-    verilog = generate_engine(PRESETS[config])
+    verilog = generate("engine", PRESETS[config])
     # Clocks of components that sleep are for the simulator.
     assert "wake" not in verilog.text
     assert "clks" not in verilog.text
@@ -114,7 +127,7 @@ def test_engine_is_clean(config, tmp_path):
     ],
 )
 def test_buddy_controller_is_clean_and_its_sidecar_names_every_bus(config, tmp_path):
-    verilog = generate_buddy(BUDDY_PRESETS[config])
+    verilog = generate("buddy", BUDDY_PRESETS[config])
     lint(verilog.name, verilog.text, tmp_path)
     kinds = {i["name"]: (i["kind"], i["role"]) for i in verilog.sidecar["interfaces"]}
     assert kinds == {
@@ -143,24 +156,24 @@ ENTRY_SHAPES = [
 
 
 @pytest.mark.parametrize("config", ENTRY_SHAPES)
-@pytest.mark.parametrize("component", ENTRY_COMPONENTS)
+@pytest.mark.parametrize("component", of_family(ENTRY))
 def test_entry_codecs_are_clean(component, config, tmp_path):
-    verilog = generate_entry_codec(component, config)
+    verilog = generate(component, config)
     lint(verilog.name, verilog.text, tmp_path)
     assert [*verilog.sidecar["latency_cycles"]] == ["entry"]
     # The paper's figure (Buddy Compression, Tab. 2).
     assert verilog.sidecar["latency_cycles"]["entry"] <= 11
 
 
-@pytest.mark.parametrize("component", ["sector-mapper", "metadata-cache"])
+@pytest.mark.parametrize("component", of_family(BUDDY))
 def test_parts_of_the_buddy_controller_are_clean(component, tmp_path):
-    verilog = generate_buddy(BUDDY_PRESETS["tiny"], component)
+    verilog = generate(component, "tiny")
     lint(verilog.name, verilog.text, tmp_path)
     assert verilog.sidecar["latency_cycles"]
 
 
 def test_engine_s_sidecar_names_every_bus():
-    verilog = generate_engine(PRESETS["tiny"])
+    verilog = generate("engine", "tiny")
     kinds = {i["name"]: (i["kind"], i["role"]) for i in verilog.sidecar["interfaces"]}
     assert kinds == {
         "s_axil": ("axi4-lite", "sink"),
@@ -182,12 +195,12 @@ def test_engine_s_sidecar_names_every_bus():
 
 @pytest.mark.verify
 def test_components_taken_for_alike_are(monkeypatch):
-    text = generate_engine(PRESETS["tiny"]).text
+    text = generate("engine", "tiny").text
     # Unlike anything else, so that each is converted for itself.
     monkeypatch.setattr(
         cdma.hw.emit.netlist, "_parameters", lambda component: {"component": object()}
     )
-    assert generate_engine(PRESETS["tiny"]).text == text
+    assert generate("engine", "tiny").text == text
 
 
 TWO_SHAPES = """
@@ -219,7 +232,7 @@ def test_two_shapes_of_a_component_fit_one_design(tmp_path):
     names = ("zvc_4", "zvc_2")
     shapes = ((4, 32), (2, 64))
     blocks = [
-        generate("zvc-compressor", element_bytes=size, sector_bytes=width, name=name)
+        generate("zvc-compressor", CodecConfig(element_bytes=size, sector_bytes=width), name=name)
         for name, (size, width) in zip(names, shapes, strict=True)
     ]
     assert [block.sidecar["module"] for block in blocks] == [block.name for block in blocks]
@@ -233,7 +246,8 @@ def test_two_shapes_of_a_component_fit_one_design(tmp_path):
 
 
 def test_two_shapes_of_one_name_do_not_fit_one_design(tmp_path):
-    texts = [generate("packer", sector_bytes=width, name="packer_0").text for width in (32, 64)]
+    shapes = [CodecConfig(sector_bytes=width) for width in (32, 64)]
+    texts = [generate("packer", shape, name="packer_0").text for shape in shapes]
     with pytest.raises(AssertionError):
         lint("packer_0", "".join(texts), tmp_path)
 
@@ -246,14 +260,19 @@ def test_waivers_are_in_the_file_with_their_reasons():
     assert len(LINT_WAIVERS) <= 6
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", of_family(CODEC))
 def test_sidecar_lists_the_ports_of_the_module(component):
-    verilog = generate(component)
+    assert_ports_are_described(generate(component))
+
+
+def assert_ports_are_described(verilog):
+    """The sidecar has every port of the module's text, and no other."""
     header = re.search(rf"^module {verilog.name} \(\n(.*?)\n\);", verilog.text, re.M | re.S)
     assert header
     declared = re.findall(r"(input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", header[1])
     in_text = {name: (direction, int(high or 0) + 1) for direction, high, name in declared}
-    assert in_text.pop("clk") == in_text.pop("rst") == ("input", 1)
+    clocked = {name: in_text.pop(name) for name in ("clk", "rst") if name in in_text}
+    assert set(clocked.values()) <= {("input", 1)}
     in_sidecar = {
         port["name"]: (port["direction"], port["width"])
         for interface in verilog.sidecar["interfaces"]
@@ -266,10 +285,10 @@ def test_sidecar_lists_the_ports_of_the_module(component):
 @pytest.mark.parametrize(("latency", "line", "sector"), [("paper", 4, 2), ("fast", 5, 3)])
 def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
     shape = {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128, "latency": latency}
-    sidecar = generate("zvc-line-compressor", **shape).sidecar
+    sidecar = generate("zvc-line-compressor", CodecConfig(**shape)).sidecar
     assert sidecar["parameters"] == shape
     assert sidecar["latency_cycles"] == {"line": line}
-    sidecar = generate("zvc-line-decompressor", **shape).sidecar
+    sidecar = generate("zvc-line-decompressor", CodecConfig(**shape)).sidecar
     assert sidecar["latency_cycles"] == {"sector": sector}
 
 
@@ -386,3 +405,34 @@ def test_assertions_are_in_the_text_only_on_request():
 def test_unknown_component_is_refused():
     with pytest.raises(ConfigError, match=r"component must be one of engine, .*, not 'zip'"):
         generate("zip")
+
+
+def test_a_configuration_is_named_or_of_the_family():
+    assert generate("packer") == generate("packer", "titanx_gen3")
+    assert generate("packer") == generate("packer", CodecConfig())
+    with pytest.raises(ConfigError, match="config of packer must be a CodecConfig, not Entry"):
+        generate("packer", EntryConfig())
+    with pytest.raises(ConfigError, match=f"config must be one of {', '.join(PRESETS)}, not 'no'"):
+        generate("packer", "no")
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_the_registry_names_what_there_is(name):
+    component = COMPONENTS[name]
+    assert component.name == name
+    module, _, attribute = component.path.partition(":")
+    assert callable(getattr(import_module(module), attribute))
+    assert component.family.default in component.family.presets
+    # What synthesis leaves empty cannot be generated.
+    assert (name in component_names()) == (not component.black_boxes)
+
+
+def test_the_registry_imports_no_component():
+    code = (
+        "import sys, cdma.hw.components, cdma.hw.emit.verilog as v; "
+        "paths = {c.module for c in cdma.hw.components.COMPONENTS.values()}; "
+        "print(*sorted(paths & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # The generator needs a CRC as little as any other.
+    assert done.stdout.split() == []

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import PRESETS
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.emit.verilog import generate_engine
+from cdma.hw.emit.verilog import generate
 
 
 class Counter(wiring.Component):
@@ -98,5 +98,5 @@ def test_without_sleepers_there_is_one_clock():
 
 
 def test_engine_has_clocks_for_sleep_on_request():
-    asleep = generate_engine(PRESETS["tiny"], sleep=True).text
+    asleep = generate("engine", PRESETS["tiny"], sleep=True).text
     assert re.search(r"^  input wire \[\d+:0\] clks\b", asleep, re.M)

@@ -83,8 +83,8 @@ def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
     assert ("assert (" in first.text, "assert (" in without.text) == (True, False)
 
 
-def test_a_component_that_the_generator_makes_depends_on_what_it_is_made_of(edited):
-    module = rtl.COMPONENTS["crc32"].__module__
+def test_a_component_with_few_sources_depends_on_what_it_is_made_of(edited):
+    module = rtl.find_component("crc32").module
     before = rtl._source_texts(module)
     edited("cdma.hw.lib.crc")
     assert rtl._source_texts(module) != before
