@@ -74,7 +74,7 @@ BUDDY_SLOT_BYTES = (0, 32, 64, 96, 128)
 
 
 class MapStatus(IntEnum):
-    """How a translation ended: the first of these that is true."""
+    """Outcome of a translation: the first of these that applies."""
 
     OK = 0
     OUT_OF_REGION = 1
@@ -106,7 +106,7 @@ class BuddyError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class PageFields:
-    """What Buddy Compression adds to a page-table entry.
+    """The fields that Buddy Compression adds to a page-table entry.
 
     `target` is any number of 3 bits: whether there is such a target is the map's concern.
     """
@@ -128,7 +128,7 @@ class PageFields:
 
     @classmethod
     def unpack(cls, bits: int) -> "PageFields":
-        """What 24 bits say."""
+        """Decode the 24 bits."""
         return cls(
             compressed=bool(bits >> (FIELD_BITS - 1) & 1),
             target=bits >> BUDDY_PAGE_BITS & ((1 << TARGET_BITS) - 1),
@@ -138,7 +138,7 @@ class PageFields:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """Where n entries are. But for `status`, nothing means anything where the status is not OK.
+    """Places of n entries. All members but `status` are undefined where the status is not OK.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Translation:
         return _sector_addresses(self.buddy_address, buddy)
 
     def some(self, entries: IntArray) -> "Translation":
-        """Of these entries only."""
+        """Return the mapping of these entries only."""
         return Translation(
             **{field.name: getattr(self, field.name)[entries] for field in fields(self)}
         )
@@ -234,23 +234,23 @@ class AddressMap:
 
     @property
     def metadata_base(self) -> int:
-        """Where in device memory the metadata start, and pages end."""
+        """Address in device memory at which the metadata start, and pages end."""
         return self.device_bytes - self.metadata_bytes
 
     @property
     def frame_bytes(self) -> int:
-        """What device frames count: a page of 16x."""
+        """Bytes of a device frame: a page of 16x."""
         return self.page_bytes // 16
 
     @property
     def buddy_unit_bytes(self) -> int:
-        """What buddy pages count: one sector for each entry of a page."""
+        """Bytes of a buddy page's unit: one sector for each entry of a page."""
         return self.page_bytes // ENTRY_SECTORS
 
     def translate(
         self, addresses: npt.ArrayLike, page_fields: npt.ArrayLike, frames: npt.ArrayLike
     ) -> Translation:
-        """Where the entries of n logical addresses are.
+        """Map n logical addresses to the places of their entries.
 
         Parameters
         ----------
@@ -298,7 +298,7 @@ class AddressMap:
 
 
 def split_sectors(targets: npt.ArrayLike, metadata: Array) -> tuple[IntArray, IntArray]:
-    """How many sectors of device and of buddy memory entries take, int64 arrays.
+    """Numbers of sectors of device and of buddy memory that entries occupy, int64 arrays.
 
     With 16x, the device sector is shared with three other entries.
     """
@@ -312,7 +312,7 @@ def split_sectors(targets: npt.ArrayLike, metadata: Array) -> tuple[IntArray, In
 
 
 def spills(target: int, metadata: Array) -> npt.NDArray[np.bool_]:
-    """Which entries of this metadata need buddy memory."""
+    """True for entries of this metadata that need buddy memory."""
     _, buddy = split_sectors(target, metadata)
     return buddy > 0
 

@@ -1,4 +1,4 @@
-"""How an entry of 128 B is kept: its size class, its four bits of metadata, its sectors.
+"""The stored form of an entry of 128 B: size class, four bits of metadata, sectors.
 
 Eight classes (Buddy Compression, §3.1), of 0, 8, 16, 32, 64, 80, 96 and 128 bytes, take three bits;
 the fourth tells the codec. As a number, an entry's metadata is
@@ -31,7 +31,7 @@ ENTRY_BYTES = LINE_BYTES
 SIZES = (0, 8, 16, 32, 64, 80, 96, 128)
 """Bytes that the classes take (Buddy Compression, §3.1)."""
 SECTOR_BYTES = 32
-"""What memory is read and written in (Buddy Compression, §3.2)."""
+"""Unit of reads and writes of memory, bytes (Buddy Compression, §3.2)."""
 SECTORS = tuple(-(-size // SECTOR_BYTES) for size in SIZES)
 METADATA_BITS = 4
 ZVC_FLAG = 8
@@ -45,7 +45,7 @@ _ALL_ZERO_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class RestoredEntries:
-    """How the restoring of n entries ended.
+    """Outcomes of the decompression of n entries.
 
     Attributes
     ----------

@@ -103,7 +103,7 @@ class BuddyMemory:
         return int(self._fields[page]), int(self._frames[page])
 
     def translate(self, addresses: Array) -> Translation:
-        """Where entries are, by any logical address in each; see `AddressMap.translate`."""
+        """Map entries, by any logical address in each; see `AddressMap.translate`."""
         pages = np.clip(np.asarray(addresses) // self.map.page_bytes, 0, self._mapped.size - 1)
         translation = self.map.translate(addresses, self._fields[pages], self._frames[pages])
         translation.status[~self._mapped[pages]] = MapStatus.OUT_OF_REGION
@@ -163,7 +163,7 @@ class BuddyMemory:
         self._write(starts, rows.copy(), covered, int(starts[0]))
 
     def _write(self, starts: IntArray, rows: ByteArray, covered: Covered, address: int) -> None:
-        """What `rows` has beyond what is covered is overwritten."""
+        """Write rows; the bytes of `rows` outside the covered ones are overwritten."""
         where = self._translated(starts)
         partial = np.flatnonzero(~covered.all(axis=1) & where.compressed)
         before = self._read_entries(starts[partial], where.some(partial), covered[partial], address)
@@ -230,7 +230,7 @@ class BuddyMemory:
     def _places(
         self, where: Translation, metadata: ByteArray, covered: Covered
     ) -> tuple[IntArray, IntArray]:
-        """Where each byte of what is kept is in `device` and in `buddy`, int64 (n, 128); or −1."""
+        """Index of each stored byte in `device` and in `buddy`, int64 (n, 128); or −1."""
         device, buddy = split_sectors(where.target, metadata)
         column = np.arange(ENTRY_BYTES)
         sector = column // SECTOR_BYTES
@@ -264,6 +264,6 @@ def _single_entries(addresses: Array, covered: Covered | None) -> tuple[IntArray
 
 
 def _sectors(places: IntArray) -> int:
-    """How many sectors of entries these bytes are in."""
+    """Number of sectors of entries that these bytes touch."""
     used = (places >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
     return int(used.sum())

@@ -25,7 +25,7 @@ DOCUMENTS = {
 
 
 def document(name: str) -> str:
-    """What the file should hold."""
+    """The expected content of the file."""
     path = DOCUMENTS[name].path
     return markdown(
         DOCUMENTS[name].source(), f".venv/bin/python -m cdma.hw.registers {name} > {path}"

@@ -1,4 +1,4 @@
-"""What people and C programs read of the registers: HTML, a header, a table in Markdown."""
+"""Generated documents of the registers: HTML, a C header, a table in Markdown."""
 
 import re
 import tempfile
@@ -41,11 +41,11 @@ def write_html(folder: Path, source: RegisterSource) -> Path:
     OSError
         If the folder cannot be written.
     """
-    told = source.path.read_bytes() + COMMON.read_bytes() + repr(source.parameters).encode()
+    sources = source.path.read_bytes() + COMMON.read_bytes() + repr(source.parameters).encode()
     exporter = HTMLExporter(
         generate_source_links=False,
         # Browsers keep pages until this number changes; by default it is the time of day.
-        user_context={"build_ts": zlib.crc32(told)},
+        user_context={"build_ts": zlib.crc32(sources)},
     )
     folder.mkdir(parents=True, exist_ok=True)
     exporter.export(elaborated(source), str(folder))

@@ -31,7 +31,7 @@ class RegisterFile(wiring.Component):
     """All registers of `registers.rdl`, behind an AXI4-Lite port.
 
     Every access is answered 2 cycles after its request, come what may; one to an address without a
-    register with SLVERR, without effect, and a read then gives zeros. What a write changes,
+    register with SLVERR, without effect, and a read then returns zeros. What a write changes,
     hardware sees in the cycle after it, the one in which BVALID rises. 64-bit counters are read LO
     first, which keeps HI for its read; counters and maxima count what came in a cycle before.
 
@@ -177,7 +177,7 @@ class RegisterFile(wiring.Component):
                     data = write.data[begin:end]
                     with m.If(own_lanes[lane]):
                         m.d.sync += part.eq(part & ~data if field.kind is Kind.EVENT else data)
-                if field.tells_writes:
+                if field.reports_writes:
                     own: Any = getattr(self, register.group)
                     touched = Cat(own_lanes[lane] for lane, _begin, _end in _bytes_of(field))
                     m.d.sync += own.written.eq(touched.any())
@@ -255,9 +255,9 @@ def _bytes_of(field: Field) -> Iterator[tuple[int, int, int]]:
 
 
 def _members(group: str, fields: list[Field]) -> dict[str, Any]:
-    """What hardware has to do with the fields of a register, or of a pair."""
+    """The hardware side of the fields of a register, or of a pair."""
     members: dict[str, Any] = {}
-    if any(field.tells_writes for field in fields):
+    if any(field.reports_writes for field in fields):
         members["written"] = Out(1)
     for name in dict.fromkeys(field.name for field in fields):
         # A pair's halves, LO first.

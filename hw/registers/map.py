@@ -14,12 +14,12 @@ from systemrdl.rdltypes import AccessType, OnWriteType, PrecedenceType
 
 WORD_BYTES = 4
 COMMON = Path(__file__).with_name("common.rdl")
-"""What the maps of all blocks share."""
+"""The properties that the maps of all blocks share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterSource:
-    """Where a block's registers are described.
+    """The SystemRDL source of a block's registers.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class RegisterMapError(ValueError):
 
 
 class Kind(Enum):
-    """What a field does, and the SystemRDL that says so."""
+    """Behavior of a field, and the SystemRDL that describes it."""
 
     CONSTANT = "read-only, fixed"
     """`sw=r; hw=na`"""
@@ -99,8 +99,8 @@ class Field:
         COUNTER: width of what is added per cycle.
     enabled_by : (str, str) or None
         EVENT: register and field that let it raise the interrupt.
-    tells_writes : bool
-        Hardware is told when software writes it.
+    reports_writes : bool
+        Hardware sees a pulse when software writes it.
     clears_counters, freezes_counters : bool
     """
 
@@ -116,7 +116,7 @@ class Field:
     capture: str | None
     step_bits: int
     enabled_by: tuple[str, str] | None
-    tells_writes: bool
+    reports_writes: bool
     clears_counters: bool
     freezes_counters: bool
 
@@ -217,7 +217,7 @@ def elaborated(source: RegisterSource) -> AddrmapNode:
 
 
 def _register(node: RegNode, name: str, group: str) -> Register:
-    # A half's own name tells nothing without the pair's.
+    # A half's own name means nothing without the pair's.
     pair = f"{node.parent.get_property('name')}, " if group != name else ""
     title = node.get_property("name")
     about = [_text(node.parent), _text(node)] if pair else [_text(node)]
@@ -252,7 +252,7 @@ def _field(node: FieldNode, register: str) -> Field:
         capture=_signal(node, "we", register),
         step_bits=node.get_property("incrwidth") or 1 if kind is Kind.COUNTER else 0,
         enabled_by=(enable.parent.inst_name, enable.inst_name) if enable else None,
-        tells_writes=node.get_property("swmod"),
+        reports_writes=node.get_property("swmod"),
         clears_counters=node.get_property("clears_counters"),
         freezes_counters=node.get_property("freezes_counters"),
     )

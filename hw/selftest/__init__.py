@@ -1,1 +1,1 @@
-"""A design that tests the zero-value codec by itself and tells over a UART: for boards."""
+"""A self-test of the zero-value codec for boards, which reports over a UART."""

@@ -1,4 +1,4 @@
-"""What comes out of the decompressor, beside what should."""
+"""Comparison of the decompressor's output with the expected data."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
@@ -102,7 +102,7 @@ class BeatComparator(wiring.Component):
 
 
 class StreamMeter(wiring.Component):
-    """Counts the bytes that pass on a stream, as TKEEP tells them.
+    """Counts the bytes of a stream by TKEEP.
 
     Latency: 2 cycles.
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.axi import AxiStreamSignature
 
 EIGHTHS = (0, 2, 4, 7)
-"""Of the cycles, that are stalled at each level."""
+"""Eighths of the cycles that are stalled, at each level."""
 
 
 class StallGate(wiring.Component):

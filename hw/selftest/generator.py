@@ -28,7 +28,7 @@ class SectorGenerator(wiring.Component):
     Members
     -------
     start : `In(1)`
-        Begin the round that `plan` tells of.
+        Begin the round that `plan` describes.
     plan : `In(RoundPlan())`
         Stays as it is during the round.
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
@@ -56,10 +56,10 @@ class SectorGenerator(wiring.Component):
         left = Signal(range(self.lines * config.sectors))
         sector = Signal(range(config.sectors))
         density = Signal(range(FULL_DENSITY + 1), reset_less=True)
-        taken = Signal()
+        o_fire = Signal()
         ends_line = Signal()
         m.d.comb += [
-            taken.eq(self.o.valid & self.o.ready),
+            o_fire.eq(self.o.valid & self.o.ready),
             ends_line.eq(sector == config.sectors - 1),
             self.o.valid.eq(running),
             self.o.payload.size.eq(config.sector_bytes),
@@ -72,7 +72,7 @@ class SectorGenerator(wiring.Component):
                 sector.eq(0),
                 density.eq(plan.density),
             ]
-        with m.Elif(taken):
+        with m.Elif(o_fire):
             m.d.sync += [
                 running.eq(left != 0),
                 left.eq(left - 1),
@@ -86,7 +86,7 @@ class SectorGenerator(wiring.Component):
             following = xorshift(m, state, f"next_{k}")
             with m.If(self.start):
                 m.d.sync += state.eq(lane_seed(plan.seed, k))
-            with m.Elif(taken):
+            with m.Elif(o_fire):
                 m.d.sync += state.eq(following)
 
             present = Signal(name=f"present_{k}")

@@ -18,18 +18,18 @@ GATE_SEEDS = {"source": 0xACE1, "middle": 0x1D2B, "sink": 0x7A35}
 
 
 class Checks(data.StructLayout):
-    """What is wrong with what the codec tells, beside the data.
+    """Errors in what the codec reports, beside the data.
 
     Members
     -------
     compressor
-        It tells of an error, or took another length.
+        It reports an error, or accepted another length.
     decompressor
-        It tells of an error, or gave another length.
+        It reports an error, or sent another length.
     crc32
         The two do not tell the same CRC-32 of the uncompressed data.
     size
-        As many bytes as the compressor tells did not pass.
+        The number of bytes that passed is not the one that the compressor reports.
     """
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class CodecLoop(wiring.Component):
     Nothing of one round is left in the codec for the next, but that both begin with commands and
     packets that follow at once.
 
-    Latency: `done` comes after both have told how the packet ended, and the comparator has all of
-    it. Each cycle with `moved` is a sector sent or compared, of which a round has so many, or a
-    status: without `moved` for a while a round hangs, and with it it ends.
+    Latency: `done` comes after both have reported the end of the packet, and the comparator has
+    received all of it. `moved` is high in each cycle in which a sector is sent or compared or a
+    status is accepted; a round in which it stays low hangs.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ class CodecLoop(wiring.Component):
         wiring.connect(m, expected.o, comparator.expected)
         m.d.comb += [comparator.start.eq(self.start), self.wrong.eq(comparator.wrong)]
 
-        # Commands wait until they are taken, status records are taken at once.
+        # Commands stay valid until they are accepted; status records are accepted at once.
         for command in (compressor.s_cmd, decompressor.s_cmd):
             with m.If(self.start):
                 m.d.sync += command.valid.eq(1)
             with m.Elif(command.ready):
                 m.d.sync += command.valid.eq(0)
             m.d.comb += command.length.eq(config.length)
-        told = Signal(2)
+        record_done = Signal(2)
         records = []
         for k, (name, port) in enumerate(
             (("compressor", compressor.m_sts), ("decompressor", decompressor.m_sts))
@@ -171,9 +171,9 @@ class CodecLoop(wiring.Component):
             record = Signal(TransferStatus(), name=f"{name}_record")
             m.d.comb += port.ready.eq(1)
             with m.If(self.start):
-                m.d.sync += [told[k].eq(0), record.eq(0)]
+                m.d.sync += [record_done[k].eq(0), record.eq(0)]
             with m.Elif(port.valid):
-                m.d.sync += told[k].eq(1)
+                m.d.sync += record_done[k].eq(1)
                 m.d.sync += (record[field].eq(getattr(port, field)) for field, _ in record.shape())
             records.append(record)
         compressed, expanded = records
@@ -192,11 +192,11 @@ class CodecLoop(wiring.Component):
         ]
         ended = Signal()
         m.d.comb += [
-            ended.eq(told.all() & comparator.done),
+            ended.eq(record_done.all() & comparator.done),
             self.moved.eq(
                 sends
                 | comparator.took
-                | (~told & Cat(compressor.m_sts.valid, decompressor.m_sts.valid)).any()
+                | (~record_done & Cat(compressor.m_sts.valid, decompressor.m_sts.valid)).any()
             ),
             self.compressor_status.eq(compressed.status),
             self.decompressor_status.eq(expanded.status),

@@ -1,4 +1,4 @@
-"""What each round is made of: its data, and how much the handshakes are stalled."""
+"""The parameters of each round: its data, and how much the handshakes are stalled."""
 
 from amaranth.hdl import Array, Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 STATE_BITS = 32
 SEED = 0x2545F491
-"""Of round 0."""
+"""Seed of round 0."""
 
 FULL_DENSITY = 16
 DENSITIES = (0, 16, 6, 1, 15, 10, 3, None)
@@ -15,7 +15,7 @@ and again. 6 is the papers' typical 38 %."""
 
 
 class RoundPlan(data.StructLayout):
-    """What a round is made of.
+    """The parameters of a round.
 
     Members
     -------
@@ -94,6 +94,6 @@ class RoundPlanner(wiring.Component):
 
 
 def lane_seed(seed: Value, lane: int) -> Value:
-    """Where a lane's random numbers begin: apart from those of the others, and never 0."""
+    """Return the seed of a lane's random numbers: different for each lane, and never 0."""
     constant = (lane + 1) * 0x9E3779B9 % (1 << STATE_BITS)
     return Cat(1, (seed ^ constant)[1:])

@@ -16,8 +16,8 @@ FIELDS = {
 """Bits of each figure, in the order of the line: whole hexadecimal digits."""
 
 
-class Verdict(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
-    """How a round ended."""
+class RoundResult(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
+    """Outcome of a round."""
 
     PASS = 0
     FAIL = 1
@@ -25,7 +25,7 @@ class Verdict(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
 
 
 class RoundRecord(data.StructLayout):
-    """What is told of a round.
+    """The report of a round.
 
     Members
     -------
@@ -46,10 +46,10 @@ class RoundRecord(data.StructLayout):
     """
 
     def __init__(self) -> None:
-        super().__init__({**FIELDS, "verdict": Verdict})
+        super().__init__({**FIELDS, "verdict": RoundResult})
 
 
-VERDICTS = {"PASS": Verdict.PASS, "FAIL": Verdict.FAIL, "TIMEOUT": Verdict.TIMEOUT}
+RESULT_TEXTS = {"PASS": RoundResult.PASS, "FAIL": RoundResult.FAIL, "TIMEOUT": RoundResult.TIMEOUT}
 
 DIGIT = 0x80
 """In the text: a digit of the next figure stands here."""
@@ -61,7 +61,7 @@ def line_text() -> tuple[list[int], list[int]]:
     for name, bits in FIELDS.items():
         text += [*name.encode(), ord(" "), *[DIGIT] * (bits // 4), ord(" ")]
     starts = []
-    for verdict in VERDICTS:
+    for verdict in RESULT_TEXTS:
         starts.append(len(text))
         text += f"{verdict}\r\n".encode()
     return text, starts
@@ -73,7 +73,7 @@ class RoundReporter(wiring.Component):
         round 0000000c lines 00001000 in 00080000 out 00031c40 cycles 0001f3a2 errors 00000000
         status 00 PASS
 
-    (one line; it ends with CR and LF). The next record is taken when the line is written.
+    (one line; it ends with CR and LF). The next record is accepted when the line is written.
 
     Latency: 1 cycle. Throughput: a character per cycle.
 
@@ -95,7 +95,7 @@ class RoundReporter(wiring.Component):
 
         # The first digit on top.
         digits = Signal(sum(FIELDS.values()), reset_less=True)
-        verdict = Signal(Verdict, reset_less=True)
+        verdict = Signal(RoundResult, reset_less=True)
         position = Signal(range(len(text)))
         writing = Signal()
         is_digit = Signal()
@@ -128,7 +128,7 @@ class RoundReporter(wiring.Component):
                 m.d.sync += digits.eq(digits << 4)
             with m.If(position == starts[0] - 1):
                 with m.Switch(verdict):
-                    for value, start in zip(VERDICTS.values(), starts, strict=True):
+                    for value, start in zip(RESULT_TEXTS.values(), starts, strict=True):
                         with m.Case(value):
                             m.d.sync += position.eq(start)
             with m.If(character.data == ord("\n")):

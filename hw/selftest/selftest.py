@@ -9,16 +9,16 @@ from cdma.hw.lib.count import count_ones
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.loop import CodecLoop
 from cdma.hw.selftest.plan import RoundPlanner
-from cdma.hw.selftest.report import RoundReporter, Verdict
+from cdma.hw.selftest.report import RoundReporter, RoundResult
 from cdma.hw.selftest.uart import UartTransmitter
 
 CLEAR_CYCLES = 16
 ALIVE_BIT = 6
-"""Of the round's number: at 115,200 baud it changes about twice a second."""
+"""Bit of the round's number: at 115,200 baud it changes about twice a second."""
 
 
 class SelfTest(wiring.Component):
-    """Tests compressor and decompressor round by round, and tells of each over a UART.
+    """Tests compressor and decompressor round by round, and reports each over a UART.
 
     While a round's line of text is sent the next round runs, and waits with its own. A round ends
     when its packet has come back, or when nothing has moved for `watchdog_cycles`. That is a
@@ -76,12 +76,12 @@ class SelfTest(wiring.Component):
         cycles = Signal(32)
         still = Signal(range(config.watchdog_cycles))
         errors = Signal(32)
-        verdict = Signal(Verdict)
+        verdict = Signal(RoundResult)
         clearing = Signal(range(CLEAR_CYCLES))
         with m.FSM(name="phase"):
             with m.State("START"):
                 m.d.comb += loop.start.eq(1)
-                m.d.sync += [cycles.eq(0), still.eq(0), verdict.eq(Verdict.PASS)]
+                m.d.sync += [cycles.eq(0), still.eq(0), verdict.eq(RoundResult.PASS)]
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += [
@@ -92,22 +92,22 @@ class SelfTest(wiring.Component):
                     m.d.sync += errors.eq(loop.wrong + count_ones(Cat(loop.checks)))
                     m.next = "JUDGE"
                 with m.Elif(still == config.watchdog_cycles - 1):
-                    m.d.sync += [errors.eq(loop.wrong + 1), verdict.eq(Verdict.TIMEOUT)]
+                    m.d.sync += [errors.eq(loop.wrong + 1), verdict.eq(RoundResult.TIMEOUT)]
                     m.next = "JUDGE"
             with m.State("JUDGE"):
-                with m.If((verdict == Verdict.PASS) & (errors != 0)):
-                    m.d.sync += verdict.eq(Verdict.FAIL)
+                with m.If((verdict == RoundResult.PASS) & (errors != 0)):
+                    m.d.sync += verdict.eq(RoundResult.FAIL)
                 m.next = "TELL"
             with m.State("TELL"):
                 m.d.comb += reporter.i.valid.eq(1)
                 with m.If(reporter.i.ready):
                     m.d.sync += [
-                        self.passed.eq(verdict == Verdict.PASS),
-                        self.failed.eq(self.failed | (verdict != Verdict.PASS)),
+                        self.passed.eq(verdict == RoundResult.PASS),
+                        self.failed.eq(self.failed | (verdict != RoundResult.PASS)),
                     ]
                     m.d.comb += planner.next.eq(1)
                     m.d.sync += clearing.eq(CLEAR_CYCLES - 1)
-                    with m.If(verdict == Verdict.TIMEOUT):
+                    with m.If(verdict == RoundResult.TIMEOUT):
                         m.next = "CLEAR"
                     with m.Else():
                         m.next = "START"

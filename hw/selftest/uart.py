@@ -10,7 +10,7 @@ FRAME_BITS = 10
 class UartTransmitter(wiring.Component):
     """Sends bytes: a start bit, 8 data bits from the lowest, a stop bit; no parity (8N1).
 
-    Latency: the start bit begins in the cycle after the byte was taken. Throughput: a byte in
+    Latency: the start bit begins in the cycle after the byte was accepted. Throughput: a byte in
     10 × `bit_cycles` cycles, without a gap between bytes that are there in time.
 
     Parameters

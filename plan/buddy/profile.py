@@ -44,7 +44,7 @@ class ProfileError(Exception):
 
 
 class Annotation(NamedTuple):
-    """What a program tells its allocator about an allocation (§3.5)."""
+    """The annotation of an allocation that a program gives its allocator (§3.5)."""
 
     name: str
     nbytes: int
@@ -53,7 +53,7 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Mode:
-    """What a way of choosing targets comes to.
+    """The result of a policy for target ratios.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Mode:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AllocationProfile:
-    """How an allocation compresses.
+    """The compressibility of an allocation.
 
     Attributes
     ----------
@@ -92,12 +92,12 @@ class AllocationProfile:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it never changes: there is one snapshot, and no time in its name."""
+        """True if it never changes: there is one snapshot, and no time in its name."""
         return len(self.times) == 1 and not self.times[0].order
 
     @cached_property
     def counts(self) -> IntArray:
-        """How many entries are in each class at each time, int64 (times, 8)."""
+        """Number of entries in each size class at each time, int64 (times, 8)."""
         return np.array([np.bincount(row, minlength=len(SIZES)) for row in self.classes])
 
     @property
@@ -113,7 +113,7 @@ class AllocationProfile:
 
     @property
     def mean_entry_bytes(self) -> float:
-        """What an entry takes in its size class, and its metadata's 4 bits at the least."""
+        """Mean bytes of an entry in its size class; at least its 4 bits of metadata."""
         mean = float(self.counts.sum(axis=0) @ _SIZES / self.classes.size)
         return max(mean, ENTRY_BYTES / METADATA_RATIO)
 
@@ -169,7 +169,7 @@ class Profile:
         return dict(zip(names, self._final, strict=True))
 
     def annotations(self) -> list[Annotation]:
-        """What an allocator needs: names, bytes and targets, in order."""
+        """The allocator's input: names, bytes and targets, in order."""
         return [
             Annotation(allocation.name, allocation.nbytes, target)
             for allocation, target in zip(self.allocations, self._final, strict=True)
@@ -177,7 +177,7 @@ class Profile:
 
     @property
     def reserved_bytes(self) -> int:
-        """What the allocations take without compression: whole pages."""
+        """Bytes of the allocations without compression: whole pages."""
         return int(self._paged_entries.sum()) * ENTRY_BYTES
 
     @property
@@ -211,7 +211,7 @@ class Profile:
         return self._ratio_of([allocation.mean_entry_bytes for allocation in self.allocations])
 
     def modes(self) -> dict[str, Mode]:
-        """What four ways of choosing come to, each with a ratio no lower than the one before.
+        """Compare four policies, each with a ratio no lower than the one before.
 
         naive
             One target for everything: the largest, up to 4x, with which the overflow of all

@@ -28,12 +28,12 @@ class Choice:
 
 
 def device_bytes(entries: IntArray, targets: Sequence[Target]) -> int:
-    """What allocations take in device memory, without metadata."""
+    """Bytes of device memory that allocations occupy, without metadata."""
     return int((entries * np.array(DEVICE_SLOT_BYTES)[list(targets)]).sum())
 
 
 def buddy_bytes(entries: IntArray, targets: Sequence[Target]) -> int:
-    """What allocations reserve in buddy memory."""
+    """Bytes of buddy memory that allocations reserve."""
     return int((entries * np.array(BUDDY_SLOT_BYTES)[list(targets)]).sum())
 
 
@@ -102,7 +102,7 @@ def _order(entries: IntArray, overflow: Fractions, threshold: float) -> list[int
 
 
 class _Room:
-    """How much of the carve-out is left, while everything starts at 1x."""
+    """Bytes of the carve-out that are free, while everything starts at 1x."""
 
     def __init__(self, entries: IntArray, carve_out: float) -> None:
         self._entries = entries

@@ -1,4 +1,4 @@
-"""What is in compressed memory when a trace is replayed, and what writes put there."""
+"""Content of compressed memory when a trace is replayed, and data of its writes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -107,7 +107,7 @@ class Content:
 
     @property
     def after(self) -> ByteArray:
-        """What writes put to each byte of logical memory, uint8 (logical_bytes,)."""
+        """The data of writes for each byte of logical memory, uint8 (logical_bytes,)."""
         whole = np.zeros(self._pages * self.config.page_bytes, np.uint8)
         for start, region in zip(self.starts, self.regions, strict=True):
             whole[start : start + region.after.size] = region.after

@@ -1,4 +1,4 @@
-"""What the golden model makes of a trace: data, memories and sectors."""
+"""The golden model's result of a trace: data, memories and sectors."""
 
 from dataclasses import dataclass
 

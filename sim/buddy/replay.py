@@ -16,14 +16,14 @@ from cdma.sim.machine.buddy.trace import Playback, Trace
 from cdma.sim.machine.build.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
-"""Of metadata caches: bytes beside one channel. The paper's figure (5b) goes round 4 KB."""
+"""Capacities of metadata caches, bytes per channel. The paper's figure (5b) centers on 4 KB."""
 LINKS_GB_PER_S = (50, 100, 150, 200)
 """The paper's range (Fig 11), of the whole GPU."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Replay:
-    """What came of a trace.
+    """The result of a trace.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class Replay:
 
     @property
     def cycles(self) -> int:
-        """From the first access to the last answer."""
+        """Cycles from the first access to the last response."""
         return self.playback.cycles
 
     @property
     def nbytes(self) -> int:
-        """What the accesses are about."""
+        """Bytes that the accesses cover."""
         return int(self.playback.trace.nbytes.sum())
 
     @property
@@ -68,13 +68,13 @@ class Replay:
 
     @property
     def hit_rate(self) -> float | None:
-        """Of the metadata cache; None if nothing was looked up."""
+        """Hit rate of the metadata cache; None if nothing was looked up."""
         hits, misses = self.counters["metadata_hits"], self.counters["metadata_misses"]
         return hits / (hits + misses) if hits + misses else None
 
     @property
     def buddy_access_fraction(self) -> float:
-        """How many of the accesses to entries needed buddy memory."""
+        """Fraction of the accesses to entries that needed buddy memory."""
         accesses = self.counters["reads"] + self.counters["writes"]
         return self.counters["spilled"] / accesses if accesses else 0.0
 

@@ -12,7 +12,7 @@ from cdma.sim.machine.buddy.trace import Trace
 
 PATTERNS = ("stream", "random", "strided")
 STRIDE_BYTES = 8192 + 128
-"""What strided accesses are apart, if nothing else is said: each has its metadata in another
+"""Default distance of strided accesses: each has its metadata in another
 sector than the one before, and all entries of a page have their turn."""
 
 _COLUMNS = ("id", "earliest", "beat_bytes")

@@ -1,4 +1,4 @@
-"""What `cdma buddy profile` tells: a JSON object and tables."""
+"""The report of `cdma buddy profile`: a JSON object and tables."""
 
 from collections.abc import Mapping
 from typing import Any

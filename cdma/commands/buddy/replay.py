@@ -29,7 +29,7 @@ from cdma.sim.machine.buddy.machine import MOST_READS
 CONFIG = "channel"
 DATA = "mixed"
 SPILLING_BYTES = 4 << 20
-"""Of random numbers, where the fraction of buddy accesses is given."""
+"""Seed of the random numbers, where the fraction of buddy accesses is given."""
 SWEEPS = ("cache", "link")
 PROFILE = "profile"
 _TARGETS = {f"{target.ratio:.3g}": target for target in Target}

@@ -1,4 +1,4 @@
-"""What `cdma buddy replay` tells: a JSON object and a table."""
+"""The report of `cdma buddy replay`: a JSON object and a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

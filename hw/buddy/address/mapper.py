@@ -1,4 +1,15 @@
-"""From a logical address and the entry of its page to the places of an entry (§3.2, §3.4)."""
+"""Address mapping: a logical address and its page's entry to places in memory (§3.2, §3.4).
+
+    MapRequest ─ SlotFinder ─ Offsets ─ SlotPlacer ─ Extents ─ MapChecker ─ Mapping
+                 in the page            in memory              in its region
+
+A page's slots in device memory and in buddy memory, for 128 B entries e0, e1, … and a target of
+n sectors (1 for X4, 2 for X2, 3 for X1_33; X16 has slots of 8 B and 128 B):
+
+    device   page_frame ┬──────── e0 ─┬──────── e1 ─┬ …       32n B each
+    buddy    buddy_page ┬─ e0 ────────┬─ e1 ────────┬ …       128 − 32n B each
+    metadata         ┬e0┬e1┬ …                                a nibble each
+"""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -28,25 +39,25 @@ from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Register
 
 REGION_BITS = 64
-"""Of sizes and places as software sets them."""
+"""Width of the sizes and addresses that software sets."""
 
 _PAGE_FRAMES = 16
 _SECTOR_BITS = (SECTOR_BYTES - 1).bit_length()
 
 
 class Offsets(data.StructLayout):
-    """Where an entry's slots are in their pages.
+    """An entry's slots, relative to their pages.
 
     Members
     -------
     address, page_frame, buddy_page, compressed, target
-        As in `Mapping` and `PageEntry`; `target` is X1 where it has none of the five.
+        As in `Mapping` and `PageEntry`; `target` is X1 where the page's is invalid.
     outside, bad_target
-        Errors: there is no such logical address; there is no such target.
+        Errors: the logical address does not exist; the target is none of the five.
     spills
         The entry has a buddy slot.
     device_start, device_end, buddy_start, buddy_end
-        In bytes from the page's: the first one of the slot, and the one behind it.
+        Offsets in bytes from the page's start: of the slot's first byte, and of the byte after it.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -70,18 +81,18 @@ class Offsets(data.StructLayout):
 
 
 class Extents(data.StructLayout):
-    """Where an entry's slots are in the memories, as wide as that can get.
+    """An entry's slots in the memories, at full width, so that no sum overflows.
 
     Members
     -------
     compressed, target, outside, bad_target, spills
         As in `Offsets`.
     device_start, device_end
-        In device memory: the first byte of the slot, and the one behind it.
+        Addresses in device memory of the slot's first byte, and of the byte after it.
     buddy_start, buddy_end
-        The same in bytes from GBBR.
+        The same in buddy memory, relative to GBBR.
     metadata
-        The byte of device memory that holds the metadata.
+        Address in device memory of the byte that holds the metadata.
     metadata_upper
         As in `Mapping`.
     """
@@ -108,7 +119,7 @@ class Extents(data.StructLayout):
 
 
 class SlotFinder(wiring.Component):
-    """Finds an entry's slots in their pages. Combinational.
+    """Computes the offsets of an entry's slots in their pages. Combinational.
 
     Members
     -------
@@ -136,7 +147,7 @@ class SlotFinder(wiring.Component):
         known = Signal(TARGET_BITS)
         bad_target = Signal()
         compressed = Signal()
-        # Of the entry, and of the one behind it.
+        # Numbers of the entry and of the next one.
         first = Signal(page_bits - _bits(ENTRY_BYTES))
         behind = Signal(page_bits - _bits(ENTRY_BYTES) + 1)
         m.d.comb += [
@@ -169,7 +180,7 @@ class SlotFinder(wiring.Component):
 
 
 class SlotPlacer(wiring.Component):
-    """Finds an entry's slots in the memories. Combinational.
+    """Computes the addresses of an entry's slots and metadata. Combinational.
 
     Members
     -------
@@ -205,7 +216,7 @@ class SlotPlacer(wiring.Component):
             extents.device_end.eq(device_page + offsets.device_end),
             extents.buddy_start.eq(buddy_page + offsets.buddy_start),
             extents.buddy_end.eq(buddy_page + offsets.buddy_end),
-            # Whatever software writes, metadata start with a sector.
+            # The low five bits that software writes are ignored: metadata are sector-aligned.
             extents.metadata.eq(
                 Cat(
                     metadata[:_SECTOR_BITS],
@@ -217,8 +228,8 @@ class SlotPlacer(wiring.Component):
         return m
 
 
-class MapJudge(wiring.Component):
-    """Says whether an entry is where it may be. Combinational.
+class MapChecker(wiring.Component):
+    """Checks that an entry's slots lie in their regions. Combinational.
 
     Members
     -------
@@ -244,8 +255,8 @@ class MapJudge(wiring.Component):
         extents, mapping = self.extents, self.mapping
         beyond = Signal()
         overflow = Signal()
-        # Whatever software writes, the metadata and the carve-out start with a sector. Each buddy
-        # slot is whole sectors.
+        # The low five bits that software writes are ignored: metadata and carve-out are
+        # sector-aligned. Buddy slots are whole sectors.
         metadata_start = Signal(REGION_BITS - _SECTOR_BITS)
         gbbr = Signal(REGION_BITS - _SECTOR_BITS)
         buddy_start = Signal(BUDDY_ADDRESS_BITS - _SECTOR_BITS)
@@ -253,7 +264,7 @@ class MapJudge(wiring.Component):
         m.d.comb += [
             metadata_start.eq(self.metadata_base[_SECTOR_BITS:]),
             gbbr.eq(self.gbbr[_SECTOR_BITS:]),
-            # Where the metadata have an address, the slots below them have one, too.
+            # If the address of the metadata is valid, so are those of the slots below them.
             beyond.eq(
                 (extents.device_end > metadata_start << _SECTOR_BITS)
                 | extents.metadata[DEVICE_ADDRESS_BITS:].any()
@@ -288,13 +299,14 @@ class MapJudge(wiring.Component):
 
 
 class SectorMapper(wiring.Component):
-    """Finds the slots and metadata of entries, as `cdma.golden.buddy.address_map.AddressMap` does.
+    """Maps entries to their slots and metadata, as `cdma.golden.buddy.address_map.AddressMap` does.
 
-    What has no address is refused like what is beyond its memory: device memory ends at 2^40, and a
-    carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever else is wrong with it.
+    Addresses that cannot be represented are refused like those outside their region: device memory
+    ends at 2^40, and a carve-out at 2^64. A page that is not mapped is OUT_OF_REGION, whatever
+    other error it has.
 
     Latency: `translation_latency` = 3 cycles. Throughput: a translation per cycle. Resources: the
-    payloads of three stages; a stage has an adder or a comparator of 64 bits in a row, never two.
+    payloads of three stages; no path in a stage passes two 64-bit adders or comparators in series.
 
     Parameters
     ----------
@@ -305,8 +317,8 @@ class SectorMapper(wiring.Component):
     i : `In(stream.Signature(MapRequest()))`
     o : `Out(stream.Signature(Mapping()))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
-        As in `cdma.golden.buddy.address_map.AddressMap`. Stable while anything is translated. The
-        lower five bits of `metadata_base` and `gbbr` count as 0.
+        As in `cdma.golden.buddy.address_map.AddressMap`. Stable during translations. The low five
+        bits of `metadata_base` and `gbbr` are ignored.
     """
 
     translation_latency = 3
@@ -330,8 +342,8 @@ class SectorMapper(wiring.Component):
         m.submodules.found = found = Register(Offsets(self.config))
         m.submodules.placer = placer = SlotPlacer(self.config)
         m.submodules.placed = placed = Register(Extents(self.config))
-        m.submodules.judge = judge = MapJudge(self.config)
-        m.submodules.judged = judged = Register(Mapping())
+        m.submodules.checker = checker = MapChecker(self.config)
+        m.submodules.checked = checked = Register(Mapping())
         m.d.comb += [
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),
@@ -343,25 +355,25 @@ class SectorMapper(wiring.Component):
             placed.i.valid.eq(found.o.valid),
             placed.i.payload.eq(placer.extents),
             found.o.ready.eq(placed.i.ready),
-            judge.extents.eq(placed.o.payload),
-            judge.metadata_base.eq(self.metadata_base),
-            judge.carve_out_bytes.eq(self.carve_out_bytes),
-            judge.gbbr.eq(self.gbbr),
-            judged.i.valid.eq(placed.o.valid),
-            judged.i.payload.eq(judge.mapping),
-            placed.o.ready.eq(judged.i.ready),
+            checker.extents.eq(placed.o.payload),
+            checker.metadata_base.eq(self.metadata_base),
+            checker.carve_out_bytes.eq(self.carve_out_bytes),
+            checker.gbbr.eq(self.gbbr),
+            checked.i.valid.eq(placed.o.valid),
+            checked.i.payload.eq(checker.mapping),
+            placed.o.ready.eq(checked.i.ready),
         ]
-        wiring.connect(m, judged.o, wiring.flipped(self.o))
+        wiring.connect(m, checked.o, wiring.flipped(self.o))
         return m
 
 
 def _bits(size: int) -> int:
-    """Of a place in something of this size, a power of two."""
+    """Return the width of an offset in an object of `size`, a power of two."""
     return (size - 1).bit_length()
 
 
 def _times(value: Value, factor: int) -> Value:
-    """The product, of shifts and adds."""
+    """Return the product as a sum of shifts."""
     product: Value = C(0)
     for k in range(factor.bit_length()):
         if factor >> k & 1:

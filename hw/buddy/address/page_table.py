@@ -1,4 +1,4 @@
-"""The page table: where the pages of logical memory are (§3.2)."""
+"""The page table: place and target ratio of each page of logical memory (§3.2)."""
 
 from amaranth.hdl import C, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
@@ -8,16 +8,16 @@ from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, MapRequest, PageEntry
 from cdma.hw.config import BuddyConfig
 
 PAGE_INDEX_BITS = 20
-"""Of pages' numbers, as software writes them."""
+"""Width of a page number, as software writes it."""
 
 
 class PageLookup(data.StructLayout):
-    """A logical address whose page is looked up.
+    """A lookup in the page table.
 
     Members
     -------
     address
-        Of any byte.
+        Logical address of any byte of the page.
     """
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class PageLookup(data.StructLayout):
 
 
 class PageWrite(wiring.Signature):
-    """A change of the page table, from the writer's side.
+    """The write port of the page table, from the writer's side.
 
     Members
     -------
     en
-        Writes now.
+        The entry is written in this cycle.
     index
-        The page's number. One beyond the table is ignored.
+        Page number. A write beyond the table is ignored.
     entry
     """
 
@@ -41,13 +41,13 @@ class PageWrite(wiring.Signature):
 
 
 class PageTable(wiring.Component):
-    """Finds the pages of logical addresses in a memory of their entries.
+    """Looks up pages of logical addresses in a memory of page entries.
 
-    A lookup that is taken in the cycle of a write, or before, has the entry as it was. Reset unmaps
-    all pages, which takes a cycle for each; lookups wait so long.
+    A lookup that is accepted in the cycle of a write, or earlier, returns the entry before the
+    write. Reset unmaps all pages at a page per cycle; lookups are stalled meanwhile.
 
-    Latency: `latency` cycles. Throughput: a lookup per cycle, and a write. Cost: a memory of
-    `pages` entries of 53 bits, whose output is not registered once more.
+    Latency: `latency` = 1 cycle. Throughput: a lookup and a write per cycle. Cost: a memory of
+    `pages` entries of 53 bits, with no output register.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ class PageTable(wiring.Component):
     -------
     i : `In(stream.Signature(PageLookup()))`
     o : `Out(stream.Signature(MapRequest()))`
-        Not mapped where the address is beyond the table.
+        The page is not mapped if the address is beyond the table.
     write : `In(PageWrite())`
     clearing : `Out(1)`
-        High for `pages` cycles from reset on: what is written then is lost.
+        High for `pages` cycles after reset; writes in that time are lost.
     """
 
     latency = 1
@@ -84,38 +84,41 @@ class PageTable(wiring.Component):
         read = entries.read_port()
 
         page_bits = (self.config.page_bytes - 1).bit_length()
-        number = Signal(LOGICAL_ADDRESS_BITS)
+        page_number = Signal(LOGICAL_ADDRESS_BITS)
         address = Signal(LOGICAL_ADDRESS_BITS, reset_less=True)
         beyond = Signal(reset_less=True)
-        holds = Signal()
-        takes = Signal()
-        cleared = Signal(range(pages))
-        # Every number may be one of the table's.
+        lookup_valid = Signal()
+        lookup_fire = Signal()
+        clear_index = Signal(range(pages))
+        # A table of 2^20 pages has every number.
         in_table = C(1) if pages == 1 << PAGE_INDEX_BITS else self.write.index < pages
         m.d.comb += [
-            number.eq(self.i.payload.address >> page_bits),
-            self.i.ready.eq((self.o.ready | ~holds) & ~self.clearing),
-            takes.eq(self.i.valid & self.i.ready),
-            read.addr.eq(number),
-            read.en.eq(takes),
-            self.o.valid.eq(holds),
+            page_number.eq(self.i.payload.address >> page_bits),
+            self.i.ready.eq((self.o.ready | ~lookup_valid) & ~self.clearing),
+            lookup_fire.eq(self.i.valid & self.i.ready),
+            read.addr.eq(page_number),
+            read.en.eq(lookup_fire),
+            self.o.valid.eq(lookup_valid),
             self.o.payload.address.eq(address),
             self.o.payload.page.fields.eq(read.data.fields),
             self.o.payload.page.frame.eq(read.data.frame),
             self.o.payload.page.mapped.eq(read.data.mapped & ~beyond),
-            # Memories are not reset, and have no initial content.
-            write.addr.eq(Mux(self.clearing, cleared, self.write.index)),
+            # Memories have neither reset nor initial content, so all entries are written.
+            write.addr.eq(Mux(self.clearing, clear_index, self.write.index)),
             write.data.eq(Mux(self.clearing, 0, Value.cast(self.write.entry))),
             write.en.eq(self.clearing | (self.write.en & in_table)),
         ]
         with m.If(self.clearing):
-            m.d.sync += [cleared.eq(cleared + 1), self.clearing.eq(cleared != pages - 1)]
-        with m.If(takes):
             m.d.sync += [
-                holds.eq(1),
+                clear_index.eq(clear_index + 1),
+                self.clearing.eq(clear_index != pages - 1),
+            ]
+        with m.If(lookup_fire):
+            m.d.sync += [
+                lookup_valid.eq(1),
                 address.eq(self.i.payload.address),
-                beyond.eq(number >= pages),
+                beyond.eq(page_number >= pages),
             ]
         with m.Elif(self.o.ready):
-            m.d.sync += holds.eq(0)
+            m.d.sync += lookup_valid.eq(0)
         return m

@@ -1,4 +1,4 @@
-"""How many sectors of an entry are in device memory and in buddy memory."""
+"""Numbers of an entry's sectors in device memory and in buddy memory."""
 
 from amaranth.hdl import Array, Module, Signal, Value
 
@@ -6,24 +6,24 @@ from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS
 from cdma.golden.buddy.entry import SECTOR_BYTES, SECTORS, SIZES
 
 _TARGETS = 8
-"""Numbers of targets that three bits can tell; those that are none are never looked at."""
+"""Values of a target's three bits; the values of invalid targets are never used."""
 
 
 def slot_sectors(target: Value) -> Value:
-    """Sectors of device memory that an entry's slot touches."""
+    """Return the number of sectors of device memory that an entry's slot touches."""
     return Array(_padded([-(-slot // SECTOR_BYTES) for slot in DEVICE_SLOT_BYTES]))[target]
 
 
 def split_sectors(m: Module, target: Value, metadata: Value, *, name: str) -> tuple[Signal, Signal]:
-    """Sectors of device and of buddy memory that an entry takes, as `split_sectors` of
-    `cdma.golden.buddy.address_map` tells.
+    """Return the numbers of sectors in device memory and in buddy memory that an entry occupies,
+    as `split_sectors` of `cdma.golden.buddy.address_map` does.
 
     Parameters
     ----------
     target
-        Of a compressed page.
+        Target of the compressed page.
     metadata
-        Of the entry; its class alone is looked at.
+        Metadata of the entry, of which the size class alone is used.
     """
     sectors = Signal(range(ENTRY_SECTORS + 1), name=f"{name}_sectors")
     device = Signal(range(ENTRY_SECTORS + 1), name=f"{name}_device_sectors")
@@ -33,14 +33,14 @@ def split_sectors(m: Module, target: Value, metadata: Value, *, name: str) -> tu
         for number, slot in enumerate(DEVICE_SLOT_BYTES):
             with m.Case(number):
                 if slot < SECTOR_BYTES:
-                    # A slot of less than a sector has all of an entry or nothing of it.
-                    least = next(k for k, size in enumerate(SIZES) if size > slot)
-                    with m.If(metadata[:3] < least):
+                    # A slot smaller than a sector holds an entry completely or not at all.
+                    first_too_large = next(k for k, size in enumerate(SIZES) if size > slot)
+                    with m.If(metadata[:3] < first_too_large):
                         m.d.comb += device.eq(sectors)
                 else:
-                    room = slot // SECTOR_BYTES
-                    with m.If(sectors > room):
-                        m.d.comb += device.eq(room)
+                    in_slot = slot // SECTOR_BYTES
+                    with m.If(sectors > in_slot):
+                        m.d.comb += device.eq(in_slot)
                     with m.Else():
                         m.d.comb += device.eq(sectors)
     return device, buddy

@@ -1,48 +1,24 @@
-"""Reads and writes in one row, each let in only when there is room for all that it will need."""
+"""Admission of reads and writes, each once all buffer space that it needs is reserved."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.frontend.access import EntryAccess, GatheredWrite
-from cdma.hw.buddy.payloads import AccessStatus
+from cdma.hw.buddy.payloads import AccessStatus, AdmittedAccess, CollectedWrite, EntryAccess
 from cdma.hw.config import BuddyConfig
 
 FETCHES = 4
-"""Entries that writes may be fetching at once."""
-
-
-class AdmittedAccess(data.StructLayout):
-    """An access that has room.
-
-    Members
-    -------
-    access
-    write
-    partial
-        It writes a part of the entry.
-    status
-        It is refused if not OK.
-    """
-
-    def __init__(self, config: BuddyConfig) -> None:
-        super().__init__(
-            {
-                "access": EntryAccess(config),
-                "write": 1,
-                "partial": 1,
-                "status": AccessStatus,
-            }
-        )
+"""Outstanding fetches of entries for partial writes, at most."""
 
 
 class Admission(wiring.Component):
-    """Lets accesses in, reads and writes in turn.
+    """Arbitrates round-robin between reads and writes, and admits what has buffer space.
 
-    A read takes a place of `reads`, until its last beat has left. A write takes one of `writes`
-    until it is done, and one of `FETCHES` if it covers an entry in part, and one for its burst's
-    response, until that has been taken. Behind this component nothing waits for a manager; so reads
-    that a manager does not take cannot stop writes, nor the other way round.
+    A read holds one of `reads` credits until its last beat has been transferred. A write holds one
+    of `writes` credits until it is done, one of `FETCHES` if it covers an entry in part, and one
+    response credit for its burst until the response has been accepted. Nothing behind this
+    component waits for the bus master, so backpressure on read data cannot block writes, nor
+    backpressure on responses reads.
 
     Latency: 0 cycles. Throughput: an access per cycle.
 
@@ -53,20 +29,20 @@ class Admission(wiring.Component):
     Members
     -------
     read : `In(stream.Signature(EntryAccess(config)))`
-    write : `In(stream.Signature(GatheredWrite(config)))`
+    write : `In(stream.Signature(CollectedWrite(config)))`
     o : `Out(stream.Signature(AdmittedAccess(config)))`
-    data : `Out(stream.Signature(GatheredWrite(config)))`
-        Of each write, with it.
+    data : `Out(stream.Signature(CollectedWrite(config)))`
+        The data of each write, in the cycle in which `o` admits it.
     enable : `In(1)`
         Accesses are refused while it is low.
     lost : `In(1)`
-        And while this is high.
-    read_ends, write_ends, fetch_ends, response_ends : `In(1)`
-        A place is free again.
-    fetch_unneeded : `In(1)`
-        So is that of another write, which turned out to fetch nothing.
+        Accesses are refused while it is high.
+    read_done, write_done, fetch_done, response_done : `In(1)`
+        A credit is returned.
+    fetch_skipped : `In(1)`
+        A partial write returns its fetch credit, for its page is not compressed or it has failed.
     idle : `Out(1)`
-        None is taken.
+        All credits of reads, writes and responses are free.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -74,16 +50,16 @@ class Admission(wiring.Component):
         super().__init__(
             {
                 "read": In(stream.Signature(EntryAccess(config))),
-                "write": In(stream.Signature(GatheredWrite(config))),
+                "write": In(stream.Signature(CollectedWrite(config))),
                 "o": Out(stream.Signature(AdmittedAccess(config))),
-                "data": Out(stream.Signature(GatheredWrite(config))),
+                "data": Out(stream.Signature(CollectedWrite(config))),
                 "enable": In(1),
                 "lost": In(1),
-                "read_ends": In(1),
-                "write_ends": In(1),
-                "fetch_ends": In(1),
-                "fetch_unneeded": In(1),
-                "response_ends": In(1),
+                "read_done": In(1),
+                "write_done": In(1),
+                "fetch_done": In(1),
+                "fetch_skipped": In(1),
+                "response_done": In(1),
                 "idle": Out(1),
             }
         )
@@ -95,60 +71,67 @@ class Admission(wiring.Component):
         responses = Signal(range(self.config.writes + 1))
         fetches = Signal(range(FETCHES + 1))
         partial = Signal()
-        read_fits = Signal()
-        write_fits = Signal()
-        favors_write = Signal()
-        writes_now = Signal()
-        enters = Signal()
-        written = self.write.payload
+        read_valid = Signal()
+        write_valid = Signal()
+        write_next = Signal()
+        write_grant = Signal()
+        fire = Signal()
+        collected = self.write.payload
+
+        # Credits.
         m.d.comb += [
-            partial.eq(~written.strobe.all()),
-            read_fits.eq(self.read.valid & (reads != self.config.reads)),
-            write_fits.eq(
+            partial.eq(~collected.strobe.all()),
+            read_valid.eq(self.read.valid & (reads != self.config.reads)),
+            write_valid.eq(
                 self.write.valid
                 & self.data.ready
                 & (writes != self.config.writes)
                 & ~(partial & (fetches == FETCHES))
-                & ~(written.access.last & (responses == self.config.writes))
+                & ~(collected.access.last & (responses == self.config.writes))
             ),
             self.idle.eq((reads == 0) & (writes == 0) & (responses == 0)),
         ]
-        # What is offered stays until it is taken.
-        stays = Signal()
-        stays_write = Signal()
-        m.d.comb += writes_now.eq(Mux(stays, stays_write, write_fits & (favors_write | ~read_fits)))
+
+        # Round-robin grant. A grant that is stalled by backpressure is kept.
+        stalled = Signal()
+        stalled_write = Signal()
+        m.d.comb += write_grant.eq(
+            Mux(stalled, stalled_write, write_valid & (write_next | ~read_valid))
+        )
         m.d.sync += [
-            stays.eq(self.o.valid & ~self.o.ready),
-            stays_write.eq(writes_now),
+            stalled.eq(self.o.valid & ~self.o.ready),
+            stalled_write.eq(write_grant),
         ]
-        chosen = Signal(EntryAccess(self.config))
+        granted = Signal(EntryAccess(self.config))
         access = self.o.payload
         m.d.comb += [
-            chosen.eq(Mux(writes_now, written.access.as_value(), self.read.payload.as_value())),
-            access.access.eq(chosen),
-            access.write.eq(writes_now),
-            access.partial.eq(writes_now & partial),
-            self.o.valid.eq(Mux(writes_now, write_fits, read_fits)),
-            enters.eq(self.o.valid & self.o.ready),
-            self.read.ready.eq(enters & ~writes_now),
-            self.write.ready.eq(enters & writes_now),
-            self.data.valid.eq(writes_now & write_fits & self.o.ready),
-            self.data.payload.eq(written),
+            granted.eq(Mux(write_grant, collected.access.as_value(), self.read.payload.as_value())),
+            access.access.eq(granted),
+            access.write.eq(write_grant),
+            access.partial.eq(write_grant & partial),
+            self.o.valid.eq(Mux(write_grant, write_valid, read_valid)),
+            fire.eq(self.o.valid & self.o.ready),
+            self.read.ready.eq(fire & ~write_grant),
+            self.write.ready.eq(fire & write_grant),
+            self.data.valid.eq(write_grant & write_valid & self.o.ready),
+            self.data.payload.eq(collected),
         ]
         with m.If(~self.enable):
             m.d.comb += access.status.eq(AccessStatus.DISABLED)
         with m.Elif(self.lost):
             m.d.comb += access.status.eq(AccessStatus.METADATA_LOST)
-        with m.Elif(chosen.unsupported):
+        with m.Elif(granted.unsupported):
             m.d.comb += access.status.eq(AccessStatus.UNSUPPORTED_BURST)
-        with m.If(enters):
-            m.d.sync += favors_write.eq(~writes_now)
+        with m.If(fire):
+            m.d.sync += write_next.eq(~write_grant)
         m.d.sync += [
-            reads.eq(reads + self.read.ready - self.read_ends),
-            writes.eq(writes + self.write.ready - self.write_ends),
-            responses.eq(responses + (self.write.ready & written.access.last) - self.response_ends),
+            reads.eq(reads + self.read.ready - self.read_done),
+            writes.eq(writes + self.write.ready - self.write_done),
+            responses.eq(
+                responses + (self.write.ready & collected.access.last) - self.response_done
+            ),
             fetches.eq(
-                fetches + (self.write.ready & partial) - (self.fetch_ends + self.fetch_unneeded)
+                fetches + (self.write.ready & partial) - (self.fetch_done + self.fetch_skipped)
             ),
         ]
         return m

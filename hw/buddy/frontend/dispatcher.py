@@ -1,22 +1,28 @@
-"""Accesses with their places in memory: on to be read, or to be written, once nothing is before."""
+"""Dispatch of mapped accesses to the read path and the write path, in order of hazards."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.frontend.access import ENTRY_OFFSET_BITS
-from cdma.hw.buddy.frontend.admission import AdmittedAccess
 from cdma.hw.buddy.frontend.scoreboard import Scoreboard
-from cdma.hw.buddy.payloads import AccessStatus, Mapping
-from cdma.hw.buddy.reads import EntryRead
-from cdma.hw.buddy.writes import EntryWrite, WriteKind
+from cdma.hw.buddy.payloads import (
+    ENTRY_OFFSET_BITS,
+    AccessStatus,
+    AdmittedAccess,
+    EntryRead,
+    EntryWrite,
+    Mapping,
+    WriteKind,
+)
 from cdma.hw.config import BuddyConfig
 
 
 class AccessDispatcher(wiring.Component):
-    """Sends reads to be read, and writes to be written; writes of parts of entries to both.
+    """Dispatches reads to the read path, full writes to the write path, and partial writes of
+    compressed entries to both.
 
-    In order; an access waits until those of the same entry are done that it must not meet.
+    Accesses leave in order. An access stalls while an access with which it has a hazard is
+    outstanding; see `Scoreboard`.
 
     Latency: 0 cycles. Throughput: an access per cycle.
 
@@ -28,15 +34,15 @@ class AccessDispatcher(wiring.Component):
     -------
     i : `In(stream.Signature(AdmittedAccess(config)))`
     mapping : `In(stream.Signature(Mapping()))`
-        For each.
+        One for each access.
     read : `Out(stream.Signature(EntryRead(config)))`
     write : `Out(stream.Signature(EntryWrite(config)))`
-    read_ends, write_ends : `In(1)`
+    read_done, write_done : `In(1)`
         The oldest read has its data; the oldest write is done.
-    fetch_unneeded : `Out(1)`
-        A write of a part of an entry fetches nothing.
-    waits : `Out(1)`
-        An access waits for others of its entry.
+    fetch_skipped : `Out(1)`
+        A partial write is dispatched that fetches nothing.
+    hazard : `Out(1)`
+        An access is stalled by the scoreboard.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -47,10 +53,10 @@ class AccessDispatcher(wiring.Component):
                 "mapping": In(stream.Signature(Mapping())),
                 "read": Out(stream.Signature(EntryRead(config))),
                 "write": Out(stream.Signature(EntryWrite(config))),
-                "read_ends": In(1),
-                "write_ends": In(1),
-                "fetch_unneeded": Out(1),
-                "waits": Out(1),
+                "read_done": In(1),
+                "write_done": In(1),
+                "fetch_skipped": Out(1),
+                "hazard": Out(1),
             }
         )
 
@@ -60,45 +66,45 @@ class AccessDispatcher(wiring.Component):
         admitted = self.i.payload
         access = admitted.access
         mapping = self.mapping.payload
-        offered = Signal()
-        may = Signal()
-        moves = Signal()
-        fetches = Signal()
-        reads = Signal()
+        valid = Signal()
+        grant = Signal()
+        fire = Signal()
+        needs_fetch = Signal()
+        needs_read = Signal()
         status = Signal(AccessStatus)
         kind = Signal(WriteKind)
         m.d.comb += [
             status.eq(Mux(admitted.status == AccessStatus.OK, mapping.status, admitted.status)),
             scoreboard.entry.eq(access.address[ENTRY_OFFSET_BITS:]),
             scoreboard.write.eq(admitted.write),
-            scoreboard.begins.eq(moves),
-            scoreboard.read_ends.eq(self.read_ends),
-            scoreboard.write_ends.eq(self.write_ends),
+            scoreboard.issue.eq(fire),
+            scoreboard.read_done.eq(self.read_done),
+            scoreboard.write_done.eq(self.write_done),
         ]
         with m.If(status != AccessStatus.OK):
-            m.d.comb += kind.eq(WriteKind.NOTHING)
+            m.d.comb += kind.eq(WriteKind.FAILED)
         with m.Elif(~mapping.compressed):
-            m.d.comb += kind.eq(WriteKind.PLAIN)
+            m.d.comb += kind.eq(WriteKind.UNCOMPRESSED)
         with m.Elif(admitted.partial):
-            m.d.comb += kind.eq(WriteKind.MERGES)
+            m.d.comb += kind.eq(WriteKind.PARTIAL)
         with m.Else():
-            m.d.comb += kind.eq(WriteKind.COVERS)
+            m.d.comb += kind.eq(WriteKind.FULL)
         m.d.comb += [
-            offered.eq(self.i.valid & self.mapping.valid),
-            may.eq(offered & scoreboard.may),
-            self.waits.eq(offered & ~scoreboard.may),
-            fetches.eq(admitted.write & (kind == WriteKind.MERGES)),
-            reads.eq(~admitted.write | fetches),
-            moves.eq(may & (self.read.ready | ~reads) & (self.write.ready | ~admitted.write)),
-            self.i.ready.eq(moves),
-            self.mapping.ready.eq(moves),
-            self.fetch_unneeded.eq(moves & admitted.partial & ~fetches),
-            self.read.valid.eq(may & reads & (self.write.ready | ~admitted.write)),
+            valid.eq(self.i.valid & self.mapping.valid),
+            grant.eq(valid & scoreboard.grant),
+            self.hazard.eq(valid & ~scoreboard.grant),
+            needs_fetch.eq(admitted.write & (kind == WriteKind.PARTIAL)),
+            needs_read.eq(~admitted.write | needs_fetch),
+            fire.eq(grant & (self.read.ready | ~needs_read) & (self.write.ready | ~admitted.write)),
+            self.i.ready.eq(fire),
+            self.mapping.ready.eq(fire),
+            self.fetch_skipped.eq(fire & admitted.partial & ~needs_fetch),
+            self.read.valid.eq(grant & needs_read & (self.write.ready | ~admitted.write)),
             self.read.payload.access.eq(access),
             self.read.payload.fetch.eq(admitted.write),
             self.read.payload.status.eq(status),
             self.read.payload.mapping.eq(mapping),
-            self.write.valid.eq(may & admitted.write & (self.read.ready | ~reads)),
+            self.write.valid.eq(grant & admitted.write & (self.read.ready | ~needs_read)),
             self.write.payload.id.eq(access.id),
             self.write.payload.last.eq(access.last),
             self.write.payload.address.eq(access.address),

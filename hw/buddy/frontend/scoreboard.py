@@ -1,31 +1,33 @@
-"""Accesses under way, and which of those that come must wait for them."""
+"""Scoreboard of outstanding accesses: hazards between accesses to the same entry."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.frontend.access import ENTRY_NUMBER_BITS
+from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS
 
 
-class EntryRing(wiring.Component):
-    """The entries of accesses that begin and end in the same order.
+class OutstandingEntries(wiring.Component):
+    """Ring buffer with the entry numbers of outstanding accesses, which retire in issue order.
+
+    Latency: 0 cycles. Cost: `depth` entry numbers and as many comparators.
 
     Parameters
     ----------
     depth
-        How many may be under way.
+        Outstanding accesses, at most.
 
     Members
     -------
     entry : `In(33)`
-    begins : `In(1)`
-        An access to `entry` begins. Not while `depth` are under way.
-    ends : `In(1)`
-        The oldest one has ended.
-    found : `Out(1)`
-        An access to `entry` is under way.
+    issue : `In(1)`
+        An access to `entry` is issued. Never while `depth` are outstanding.
+    retire : `In(1)`
+        The oldest access retires.
+    match : `Out(1)`
+        An access to `entry` is outstanding.
     count : `Out(range(depth + 1))`
-        How many are.
+        Number of outstanding accesses.
     """
 
     def __init__(self, depth: int) -> None:
@@ -33,9 +35,9 @@ class EntryRing(wiring.Component):
         super().__init__(
             {
                 "entry": In(ENTRY_NUMBER_BITS),
-                "begins": In(1),
-                "ends": In(1),
-                "found": Out(1),
+                "issue": In(1),
+                "retire": In(1),
+                "match": Out(1),
                 "count": Out(range(depth + 1)),
             }
         )
@@ -50,45 +52,45 @@ class EntryRing(wiring.Component):
         for k in range(depth):
             slot = Signal(ENTRY_NUMBER_BITS, name=f"slot_{k}", reset_less=True)
             m.d.comb += matches[k].eq(active[k] & (slot == self.entry))
-            with m.If(self.begins & (newest == k)):
+            with m.If(self.issue & (newest == k)):
                 m.d.sync += [slot.eq(self.entry), active[k].eq(1)]
-            with m.If(self.ends & (oldest == k)):
+            with m.If(self.retire & (oldest == k)):
                 m.d.sync += active[k].eq(0)
-        under_way = Signal(range(depth + 1))
-        m.d.comb += [self.found.eq(matches.any()), self.count.eq(under_way)]
-        m.d.sync += under_way.eq(under_way + self.begins - self.ends)
-        with m.If(self.begins):
+        outstanding = Signal(range(depth + 1))
+        m.d.comb += [self.match.eq(matches.any()), self.count.eq(outstanding)]
+        m.d.sync += outstanding.eq(outstanding + self.issue - self.retire)
+        with m.If(self.issue):
             m.d.sync += newest.eq(Mux(newest == depth - 1, 0, newest + 1))
-        with m.If(self.ends):
+        with m.If(self.retire):
             m.d.sync += oldest.eq(Mux(oldest == depth - 1, 0, oldest + 1))
         return m
 
 
 class Scoreboard(wiring.Component):
-    """Keeps accesses to the same entry in order, whatever the memories do.
+    """Detects hazards between an access and the outstanding accesses to the same entry.
 
-    A read waits for the writes of its entry that are under way; a write for the reads and the
-    writes. Memories may answer reads and writes in any order, so that nothing less will do. As an
-    access is let in only after all before it, none waits for a later one.
+    A read waits for outstanding writes of its entry (RAW); a write for outstanding reads (WAR) and
+    writes (WAW). Memories may answer reads and writes in any order, so no hazard can be left to
+    them. Accesses are issued in order, so none waits for a later one.
 
-    Latency: 0 cycles. Cost: an address comparator for each access that may be under way.
+    Latency: 0 cycles. Cost: an address comparator for each access that may be outstanding.
 
     Parameters
     ----------
     reads, writes
-        How many may be under way.
+        Outstanding accesses, at most.
 
     Members
     -------
     entry : `In(33)`
-        The number of the entry of the access that wants in.
+        Entry number of the access to be issued.
     write : `In(1)`
-        It is a write.
-    begins : `In(1)`
-        It is let in. Only if it may.
-    may : `Out(1)`
-        It may: nothing that it has to wait for is under way.
-    read_ends, write_ends : `In(1)`
+        The access is a write.
+    issue : `In(1)`
+        The access is issued. Only with `grant`.
+    grant : `Out(1)`
+        The access has no hazard, and there is space for it.
+    read_done, write_done : `In(1)`
         The oldest read has its data; the oldest write is done.
     """
 
@@ -99,32 +101,32 @@ class Scoreboard(wiring.Component):
             {
                 "entry": In(ENTRY_NUMBER_BITS),
                 "write": In(1),
-                "begins": In(1),
-                "may": Out(1),
-                "read_ends": In(1),
-                "write_ends": In(1),
+                "issue": In(1),
+                "grant": Out(1),
+                "read_done": In(1),
+                "write_done": In(1),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.read_ring = read_ring = EntryRing(self.reads)
-        m.submodules.write_ring = write_ring = EntryRing(self.writes)
+        m.submodules.reads = reads = OutstandingEntries(self.reads)
+        m.submodules.writes = writes = OutstandingEntries(self.writes)
         full = Signal()
         m.d.comb += [
-            read_ring.entry.eq(self.entry),
-            write_ring.entry.eq(self.entry),
+            reads.entry.eq(self.entry),
+            writes.entry.eq(self.entry),
             full.eq(
                 Mux(
                     self.write,
-                    write_ring.count == self.writes,
-                    read_ring.count == self.reads,
+                    writes.count == self.writes,
+                    reads.count == self.reads,
                 )
             ),
-            self.may.eq(~full & ~write_ring.found & ~(self.write & read_ring.found)),
-            read_ring.begins.eq(self.begins & ~self.write),
-            write_ring.begins.eq(self.begins & self.write),
-            read_ring.ends.eq(self.read_ends),
-            write_ring.ends.eq(self.write_ends),
+            self.grant.eq(~full & ~writes.match & ~(self.write & reads.match)),
+            reads.issue.eq(self.issue & ~self.write),
+            writes.issue.eq(self.issue & self.write),
+            reads.retire.eq(self.read_done),
+            writes.retire.eq(self.write_done),
         ]
         return m

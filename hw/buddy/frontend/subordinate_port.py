@@ -1,23 +1,28 @@
-"""The AXI4 port towards the GPU, as streams."""
+"""The AXI4 subordinate port, which the GPU drives, as streams."""
 
 from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.frontend.access import BurstRequest
-from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS
-from cdma.hw.buddy.read.response import ManagerReadBeat
-from cdma.hw.buddy.write.write_back import ManagerWriteResponse
+from cdma.hw.buddy.payloads import (
+    LOGICAL_ADDRESS_BITS,
+    BurstRequest,
+    SubordinateReadBeat,
+    SubordinateWriteResponse,
+)
 from cdma.hw.bus.axi import Axi4Signature
 from cdma.hw.bus.burst import WriteBeat
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import SkidBuffer
 
 
-class ManagerPort(wiring.Component):
-    """Takes bursts and data from a manager, and gives it beats and responses.
+class SubordinatePort(wiring.Component):
+    """Registers the five channels of the subordinate port, and presents them as streams.
 
-    Latency: 1 cycle, each way. Throughput: a transfer on each channel per cycle.
+    Each channel passes a skid buffer, so no combinational path connects two pins. VALID outputs
+    are low in reset.
+
+    Latency: 1 cycle on each channel. Throughput: a transfer on each channel per cycle.
 
     Parameters
     ----------
@@ -28,8 +33,8 @@ class ManagerPort(wiring.Component):
     s_axi : `In(Axi4Signature(sector_bytes, 40, id_bits))`
     read, write : `Out(stream.Signature(BurstRequest(config)))`
     write_beats : `Out(stream.Signature(WriteBeat(sector_bytes)))`
-    read_beats : `In(stream.Signature(ManagerReadBeat(config)))`
-    response : `In(stream.Signature(ManagerWriteResponse(config)))`
+    read_beats : `In(stream.Signature(SubordinateReadBeat(config)))`
+    response : `In(stream.Signature(SubordinateWriteResponse(config)))`
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -41,8 +46,8 @@ class ManagerPort(wiring.Component):
                 "read": Out(stream.Signature(BurstRequest(config))),
                 "write": Out(stream.Signature(BurstRequest(config))),
                 "write_beats": Out(stream.Signature(WriteBeat(width))),
-                "read_beats": In(stream.Signature(ManagerReadBeat(config))),
-                "response": In(stream.Signature(ManagerWriteResponse(config))),
+                "read_beats": In(stream.Signature(SubordinateReadBeat(config))),
+                "response": In(stream.Signature(SubordinateWriteResponse(config))),
             }
         )
 
@@ -53,8 +58,8 @@ class ManagerPort(wiring.Component):
         m.submodules.ar = ar = SkidBuffer(BurstRequest(config))
         m.submodules.aw = aw = SkidBuffer(BurstRequest(config))
         m.submodules.w = w = SkidBuffer(WriteBeat(config.entry.sector_bytes))
-        m.submodules.r = r = SkidBuffer(ManagerReadBeat(config))
-        m.submodules.b = b = SkidBuffer(ManagerWriteResponse(config))
+        m.submodules.r = r = SkidBuffer(SubordinateReadBeat(config))
+        m.submodules.b = b = SkidBuffer(SubordinateWriteResponse(config))
         wiring.connect(m, ar.o, wiring.flipped(self.read))
         wiring.connect(m, aw.o, wiring.flipped(self.write))
         wiring.connect(m, w.o, wiring.flipped(self.write_beats))

@@ -1,4 +1,4 @@
-"""Lines of metadata on their way to memory, from the decision until memory has answered."""
+"""The eviction buffer: dirty lines, from their eviction until memory has answered."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
@@ -10,13 +10,14 @@ from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.stream import Fifo
 
 
-class WriteBacks(wiring.Component):
-    """Knows which lines are on their way, and sends them once all of their data is there.
+class EvictionBuffer(wiring.Component):
+    """Tracks outstanding evictions, and writes each line once all of its data is there.
 
-    A line that is on its way must not be fetched, for reads may overtake writes: `conflict` tells.
+    A line whose eviction is outstanding must not be fetched, for reads may overtake writes;
+    `conflict` tells.
 
     Latency: 2 cycles for rows and requests. Throughput: a row per cycle. Cost: a memory of two
-    lines, and a comparison for each line that may be on its way.
+    lines, and a comparator for each eviction that may be outstanding.
 
     Parameters
     ----------
@@ -25,25 +26,25 @@ class WriteBacks(wiring.Component):
     Members
     -------
     free : `Out(1)`
-        Another line may set out.
-    take : `In(1)`, line : `In(line_bits)`
-        It does. Only if one may.
-    number : `Out(write_back_bits)`
-        Under this number.
+        An eviction may be allocated.
+    allocate : `In(1)`, line : `In(line_bits)`
+        An eviction of `line` is allocated. Only while `free`.
+    number : `Out(eviction_bits)`
+        Number of the next eviction to be allocated.
     query : `In(line_bits)`, conflict : `Out(1)`
-        Whether this line is on its way.
+        The eviction of line `query` is outstanding.
     rows : `In(stream.Signature(EvictedRow(config)))`
-        Line by line; not always in the order in which they set out, nor must all come.
-    drop : `In(1)`, dropped : `In(write_back_bits)`
-        This one does not come: it was no line.
+        Rows, line by line; not always in the order of allocation.
+    drop : `In(1)`, dropped : `In(eviction_bits)`
+        Eviction `dropped` is cancelled, for its line was never fetched.
     request : `Out(stream.Signature(line_bits))`
     beats : `Out(stream.Signature(WriteBeat(32)))`
     response : `In(stream.Signature(BusError))`
-        In the order of the requests. Taken at once, but for the two cycles behind a request.
+        In the order of the requests. Always ready from two cycles after a request on.
     refused : `Out(1)`
-        Memory did not take a line.
+        Memory answered the write of a line with an error.
     idle : `Out(1)`
-        None is on its way.
+        No eviction is outstanding.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
@@ -52,14 +53,14 @@ class WriteBacks(wiring.Component):
         super().__init__(
             {
                 "free": Out(1),
-                "take": In(1),
+                "allocate": In(1),
                 "line": In(shape.line_bits),
-                "number": Out(shape.write_back_bits),
+                "number": Out(shape.eviction_bits),
                 "query": In(shape.line_bits),
                 "conflict": Out(1),
                 "rows": In(stream.Signature(EvictedRow(config))),
                 "drop": In(1),
-                "dropped": In(shape.write_back_bits),
+                "dropped": In(shape.eviction_bits),
                 "request": Out(stream.Signature(shape.line_bits)),
                 "beats": Out(stream.Signature(WriteBeat(ROW_BITS // 8))),
                 "response": In(stream.Signature(BusError)),
@@ -71,47 +72,47 @@ class WriteBacks(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         shape = LineShape(self.config)
-        count = shape.write_backs
-        m.submodules.queue = queue = Fifo(WriteBeat(ROW_BITS // 8), 2 * shape.rows)
-        m.submodules.requests = requests = Fifo(unsigned(shape.write_back_bits), count)
-        m.submodules.unanswered = unanswered = Fifo(unsigned(shape.write_back_bits), count)
+        count = shape.evictions
+        m.submodules.beats = beats = Fifo(WriteBeat(ROW_BITS // 8), 2 * shape.rows)
+        m.submodules.requests = requests = Fifo(unsigned(shape.eviction_bits), count)
+        m.submodules.unanswered = unanswered = Fifo(unsigned(shape.eviction_bits), count)
 
-        under_way = Signal(count)
-        next_number = Signal(shape.write_back_bits)
+        outstanding = Signal(count)
+        next_number = Signal(shape.eviction_bits)
         lines = [Signal(shape.line_bits, name=f"line_{k}", reset_less=True) for k in range(count)]
-        is_asked = Signal(count)
-        answers = Signal()
+        query_match = Signal(count)
+        response_fire = Signal()
         m.d.comb += [
             self.number.eq(next_number),
-            self.free.eq(~under_way.bit_select(next_number, 1)),
-            self.idle.eq(under_way == 0),
-            self.conflict.eq((under_way & is_asked).any()),
-            answers.eq(self.response.valid & self.response.ready),
+            self.free.eq(~outstanding.bit_select(next_number, 1)),
+            self.idle.eq(outstanding == 0),
+            self.conflict.eq((outstanding & query_match).any()),
+            response_fire.eq(self.response.valid & self.response.ready),
         ]
-        with m.If(self.take):
+        with m.If(self.allocate):
             m.d.sync += next_number.eq(Mux(next_number == count - 1, 0, next_number + 1))
         for k, line in enumerate(lines):
-            m.d.comb += is_asked[k].eq(line == self.query)
-            with m.If(self.take & (next_number == k)):
-                m.d.sync += [line.eq(self.line), under_way[k].eq(1)]
-            with m.If(answers & (unanswered.o.payload == k)):
-                m.d.sync += under_way[k].eq(0)
+            m.d.comb += query_match[k].eq(line == self.query)
+            with m.If(self.allocate & (next_number == k)):
+                m.d.sync += [line.eq(self.line), outstanding[k].eq(1)]
+            with m.If(response_fire & (unanswered.o.payload == k)):
+                m.d.sync += outstanding[k].eq(0)
             with m.If(self.drop & (self.dropped == k)):
-                m.d.sync += under_way[k].eq(0)
-        m.d.sync += Assert(~self.take | self.free)
+                m.d.sync += outstanding[k].eq(0)
+        m.d.sync += Assert(~self.allocate | self.free)
 
-        # There are no more requests than numbers, so these queues always have room.
+        # There are no more requests than numbers, so these FIFOs never overflow.
         row = self.rows.payload
         m.d.comb += [
-            queue.i.valid.eq(self.rows.valid),
-            queue.i.payload.data.eq(row.data),
-            queue.i.payload.strobe.eq(-1),
-            queue.i.payload.last.eq(row.last),
-            self.rows.ready.eq(queue.i.ready),
+            beats.i.valid.eq(self.rows.valid),
+            beats.i.payload.data.eq(row.data),
+            beats.i.payload.strobe.eq(-1),
+            beats.i.payload.last.eq(row.last),
+            self.rows.ready.eq(beats.i.ready),
             requests.i.valid.eq(self.rows.valid & self.rows.ready & row.last),
-            requests.i.payload.eq(row.write_back),
+            requests.i.payload.eq(row.eviction),
         ]
-        wiring.connect(m, queue.o, wiring.flipped(self.beats))
+        wiring.connect(m, beats.o, wiring.flipped(self.beats))
         m.d.comb += [
             self.request.valid.eq(requests.o.valid),
             requests.o.ready.eq(self.request.ready),
@@ -127,10 +128,10 @@ class WriteBacks(wiring.Component):
             Assert(~unanswered.i.valid | unanswered.i.ready),
         ]
 
-        # A response comes long after its request; but what is not known yet must not be taken.
+        # A response comes long after its request; none is accepted before that has been recorded.
         m.d.comb += [
             self.response.ready.eq(unanswered.o.valid),
             unanswered.o.ready.eq(self.response.valid),
-            self.refused.eq(answers & (self.response.payload != BusError.NONE)),
+            self.refused.eq(response_fire & (self.response.payload != BusError.NONE)),
         ]
         return m

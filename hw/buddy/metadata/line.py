@@ -1,14 +1,17 @@
-"""Where metadata are in a cache, and what travels between the parts of a slice of it.
+"""The layout of a metadata address, and the payloads inside a slice of the cache.
 
-From its least bit on, the address of a nibble of metadata is
+The address of a nibble of metadata, in nibbles:
 
-    nibble in its row, row of its line: together its *place* in the line
-    slice
-    set
-    tag
+     most significant                                    least significant
+    ┌────────────────────┬────────────┬───────┬─────────────┬────────────┐
+    │        tag         │    set     │ slice │     row     │   nibble   │
+    └────────────────────┴────────────┴───────┴─────────────┴────────────┘
+    └── line number in its slice ─────┘       └─── place in its line ────┘
 
-set and tag together being the line's number in its slice. A row is what memory gives per beat; it
-is kept as `ROW_WORDS` codewords.
+A row is what memory transfers per beat, 32 B or 64 nibbles. It is stored as four codewords of 64
+data bits and 8 check bits:
+
+    row   │ word 3 + ECC │ word 2 + ECC │ word 1 + ECC │ word 0 + ECC │
 """
 
 from amaranth.hdl import unsigned
@@ -28,26 +31,28 @@ WORD_PLACE_BITS = (WORD_BITS // METADATA_BITS - 1).bit_length()
 
 
 class LineShape:
-    """The widths that a configuration makes.
+    """The widths that follow from a configuration.
 
     Attributes
     ----------
     rows
-        Of a line.
+        Rows per line.
     lines
-        Of a slice.
+        Lines per slice.
     offset_bits, slice_bits, set_bits, way_bits, tag_bits
-        What their names say.
+        Widths of a byte's offset in its line, and of numbers of slices, sets, ways and tags.
     row_bits
-        Of a row's number in its line.
+        Width of a row's number in its line.
     place_bits
-        Of a nibble's number in its line.
+        Width of a nibble's number in its line.
     line_bits
-        Of a line's number in its slice.
-    write_backs
-        Lines of a slice that may be on their way to memory, until it has answered.
-    steps
-        Lookups that may wait in a slice for what they need of its data.
+        Width of a line's number in its slice.
+    evictions
+        Outstanding evictions per slice, at most, until memory has answered.
+    eviction_bits
+        Width of an eviction's number.
+    tasks
+        Lookups per slice that may wait for the data array.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
@@ -61,20 +66,21 @@ class LineShape:
         self.place_bits = self.offset_bits + 1
         self.line_bits = DEVICE_ADDRESS_BITS - self.offset_bits - self.slice_bits
         self.tag_bits = self.line_bits - self.set_bits
-        self.write_backs = 2 * config.misses
-        self.write_back_bits = (self.write_backs - 1).bit_length()
-        self.steps = config.lookups
+        self.evictions = 2 * config.misses
+        self.eviction_bits = (self.evictions - 1).bit_length()
+        self.tasks = config.lookups
 
 
 class TagWord(data.StructLayout):
-    """What is known of a way of a set. All zeros is no line.
+    """The tag of a way of a set. All zeros means that the way is empty.
 
     Members
     -------
     tag
     dirty
-        It differs from what is in memory, or will when what is under way is done.
+        The line differs from memory, or will once its outstanding tasks are done.
     valid
+        The way holds a line, or one is being fetched for it.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
@@ -82,14 +88,14 @@ class TagWord(data.StructLayout):
 
 
 class SliceLookup(data.StructLayout):
-    """A lookup on its way to a slice.
+    """A lookup in a slice.
 
     Members
     -------
     line
-        Its number in the slice.
+        Number of the line in the slice.
     place
-        The nibble's in the line.
+        Number of the nibble in the line.
     write, metadata
         As in `MetadataLookup`.
     """
@@ -107,14 +113,14 @@ class SliceLookup(data.StructLayout):
 
 
 class SliceResult(data.StructLayout):
-    """A result on its way from a slice.
+    """The result of a lookup in a slice.
 
     Members
     -------
     metadata, error
         As in `MetadataResult`.
     hit, miss, evicted
-        What the lookup found.
+        The lookup hit, missed, or evicted a line.
     """
 
     def __init__(self) -> None:
@@ -130,18 +136,18 @@ class SliceResult(data.StructLayout):
 
 
 class Walk(data.StructLayout):
-    """What is to be done with each line of a slice.
+    """A command for all lines of a slice.
 
     Members
     -------
     write_back
-        Write it to memory if it is dirty.
+        Write each dirty line to memory.
     invalidate
-        Drop it then.
+        Drop each line after that.
     failed
-        But only if it could not be fetched.
+        Drop only those lines whose fetch has failed.
     blind
-        Whatever is in the tag memory.
+        Ignore the content of the tag memory.
     """
 
     def __init__(self) -> None:
@@ -149,24 +155,24 @@ class Walk(data.StructLayout):
 
 
 class TagAccess(data.StructLayout):
-    """A lookup in the tags, or a step of a walk through them.
+    """A lookup in the tags, or one step of a walk through them.
 
     Members
     -------
     lookup
-        Of a walk's step, the line's set alone matters.
-    walks
-        It is a step of a walk.
+        The lookup. For a step of a walk, its set alone is used.
+    is_walk
+        The access is a step of a walk.
     walk
     way
-        Of a walk's step.
+        The way of a walk's step.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
         super().__init__(
             {
                 "lookup": SliceLookup(config),
-                "walks": 1,
+                "is_walk": 1,
                 "walk": Walk(),
                 "way": LineShape(config).way_bits,
             }
@@ -174,68 +180,67 @@ class TagAccess(data.StructLayout):
 
 
 class StoreTask(data.StructLayout):
-    """What is to be done with a line's data, from the first of these on.
+    """A task for the data array: up to three steps on a line, in this order.
 
     Members
     -------
-    evicts
-        Write it to memory, as write-back `write_back`.
-    fills
-        Put the oldest fetched line in its place.
-    answers
-        Then look the nibble up, and answer.
+    evict
+        Write the line to memory, as eviction `eviction`.
+    fill
+        Replace it by the oldest fetched line.
+    respond
+        Look the nibble up, and respond.
     set, way
-        Where the line is.
-    write_back
+        Position of the line.
+    eviction
     place, write, metadata
-        Of the lookup.
+        As in the lookup.
     hit
-        It needed no fetch.
-    replaces
-        Its line takes the place of another one.
-    broken
-        Nothing is known of the line, for its tag is beyond correction.
+        The lookup needed no fetch of its own.
+    replaced
+        The fetched line replaces another one.
+    tag_error
+        The line is unknown, for a tag of its set is uncorrectable.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
         shape = LineShape(config)
         super().__init__(
             {
-                "evicts": 1,
-                "fills": 1,
-                "answers": 1,
+                "evict": 1,
+                "fill": 1,
+                "respond": 1,
                 "set": shape.set_bits,
                 "way": shape.way_bits,
-                "write_back": shape.write_back_bits,
+                "eviction": shape.eviction_bits,
                 "place": shape.place_bits,
                 "write": 1,
                 "metadata": METADATA_BITS,
                 "hit": 1,
-                "replaces": 1,
-                "broken": 1,
+                "replaced": 1,
+                "tag_error": 1,
             }
         )
 
 
 class EvictedRow(data.StructLayout):
-    """A row on its way out of a slice.
+    """A row of an evicted line.
 
     Members
     -------
     data
-    write_back
-        The write-back that it is part of.
+    eviction
+        Number of the eviction.
     last
+        The row is the line's last one.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
-        super().__init__(
-            {"data": ROW_BITS, "write_back": LineShape(config).write_back_bits, "last": 1}
-        )
+        super().__init__({"data": ROW_BITS, "eviction": LineShape(config).eviction_bits, "last": 1})
 
 
 class CodedRow(data.ArrayLayout):
-    """A row as it is kept."""
+    """A row as it is stored: codewords."""
 
     def __init__(self) -> None:
         super().__init__(unsigned(codeword_bits(WORD_BITS)), ROW_WORDS)

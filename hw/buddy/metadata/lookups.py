@@ -1,4 +1,4 @@
-"""The metadata cache shared by those who look metadata up."""
+"""Arbitration of metadata lookups for the shared cache."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -9,29 +9,29 @@ from cdma.hw.lib.stream import Fifo
 
 
 class LookupArbiter(wiring.Component):
-    """Lets one lookup through per cycle, the first source before the others.
+    """Grants one lookup per cycle with fixed priority, source 0 first, and routes the results.
 
-    Sources must take each result at once, as it comes.
+    Sources must be ready for each result in the cycle in which it is valid.
 
     Latency: 0 cycles. Throughput: a lookup per cycle.
 
     Parameters
     ----------
     sources
-        How many there are.
+        Number of sources.
     lookups
-        How many may be under way.
+        Outstanding lookups, at most.
 
     Members
     -------
     lookup : `In(stream.Signature(MetadataLookup())).array(sources)`
     result : `Out(stream.Signature(MetadataResult())).array(sources)`
-    waits : `Out(stream.Signature(1))`
-        The last source's hints.
+    hint : `Out(stream.Signature(1))`
+        One for each lookup of the last source: 1 if its result waits for a memory access.
     cache_lookup : `Out(stream.Signature(MetadataLookup()))`
     cache_hint : `In(stream.Signature(1))`
     cache_result : `In(stream.Signature(MetadataResult()))`
-        The cache's side: see `MetadataCache`.
+        The cache's side, as in `MetadataCache`.
     """
 
     def __init__(self, sources: int, lookups: int) -> None:
@@ -41,7 +41,7 @@ class LookupArbiter(wiring.Component):
             {
                 "lookup": In(stream.Signature(MetadataLookup())).array(sources),
                 "result": Out(stream.Signature(MetadataResult())).array(sources),
-                "waits": Out(stream.Signature(1)),
+                "hint": Out(stream.Signature(1)),
                 "cache_lookup": Out(stream.Signature(MetadataLookup())),
                 "cache_hint": In(stream.Signature(1)),
                 "cache_result": In(stream.Signature(MetadataResult())),
@@ -50,52 +50,58 @@ class LookupArbiter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.hinted = hinted = Fifo(range(self.sources), self.lookups)
-        m.submodules.asked = asked = Fifo(range(self.sources), self.lookups)
+        m.submodules.hint_order = hint_order = Fifo(range(self.sources), self.lookups)
+        m.submodules.result_order = result_order = Fifo(range(self.sources), self.lookups)
 
-        chosen = Signal(range(self.sources))
-        stays = Signal()
-        held = Signal(range(self.sources))
-        room = Signal()
-        moves = Signal()
+        # A grant that is stalled by backpressure is kept.
+        grant = Signal(range(self.sources))
+        stalled = Signal()
+        stalled_grant = Signal(range(self.sources))
+        space = Signal()
+        fire = Signal()
         m.d.comb += [
-            room.eq(hinted.i.ready & asked.i.ready),
-            moves.eq(self.cache_lookup.valid & self.cache_lookup.ready),
+            space.eq(hint_order.i.ready & result_order.i.ready),
+            fire.eq(self.cache_lookup.valid & self.cache_lookup.ready),
         ]
-        with m.If(stays):
-            m.d.comb += chosen.eq(held)
+        with m.If(stalled):
+            m.d.comb += grant.eq(stalled_grant)
         with m.Else():
             for k in reversed(range(self.sources)):
                 with m.If(self.lookup[k].valid):
-                    m.d.comb += chosen.eq(k)
-        m.d.sync += [stays.eq(self.cache_lookup.valid & ~self.cache_lookup.ready), held.eq(chosen)]
+                    m.d.comb += grant.eq(k)
+        m.d.sync += [
+            stalled.eq(self.cache_lookup.valid & ~self.cache_lookup.ready),
+            stalled_grant.eq(grant),
+        ]
         for k, lookup in enumerate(self.lookup):
-            with m.If(chosen == k):
+            with m.If(grant == k):
                 m.d.comb += [
-                    self.cache_lookup.valid.eq(lookup.valid & room),
+                    self.cache_lookup.valid.eq(lookup.valid & space),
                     self.cache_lookup.payload.eq(lookup.payload),
-                    lookup.ready.eq(self.cache_lookup.ready & room),
+                    lookup.ready.eq(self.cache_lookup.ready & space),
                 ]
         m.d.comb += [
-            hinted.i.valid.eq(moves),
-            hinted.i.payload.eq(chosen),
-            asked.i.valid.eq(moves),
-            asked.i.payload.eq(chosen),
+            hint_order.i.valid.eq(fire),
+            hint_order.i.payload.eq(grant),
+            result_order.i.valid.eq(fire),
+            result_order.i.payload.eq(grant),
         ]
 
-        wanted = Signal()
+        hint_used = Signal()
         m.d.comb += [
-            wanted.eq(hinted.o.payload == self.sources - 1),
-            self.waits.valid.eq(hinted.o.valid & wanted & self.cache_hint.valid),
-            self.waits.payload.eq(self.cache_hint.payload),
-            self.cache_hint.ready.eq(hinted.o.valid & (self.waits.ready | ~wanted)),
-            hinted.o.ready.eq(self.cache_hint.valid & self.cache_hint.ready),
-            self.cache_result.ready.eq(asked.o.valid),
-            asked.o.ready.eq(self.cache_result.valid),
+            hint_used.eq(hint_order.o.payload == self.sources - 1),
+            self.hint.valid.eq(hint_order.o.valid & hint_used & self.cache_hint.valid),
+            self.hint.payload.eq(self.cache_hint.payload),
+            self.cache_hint.ready.eq(hint_order.o.valid & (self.hint.ready | ~hint_used)),
+            hint_order.o.ready.eq(self.cache_hint.valid & self.cache_hint.ready),
+            self.cache_result.ready.eq(result_order.o.valid),
+            result_order.o.ready.eq(self.cache_result.valid),
         ]
         for k, result in enumerate(self.result):
             m.d.comb += [
-                result.valid.eq(asked.o.valid & (asked.o.payload == k) & self.cache_result.valid),
+                result.valid.eq(
+                    result_order.o.valid & (result_order.o.payload == k) & self.cache_result.valid
+                ),
                 result.payload.eq(self.cache_result.payload),
             ]
         return m

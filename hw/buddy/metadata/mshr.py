@@ -1,4 +1,4 @@
-"""Lines of metadata that have been fetched, until it is their turn."""
+"""Miss status holding registers: outstanding fetches, and lines until they are used."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -10,10 +10,11 @@ from cdma.hw.bus.burst import BusError, ReadBeat
 from cdma.hw.config import MetadataCacheConfig
 
 
-class FillBuffer(wiring.Component):
-    """Takes fetched lines as they come, in the order of their requests, and keeps them.
+class MshrFile(wiring.Component):
+    """Allocates a register and a line's buffer space to each miss, and holds the fetched lines.
 
-    Room is reserved with each request, so that beats never wait.
+    Space is allocated with each request, so beats are always accepted. Lines are released
+    in the order of their requests.
 
     Latency: 1 cycle from a line's last beat to `complete`. Cost: a memory of `misses` lines.
 
@@ -24,23 +25,23 @@ class FillBuffer(wiring.Component):
     Members
     -------
     free : `Out(1)`
-        There is room for another line.
-    reserve : `In(1)`
-        It is reserved. Only if it is free.
+        A register is free.
+    allocate : `In(1)`
+        A register is allocated to a miss. Only while `free`.
     beats : `In(stream.Signature(ReadBeat(32)))`
         Always ready.
     complete : `Out(1)`
-        The oldest line is all there, or its fetch has failed.
+        The oldest miss has its line, or its fetch has earlier_error.
     error : `Out(MetadataError)`
-        Of the oldest line, once it is complete.
+        Error of the oldest miss, once it is complete.
     row : `In(row_bits)`, read : `In(1)`
-        A row of the oldest line is to be read.
+        Row `row` of the oldest line is read.
     data : `Out(256)`
-        It, one cycle later.
-    released : `In(1)`
-        The oldest line is not needed any more. Only if it is complete.
+        The row, one cycle later.
+    release : `In(1)`
+        The oldest register is released. Only if it is complete.
     idle : `Out(1)`
-        No room is reserved.
+        No miss is outstanding.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
@@ -48,14 +49,14 @@ class FillBuffer(wiring.Component):
         super().__init__(
             {
                 "free": Out(1),
-                "reserve": In(1),
+                "allocate": In(1),
                 "beats": In(stream.Signature(ReadBeat(ROW_BYTES))),
                 "complete": Out(1),
                 "error": Out(MetadataError),
                 "row": In(LineShape(config).row_bits),
                 "read": In(1),
                 "data": Out(ROW_BITS),
-                "released": In(1),
+                "release": In(1),
                 "idle": Out(1),
             }
         )
@@ -70,37 +71,37 @@ class FillBuffer(wiring.Component):
         write = rows.write_port()
         read = rows.read_port()
 
-        reserved = Signal(range(lines + 1))
+        allocated = Signal(range(lines + 1))
         complete = Signal(range(lines + 1))
         filled = Signal(range(lines))
         oldest = Signal(range(lines))
         row = Signal(shape.row_bits)
         last = Signal()
-        ends = Signal()
-        takes = Signal()
-        failed = Signal(MetadataError)
+        line_done = Signal()
+        beat_fire = Signal()
+        earlier_error = Signal(MetadataError)
         error = Signal(MetadataError)
         outcomes = [
             Signal(MetadataError, name=f"outcome_{k}", reset_less=True) for k in range(lines)
         ]
         m.d.comb += [
-            self.free.eq(reserved != lines),
-            self.idle.eq(reserved == 0),
+            self.free.eq(allocated != lines),
+            self.idle.eq(allocated == 0),
             self.beats.ready.eq(1),
-            takes.eq(self.beats.valid),
+            beat_fire.eq(self.beats.valid),
             last.eq(row.all() if shape.row_bits else 1),
-            ends.eq(takes & last),
+            line_done.eq(beat_fire & last),
             write.addr.eq(Cat(row, filled)),
             write.data.eq(self.beats.payload.data),
-            write.en.eq(takes),
+            write.en.eq(beat_fire),
             read.addr.eq(Cat(self.row, oldest)),
             read.en.eq(self.read),
             self.data.eq(read.data),
             self.complete.eq(complete != 0),
-            error.eq(failed),
+            error.eq(earlier_error),
         ]
-        # The first error of a line is the line's.
-        with m.If(failed == MetadataError.NONE):
+        # The first error of a line's beats is the line's.
+        with m.If(earlier_error == MetadataError.NONE):
             with m.If(self.beats.payload.error == BusError.TIMEOUT):
                 m.d.comb += error.eq(MetadataError.TIMEOUT)
             with m.Elif(self.beats.payload.error != BusError.NONE):
@@ -109,22 +110,22 @@ class FillBuffer(wiring.Component):
             for k, outcome in enumerate(outcomes):
                 with m.Case(k):
                     m.d.comb += self.error.eq(outcome)
-        with m.If(takes):
-            m.d.sync += [row.eq(row + 1), failed.eq(error)]
+        with m.If(beat_fire):
+            m.d.sync += [row.eq(row + 1), earlier_error.eq(error)]
             with m.If(last):
-                m.d.sync += failed.eq(MetadataError.NONE)
+                m.d.sync += earlier_error.eq(MetadataError.NONE)
         for k, outcome in enumerate(outcomes):
-            with m.If(ends & (filled == k)):
+            with m.If(line_done & (filled == k)):
                 m.d.sync += outcome.eq(error)
-        with m.If(ends):
+        with m.If(line_done):
             m.d.sync += filled.eq(Mux(filled == lines - 1, 0, filled + 1))
-        with m.If(self.released):
+        with m.If(self.release):
             m.d.sync += oldest.eq(Mux(oldest == lines - 1, 0, oldest + 1))
         m.d.sync += [
-            reserved.eq(reserved + self.reserve - self.released),
-            complete.eq(complete + ends - self.released),
-            Assert(~self.reserve | self.free),
-            Assert(~self.released | self.complete),
-            Assert(~takes | (reserved != complete)),
+            allocated.eq(allocated + self.allocate - self.release),
+            complete.eq(complete + line_done - self.release),
+            Assert(~self.allocate | self.free),
+            Assert(~self.release | self.complete),
+            Assert(~beat_fire | (allocated != complete)),
         ]
         return m

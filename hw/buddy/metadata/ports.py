@@ -1,4 +1,4 @@
-"""The slices' reads and writes of lines, as those of one source."""
+"""Ports to device memory that the slices of the cache share."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
@@ -12,10 +12,10 @@ from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.stream import Fifo, SkidBuffer
 
 
-class LineRequests(wiring.Component):
-    """Requests of all slices in one row: their lines get their slices' numbers.
+class LineRequestArbiter(wiring.Component):
+    """Arbitrates round-robin between the slices' requests, and completes their addresses.
 
-    Latency: 1 cycle. Throughput: a request per cycle, a fair share for each slice.
+    Latency: 1 cycle. Throughput: a request per cycle.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class LineRequests(wiring.Component):
     o : `Out(stream.Signature(ReadRequest(40)))`
         Write requests have the same shape.
     order : `Out(stream.Signature(range(slices)))`
-        Whose requests they are, each at once. Always ready.
+        The slice of each request, in the cycle of its grant. Always ready.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
@@ -49,13 +49,13 @@ class LineRequests(wiring.Component):
         )
         m.submodules.requests = requests = SkidBuffer(ReadRequest(DEVICE_ADDRESS_BITS))
         for k, i in enumerate(self.i):
-            offered = arbiter.i[k]
-            place = Cat(Const(0, shape.offset_bits), Const(k, shape.slice_bits), i.payload)
+            request = arbiter.i[k]
+            address = Cat(Const(0, shape.offset_bits), Const(k, shape.slice_bits), i.payload)
             m.d.comb += [
-                offered.valid.eq(i.valid),
-                offered.payload.address.eq(place),
-                offered.payload.beats.eq(shape.rows - 1),
-                i.ready.eq(offered.ready),
+                request.valid.eq(i.valid),
+                request.payload.address.eq(address),
+                request.payload.beats.eq(shape.rows - 1),
+                i.ready.eq(request.ready),
             ]
         m.d.comb += [
             requests.i.valid.eq(arbiter.o.valid),
@@ -70,8 +70,8 @@ class LineRequests(wiring.Component):
         return m
 
 
-class FetchPort(wiring.Component):
-    """Fetches lines for all slices.
+class RefillPort(wiring.Component):
+    """Fetches the lines that miss in any slice.
 
     Latency: 1 cycle for requests, 0 for beats. Throughput: one of each per cycle.
 
@@ -104,32 +104,32 @@ class FetchPort(wiring.Component):
         m = Module()
         config = self.config
         shape = LineShape(config)
-        m.submodules.requests = requests = LineRequests(config)
+        m.submodules.requests = requests = LineRequestArbiter(config)
         m.submodules.order = order = Fifo(range(config.slices), config.slices * config.misses)
         for k in range(config.slices):
             wiring.connect(m, wiring.flipped(self.slice_request[k]), requests.i[k])
         wiring.connect(m, requests.o, wiring.flipped(self.request))
         wiring.connect(m, requests.order, order.i)
         row = Signal(shape.row_bits)
-        moves = Signal()
+        beat_fire = Signal()
         m.d.comb += [
             self.beats.ready.eq(order.o.valid),
-            moves.eq(self.beats.valid & self.beats.ready),
-            order.o.ready.eq(moves & (row.all() if shape.row_bits else 1)),
+            beat_fire.eq(self.beats.valid & self.beats.ready),
+            order.o.ready.eq(beat_fire & (row.all() if shape.row_bits else 1)),
         ]
-        with m.If(moves):
+        with m.If(beat_fire):
             m.d.sync += row.eq(row + 1)
         for k, beats in enumerate(self.slice_beats):
             m.d.comb += [
-                beats.valid.eq(moves & (order.o.payload == k)),
+                beats.valid.eq(beat_fire & (order.o.payload == k)),
                 beats.payload.eq(self.beats.payload),
             ]
             m.d.sync += Assert(~beats.valid | beats.ready)
         return m
 
 
-class WriteBackPort(wiring.Component):
-    """Writes lines back for all slices.
+class EvictionPort(wiring.Component):
+    """Writes the evicted lines of all slices.
 
     Latency: 1 cycle for requests, 0 for beats and responses. Throughput: one of each per cycle.
 
@@ -164,10 +164,10 @@ class WriteBackPort(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        depth = config.slices * LineShape(config).write_backs
-        m.submodules.requests = requests = LineRequests(config)
-        m.submodules.sending = sending = Fifo(range(config.slices), depth)
-        m.submodules.unanswered = unanswered = Fifo(range(config.slices), depth)
+        depth = config.slices * LineShape(config).evictions
+        m.submodules.requests = requests = LineRequestArbiter(config)
+        m.submodules.beat_order = beat_order = Fifo(range(config.slices), depth)
+        m.submodules.response_order = response_order = Fifo(range(config.slices), depth)
         for k in range(config.slices):
             wiring.connect(m, wiring.flipped(self.slice_request[k]), requests.i[k])
         m.d.comb += [
@@ -175,30 +175,30 @@ class WriteBackPort(wiring.Component):
             self.request.payload.address.eq(requests.o.payload.address),
             self.request.payload.beats.eq(requests.o.payload.beats),
             requests.o.ready.eq(self.request.ready),
-            sending.i.valid.eq(requests.order.valid),
-            sending.i.payload.eq(requests.order.payload),
-            unanswered.i.valid.eq(requests.order.valid),
-            unanswered.i.payload.eq(requests.order.payload),
-            requests.order.ready.eq(sending.i.ready & unanswered.i.ready),
-            sending.o.ready.eq(self.beats.valid & self.beats.ready & self.beats.payload.last),
-            unanswered.o.ready.eq(self.response.valid & self.response.ready),
+            beat_order.i.valid.eq(requests.order.valid),
+            beat_order.i.payload.eq(requests.order.payload),
+            response_order.i.valid.eq(requests.order.valid),
+            response_order.i.payload.eq(requests.order.payload),
+            requests.order.ready.eq(beat_order.i.ready & response_order.i.ready),
+            beat_order.o.ready.eq(self.beats.valid & self.beats.ready & self.beats.payload.last),
+            response_order.o.ready.eq(self.response.valid & self.response.ready),
         ]
-        answerable = Signal(config.slices)
+        response_for = Signal(config.slices)
         for k, beats in enumerate(self.slice_beats):
-            sends = Signal(name=f"sends_{k}")
+            beats_for = Signal(name=f"beats_for_{k}")
             response = self.slice_response[k]
             m.d.comb += [
-                sends.eq(sending.o.valid & (sending.o.payload == k)),
-                beats.ready.eq(sends & self.beats.ready),
-                answerable[k].eq(unanswered.o.valid & (unanswered.o.payload == k)),
-                response.valid.eq(answerable[k] & self.response.valid),
+                beats_for.eq(beat_order.o.valid & (beat_order.o.payload == k)),
+                beats.ready.eq(beats_for & self.beats.ready),
+                response_for[k].eq(response_order.o.valid & (response_order.o.payload == k)),
+                response.valid.eq(response_for[k] & self.response.valid),
                 response.payload.eq(self.response.payload),
             ]
-            with m.If(sends):
+            with m.If(beats_for):
                 m.d.comb += [
                     self.beats.valid.eq(beats.valid),
                     self.beats.payload.eq(beats.payload),
                 ]
-            with m.If(answerable[k]):
+            with m.If(response_for[k]):
                 m.d.comb += self.response.ready.eq(response.ready)
         return m

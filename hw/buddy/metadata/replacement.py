@@ -1,4 +1,4 @@
-"""Which line of a set gives way: pseudo-LRU by a tree."""
+"""Replacement policy: tree pseudo-LRU."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -6,13 +6,16 @@ from amaranth.lib.wiring import In, Out
 
 
 class TreePlru(wiring.Component):
-    """Remembers for each set which ways were used lately, in a tree of one bit for each pair.
+    r"""Selects the victim way of a set with a binary tree of bits.
 
-    Each bit of a set tells in which half of its ways the victim is. A use of a way turns the bits
-    on the path to it away from it. Any bits are sound; if one flips, nothing is lost but time.
+             0          Node n has its halves at 2n + 1 and 2n + 2. Its bit is 1 if the victim is
+           /   \        in the upper half. A use of a way points the bits on its path away from
+          1     2       it. Any state is valid: a flipped bit costs performance at most.
+         / \   / \
+        w0 w1 w2 w3
 
-    Latency: 0 cycles; a use counts from the next cycle on. Cost: a memory of ways - 1 bits for each
-    set, read without a register.
+    Latency: 0 cycles; a use takes effect in the next cycle. Cost: a memory of ways - 1 bits for
+    each set with an asynchronous read port.
 
     Parameters
     ----------
@@ -22,12 +25,12 @@ class TreePlru(wiring.Component):
     -------
     set : `In(range(sets))`
     victim : `Out(range(ways))`
-        The way of the set that has not been used for long.
-    uses : `In(1)`
-        The way `way` of the set is used.
+        Way of the set that is to be replaced.
+    use : `In(1)`
+        Way `way` of the set is used.
     way : `In(range(ways))`
     clear : `In(1)`
-        The set has not been used.
+        The state of the set is reset.
     """
 
     def __init__(self, sets: int, ways: int) -> None:
@@ -37,7 +40,7 @@ class TreePlru(wiring.Component):
             {
                 "set": In(range(sets)),
                 "victim": Out(range(ways)),
-                "uses": In(1),
+                "use": In(1),
                 "way": In(range(ways)),
                 "clear": In(1),
             }
@@ -58,10 +61,10 @@ class TreePlru(wiring.Component):
             tree.eq(read.data),
             write.addr.eq(self.set),
             write.data.eq(Mux(self.clear, 0, used)),
-            write.en.eq(self.uses | self.clear),
+            write.en.eq(self.use | self.clear),
         ]
 
-        # Node n has its halves at 2n + 1 and 2n + 2; the top bit of a way's number is the root's.
+        # The top bit of a way's number belongs to the root.
         levels = (self.ways - 1).bit_length()
 
         def node(path: int, level: int) -> int:
@@ -76,8 +79,8 @@ class TreePlru(wiring.Component):
                 place = node(start, level)
                 with m.If(path == start if level else 1):
                     m.d.comb += turn.eq(tree[place])
-                taken = self.way[levels - level :]
-                with m.If(taken == start if level else 1):
+                used_path = self.way[levels - level :]
+                with m.If(used_path == start if level else 1):
                     m.d.comb += used[place].eq(~self.way[levels - 1 - level])
             turns.append(turn)
         m.d.comb += self.victim.eq(Cat(reversed(turns)))

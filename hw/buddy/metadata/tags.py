@@ -1,4 +1,6 @@
-"""Which lines of metadata a slice of the cache has, or will have."""
+"""The tags of a slice of the cache: which lines it holds, or will hold."""
+
+from typing import NamedTuple
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -10,15 +12,11 @@ from cdma.hw.config import MetadataCacheConfig
 from cdma.hw.lib.ecc import EccDecoder, EccEncoder, codeword_bits
 
 
-class MetadataTags(wiring.Component):
-    """Looks lines up, decides what gives way, and tells the store what is to be done.
+class TagArray(wiring.Component):
+    """Reads, corrects and writes the tags of all ways of a set.
 
-    The tags are changed when the decision is made, in order: a line counts as there from then on,
-    though its data will come later. Replaced is a way that has no line, else the one that a tree
-    of pseudo-LRU bits names. A tag of which one bit has flipped is corrected, also in memory.
-
-    An access waits in its last stage as long as something is missing that it needs: a place in a
-    queue, room for a line, or the end of a write-back of the line that it has to fetch.
+    Stage 1 reads the memory, stage 2 holds the decoded tags. Both advance together. A write in
+    stage 2 is forwarded to an access of the same set in stage 1.
 
     Latency: 2 cycles. Throughput: an access per cycle. Cost: `ways` codewords for each set, and a
     decoder and an encoder for each way.
@@ -30,55 +28,37 @@ class MetadataTags(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(TagAccess(config)))`
-    o : `Out(stream.Signature(StoreTask(config)))`
-    fetch : `Out(stream.Signature(line_bits))`
-        Lines to be fetched; only while `room`. A fill's task comes in the same cycle.
-    room : `In(1)`
-        A line may be fetched.
-    evicts : `Out(1)`, evicted : `Out(line_bits)`
-        A line has to be written back. Only while `can_evict`.
-    can_evict : `In(1)`
-    write_back : `In(write_back_bits)`
-        Its number, for the task.
-    query : `Out(line_bits)`, conflict : `In(1)`
-        Whether the line's last write-back is still under way.
-    failed_set, failed_way : `Out(...)`, failed : `In(1)`
-        Whether the fetch of a line has failed, for walks.
-    quick : `Out(1)`
-        The lookup that came two cycles ago is a hit, and is going on.
-    stalled : `Out(1)`
-        An access waits, or has in the cycle before.
-    missed : `Out(1)`
-        The access at hand is a lookup that is no hit.
-    corrected, uncorrectable : `Out(1)`
-        A bit of a tag had flipped, or two.
+    advance : `In(1)`
+        Both stages advance.
+    valid : `Out(1)`, access : `Out(TagAccess(config))`
+        The access in stage 2.
+    set : `Out(set_bits)`
+        Its set.
+    words : `Out(TagWord(config)).array(ways)`
+        The tags of the set.
+    corrected, uncorrectable : `Out(ways)`
+        Ways of which one bit had flipped; of which two had.
+    write : `In(ways)`, changed : `In(TagWord(config)).array(ways)`
+        Tags to be written to the set.
     idle : `Out(1)`
-        There is no access here.
+        Both stages are empty.
     """
 
     def __init__(self, config: MetadataCacheConfig) -> None:
         self.config = config
-        shape = LineShape(config)
+        ways = config.ways
         super().__init__(
             {
                 "i": In(stream.Signature(TagAccess(config))),
-                "o": Out(stream.Signature(StoreTask(config))),
-                "fetch": Out(stream.Signature(shape.line_bits)),
-                "room": In(1),
-                "evicts": Out(1),
-                "evicted": Out(shape.line_bits),
-                "can_evict": In(1),
-                "write_back": In(shape.write_back_bits),
-                "query": Out(shape.line_bits),
-                "conflict": In(1),
-                "failed_set": Out(shape.set_bits),
-                "failed_way": Out(shape.way_bits),
-                "failed": In(1),
-                "quick": Out(1),
-                "stalled": Out(1),
-                "missed": Out(1),
-                "corrected": Out(1),
-                "uncorrectable": Out(1),
+                "advance": In(1),
+                "valid": Out(1),
+                "access": Out(TagAccess(config)),
+                "set": Out(LineShape(config).set_bits),
+                "words": Out(TagWord(config)).array(ways),
+                "corrected": Out(ways),
+                "uncorrectable": Out(ways),
+                "write": In(ways),
+                "changed": In(TagWord(config)).array(ways),
                 "idle": Out(1),
             }
         )
@@ -96,35 +76,31 @@ class MetadataTags(wiring.Component):
         )
         write = tags.write_port(granularity=1)
         read = tags.read_port(transparent_for=(write,))
-        m.submodules.plru = plru = TreePlru(config.sets, ways)
 
-        # First the memory, then the decoders, then the decision; all move together.
-        moves = Signal()
         read_valid = Signal()
         read_access = Signal(TagAccess(config), reset_less=True)
         valid = Signal()
         access = Signal(TagAccess(config), reset_less=True)
-        words = [
-            Signal(TagWord(config), name=f"word_{way}", reset_less=True) for way in range(ways)
-        ]
         corrected = Signal(ways, reset_less=True)
         uncorrectable = Signal(ways, reset_less=True)
-        changed = [Signal(TagWord(config), name=f"changed_{way}") for way in range(ways)]
-        changes = Signal(ways)
-
-        set_of = Signal(shape.set_bits)
         read_set = Signal(shape.set_bits)
         same_set = Signal()
         m.d.comb += [
-            self.i.ready.eq(moves),
+            self.i.ready.eq(self.advance),
             read.addr.eq(self.i.payload.lookup.line[: shape.set_bits]),
-            read.en.eq(moves),
+            read.en.eq(self.advance),
             read_set.eq(read_access.lookup.line[: shape.set_bits]),
-            set_of.eq(access.lookup.line[: shape.set_bits]),
-            same_set.eq(valid & (read_set == set_of if shape.set_bits else 1)),
+            self.set.eq(access.lookup.line[: shape.set_bits]),
+            same_set.eq(valid & (read_set == self.set if shape.set_bits else 1)),
+            write.addr.eq(self.set),
+            write.en.eq(self.write),
             self.idle.eq(~read_valid & ~valid),
+            self.valid.eq(valid),
+            self.access.eq(access),
+            self.corrected.eq(corrected),
+            self.uncorrectable.eq(uncorrectable),
         ]
-        with m.If(moves):
+        with m.If(self.advance):
             m.d.sync += [
                 read_valid.eq(self.i.valid),
                 read_access.eq(self.i.payload),
@@ -134,157 +110,303 @@ class MetadataTags(wiring.Component):
         for way in range(ways):
             m.submodules[f"decoder_{way}"] = decoder = EccDecoder(word_bits)
             m.submodules[f"encoder_{way}"] = encoder = EccEncoder(word_bits)
-            current = Signal(name=f"current_{way}")
+            word = Signal(TagWord(config), name=f"word_{way}", reset_less=True)
+            forwards = Signal(name=f"forwards_{way}")
             m.d.comb += [
                 decoder.i.eq(read.data[way]),
-                encoder.i.eq(changed[way]),
+                encoder.i.eq(self.changed[way]),
                 write.data[way].eq(encoder.o),
-                # What is being written was read too early.
-                current.eq(same_set & changes[way]),
+                # The memory was read before this write.
+                forwards.eq(same_set & self.write[way]),
+                self.words[way].eq(word),
             ]
-            with m.If(moves):
+            with m.If(self.advance):
                 m.d.sync += [
-                    words[way].eq(Mux(current, changed[way].as_value(), decoder.o)),
-                    corrected[way].eq(decoder.corrected & ~current),
-                    uncorrectable[way].eq(decoder.uncorrectable & ~current),
+                    word.eq(Mux(forwards, self.changed[way].as_value(), decoder.o)),
+                    corrected[way].eq(decoder.corrected & ~forwards),
+                    uncorrectable[way].eq(decoder.uncorrectable & ~forwards),
                 ]
+        return m
 
-        # The decision.
+
+class MetadataTags(wiring.Component):
+    """Looks lines up, selects victims, and issues the tasks of the data array.
+
+    The tags change when the decision is made, in order: a line counts as held from then on, though
+    its data come later. A miss replaces an empty way, or the victim of tree pseudo-LRU. A tag of
+    which one bit has flipped is corrected, also in memory.
+
+    An access is stalled in its last stage while a resource is missing that it needs: space in the
+    task FIFO, an MSHR, an eviction, or the end of an outstanding eviction of the line it fetches.
+
+    Latency: 2 cycles. Throughput: an access per cycle.
+
+    Parameters
+    ----------
+    config : MetadataCacheConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(TagAccess(config)))`
+    o : `Out(stream.Signature(StoreTask(config)))`
+    fetch : `Out(stream.Signature(line_bits))`
+        Lines to be fetched; only while `can_fetch`. The fill's task is issued in the same cycle.
+    can_fetch : `In(1)`
+        An MSHR is free.
+    evict : `Out(1)`, evicted_line : `Out(line_bits)`
+        The line is evicted. Only while `can_evict`.
+    can_evict : `In(1)`
+        An eviction is free.
+    eviction : `In(eviction_bits)`
+        Number of the next eviction, for the task.
+    query : `Out(line_bits)`, conflict : `In(1)`
+        An eviction of line `query` is outstanding.
+    failed_set, failed_way : `Out(...)`, failed : `In(1)`
+        The fetch of the line at this position has failed, for walks.
+    quick_hit : `Out(1)`
+        The lookup accepted two cycles ago hits, and is not stalled.
+    stalled : `Out(1)`
+        An access is stalled, or was in the previous cycle.
+    missed : `Out(1)`
+        The access in the last stage is a lookup that misses.
+    corrected, uncorrectable : `Out(1)`
+        One bit of a tag had flipped; two had.
+    idle : `Out(1)`
+        Both stages are empty.
+    """
+
+    def __init__(self, config: MetadataCacheConfig) -> None:
+        self.config = config
+        shape = LineShape(config)
+        super().__init__(
+            {
+                "i": In(stream.Signature(TagAccess(config))),
+                "o": Out(stream.Signature(StoreTask(config))),
+                "fetch": Out(stream.Signature(shape.line_bits)),
+                "can_fetch": In(1),
+                "evict": Out(1),
+                "evicted_line": Out(shape.line_bits),
+                "can_evict": In(1),
+                "eviction": In(shape.eviction_bits),
+                "query": Out(shape.line_bits),
+                "conflict": In(1),
+                "failed_set": Out(shape.set_bits),
+                "failed_way": Out(shape.way_bits),
+                "failed": In(1),
+                "quick_hit": Out(1),
+                "stalled": Out(1),
+                "missed": Out(1),
+                "corrected": Out(1),
+                "uncorrectable": Out(1),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        shape = LineShape(config)
+        ways = config.ways
+        m.submodules.array = array = TagArray(config)
+        m.submodules.plru = plru = TreePlru(config.sets, ways)
+        wiring.connect(m, wiring.flipped(self.i), array.i)
+        access = array.access
         line = access.lookup.line
+        walk = access.walk
+
+        # The lookup.
         tag = Signal(shape.tag_bits)
         matches = Signal(ways)
-        vacant = Signal(ways)
+        tag_error = Signal()
         hit = Signal()
-        broken = Signal()
-        misses = Signal()
-        way = Signal(shape.way_bits)
+        miss = Signal()
         m.d.comb += [
             tag.eq(line[shape.set_bits :]),
-            hit.eq(matches.any() & ~broken),
-            broken.eq(uncorrectable.any()),
-            misses.eq(~access.walks & ~broken & ~hit),
+            matches.eq(Cat(word.valid & (word.tag == tag) for word in array.words)),
+            tag_error.eq(array.uncorrectable.any()),
+            hit.eq(matches.any() & ~tag_error),
+            miss.eq(~access.is_walk & ~tag_error & ~hit),
         ]
-        for k, word in enumerate(words):
-            m.d.comb += [matches[k].eq(word.valid & (word.tag == tag)), vacant[k].eq(~word.valid)]
-        # What leaves if the lookup is a miss; it does not wait for that to be known.
-        leaving_way = Signal(shape.way_bits)
-        leaving = Signal(TagWord(config))
-        is_broken = Signal()
-        with m.If(access.walks):
-            m.d.comb += leaving_way.eq(access.way)
-        with m.Elif(vacant.any()):
-            for k in reversed(range(ways)):
-                with m.If(vacant[k]):
-                    m.d.comb += leaving_way.eq(k)
-        with m.Else():
-            m.d.comb += leaving_way.eq(plru.victim)
-        with m.Switch(leaving_way):
-            for k, word in enumerate(words):
-                with m.Case(k):
-                    m.d.comb += [leaving.eq(word), is_broken.eq(uncorrectable[k])]
-        m.d.comb += way.eq(leaving_way)
-        for k in range(ways):
-            with m.If(matches[k] & ~access.walks):
-                m.d.comb += way.eq(k)
 
-        walk = access.walk
-        known = Signal()
+        # The victim of a miss, or the way of a walk. It does not depend on `hit`, for timing.
+        victim = Signal(TagWord(config))
+        victim_error = Signal()
+        way = self._select_way(m, array, plru, matches, victim, victim_error)
+
+        # The decision.
+        victim_known = Signal()
         writes_back = Signal()
         drops = Signal()
-        answers = Signal()
-        tells = Signal()
-        served = Signal()
-        can = Signal()
-        goes = Signal()
+        needs_task = Signal()
+        resources_free = Signal()
+        can_fire = Signal()
+        fire = Signal()
         m.d.comb += [
-            known.eq(leaving.valid & ~is_broken & ~walk.blind),
-            answers.eq(~access.walks),
+            victim_known.eq(victim.valid & ~victim_error & ~walk.blind),
             writes_back.eq(
-                leaving.valid & leaving.dirty & Mux(access.walks, walk.write_back & known, misses)
+                victim.valid
+                & victim.dirty
+                & Mux(access.is_walk, walk.write_back & victim_known, miss)
             ),
-            drops.eq(walk.invalidate & Mux(walk.failed, known & self.failed, 1)),
-            tells.eq(answers | writes_back),
-            served.eq(
+            drops.eq(walk.invalidate & Mux(walk.failed, victim_known & self.failed, 1)),
+            needs_task.eq(~access.is_walk | writes_back),
+            resources_free.eq(
                 (self.can_evict | ~writes_back)
-                & ((self.room & self.fetch.ready & ~self.conflict) | ~misses)
+                & ((self.can_fetch & self.fetch.ready & ~self.conflict) | ~miss)
             ),
-            can.eq(served & (self.o.ready | ~tells)),
-            goes.eq(valid & can),
-            moves.eq(~valid | can),
+            can_fire.eq(resources_free & (self.o.ready | ~needs_task)),
+            fire.eq(array.valid & can_fire),
+            array.advance.eq(~array.valid | can_fire),
         ]
 
-        # The tags behind it.
-        dirty = Signal(ways)
-        dirties = Signal()
+        # The new tags and replacement state.
+        self._change_tags(
+            m,
+            array,
+            Decision(
+                fire=fire,
+                way=way,
+                tag=tag,
+                matches=matches,
+                hit=hit,
+                miss=miss,
+                tag_error=tag_error,
+                victim_error=victim_error,
+                drops=drops,
+                writes_back=writes_back,
+            ),
+        )
         m.d.comb += [
-            dirty.eq(Cat(word.dirty for word in words)),
-            dirties.eq(access.lookup.write & hit & ~(dirty & matches).any()),
-        ]
-        for k, word in enumerate(words):
-            is_way = Signal(name=f"is_way_{k}")
-            m.d.comb += [is_way.eq(way == k if ways > 1 else 1), changed[k].eq(word)]
-            with m.If(is_way & access.walks):
-                m.d.comb += changed[k].dirty.eq(word.dirty & ~walk.write_back)
-                with m.If(drops):
-                    m.d.comb += changed[k].eq(0)
-                m.d.comb += changes[k].eq(
-                    goes & (drops | (writes_back | corrected[k]) & ~is_broken)
-                )
-            with m.Elif(is_way & ~broken):
-                m.d.comb += [
-                    changed[k].tag.eq(tag),
-                    changed[k].valid.eq(1),
-                    changed[k].dirty.eq(access.lookup.write | (hit & word.dirty)),
-                    changes[k].eq(goes & (misses | dirties | corrected[k])),
-                ]
-            with m.Else():
-                m.d.comb += changes[k].eq(goes & corrected[k] & ~(access.walks & walk.blind))
-        m.d.comb += [
-            write.addr.eq(set_of),
-            write.en.eq(changes),
-            plru.set.eq(set_of),
+            plru.set.eq(array.set),
             plru.way.eq(way),
-            plru.uses.eq(goes & (hit | misses) & ~access.walks),
-            plru.clear.eq(goes & access.walks & walk.blind),
+            plru.use.eq(fire & (hit | miss) & ~access.is_walk),
+            plru.clear.eq(fire & access.is_walk & walk.blind),
         ]
 
+        # The task, the fetch and the eviction.
         task = self.o.payload
         m.d.comb += [
-            self.o.valid.eq(valid & tells & served),
-            task.evicts.eq(writes_back),
-            task.fills.eq(misses),
-            task.answers.eq(answers),
-            task.set.eq(set_of),
+            self.o.valid.eq(array.valid & needs_task & resources_free),
+            task.evict.eq(writes_back),
+            task.fill.eq(miss),
+            task.respond.eq(~access.is_walk),
+            task.set.eq(array.set),
             task.way.eq(way),
-            task.write_back.eq(self.write_back),
+            task.eviction.eq(self.eviction),
             task.place.eq(access.lookup.place),
             task.write.eq(access.lookup.write),
             task.metadata.eq(access.lookup.metadata),
             task.hit.eq(hit),
-            task.replaces.eq(misses & leaving.valid),
-            task.broken.eq(broken),
-            # What is behind `fetch` is ready whether or not something is fetched.
-            self.fetch.valid.eq(goes & misses),
+            task.replaced.eq(miss & victim.valid),
+            task.tag_error.eq(tag_error),
+            # `fetch.ready` does not depend on `fetch.valid`.
+            self.fetch.valid.eq(fire & miss),
             self.fetch.payload.eq(line),
-            self.evicts.eq(goes & writes_back),
-            self.evicted.eq(Cat(set_of, leaving.tag)),
+            self.evict.eq(fire & writes_back),
+            self.evicted_line.eq(Cat(array.set, victim.tag)),
             self.query.eq(line),
-            self.failed_set.eq(set_of),
+            self.failed_set.eq(array.set),
             self.failed_way.eq(access.way),
         ]
 
-        waited = Signal()
-        sound = Signal()
-        m.d.sync += waited.eq(valid & ~can)
+        # Status.
+        was_stalled = Signal()
+        reports_errors = Signal()
+        m.d.sync += was_stalled.eq(array.valid & ~can_fire)
         m.d.comb += [
-            sound.eq(~(access.walks & walk.blind)),
-            self.stalled.eq(waited | (valid & ~can)),
-            self.quick.eq(valid & hit & ~access.walks & ~self.stalled),
-            self.missed.eq(valid & misses),
-            self.corrected.eq(goes & sound & corrected.any()),
-            self.uncorrectable.eq(goes & sound & Mux(access.walks, is_broken, broken)),
+            reports_errors.eq(~(access.is_walk & walk.blind)),
+            self.stalled.eq(was_stalled | (array.valid & ~can_fire)),
+            self.quick_hit.eq(array.valid & hit & ~access.is_walk & ~self.stalled),
+            self.missed.eq(array.valid & miss),
+            self.corrected.eq(fire & reports_errors & array.corrected.any()),
+            self.uncorrectable.eq(
+                fire & reports_errors & Mux(access.is_walk, victim_error, tag_error)
+            ),
+            self.idle.eq(array.idle),
         ]
-        one_at_most = Signal()
-        m.d.comb += one_at_most.eq((matches & (matches - 1)[:ways]) == 0)
-        m.d.sync += Assert(~valid | access.walks | broken | one_at_most)
+        one_match = Signal()
+        m.d.comb += one_match.eq((matches & (matches - 1)[:ways]) == 0)
+        m.d.sync += Assert(~array.valid | access.is_walk | tag_error | one_match)
         return m
+
+    def _select_way(
+        self,
+        m: Module,
+        array: TagArray,
+        plru: TreePlru,
+        matches: Signal,
+        victim: Signal,
+        victim_error: Signal,
+    ) -> Signal:
+        """Drive the victim's tag, and return the way of the access: the hit's, or the victim's."""
+        ways = self.config.ways
+        way_bits = LineShape(self.config).way_bits
+        access = array.access
+        way = Signal(way_bits)
+        victim_way = Signal(way_bits)
+        empty = Signal(ways)
+        m.d.comb += empty.eq(Cat(~word.valid for word in array.words))
+        with m.If(access.is_walk):
+            m.d.comb += victim_way.eq(access.way)
+        with m.Elif(empty.any()):
+            for k in reversed(range(ways)):
+                with m.If(empty[k]):
+                    m.d.comb += victim_way.eq(k)
+        with m.Else():
+            m.d.comb += victim_way.eq(plru.victim)
+        with m.Switch(victim_way):
+            for k, word in enumerate(array.words):
+                with m.Case(k):
+                    m.d.comb += [victim.eq(word), victim_error.eq(array.uncorrectable[k])]
+        m.d.comb += way.eq(victim_way)
+        for k in range(ways):
+            with m.If(matches[k] & ~access.is_walk):
+                m.d.comb += way.eq(k)
+        return way
+
+    def _change_tags(self, m: Module, array: TagArray, access: "Decision") -> None:
+        """Write the tags that the access changes or corrects."""
+        ways = self.config.ways
+        lookup, walk = array.access.lookup, array.access.walk
+        is_walk = array.access.is_walk
+        dirty = Signal(ways)
+        becomes_dirty = Signal()
+        m.d.comb += [
+            dirty.eq(Cat(word.dirty for word in array.words)),
+            becomes_dirty.eq(lookup.write & access.hit & ~(dirty & access.matches).any()),
+        ]
+        for k, word in enumerate(array.words):
+            is_way = Signal(name=f"is_way_{k}")
+            changed, write = array.changed[k], array.write[k]
+            corrected = array.corrected[k]
+            m.d.comb += [is_way.eq(access.way == k if ways > 1 else 1), changed.eq(word)]
+            with m.If(is_way & is_walk):
+                m.d.comb += changed.dirty.eq(word.dirty & ~walk.write_back)
+                with m.If(access.drops):
+                    m.d.comb += changed.eq(0)
+                rewrites = access.drops | (access.writes_back | corrected) & ~access.victim_error
+                m.d.comb += write.eq(access.fire & rewrites)
+            with m.Elif(is_way & ~access.tag_error):
+                m.d.comb += [
+                    changed.tag.eq(access.tag),
+                    changed.valid.eq(1),
+                    changed.dirty.eq(lookup.write | (access.hit & word.dirty)),
+                    write.eq(access.fire & (access.miss | becomes_dirty | corrected)),
+                ]
+            with m.Else():
+                m.d.comb += write.eq(access.fire & corrected & ~(is_walk & walk.blind))
+
+
+class Decision(NamedTuple):
+    """The decision about the access in the tags' last stage."""
+
+    fire: Signal
+    way: Signal
+    tag: Signal
+    matches: Signal
+    hit: Signal
+    miss: Signal
+    tag_error: Signal
+    victim_error: Signal
+    drops: Signal
+    writes_back: Signal

@@ -1,44 +1,47 @@
-"""Reads of entries: metadata, the sectors of device memory beside them, and buddy memory last."""
+"""Issue of reads: metadata lookups, then requests to device memory, then to buddy memory."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, METADATA_BITS
+from cdma.hw.buddy.address.sector_runs import RunSplitter
 from cdma.hw.buddy.address.slots import slot_sectors, split_sectors
-from cdma.hw.buddy.frontend.access import last_byte
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
+    ENTRY_OFFSET_BITS,
+    SECTOR_OFFSET_BITS,
     AccessStatus,
+    EntryRead,
+    ExpectedEntry,
     MetadataError,
     MetadataLookup,
     MetadataResult,
-    take_metadata_error,
+    last_byte,
+    set_metadata_status,
 )
-from cdma.hw.buddy.reads import EntryRead, ExpectedEntry
-from cdma.hw.buddy.runs import SECTOR_OFFSET_BITS, RunCutter
 from cdma.hw.bus.burst import ReadRequest
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 
 LOOKUPS = 8
-"""Reads that wait for the few cycles of a lookup that hits."""
+"""Reads buffered during the few cycles of a lookup that hits."""
 
 
 class IssuedRead(data.StructLayout):
-    """A read of which the sectors of device memory have been asked for.
+    """A read whose sectors have been requested from device memory.
 
     Members
     -------
     read
     fetched
-        How many were.
-    known
-        The metadata are, as they were at hand when the sectors were asked for.
+        Number of sectors requested.
+    result_valid
+        The metadata were known when the sectors were requested, or are not needed.
     result
-        Of the lookup, if so.
+        The result of the lookup if `result_valid`.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -46,45 +49,48 @@ class IssuedRead(data.StructLayout):
             {
                 "read": EntryRead(config),
                 "fetched": range(ENTRY_SECTORS + 1),
-                "known": 1,
+                "result_valid": 1,
                 "result": MetadataResult(),
             }
         )
 
 
-class ReadIssuer(wiring.Component):
-    """Asks the memories for entries.
+class ReadIssue(wiring.Component):
+    """Requests the sectors of entries from both memories.
 
-    The metadata of each are looked up. If they are at hand, those sectors are asked for that hold
-    the entry. If they have to come from memory, device memory is asked at once for all of the
-    entry's slot there: the metadata tell only about the rest (Buddy Compression, §3.4), and a
-    sector too many costs less than the wait. Buddy memory is asked when it is known that it has
-    something.
+        i ─ lookup ─ lookups ─ device request ─ issued ─ buddy request ─ o
+                                     │                        │
+            hint, result ────────────┴────────────────────────┘
 
-    Everything is in order. Throughput: an entry per cycle; buddy runs that cross a 4 KiB boundary
-    take a cycle more.
+    The metadata of each entry are looked up. On a hit, the sectors that hold the entry are
+    requested. On a miss, the whole slot is requested from device memory in parallel with the
+    metadata, which tell only about the rest (Buddy Compression, §3.4): an overfetched sector costs
+    less than the wait. Requests to buddy memory are issued once the metadata are known.
+
+    Reads leave in order. Throughput: an entry per cycle; a run in buddy memory that crosses a 4 KiB
+    boundary takes a cycle more.
 
     Parameters
     ----------
     config : BuddyConfig
     entries
-        How many may be on their way behind this.
+        Outstanding entries behind this component, at most.
 
     Members
     -------
     i : `In(stream.Signature(EntryRead(config)))`
     lookup : `Out(stream.Signature(MetadataLookup()))`
-    waits : `In(stream.Signature(1))`
-        For each lookup, before its result: the result is behind a memory access.
+    hint : `In(stream.Signature(1))`
+        One for each lookup, before its result: 1 if the result waits for a memory access.
     result : `In(stream.Signature(MetadataResult()))`
-        For each lookup.
+        One for each lookup.
     device_request : `Out(stream.Signature(ReadRequest(40)))`
     buddy_request : `Out(stream.Signature(ReadRequest(64)))`
     o : `Out(stream.Signature(ExpectedEntry(config)))`
     issued : `Out(1)`
-        `o` gives an entry that was read. For counters, as is the next.
-    overfetched : `Out(range(4))`
-        With it: sectors of device memory that were not needed.
+        An entry is transferred at `o`. For counters, as is the next member.
+    overfetched : `Out(range(5))`
+        With `issued`: sectors requested from device memory that do not belong to the entry.
     """
 
     def __init__(self, config: BuddyConfig, entries: int) -> None:
@@ -94,7 +100,7 @@ class ReadIssuer(wiring.Component):
             {
                 "i": In(stream.Signature(EntryRead(config))),
                 "lookup": Out(stream.Signature(MetadataLookup())),
-                "waits": In(stream.Signature(1)),
+                "hint": In(stream.Signature(1)),
                 "result": In(stream.Signature(MetadataResult())),
                 "device_request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
                 "buddy_request": Out(stream.Signature(ReadRequest(BUDDY_ADDRESS_BITS))),
@@ -109,133 +115,162 @@ class ReadIssuer(wiring.Component):
         m.submodules.lookups = lookups = Fifo(EntryRead(self.config), LOOKUPS)
         m.submodules.hints = hints = Fifo(1, self.entries)
         m.submodules.results = results = Fifo(MetadataResult(), self.entries)
-        m.submodules.unresolved = unresolved = Fifo(IssuedRead(self.config), self.entries)
-        m.submodules.device_cutter = device_cutter = RunCutter(DEVICE_ADDRESS_BITS)
-        m.submodules.buddy_cutter = buddy_cutter = RunCutter(BUDDY_ADDRESS_BITS)
-        wiring.connect(m, wiring.flipped(self.waits), hints.i)
+        m.submodules.issued = issued = Fifo(IssuedRead(self.config), self.entries)
+        wiring.connect(m, wiring.flipped(self.hint), hints.i)
         wiring.connect(m, wiring.flipped(self.result), results.i)
-        wiring.connect(m, device_cutter.o, wiring.flipped(self.device_request))
-        wiring.connect(m, buddy_cutter.o, wiring.flipped(self.buddy_request))
 
-        # Look the metadata up.
-        wanted = self.i.payload
-        wants_lookup = Signal()
+        # Issued reads whose results are outstanding. Results are in order, so the result at hand
+        # belongs to the oldest of them, and to the read at the device stage if there is none.
+        results_pending = Signal(range(self.entries + 2))
+        self._look_up(m, lookups)
+        taken, missed = self._request_device(m, lookups, hints, results, issued, results_pending)
+        resolved = self._request_buddy(m, issued, results)
+        m.d.comb += results.o.ready.eq(taken | resolved)
+        m.d.sync += results_pending.eq(results_pending + missed - resolved)
+        return m
+
+    def _look_up(self, m: Module, lookups: Fifo) -> None:
+        """Look the metadata up."""
+        read = self.i.payload
+        needs_lookup = Signal()
         m.d.comb += [
-            wants_lookup.eq(wanted.mapping.compressed & (wanted.status == AccessStatus.OK)),
-            self.lookup.valid.eq(self.i.valid & wants_lookup & lookups.i.ready),
-            self.lookup.payload.address.eq(wanted.mapping.metadata_address),
-            self.lookup.payload.upper.eq(wanted.mapping.metadata_upper),
+            needs_lookup.eq(read.mapping.compressed & (read.status == AccessStatus.OK)),
+            self.lookup.valid.eq(self.i.valid & needs_lookup & lookups.i.ready),
+            self.lookup.payload.address.eq(read.mapping.metadata_address),
+            self.lookup.payload.upper.eq(read.mapping.metadata_upper),
             self.lookup.payload.write.eq(0),
             self.lookup.payload.metadata.eq(0),
-            self.i.ready.eq(lookups.i.ready & (self.lookup.ready | ~wants_lookup)),
-            lookups.i.valid.eq(self.i.valid & (self.lookup.ready | ~wants_lookup)),
-            lookups.i.payload.eq(wanted),
+            self.i.ready.eq(lookups.i.ready & (self.lookup.ready | ~needs_lookup)),
+            lookups.i.valid.eq(self.i.valid & (self.lookup.ready | ~needs_lookup)),
+            lookups.i.payload.eq(read),
         ]
 
-        # Ask device memory.
+    def _request_device(
+        self,
+        m: Module,
+        lookups: Fifo,
+        hints: Fifo,
+        results: Fifo,
+        issued: Fifo,
+        results_pending: Signal,
+    ) -> tuple[Value, Value]:
+        """Request the sectors in device memory: those that hold the entry, or the whole slot.
+
+        Returns
+        -------
+        In this cycle, a read is issued that takes the result at hand; one whose result is pending.
+        """
+        m.submodules.device_splitter = splitter = RunSplitter(DEVICE_ADDRESS_BITS)
+        wiring.connect(m, splitter.o, wiring.flipped(self.device_request))
         read = lookups.o.payload
         mapping = read.mapping
-        sound = Signal()
+        access = read.access
+        ok = Signal()
         looked_up = Signal()
-        behind = Signal(range(self.entries + 2))
-        known = Signal()
-        guessing = Signal()
+        result_valid = Signal()
+        slot_stalled = Signal()
         decided = Signal()
-        result_sound = Signal()
+        result_ok = Signal()
         first = Signal(range(ENTRY_SECTORS))
         count = Signal(range(ENTRY_SECTORS + 1))
-        issues = Signal()
+        fire = Signal()
         needed, _ = split_sectors(m, mapping.target, results.o.payload.metadata, name="issued")
-        access = read.access
         last = last_byte(m, access)
         m.d.comb += [
-            sound.eq(read.status == AccessStatus.OK),
-            looked_up.eq(mapping.compressed & sound),
-            # The result at hand is this read's: none before it waits for one.
-            known.eq(results.o.valid & (behind == 0) & ~guessing),
-            decided.eq(~looked_up | (hints.o.valid & (known | hints.o.payload))),
-            result_sound.eq(results.o.payload.error == MetadataError.NONE),
-            # What is not compressed is read by the sector.
-            first.eq(Mux(mapping.compressed, 0, access.address[SECTOR_OFFSET_BITS:7])),
+            ok.eq(read.status == AccessStatus.OK),
+            looked_up.eq(mapping.compressed & ok),
+            result_valid.eq(results.o.valid & (results_pending == 0) & ~slot_stalled),
+            decided.eq(~looked_up | (hints.o.valid & (result_valid | hints.o.payload))),
+            result_ok.eq(results.o.payload.error == MetadataError.NONE),
+            # Pages that are not compressed are read by the sector.
+            first.eq(
+                Mux(mapping.compressed, 0, access.address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS])
+            ),
         ]
-        # Once all of the slot was offered to the bus, it stays with that.
-        m.d.sync += guessing.eq(device_cutter.i.valid & looked_up & ~known & ~device_cutter.i.ready)
-        with m.If(~sound):
+        # A request for the whole slot that is stalled stays, though the result may come meanwhile.
+        m.d.sync += slot_stalled.eq(
+            splitter.i.valid & looked_up & ~result_valid & ~splitter.i.ready
+        )
+        with m.If(~ok):
             m.d.comb += count.eq(0)
         with m.Elif(~mapping.compressed):
             m.d.comb += count.eq(last[SECTOR_OFFSET_BITS:] - first + 1)
-        with m.Elif(~known):
+        with m.Elif(~result_valid):
             m.d.comb += count.eq(slot_sectors(mapping.target))
-        with m.Elif(result_sound):
+        with m.Elif(result_ok):
             m.d.comb += count.eq(needed)
         m.d.comb += [
-            device_cutter.i.valid.eq(lookups.o.valid & decided & unresolved.i.ready),
-            device_cutter.i.payload.address.eq(
-                mapping.device_address + (first << SECTOR_OFFSET_BITS)
-            ),
-            device_cutter.i.payload.sectors.eq(count),
-            issues.eq(device_cutter.i.valid & device_cutter.i.ready),
-            lookups.o.ready.eq(issues),
-            hints.o.ready.eq(issues & looked_up),
-            unresolved.i.valid.eq(lookups.o.valid & decided & device_cutter.i.ready),
-            unresolved.i.payload.read.eq(read),
-            unresolved.i.payload.fetched.eq(count),
-            unresolved.i.payload.known.eq(known | ~looked_up),
+            splitter.i.valid.eq(lookups.o.valid & decided & issued.i.ready),
+            splitter.i.payload.address.eq(mapping.device_address + (first << SECTOR_OFFSET_BITS)),
+            splitter.i.payload.sectors.eq(count),
+            fire.eq(splitter.i.valid & splitter.i.ready),
+            lookups.o.ready.eq(fire),
+            hints.o.ready.eq(fire & looked_up),
+            issued.i.valid.eq(lookups.o.valid & decided & splitter.i.ready),
+            issued.i.payload.read.eq(read),
+            issued.i.payload.fetched.eq(count),
+            issued.i.payload.result_valid.eq(result_valid | ~looked_up),
         ]
         with m.If(looked_up):
-            m.d.comb += unresolved.i.payload.result.eq(results.o.payload)
+            m.d.comb += issued.i.payload.result.eq(results.o.payload)
         with m.Else():
-            m.d.comb += unresolved.i.payload.result.metadata.eq(AS_IT_IS)
+            m.d.comb += issued.i.payload.result.metadata.eq(AS_IT_IS)
+        return fire & looked_up & result_valid, fire & looked_up & ~result_valid
 
-        # Ask buddy memory.
-        issued = unresolved.o.payload
+    def _request_buddy(self, m: Module, issued: Fifo, results: Fifo) -> Value:
+        """Request the sectors in buddy memory, and pass the entry on.
+
+        Returns
+        -------
+        In this cycle, a read is passed on that takes the result at hand.
+        """
+        m.submodules.buddy_splitter = splitter = RunSplitter(BUDDY_ADDRESS_BITS)
+        wiring.connect(m, splitter.o, wiring.flipped(self.buddy_request))
+        read = issued.o.payload
+        mapping = read.read.mapping
         result = Signal(MetadataResult())
-        resolved = Signal()
-        resolves = Signal()
+        result_valid = Signal()
+        fire = Signal()
         status = Signal(AccessStatus)
         metadata = Signal(METADATA_BITS)
         compressed = Signal()
         device = Signal(range(ENTRY_SECTORS + 1))
         buddy = Signal(range(ENTRY_SECTORS + 1))
         m.d.comb += [
-            result.eq(Mux(issued.known, issued.result.as_value(), results.o.payload.as_value())),
-            resolved.eq(issued.known | results.o.valid),
-            status.eq(issued.read.status),
+            result.eq(Mux(read.result_valid, read.result.as_value(), results.o.payload.as_value())),
+            result_valid.eq(read.result_valid | results.o.valid),
+            status.eq(read.read.status),
             metadata.eq(result.metadata),
-            compressed.eq(issued.read.mapping.compressed),
+            compressed.eq(mapping.compressed),
         ]
-        with m.If(issued.read.status == AccessStatus.OK):
-            take_metadata_error(m, status, result.error)
-        held_device, held_buddy = split_sectors(
-            m, issued.read.mapping.target, metadata, name="resolved"
-        )
+        with m.If(read.read.status == AccessStatus.OK):
+            set_metadata_status(m, status, result.error)
+        entry_device, entry_buddy = split_sectors(m, mapping.target, metadata, name="resolved")
         with m.If(status == AccessStatus.OK):
             m.d.comb += [
-                device.eq(Mux(compressed, held_device, issued.fetched)),
-                buddy.eq(Mux(compressed, held_buddy, 0)),
+                device.eq(Mux(compressed, entry_device, read.fetched)),
+                buddy.eq(Mux(compressed, entry_buddy, 0)),
             ]
-        gives = self.o.payload
-        target = issued.read.mapping.target
+        expected = self.o.payload
+        address = read.read.access.address
         m.d.comb += [
-            buddy_cutter.i.valid.eq(unresolved.o.valid & resolved & self.o.ready),
-            buddy_cutter.i.payload.address.eq(issued.read.mapping.buddy_address),
-            buddy_cutter.i.payload.sectors.eq(buddy),
-            self.o.valid.eq(unresolved.o.valid & resolved & buddy_cutter.i.ready),
-            gives.access.eq(issued.read.access),
-            gives.fetch.eq(issued.read.fetch),
-            gives.status.eq(status),
-            gives.metadata.eq(metadata),
-            gives.first.eq(Mux(compressed, 0, issued.read.access.address[SECTOR_OFFSET_BITS:7])),
-            gives.fetched.eq(issued.fetched),
-            gives.device.eq(device),
-            gives.buddy.eq(buddy),
-            gives.eighth.eq(issued.read.mapping.device_address[3:SECTOR_OFFSET_BITS]),
-            gives.shared.eq(compressed & (target == Target.X16)),
-            resolves.eq(self.o.valid & self.o.ready),
-            unresolved.o.ready.eq(resolves),
-            results.o.ready.eq((issues & looked_up & known) | (resolves & ~issued.known)),
-            self.issued.eq(resolves),
-            self.overfetched.eq(issued.fetched - device),
+            splitter.i.valid.eq(issued.o.valid & result_valid & self.o.ready),
+            splitter.i.payload.address.eq(mapping.buddy_address),
+            splitter.i.payload.sectors.eq(buddy),
+            self.o.valid.eq(issued.o.valid & result_valid & splitter.i.ready),
+            expected.access.eq(read.read.access),
+            expected.fetch.eq(read.read.fetch),
+            expected.status.eq(status),
+            expected.metadata.eq(metadata),
+            expected.first.eq(Mux(compressed, 0, address[SECTOR_OFFSET_BITS:ENTRY_OFFSET_BITS])),
+            expected.fetched.eq(read.fetched),
+            expected.device.eq(device),
+            expected.buddy.eq(buddy),
+            expected.eighth.eq(mapping.device_address[3:SECTOR_OFFSET_BITS]),
+            expected.shared.eq(compressed & (mapping.target == Target.X16)),
+            fire.eq(self.o.valid & self.o.ready),
+            issued.o.ready.eq(fire),
+            self.issued.eq(fire),
+            self.overfetched.eq(read.fetched - device),
         ]
-        m.d.sync += behind.eq(behind + (issues & looked_up & ~known) - (resolves & ~issued.known))
-        return m
+        return fire & ~read.result_valid

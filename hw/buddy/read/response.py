@@ -1,54 +1,33 @@
-"""Restored entries on their way back: to the bus, or to the write that wanted one."""
+"""Responses to reads: decompressed entries become beats at the bus, or go to a partial write."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.buddy.frontend.access import BeatPlaces, EntryAccess, last_byte
-from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, AccessStatus
-from cdma.hw.buddy.reads import ReadInfo
+from cdma.hw.buddy.frontend.beat_position import BeatPosition
+from cdma.hw.buddy.payloads import (
+    ENTRY_OFFSET_BITS,
+    AccessStatus,
+    EntryAccess,
+    ErrorReport,
+    FetchedSector,
+    ReadInfo,
+    SubordinateReadBeat,
+    last_byte,
+)
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.codec.entry.payloads import RestoredSector
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 
 
-class FetchedSector(data.StructLayout):
-    """A sector of an entry that was read for a write.
+class ReadResponse(wiring.Component):
+    """Selects the sectors that an access covers, and returns them as beats.
 
-    Members
-    -------
-    data
-        Zeros if `status` is not OK.
-    status
-        Of the entry, the same on each of its sectors.
-    """
+    All entries that may be outstanding fit in the buffer, so backpressure from the bus never
+    blocks the fetches of partial writes.
 
-    def __init__(self, config: BuddyConfig) -> None:
-        super().__init__({"data": 8 * config.entry.sector_bytes, "status": AccessStatus})
-
-
-class ManagerReadBeat(data.StructLayout):
-    """A beat for the manager: RID, RDATA, RRESP, RLAST."""
-
-    def __init__(self, config: BuddyConfig) -> None:
-        super().__init__(
-            {
-                "id": config.id_bits,
-                "data": 8 * config.entry.sector_bytes,
-                "resp": AxiResponse,
-                "last": 1,
-            }
-        )
-
-
-class ReadReturner(wiring.Component):
-    """Makes beats of restored entries.
-
-    There is room for all entries that may be under way, so that what a manager does not take never
-    stands in the way of the writes that fetch entries.
-
-    Latency: 2 cycles to a beat. Throughput: a sector in and a beat out per cycle.
+    Latency: 2 cycles from a sector to its beat. Throughput: a sector in and a beat out per cycle.
 
     Parameters
     ----------
@@ -58,15 +37,12 @@ class ReadReturner(wiring.Component):
     -------
     i : `In(stream.Signature(RestoredSector(config.entry)))`
     info : `In(stream.Signature(ReadInfo(config)))`
-        For each entry, there with its first sector.
-    beats : `Out(stream.Signature(ManagerReadBeat(config)))`
+        One for each entry, valid with its first sector.
+    beats : `Out(stream.Signature(SubordinateReadBeat(config)))`
     fetched : `Out(stream.Signature(FetchedSector(config)))`
-    returned, fetch_ends : `Out(1)`
-        The last beat of an entry has left; an entry was given to a write.
-    failed : `Out(1)`
-        An access ends with an error.
-    status, address
-        Which one, and the access's address.
+    read_done, fetch_done : `Out(1)`
+        The last beat of an entry is transferred; the last sector of a fetched one is.
+    error : `Out(ErrorReport())`
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -75,13 +51,11 @@ class ReadReturner(wiring.Component):
             {
                 "i": In(stream.Signature(RestoredSector(config.entry))),
                 "info": In(stream.Signature(ReadInfo(config))),
-                "beats": Out(stream.Signature(ManagerReadBeat(config))),
+                "beats": Out(stream.Signature(SubordinateReadBeat(config))),
                 "fetched": Out(stream.Signature(FetchedSector(config))),
-                "returned": Out(1),
-                "fetch_ends": Out(1),
-                "failed": Out(1),
-                "status": Out(AccessStatus),
-                "address": Out(LOGICAL_ADDRESS_BITS),
+                "read_done": Out(1),
+                "fetch_done": Out(1),
+                "error": Out(ErrorReport()),
             }
         )
 
@@ -89,79 +63,84 @@ class ReadReturner(wiring.Component):
         m = Module()
         config = self.config
         sectors = config.entry.sectors
-        sector_bits = (config.entry.sector_bytes - 1).bit_length()
-        sector_shape = data.StructLayout({"data": 8 * config.entry.sector_bytes, "fails": 1})
-        m.submodules.waiting = waiting = Fifo(sector_shape, config.reads * sectors)
+        sector_shape = data.StructLayout({"data": 8 * config.entry.sector_bytes, "error": 1})
+        m.submodules.buffered = buffered = Fifo(sector_shape, config.reads * sectors)
         m.submodules.accesses = accesses = Fifo(EntryAccess(config), config.reads)
+        self._select(m, buffered, accesses)
+        self._respond(m, buffered, accesses)
+        return m
 
-        # Sort out what the access is about.
+    def _select(self, m: Module, buffered: Fifo, accesses: Fifo) -> None:
+        """Select the sectors that the access covers."""
+        sectors = self.config.entry.sectors
+        sector_bits = (self.config.entry.sector_bytes - 1).bit_length()
         info = self.info.payload
         sector = self.i.payload
         index = Signal(range(max(sectors, 2)))
         first = Signal(range(max(sectors, 2)))
-        final = Signal()
-        wanted = Signal()
+        is_last = Signal()
+        selected = Signal()
+        is_first = Signal()
         status = Signal(AccessStatus)
-        opens = Signal()
-        moves = Signal()
-        offered = Signal()
+        valid = Signal()
+        fire = Signal()
         last = last_byte(m, info.access)
         m.d.comb += [
-            first.eq(info.access.address[sector_bits:7]),
-            opens.eq(wanted & (index == first)),
-            final.eq(index == sectors - 1),
+            first.eq(info.access.address[sector_bits:ENTRY_OFFSET_BITS]),
+            is_first.eq(selected & (index == first)),
+            is_last.eq(index == sectors - 1),
             status.eq(info.status),
-            offered.eq(self.i.valid & self.info.valid),
+            valid.eq(self.i.valid & self.info.valid),
         ]
         if sectors == 1:
-            m.d.comb += wanted.eq(~info.fetch)
+            m.d.comb += selected.eq(~info.fetch)
         else:
-            m.d.comb += wanted.eq(~info.fetch & (index >= first) & (index <= last[sector_bits:]))
+            m.d.comb += selected.eq(~info.fetch & (index >= first) & (index <= last[sector_bits:]))
         with m.If((info.status == AccessStatus.OK) & (sector.status != 0)):
             m.d.comb += status.eq(AccessStatus.CORRUPT_ENTRY)
         m.d.comb += [
-            moves.eq(
-                offered
+            fire.eq(
+                valid
                 & Mux(
                     info.fetch,
                     self.fetched.ready,
-                    ~wanted | (waiting.i.ready & (accesses.i.ready | ~opens)),
+                    ~selected | (buffered.i.ready & (accesses.i.ready | ~is_first)),
                 )
             ),
-            self.i.ready.eq(moves),
-            self.info.ready.eq(moves & final),
-            waiting.i.valid.eq(moves & wanted),
-            waiting.i.payload.data.eq(sector.data),
-            waiting.i.payload.fails.eq(status != AccessStatus.OK),
-            accesses.i.valid.eq(moves & opens),
+            self.i.ready.eq(fire),
+            self.info.ready.eq(fire & is_last),
+            buffered.i.valid.eq(fire & selected),
+            buffered.i.payload.data.eq(sector.data),
+            buffered.i.payload.error.eq(status != AccessStatus.OK),
+            accesses.i.valid.eq(fire & is_first),
             accesses.i.payload.eq(info.access),
-            self.fetched.valid.eq(offered & info.fetch),
+            self.fetched.valid.eq(valid & info.fetch),
             self.fetched.payload.data.eq(sector.data),
             self.fetched.payload.status.eq(status),
-            self.fetch_ends.eq(moves & final & info.fetch),
-            self.failed.eq(moves & final & ~info.fetch & (status != AccessStatus.OK)),
-            self.status.eq(status),
-            self.address.eq(info.access.address),
+            self.fetch_done.eq(fire & is_last & info.fetch),
+            self.error.valid.eq(fire & is_last & ~info.fetch & (status != AccessStatus.OK)),
+            self.error.status.eq(status),
+            self.error.address.eq(info.access.address),
         ]
-        with m.If(moves):
-            m.d.sync += index.eq(Mux(final, 0, index + 1))
+        with m.If(fire):
+            m.d.sync += index.eq(Mux(is_last, 0, index + 1))
 
-        # Beats of sectors: several, if the manager asked for narrow ones.
-        m.submodules.places = places = BeatPlaces(config)
+    def _respond(self, m: Module, buffered: Fifo, accesses: Fifo) -> None:
+        """Return beats: several of each sector if the burst is a narrow one."""
+        m.submodules.position = position = BeatPosition(self.config)
         access = accesses.o.payload
         beat = self.beats.payload
-        gives = Signal()
+        fire = Signal()
         m.d.comb += [
-            places.access.eq(access),
-            places.moves.eq(gives),
-            self.beats.valid.eq(waiting.o.valid & accesses.o.valid),
-            gives.eq(self.beats.valid & self.beats.ready),
+            position.access.eq(access),
+            position.fire.eq(fire),
+            self.beats.valid.eq(buffered.o.valid & accesses.o.valid),
+            fire.eq(self.beats.valid & self.beats.ready),
             beat.id.eq(access.id),
-            beat.data.eq(waiting.o.payload.data),
-            beat.resp.eq(Mux(waiting.o.payload.fails, AxiResponse.SLVERR, AxiResponse.OKAY)),
-            beat.last.eq(access.last & places.closes),
-            waiting.o.ready.eq(gives & places.leaves),
-            accesses.o.ready.eq(gives & places.closes),
-            self.returned.eq(gives & places.closes),
+            beat.data.eq(buffered.o.payload.data),
+            beat.resp.eq(Mux(buffered.o.payload.error, AxiResponse.SLVERR, AxiResponse.OKAY)),
+            beat.last.eq(access.last & position.last),
+            buffered.o.ready.eq(fire & position.sector_last),
+            accesses.o.ready.eq(fire & position.last),
+            self.read_done.eq(fire & position.last),
         ]
-        return m

@@ -1,25 +1,30 @@
-"""Writes: the data joined with what was fetched, and compressed."""
+"""Encoding of writes: the data are merged with the fetched entry, and compressed."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES
-from cdma.hw.buddy.frontend.access import GatheredWrite
-from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.read.response import FetchedSector
-from cdma.hw.buddy.writes import EntryWrite, StoredEntry, WriteKind
+from cdma.hw.buddy.payloads import (
+    AccessStatus,
+    CollectedWrite,
+    EntryWrite,
+    FetchedSector,
+    StoredEntry,
+    WriteKind,
+)
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.stream import Fifo
 
 
 class WriteEncoder(wiring.Component):
-    """Makes what is kept of an entry from the data of a write.
+    """Encodes the data of writes into stored entries.
 
-    Where a write covers a part of an entry, the rest comes from the entry as it was. In order.
+    A partial write takes the bytes that it does not cover from the fetched entry. Compressed
+    entries pass the compressor, all others a FIFO beside it; entries leave in order.
 
-    Throughput: an entry per `sectors` cycles of the codec; what is not compressed takes a cycle.
+    Throughput: an entry per `sectors` cycles; an entry that is not compressed takes one cycle.
 
     Parameters
     ----------
@@ -28,10 +33,10 @@ class WriteEncoder(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(EntryWrite(config)))`
-    data : `In(stream.Signature(GatheredWrite(config)))`
-        For each.
+    data : `In(stream.Signature(CollectedWrite(config)))`
+        One for each write.
     fetched : `In(stream.Signature(FetchedSector(config)))`
-        The sectors of each that MERGES.
+        The sectors of each PARTIAL write's entry.
     o : `Out(stream.Signature(StoredEntry(config)))`
     """
 
@@ -40,7 +45,7 @@ class WriteEncoder(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(EntryWrite(config))),
-                "data": In(stream.Signature(GatheredWrite(config))),
+                "data": In(stream.Signature(CollectedWrite(config))),
                 "fetched": In(stream.Signature(FetchedSector(config))),
                 "o": Out(stream.Signature(StoredEntry(config))),
             }
@@ -51,88 +56,88 @@ class WriteEncoder(wiring.Component):
         config = self.config
         sectors, width = config.entry.sectors, config.entry.sector_bytes
         m.submodules.compressor = compressor = EntryCompressor(config.entry)
-        m.submodules.plain = plain = Fifo(StoredEntry(config), 2)
+        m.submodules.bypass = bypass = Fifo(StoredEntry(config), 2)
         m.submodules.order = order = Fifo(EntryWrite(config), config.writes)
 
         write = self.i.payload
         data, strobe = self.data.payload.data, self.data.payload.strobe
         index = Signal(range(max(sectors, 2)))
-        offered = Signal()
-        compresses = Signal()
-        merges = Signal()
-        damaged = Signal()
-        skips = Signal()
-        moves = Signal()
-        ends = Signal()
-        final = Signal()
+        valid = Signal()
+        needs_codec = Signal()
+        partial = Signal()
+        fetch_failed = Signal()
+        bypasses = Signal()
+        fire = Signal()
+        entry_done = Signal()
+        last = Signal()
         m.d.comb += [
-            offered.eq(self.i.valid & self.data.valid),
-            merges.eq(write.kind == WriteKind.MERGES),
-            compresses.eq(merges | (write.kind == WriteKind.COVERS)),
-            damaged.eq(merges & (self.fetched.payload.status != AccessStatus.OK)),
-            skips.eq(~compresses | damaged),
-            final.eq(~compresses | (index == sectors - 1)),
+            valid.eq(self.i.valid & self.data.valid),
+            partial.eq(write.kind == WriteKind.PARTIAL),
+            needs_codec.eq(partial | (write.kind == WriteKind.FULL)),
+            fetch_failed.eq(partial & (self.fetched.payload.status != AccessStatus.OK)),
+            bypasses.eq(~needs_codec | fetch_failed),
+            last.eq(~needs_codec | (index == sectors - 1)),
         ]
 
         sector = Signal(8 * width)
-        covered = Signal(width)
+        sector_strobe = Signal(width)
         m.d.comb += [
             sector.eq(data.word_select(index, 8 * width)),
-            covered.eq(strobe.word_select(index, width)),
+            sector_strobe.eq(strobe.word_select(index, width)),
         ]
         for j in range(width):
             m.d.comb += compressor.i.payload.data.word_select(j, 8).eq(
                 Mux(
-                    covered[j] | ~merges,
+                    sector_strobe[j] | ~partial,
                     sector.word_select(j, 8),
                     self.fetched.payload.data.word_select(j, 8),
                 )
             )
-        # The last sector also goes to where its write is remembered.
-        room = Signal()
+        # The last sector also needs space in `order`.
+        space = Signal()
         m.d.comb += [
-            room.eq(~final | (order.i.ready & (~skips | plain.i.ready))),
+            space.eq(~last | (order.i.ready & (~bypasses | bypass.i.ready))),
             compressor.i.valid.eq(
-                offered & compresses & ~damaged & room & (self.fetched.valid | ~merges)
+                valid & needs_codec & ~fetch_failed & space & (self.fetched.valid | ~partial)
             ),
-            moves.eq(
-                offered & room & (self.fetched.valid | ~merges) & (compressor.i.ready | skips)
+            fire.eq(
+                valid & space & (self.fetched.valid | ~partial) & (compressor.i.ready | bypasses)
             ),
-            ends.eq(moves & final),
-            self.i.ready.eq(ends),
-            self.data.ready.eq(ends),
-            self.fetched.ready.eq(moves & merges),
-            order.i.valid.eq(ends),
+            entry_done.eq(fire & last),
+            self.i.ready.eq(entry_done),
+            self.data.ready.eq(entry_done),
+            self.fetched.ready.eq(fire & partial),
+            order.i.valid.eq(entry_done),
             order.i.payload.eq(write),
-            plain.i.valid.eq(ends & skips),
-            plain.i.payload.write.eq(write),
-            plain.i.payload.metadata.eq(AS_IT_IS),
-            plain.i.payload.data.eq(data),
-            plain.i.payload.strobe.eq(strobe),
+            bypass.i.valid.eq(entry_done & bypasses),
+            bypass.i.payload.write.eq(write),
+            bypass.i.payload.metadata.eq(AS_IT_IS),
+            bypass.i.payload.data.eq(data),
+            bypass.i.payload.strobe.eq(strobe),
         ]
-        with m.If(damaged):
+        with m.If(fetch_failed):
             m.d.comb += [
-                order.i.payload.kind.eq(WriteKind.NOTHING),
-                plain.i.payload.write.kind.eq(WriteKind.NOTHING),
-                plain.i.payload.write.status.eq(self.fetched.payload.status),
+                order.i.payload.kind.eq(WriteKind.FAILED),
+                bypass.i.payload.write.kind.eq(WriteKind.FAILED),
+                bypass.i.payload.write.status.eq(self.fetched.payload.status),
             ]
-        with m.If(moves):
-            m.d.sync += index.eq(Mux(final, 0, index + 1))
+        with m.If(fire):
+            m.d.sync += index.eq(Mux(last, 0, index + 1))
 
-        coded = Signal()
+        compressed = Signal()
         ready = Signal()
         m.d.comb += [
-            coded.eq(
-                (order.o.payload.kind == WriteKind.COVERS)
-                | (order.o.payload.kind == WriteKind.MERGES)
+            compressed.eq(
+                (order.o.payload.kind == WriteKind.FULL)
+                | (order.o.payload.kind == WriteKind.PARTIAL)
             ),
-            self.o.valid.eq(order.o.valid & Mux(coded, compressor.o.valid, plain.o.valid)),
+            self.o.valid.eq(order.o.valid & Mux(compressed, compressor.o.valid, bypass.o.valid)),
             ready.eq(self.o.valid & self.o.ready),
             order.o.ready.eq(ready),
-            compressor.o.ready.eq(ready & coded),
-            plain.o.ready.eq(ready & ~coded),
+            compressor.o.ready.eq(ready & compressed),
+            bypass.o.ready.eq(ready & ~compressed),
         ]
-        with m.If(coded):
+        with m.If(compressed):
             m.d.comb += [
                 self.o.payload.write.eq(order.o.payload),
                 self.o.payload.metadata.eq(compressor.o.payload.metadata),
@@ -140,5 +145,5 @@ class WriteEncoder(wiring.Component):
                 self.o.payload.strobe.eq((1 << ENTRY_BYTES) - 1),
             ]
         with m.Else():
-            m.d.comb += self.o.payload.eq(plain.o.payload)
+            m.d.comb += self.o.payload.eq(bypass.o.payload)
         return m

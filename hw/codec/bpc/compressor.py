@@ -23,7 +23,7 @@ from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import total
 
 CODES = 1 + PLANES
-"""Of an entry: the base's, number 0, and those of planes 32 to 0; some are empty."""
+"""Codes of an entry: the base's, number 0, and those of planes 32 to 0; some are empty."""
 PASSES = {1: 1, 2: 2, 4: 3}
 """Cycles in which an entry's codes go through the coders and the packer, by sectors per entry."""
 PIECES = 3
@@ -45,9 +45,9 @@ class BpcCompressor(wiring.Component):
     Entries wait in a memory beside the pipeline, for those whose code is too long. All stages
     advance together, whenever the code at the end leaves or there is none.
 
-    Latency: a code is valid `entry_latency` cycles after the entry's first sector was taken, if it
-    and the others were taken in consecutive cycles: 10, 8 and 7 cycles for sectors of 32, 64 and
-    128 B. Throughput: a sector per cycle while codes are taken when offered.
+    Latency: a code is valid `entry_latency` cycles after the entry's first sector was accepted, if
+    its sectors were accepted in consecutive cycles: 10, 8 and 7 cycles for sectors of 32, 64 and
+    128 B. Throughput: a sector per cycle while `o` is ready.
 
     Resources: for sectors of n words, n subtracters of 33 bits and 33 classifiers of n columns;
     coders and a packer for 12, 17 or 34 codes; three shifters as wide as the code; registers for
@@ -192,13 +192,13 @@ class BpcCompressor(wiring.Component):
         base = Signal(32, reset_less=True)
         pairs = list(itertools.pairwise(sector))
         differences = [after.as_signed() - before.as_signed() for before, after in pairs]
-        taken = Signal()
-        m.d.comb += taken.eq(advance & self.i.valid)
+        i_fire = Signal()
+        m.d.comb += i_fire.eq(advance & self.i.valid)
         with m.If(advance):
             m.d.sync += slice_valid.eq(self.i.valid)
         if sectors == 1:
             complete = slice_valid
-            with m.If(taken):
+            with m.If(i_fire):
                 m.d.sync += base.eq(sector[0])
         else:
             index = Signal(range(sectors))
@@ -212,7 +212,7 @@ class BpcCompressor(wiring.Component):
             # Column 0 of the first slice is void.
             across = sector[0].as_signed() - last_word.as_signed()
             differences.insert(0, Mux(first, 0, across))
-            with m.If(taken):
+            with m.If(i_fire):
                 m.d.sync += [
                     index.eq(index + 1),
                     slice_index.eq(index),
@@ -220,7 +220,7 @@ class BpcCompressor(wiring.Component):
                 ]
                 with m.If(first):
                     m.d.sync += base.eq(sector[0])
-        with m.If(taken):
+        with m.If(i_fire):
             m.d.sync += [d.eq(value) for d, value in zip(deltas, differences, strict=True)]
 
         # Stage 2. The base is still that of this entry, as the next one's first word is only just
@@ -319,7 +319,7 @@ class BpcCompressor(wiring.Component):
         return paired
 
     def _entry(self, m: Module, advance: Signal, *, leaves: Value) -> Signal:
-        """Keeps the entries in the pipeline; gives the one in stage 5."""
+        """Keep the entries in the pipeline, and return the one in stage 5."""
         sectors = self.config.sectors
         sector_bits = 8 * self.config.sector_bytes
         # As many as come in from an entry's first sector until it leaves.
@@ -327,18 +327,18 @@ class BpcCompressor(wiring.Component):
         entry = Signal(ENTRY_BITS)
         into = Signal(range(depth))
         out_of = Signal(range(depth))
-        taken = Signal()
-        m.d.comb += taken.eq(advance & self.i.valid)
+        i_fire = Signal()
+        m.d.comb += i_fire.eq(advance & self.i.valid)
         with m.If(advance & leaves):
             m.d.sync += out_of.eq(out_of + 1)
         part = Signal(range(sectors))
         begins = Signal()
         ends = Signal()
         m.d.comb += [
-            begins.eq(taken & (part == 0 if sectors > 1 else 1)),
-            ends.eq(taken & (part == sectors - 1 if sectors > 1 else 1)),
+            begins.eq(i_fire & (part == 0 if sectors > 1 else 1)),
+            ends.eq(i_fire & (part == sectors - 1 if sectors > 1 else 1)),
         ]
-        with m.If(taken & ~ends):
+        with m.If(i_fire & ~ends):
             m.d.sync += part.eq(part + 1)
         with m.If(ends):
             m.d.sync += [part.eq(0), into.eq(into + 1)]
@@ -349,7 +349,7 @@ class BpcCompressor(wiring.Component):
             m.d.comb += [
                 write.addr.eq(into),
                 write.data.eq(self.i.payload.data),
-                write.en.eq(taken & (part == k) if sectors > 1 else taken),
+                write.en.eq(i_fire & (part == k) if sectors > 1 else i_fire),
                 read.addr.eq(out_of),
                 read.en.eq(advance),
                 entry.word_select(k, sector_bits).eq(read.data),
@@ -388,5 +388,5 @@ class _Piece:
 
 
 def _in_bytes(bits: Signal) -> Value:
-    """From the order of sending to bytes, the first of which is in the low bits."""
+    """Convert words in sending order to bytes, the first one in the low bits."""
     return Cat(bits[k ^ 7] for k in range(len(bits)))

@@ -1,4 +1,4 @@
-"""From BPC codes to bases and planes, four planes at a time."""
+"""Decoding of BPC codes into bases and planes, four planes per cycle."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring

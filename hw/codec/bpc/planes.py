@@ -1,4 +1,4 @@
-"""What the planes of an entry are, for BPC: each one's symbol, and the runs of zeros.
+"""Classification of an entry's bit planes for BPC: each plane's symbol, and the runs of zeros.
 
 The planes, their order and the code table are those of `cdma.golden.formats.bpc.bpc`. A column is a
 delta's place in a plane; a slice is the columns that one sector brings.

@@ -24,7 +24,7 @@ STEPS = -(-CODES // STEP_CODES)
 class StepReader(wiring.Component):
     """Reads a step's codes, and finds the first that is bad or goes beyond the end.
 
-    Each code's length tells where the next one starts, a choice of six places in a window that
+    Each code's length determines the start of the next one, a choice of six places in a window that
     gets shorter. What is behind an error is read as well, and means nothing.
 
     Latency: 0 cycles.

@@ -1,4 +1,4 @@
-"""From bases and planes to the words of entries, sector by sector."""
+"""Reconstruction of the words of entries from bases and planes, sector by sector."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -198,7 +198,7 @@ class BuddyDriver:
 
     @exclusive
     def first_error(self) -> AccessError | None:
-        """What went wrong first since `clear_error`."""
+        """The first error since `clear_error`."""
         if not self.registers.read("IRQ_STATUS")["error"]:
             return None
         what = self.registers.read("ERROR_STATUS")
@@ -214,7 +214,7 @@ class BuddyDriver:
         self.registers.write("IRQ_STATUS", error=1)
 
     def _address_map(self, logical_bytes: int | None) -> AddressMap:
-        """Where everything is; `DriverError` if it cannot be there."""
+        """Set the layout of the memories; `DriverError` if it is invalid."""
         most = self.shape.pages * self.shape.page_bytes
         logical_bytes = most if logical_bytes is None else logical_bytes
         if logical_bytes > most:

@@ -1,4 +1,4 @@
-"""How accesses to compressed memory fail, as the controller's registers tell it."""
+"""Errors of accesses to compressed memory, as the controller's registers report them."""
 
 from dataclasses import dataclass
 

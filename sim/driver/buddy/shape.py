@@ -1,4 +1,4 @@
-"""What the registers tell of a buddy controller."""
+"""The shape of a Buddy controller, as its registers report it."""
 
 from dataclasses import dataclass
 

@@ -24,7 +24,7 @@ MOST_WRITES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class PortCounters:
-    """What happened on a port to a memory since the counters were cleared.
+    """Counts of a memory's port since the counters were cleared.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class PortCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class BuddyCounters:
-    """What happened around the controller since the counters were cleared.
+    """Counts of the controller's environment since the counters were cleared.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class BuddyMachine(BusMachine):
         return Playback(trace=trace, data=data, records=records, cycles=int(play.took))
 
     def counters(self) -> BuddyCounters:
-        """What the surroundings have counted since they were cleared."""
+        """Return the environment's counts since they were cleared."""
         totals = lib.CountersStruct()
         ports = np.zeros(len(PORTS), PORT_COUNTERS)
         with self._open():

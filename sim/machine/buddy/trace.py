@@ -1,4 +1,4 @@
-"""What a GPU does with its memory, access by access, and what comes of it."""
+"""Traces of a GPU's memory accesses, and their results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -142,7 +142,7 @@ class Trace:
 
     @property
     def offsets(self) -> IntArray:
-        """Where each access's bytes are in `data`, and their end, int64 (n + 1,)."""
+        """Offsets of each access's bytes in `data`, and their end, int64 (n + 1,)."""
         return np.concatenate([[0], np.cumsum(self.nbytes)])
 
     def bytes_of(self, index: int, data: ByteArray | None = None) -> ByteArray:
@@ -196,7 +196,7 @@ class Trace:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Playback:
-    """What became of a trace.
+    """The result of a trace.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Playback:
     cycles: int
 
     def bytes_of(self, index: int) -> ByteArray:
-        """What an access read or wrote, uint8 (nbytes,); a view."""
+        """The bytes that an access read or wrote, uint8 (nbytes,); a view."""
         return self.trace.bytes_of(index, self.data)
 
     @property

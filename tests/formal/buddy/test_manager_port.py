@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Cat
 from amaranth.hdl._ast import AnySeq
 
-from cdma.hw.buddy.frontend.subordinate_port import ManagerPort
+from cdma.hw.buddy.frontend.subordinate_port import SubordinatePort
 from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.formal.bench import Bench, channel
 from tests.formal.broken import break_elaborate
@@ -17,7 +17,7 @@ ADDRESS = ("id", "addr", "len", "size", "burst")
 def port_proof(width: int) -> Bench:
     """What is at the pins is at the streams, and the other way round, no earlier than allowed."""
     bench = Bench()
-    port = ManagerPort(BuddyConfig(entry=EntryConfig(sector_bytes=width)))
+    port = SubordinatePort(BuddyConfig(entry=EntryConfig(sector_bytes=width)))
     inside = bench.add(port)
     axi = port.s_axi
     for name, target in (("ar", port.read), ("aw", port.write)):
@@ -50,7 +50,7 @@ def test_pins_keep_the_rules_of_axi(width, tmp_path):
 def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
     break_elaborate(
         monkeypatch,
-        ManagerPort,
+        SubordinatePort,
         "axi.bvalid.eq(b.o.valid & ~ResetSignal())",
         "axi.bvalid.eq(b.o.valid)",
     )

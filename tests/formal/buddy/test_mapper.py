@@ -23,7 +23,13 @@ from cdma.golden.buddy.address_map import (
     Target,
 )
 from cdma.golden.buddy.entry import ENTRY_BYTES, SECTOR_BYTES
-from cdma.hw.buddy.address.mapper import REGION_BITS, MapJudge, SectorMapper, SlotFinder, SlotPlacer
+from cdma.hw.buddy.address.mapper import (
+    REGION_BITS,
+    MapChecker,
+    SectorMapper,
+    SlotFinder,
+    SlotPlacer,
+)
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.stream import Register
@@ -59,19 +65,19 @@ def chain(
     bench: Bench, config: BuddyConfig, request: Any, regions: SimpleNamespace
 ) -> SimpleNamespace:
     """The mapper's arithmetic without its stages."""
-    finder, placer, judge = SlotFinder(config), SlotPlacer(config), MapJudge(config)
-    bench.m.submodules += [finder, placer, judge]
+    finder, placer, checker = SlotFinder(config), SlotPlacer(config), MapChecker(config)
+    bench.m.submodules += [finder, placer, checker]
     bench.m.d.comb += [
         finder.request.eq(request),
         finder.logical_bytes.eq(regions.logical_bytes),
         placer.offsets.eq(finder.offsets),
         placer.metadata_base.eq(regions.metadata_base),
-        judge.extents.eq(placer.extents),
-        judge.metadata_base.eq(regions.metadata_base),
-        judge.carve_out_bytes.eq(regions.carve_out_bytes),
-        judge.gbbr.eq(regions.gbbr),
+        checker.extents.eq(placer.extents),
+        checker.metadata_base.eq(regions.metadata_base),
+        checker.carve_out_bytes.eq(regions.carve_out_bytes),
+        checker.gbbr.eq(regions.gbbr),
     ]
-    return SimpleNamespace(offsets=finder.offsets, extents=placer.extents, mapping=judge.mapping)
+    return SimpleNamespace(offsets=finder.offsets, extents=placer.extents, mapping=checker.mapping)
 
 
 class Entry:
@@ -228,7 +234,7 @@ def stages_proof(config: BuddyConfig) -> Bench:
             front.o.ready.eq(back.i.ready),
         ]
     bench.require(mapper.i.ready == requests[0].i.ready)
-    stages = {"found": "offsets", "placed": "extents", "judged": "mapping"}
+    stages = {"found": "offsets", "placed": "extents", "checked": "mapping"}
     for (stage, result), request in zip(stages.items(), requests, strict=True):
         made = chain(bench, config, request.o.payload, regions)
         valid = inside[f"{stage}.held_valid"]
@@ -277,25 +283,25 @@ FAULTS = {
     ),
     "a slot in the metadata": (
         "places",
-        MapJudge,
+        MapChecker,
         "extents.device_end > metadata_start",
         "extents.device_start >= metadata_start",
     ),
     "metadata beyond device memory": (
         "places",
-        MapJudge,
+        MapChecker,
         "extents.metadata[DEVICE_ADDRESS_BITS:].any()",
         "extents.metadata[DEVICE_ADDRESS_BITS + 1 :].any()",
     ),
     "a slot beyond the carve-out": (
         "places",
-        MapJudge,
+        MapChecker,
         "extents.buddy_end > self.carve_out_bytes",
         "extents.buddy_start > self.carve_out_bytes",
     ),
     "a slot beyond all addresses": (
         "places",
-        MapJudge,
+        MapChecker,
         "buddy_end[-1] &",
         "buddy_end[0] & buddy_end[-1] &",
     ),
@@ -323,7 +329,7 @@ def test_stage_that_loses_what_waits_is_found(tmp_path, monkeypatch):
     break_elaborate(
         monkeypatch,
         SectorMapper,
-        "placed.o.ready.eq(judged.i.ready)",
+        "placed.o.ready.eq(checked.i.ready)",
         "placed.o.ready.eq(placed.o.valid)",
     )
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 6: FAIL.*Assert failed in top"):

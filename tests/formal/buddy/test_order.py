@@ -4,9 +4,9 @@ import pytest
 from amaranth.hdl import Cat, Mux, ResetSignal, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from cdma.hw.buddy.frontend.access import ENTRY_NUMBER_BITS
-from cdma.hw.buddy.frontend.scoreboard import EntryRing, Scoreboard
-from cdma.hw.buddy.runs import PAGE_SECTORS, SECTOR_OFFSET_BITS, RunCutter
+from cdma.hw.buddy.address.sector_runs import PAGE_SECTORS, RunSplitter
+from cdma.hw.buddy.frontend.scoreboard import OutstandingEntries, Scoreboard
+from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS, SECTOR_OFFSET_BITS
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
@@ -15,7 +15,7 @@ from tests.formal.sby import ProofError, check, prove
 
 ADDRESS_BITS = 16
 DEPTHS = {"2+1": (2, 1), "3+2": (3, 2)}
-"""Reads and writes that may be under way."""
+"""Reads and writes that may be outstanding."""
 
 
 def scoreboard_proof(reads: int, writes: int) -> Bench:
@@ -26,20 +26,20 @@ def scoreboard_proof(reads: int, writes: int) -> Bench:
     m.d.comb += [
         scoreboard.entry.eq(AnySeq(ENTRY_NUMBER_BITS)),
         scoreboard.write.eq(AnySeq(1)),
-        scoreboard.begins.eq(AnySeq(1)),
-        scoreboard.read_ends.eq(AnySeq(1)),
-        scoreboard.write_ends.eq(AnySeq(1)),
+        scoreboard.issue.eq(AnySeq(1)),
+        scoreboard.read_done.eq(AnySeq(1)),
+        scoreboard.write_done.eq(AnySeq(1)),
     ]
-    bench.assume(~scoreboard.begins | scoreboard.may)
+    bench.assume(~scoreboard.issue | scoreboard.grant)
     watched = Signal(ENTRY_NUMBER_BITS)
     m.d.comb += watched.eq(AnyConst(ENTRY_NUMBER_BITS))
 
-    # What is under way, told by what has begun and ended alone: for one entry, and in all.
+    # What is outstanding, told by what has begun and ended alone: for one entry, and in all.
     rings = []
     for name, depth, kind in (("read", reads, 0), ("write", writes, 1)):
-        ends = getattr(scoreboard, f"{name}_ends")
+        ends = getattr(scoreboard, f"{name}_done")
         begins = Signal(name=f"{name}_begins")
-        m.d.comb += begins.eq(scoreboard.begins & (scoreboard.write == kind))
+        m.d.comb += begins.eq(scoreboard.issue & (scoreboard.write == kind))
         # Newest last: whether each is of the watched entry.
         queue = Signal(depth, name=f"{name}_queue")
         count = Signal(range(depth + 1), name=f"{name}_count")
@@ -49,12 +49,12 @@ def scoreboard_proof(reads: int, writes: int) -> Bench:
         m.d.comb += [left.eq(count - ends), shifted.eq(Mux(ends, queue >> 1, queue))]
         m.d.sync += count.eq(left + begins)
         m.d.sync += queue.eq(shifted | Mux(begins & (scoreboard.entry == watched), 1 << left, 0))
-        ring = f"{name}_ring."
+        ring = f"{name}s."
         active, oldest, newest = (inside[ring + n] for n in ("active", "oldest", "newest"))
         place = Signal(range(2 * depth), name=f"{name}_place")
         m.d.comb += place.eq(oldest + count)
         bench.require(
-            inside[ring + "under_way"] == count,
+            inside[ring + "outstanding"] == count,
             count <= depth,
             oldest < depth,
             newest == Mux(place >= depth, place - depth, place),
@@ -75,7 +75,7 @@ def scoreboard_proof(reads: int, writes: int) -> Bench:
 
     (read_queue, read_count), (write_queue, write_count) = rings
     begins = Signal()
-    m.d.comb += begins.eq(scoreboard.begins & (scoreboard.entry == watched))
+    m.d.comb += begins.eq(scoreboard.issue & (scoreboard.entry == watched))
     bench.implies(begins, ~write_queue.any())
     bench.implies(begins & scoreboard.write, ~read_queue.any())
     bench.require(count_ones(write_queue) <= 1, ~(write_queue.any() & read_queue.any()))
@@ -85,7 +85,7 @@ def scoreboard_proof(reads: int, writes: int) -> Bench:
         & ~read_queue.any()
         & (scoreboard.entry == watched)
         & Mux(scoreboard.write, write_count != writes, read_count != reads),
-        scoreboard.may,
+        scoreboard.grant,
     )
     bench.cover(
         count_ones(read_queue) == 2,
@@ -101,10 +101,14 @@ def test_accesses_of_an_entry_do_not_meet(depths, tmp_path):
 
 
 FAULTS = {
-    "forgets reads": (Scoreboard, "& ~(self.write & read_ring.found)", ""),
-    "forgets writes": (Scoreboard, "& ~write_ring.found", ""),
+    "forgets reads": (Scoreboard, "& ~(self.write & reads.match)", ""),
+    "forgets writes": (Scoreboard, "& ~writes.match", ""),
     "takes one too many": (Scoreboard, "~full & ", ""),
-    "frees the wrong one": (EntryRing, "self.ends & (oldest == k)", "self.ends & (newest == k)"),
+    "frees the wrong one": (
+        OutstandingEntries,
+        "self.retire & (oldest == k)",
+        "self.retire & (newest == k)",
+    ),
 }
 
 
@@ -115,17 +119,17 @@ def test_scoreboard_with_a_fault_is_found(fault, tmp_path, monkeypatch):
         check(scoreboard_proof(3, 2), tmp_path, depth=10, planted=True)
 
 
-def cutter_proof() -> Bench:
+def splitter_proof() -> Bench:
     bench = Bench()
     m = bench.m
-    cutter = RunCutter(ADDRESS_BITS)
-    inside = bench.add(cutter)
-    run = bench.drive(cutter.i)
+    splitter = RunSplitter(ADDRESS_BITS)
+    inside = bench.add(splitter)
+    run = bench.drive(splitter.i)
     sectors = run.payload.sectors
     start = Signal(ADDRESS_BITS + 1)
     m.d.comb += start.eq(run.payload.address >> SECTOR_OFFSET_BITS << SECTOR_OFFSET_BITS)
     bench.assume(sectors <= 4, start + (sectors << SECTOR_OFFSET_BITS) <= 1 << ADDRESS_BITS)
-    burst = bench.watch(cutter.o)
+    burst = bench.watch(splitter.o)
     beats = Signal(9)
     in_page = Signal(ADDRESS_BITS)
     asked = Signal(range(5))
@@ -160,10 +164,10 @@ def cutter_proof() -> Bench:
 
 
 def test_runs_become_bursts_within_pages(tmp_path):
-    prove(cutter_proof(), tmp_path, depth=2)
+    prove(splitter_proof(), tmp_path, depth=2)
 
 
-def test_cutter_with_a_fault_is_found(tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, RunCutter, "end > PAGE_SECTORS", "end >= PAGE_SECTORS")
+def test_splitter_with_a_fault_is_found(tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, RunSplitter, "end > PAGE_SECTORS", "end >= PAGE_SECTORS")
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(cutter_proof(), tmp_path, depth=4, planted=True)
+        check(splitter_proof(), tmp_path, depth=4, planted=True)

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from cdma.hw.buddy.runs import RunCutter, RunWriter
+from cdma.hw.buddy.address.sector_runs import RunSplitter
+from cdma.hw.buddy.write.run_writer import RunWriter
 from cdma.hw.bus.burst import BusError
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 
@@ -43,7 +44,7 @@ def test_runs_become_bursts_within_pages(source_stalls, sink_stalls):
         for run in runs
         for address, sectors in bursts_of(run)
     ]
-    bench = Bench(RunCutter(ADDRESS_BITS))
+    bench = Bench(RunSplitter(ADDRESS_BITS))
     bench.source(bench.component.i, runs, willing=stalls(source_stalls, 1))
     sink = bench.sink(bench.component.o, len(expected), willing=stalls(sink_stalls, 2))
     bench.run()

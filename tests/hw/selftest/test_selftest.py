@@ -19,7 +19,7 @@ from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.gate import StallGate
 from cdma.hw.selftest.generator import SectorGenerator
 from cdma.hw.selftest.plan import RoundPlanner
-from cdma.hw.selftest.report import RoundReporter, Verdict
+from cdma.hw.selftest.report import RoundReporter, RoundResult
 from cdma.hw.selftest.uart import UartTransmitter
 from tests.hw.selftest.model import (
     Told,
@@ -392,7 +392,7 @@ def record(**more):
         "cycles": 0xDEADBEEF,
         "errors": 0,
         "status": 0x09,
-        "verdict": Verdict.PASS,
+        "verdict": RoundResult.PASS,
     }
     return {**fields, **more}
 
@@ -400,8 +400,8 @@ def record(**more):
 def test_reporter_writes_a_line_for_each_record():
     records = [
         record(),
-        record(round=0x13, errors=0xA, verdict=Verdict.FAIL),
-        record(round=0xFFFFFFFF, status=0x60, verdict=Verdict.TIMEOUT),
+        record(round=0x13, errors=0xA, verdict=RoundResult.FAIL),
+        record(round=0xFFFFFFFF, status=0x60, verdict=RoundResult.TIMEOUT),
     ]
     lines = [
         "round 00000012 lines 00001000 in 00080000 out 00031c40 cycles deadbeef errors 00000000 "

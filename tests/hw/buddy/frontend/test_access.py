@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from cdma.hw.buddy.frontend.access import BurstSplitter, WriteGatherer
+from cdma.hw.buddy.frontend.burst_splitter import BurstSplitter
+from cdma.hw.buddy.frontend.write_collector import WriteCollector
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig, EntryConfig
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 
@@ -133,7 +134,7 @@ def test_data_of_writes_is_gathered_by_entry(width, source_stalls, sink_stalls):
                     "strobe": sum(1 << j for j in places),
                 }
             )
-    bench = Bench(WriteGatherer(config))
+    bench = Bench(WriteCollector(config))
     bench.source(bench.component.i, accesses, willing=stalls(source_stalls, 1))
     bench.source(bench.component.beats, beats, willing=stalls(source_stalls, 3))
     sink = bench.sink(bench.component.o, len(expected), willing=stalls(sink_stalls, 2))
@@ -145,7 +146,7 @@ def test_beat_of_a_write_per_cycle():
     config = BUDDY_PRESETS["narrow"]
     access = {"id": 1, "address": 256, "size": 5, "beats": 4, "last": 1, "unsupported": 0}
     beats = [{"data": k, "strobe": (1 << 32) - 1, "last": k % 4 == 3} for k in range(40)]
-    bench = Bench(WriteGatherer(config))
+    bench = Bench(WriteCollector(config))
     bench.source(bench.component.i, [access] * 10)
     source = bench.source(bench.component.beats, beats)
     sink = bench.sink(bench.component.o, 10)

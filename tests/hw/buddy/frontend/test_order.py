@@ -7,8 +7,7 @@ from amaranth.hdl import Value
 
 from cdma.hw.buddy.frontend.admission import FETCHES, Admission
 from cdma.hw.buddy.frontend.dispatcher import AccessDispatcher
-from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.writes import WriteKind
+from cdma.hw.buddy.payloads import AccessStatus, WriteKind
 from cdma.hw.config import BUDDY_PRESETS
 from tests.lib.rtl.bench import STALLS, Bench, Source, stalls
 
@@ -67,7 +66,7 @@ def dispatched(accesses, *, hold=30, seed=1, stall=(0.0, 0.0), target=2, compres
     writes = [a for a in accesses if a[1]]
     read_sink = bench.sink(part.read, len(reads))
     write_sink = bench.sink(part.write, len(writes))
-    for sink, port, kind in ((read_sink, part.read_ends, 0), (write_sink, part.write_ends, 1)):
+    for sink, port, kind in ((read_sink, part.read_done, 0), (write_sink, part.write_done, 1)):
         pulses = Pulses(port)
         bench.ends.append(pulses)
         observe = sink.observe
@@ -142,10 +141,10 @@ def test_kind_of_a_write_follows_from_its_page():
             _, sink = dispatched([(5, 1, partial)], compressed=compressed)
             kinds[compressed, partial] = sink.payloads[0]["kind"]
     assert kinds == {
-        (0, 0): WriteKind.PLAIN,
-        (0, 1): WriteKind.PLAIN,
-        (1, 0): WriteKind.COVERS,
-        (1, 1): WriteKind.MERGES,
+        (0, 0): WriteKind.UNCOMPRESSED,
+        (0, 1): WriteKind.UNCOMPRESSED,
+        (1, 0): WriteKind.FULL,
+        (1, 1): WriteKind.PARTIAL,
     }
 
 

@@ -39,7 +39,7 @@ class Lookup:
 
     @classmethod
     def of(cls, nibble: int, *, write: bool = False, metadata: int = 0) -> "Lookup":
-        """Of a nibble by its number in memory, low nibbles of bytes first."""
+        """Return a lookup of a nibble by its number in memory, low nibbles of bytes first."""
         return cls(nibble // 2, bool(nibble % 2), write, metadata)
 
     @property

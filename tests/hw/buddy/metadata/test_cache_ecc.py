@@ -48,7 +48,7 @@ def flip_tags(*bits, rows=range(CONFIG.sets), ways=range(CONFIG.ways)):
     """The same bits of these tags."""
     mask = sum(1 << bit for bit in bits)
     return [
-        Flip("tags.codewords", row, sum(mask << TAG_BITS * way for way in ways)) for row in rows
+        Flip("tags.array.codewords", row, sum(mask << TAG_BITS * way for way in ways)) for row in rows
     ]
 
 
@@ -56,7 +56,7 @@ def test_a_row_s_codewords_are_where_the_flips_are(bench):
     shape = LineShape(CONFIG)
     assert (shape.rows, shape.lines) == (1, LINES)
     assert {len(row) for row in bench.rows("store.data")} == {DATA_BITS * ROW_WORDS}
-    assert {len(row) for row in bench.rows("tags.codewords")} == {TAG_BITS * CONFIG.ways}
+    assert {len(row) for row in bench.rows("tags.array.codewords")} == {TAG_BITS * CONFIG.ways}
 
 
 def test_every_flipped_bit_of_data_is_corrected(bench):
@@ -220,7 +220,7 @@ def test_damage_amid_traffic_hangs_nothing(bench):
             )
             for _ in range(25)
         ]
-        for name, rows in (("store.data", LINES), ("tags.codewords", CONFIG.sets)):
+        for name, rows in (("store.data", LINES), ("tags.array.codewords", CONFIG.sets)):
             width = len(bench.rows(name)[0])
             flips = generator.getrandbits(width) & generator.getrandbits(width)
             operations.append(Flip(name, generator.randrange(rows), flips))

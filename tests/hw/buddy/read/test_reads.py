@@ -10,10 +10,9 @@ from amaranth.lib import wiring
 
 from cdma.golden.buddy.address_map import Target, split_sectors
 from cdma.golden.buddy.entry import sectors_of, sizes_of
-from cdma.hw.buddy.payloads import AccessStatus, MetadataError
+from cdma.hw.buddy.payloads import AccessStatus, ExpectedEntry, MetadataError
 from cdma.hw.buddy.read.assembler import EntryAssembler
-from cdma.hw.buddy.read.issue import ReadIssuer
-from cdma.hw.buddy.reads import ExpectedEntry
+from cdma.hw.buddy.read.issue import ReadIssue
 from cdma.hw.bus.burst import BusError
 from cdma.hw.lib.stream import Fifo
 from tests.golden.buddy.entries import mixed_entries
@@ -28,7 +27,7 @@ class ReadPath(wiring.Component):
     """Issuer and assembler, with the queue between them."""
 
     def __init__(self):
-        self.issuer = ReadIssuer(CONFIG, ENTRIES)
+        self.issuer = ReadIssue(CONFIG, ENTRIES)
         self.assembler = EntryAssembler(CONFIG)
         parts = {
             **dict.fromkeys(ISSUER, self.issuer),
@@ -57,7 +56,7 @@ class ReadPath(wiring.Component):
         return m
 
 
-ISSUER = ("i", "lookup", "waits", "result", "device_request", "buddy_request")
+ISSUER = ("i", "lookup", "hint", "result", "device_request", "buddy_request")
 ASSEMBLER = ("device", "buddy", "info")
 
 
@@ -98,7 +97,7 @@ class Scene:
             )
         self.quick = random.Random(seed + 1)
         self.source = bench.source(path.i, payloads, willing=stalls(stall, seed))
-        self.waits = bench.source(path.waits, [])
+        self.hint = bench.source(path.hint, [])
         self.result = bench.source(path.result, [])
         self.device = bench.source(path.device, [], willing=stalls(stall, seed + 2))
         self.buddy = bench.source(path.buddy, [], willing=stalls(stall, seed + 3))
@@ -136,7 +135,7 @@ class Scene:
         error = self.reads[k].get("error", MetadataError.NONE)
         waits = self.quick.random() < self.slow
         behind = bool(self.due) and self.due[-1] > cycle + 4
-        append(self.waits, int(waits or behind))
+        append(self.hint, int(waits or behind))
         latest = self.due[-1] if self.due else 0
         self.due.append(max(latest, cycle + (self.quick.randrange(20, 60) if waits else 3)))
         append(self.result, {"metadata": int(self.metadata[k]), "error": error.value})

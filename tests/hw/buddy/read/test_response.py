@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.read.response import ReadReturner
+from cdma.hw.buddy.read.response import ReadResponse
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.config import BuddyConfig, EntryConfig
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
@@ -57,7 +57,7 @@ def random_entries(config, count, seed):
 def test_each_beat_is_of_its_sector(width, source_stalls, sink_stalls):
     config = CONFIGS[width]
     infos, sectors, beats, fetched = random_entries(config, 80, seed=width)
-    bench = Bench(ReadReturner(config))
+    bench = Bench(ReadResponse(config))
     returner = bench.component
     bench.source(returner.info, infos, willing=stalls(source_stalls, 1))
     bench.source(returner.i, sectors, willing=stalls(source_stalls, 2))
@@ -77,7 +77,7 @@ def test_manager_that_takes_nothing_does_not_stop_what_writes_fetch(width):
     infos.append({"access": read, "fetch": 1, "status": 0})
     per_entry = 128 // width
     sectors = [{"data": k, "status": 0, "offset": 0} for k in range(len(infos) * per_entry)]
-    bench = Bench(ReadReturner(config))
+    bench = Bench(ReadResponse(config))
     returner = bench.component
     bench.source(returner.info, infos)
     bench.source(returner.i, sectors)
@@ -96,7 +96,7 @@ def test_beat_per_cycle(width):
     access["beats"] = 128 // width
     count = 30
     sectors = [{"data": k, "status": 0, "offset": 0} for k in range(count * 128 // width)]
-    bench = Bench(ReadReturner(config))
+    bench = Bench(ReadResponse(config))
     returner = bench.component
     bench.source(returner.info, [{"access": access, "fetch": 0, "status": 0}] * count)
     bench.source(returner.i, sectors)

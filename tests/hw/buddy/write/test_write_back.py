@@ -8,9 +8,8 @@ import pytest
 
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import EntryCodec
-from cdma.hw.buddy.payloads import AccessStatus, MetadataError
-from cdma.hw.buddy.write.write_back import POISON, EntryStorer
-from cdma.hw.buddy.writes import WriteKind
+from cdma.hw.buddy.payloads import AccessStatus, MetadataError, WriteKind
+from cdma.hw.buddy.write.write_back import POISON, WriteBack
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import BUDDY_PRESETS
@@ -25,7 +24,7 @@ ALL = (1 << 128) - 1
 
 @cache
 def shared_bench(config):
-    return Bench(EntryStorer(config))
+    return Bench(WriteBack(config))
 
 
 class Scene:
@@ -43,9 +42,11 @@ class Scene:
         where = self.where = memory.translate(np.array([write["address"] for write in writes]))
         payloads = []
         for k, write in enumerate(writes):
-            kind = write.get("kind", WriteKind.COVERS if where.compressed[k] else WriteKind.PLAIN)
+            kind = write.get(
+                "kind", WriteKind.FULL if where.compressed[k] else WriteKind.UNCOMPRESSED
+            )
             metadata, kept = memory.codec.encode(write["data"])
-            data = write["data"] if kind == WriteKind.PLAIN else kept[0]
+            data = write["data"] if kind == WriteKind.UNCOMPRESSED else kept[0]
             payloads.append(
                 {
                     "write": {
@@ -232,7 +233,7 @@ def test_burst_fails_if_one_of_its_entries_does():
     for k, write in enumerate(writes):
         write["last"] = int(k % 3 == 2)
     writes[3]["status"] = AccessStatus.OUT_OF_REGION
-    writes[3]["kind"] = WriteKind.NOTHING
+    writes[3]["kind"] = WriteKind.FAILED
     scene = Scene(memory, writes).run()
     assert [response for _, response in scene.responses] == [OKAY, SLVERR, OKAY]
     for k, write in enumerate(writes):
