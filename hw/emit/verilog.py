@@ -21,7 +21,14 @@ from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.codec.stream.pack import Packer, Unpacker
 from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
-from cdma.hw.config import BuddyConfig, CodecConfig, ConfigError, EngineConfig, EntryConfig
+from cdma.hw.config import (
+    DEFAULT_CODECS,
+    BuddyConfig,
+    CodecConfig,
+    ConfigError,
+    EngineConfig,
+    EntryConfig,
+)
 from cdma.hw.dma.engine import SLEEPERS, DmaEngine
 from cdma.hw.emit.docstrings import members, summary
 from cdma.hw.emit.names import check_module_name
@@ -111,6 +118,7 @@ def generate(
     sector_bytes: int = 32,
     line_bytes: int = LINE_BYTES,
     latency: str = "paper",
+    codecs: tuple[str, ...] = DEFAULT_CODECS,
     name: str | None = None,
     assertions: bool = False,
 ) -> Verilog:
@@ -120,7 +128,7 @@ def generate(
     ----------
     component_name
         One of `COMPONENTS`.
-    element_bytes, sector_bytes, line_bytes, latency
+    element_bytes, sector_bytes, line_bytes, latency, codecs
         As in `CodecConfig`.
     name
         Of the top module; the names of all modules below begin with it. The component's if None.
@@ -142,6 +150,7 @@ def generate(
         sector_bytes=sector_bytes,
         line_bytes=line_bytes,
         latency=latency,
+        codecs=codecs,
     )
     component = COMPONENTS[component_name](config)
     parameters = dataclasses.asdict(config)

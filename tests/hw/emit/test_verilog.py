@@ -267,7 +267,7 @@ def test_sidecar_lists_the_ports_of_the_module(component):
 def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
     shape = {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128, "latency": latency}
     sidecar = generate("zvc-line-compressor", **shape).sidecar
-    assert sidecar["parameters"] == shape
+    assert sidecar["parameters"] == {**shape, "codecs": ("zvc", "raw")}
     assert sidecar["latency_cycles"] == {"line": line}
     sidecar = generate("zvc-line-decompressor", **shape).sidecar
     assert sidecar["latency_cycles"] == {"sector": sector}
