@@ -75,6 +75,13 @@ class ElementPacker(wiring.Component):
             }
         )
 
+    # One cycle, with four lanes and a head of one element: h and the payload a b c come in.
+    #
+    #     packed   p0 p1 p2 p3 | p4 p5          fill = 6: the first four are a beat, and leave
+    #     stays    p4 p5  .  . |                rest = 2
+    #     moved     .  .  h  a |  b  c          the chunk, by offset = 2 lanes
+    #     packed   p4 p5  h  a |  b  c          in the next cycle; fill = 6
+
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
@@ -319,6 +326,14 @@ class Unpacker(wiring.Component):
                 "tail": Out(stream.Signature(StreamTail())),
             }
         )
+
+    # One cycle, with four lanes, heads h and h' of one element, and payloads a b and c:
+    #
+    #     slots    .  .  h  a |  b  h' c  . |    start = 2, level = 5
+    #     view     h  a  b  h' c                 what stands from start on
+    #     first    head h, elements a b          the codec says: two elements behind h
+    #     second   head h', element c            all of it is here, and both fit a beat and a head
+    #     read     5 elements: the first slot is free, and start = 3 in the other
 
     def elaborate(self, platform) -> Module:
         m = Module()

@@ -70,6 +70,16 @@ class ZvcCompressor(wiring.Component):
             }
         )
 
+    # A sector of four lanes, while the line so far ends in lane 3 of the window's group 0:
+    #
+    #     sector      0  a  0  b                 present = 0 1 0 1
+    #     gathered    b  .  .  a                 from lane 3 on, round the end: one network
+    #     window      x  y  z  a |  b  .  .  .   a lands in group 0, b in the next one
+    #
+    # A finished line leaves group by group, and the next one is appended behind it:
+    #
+    #     beats       x  y  z  a, then b         the mask goes with the first one
+
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
@@ -335,6 +345,13 @@ class ZvcDecompressor(wiring.Component):
                 "o": Out(stream.Signature(ExpandedSector(config))),
             }
         )
+
+    # A line of two segments of four lanes, with the beats a b c d and e:
+    #
+    #     mask        1  0  1  1 |  0  1  1  0
+    #     segment 0   a  0  b  c                 uses three of the first beat
+    #     segment 1   0  d  e  0                 the row d e begins in lane 3 of the first slot and
+    #                                            goes on in lane 0 of the second: one network
 
     def elaborate(self, platform) -> Module:
         m = Module()
