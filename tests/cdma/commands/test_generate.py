@@ -30,6 +30,7 @@ def test_options_override_the_preset():
         "sector_bytes": 128,
         "line_bytes": 128,
         "latency": "paper",
+        "codecs": ["zvc", "raw"],
     }
     assert Path("packer.sv").exists()
 

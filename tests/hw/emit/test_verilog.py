@@ -286,7 +286,7 @@ def assert_ports_are_described(verilog):
 def test_sidecar_tells_parameters_and_latencies(latency, line, sector):
     shape = {"element_bytes": 2, "sector_bytes": 64, "line_bytes": 128, "latency": latency}
     sidecar = generate("zvc-line-compressor", CodecConfig(**shape)).sidecar
-    assert sidecar["parameters"] == shape
+    assert sidecar["parameters"] == {**shape, "codecs": ("zvc", "raw")}
     assert sidecar["latency_cycles"] == {"line": line}
     sidecar = generate("zvc-line-decompressor", CodecConfig(**shape)).sidecar
     assert sidecar["latency_cycles"] == {"sector": sector}
