@@ -15,8 +15,8 @@ ALLOWED = {
     # Registries and presets.
     "hw/codec/registry.py": "the registry of line codecs",
     "golden/formats/registry.py": "the registry of formats",
+    "hw/components.py": "the registry of components",
     "hw/config.py": "the presets' codecs, and the configuration of Buddy's entries",
-    "hw/emit/verilog.py": "the registry of generated components",
     # Buddy's entries have a format of their own, the shorter of BPC and ZVC (Buddy, §2.4).
     "golden/buddy/entry.py": "the entry's format",
     "hw/buddy/write/write_back.py": "the entry's metadata",
