@@ -48,7 +48,8 @@ def flip_tags(*bits, rows=range(CONFIG.sets), ways=range(CONFIG.ways)):
     """The same bits of these tags."""
     mask = sum(1 << bit for bit in bits)
     return [
-        Flip("tags.array.codewords", row, sum(mask << TAG_BITS * way for way in ways)) for row in rows
+        Flip("tags.array.codewords", row, sum(mask << TAG_BITS * way for way in ways))
+        for row in rows
     ]
 
 
