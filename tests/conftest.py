@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import gc
+import os
 
 import pytest
 
@@ -8,10 +9,12 @@ pytest_plugins = ["tests.lib.proofs", "tests.lib.verdicts"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let the garbage collector rest.
+    """Let the garbage collector rest, and give all tests a terminal of the same width.
 
     Elaborating a design makes millions of objects and next to no cycles. With Python's thresholds,
     much of that time goes into scanning them; what the imports left need not be scanned at all.
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+    # Otherwise it is that of the window in which pytest runs, which xdist hands on to its workers.
+    os.environ["COLUMNS"] = "80"

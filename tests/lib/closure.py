@@ -22,8 +22,8 @@ PACKAGES = ("cdma", "tests")
 OUTPUTS = "build"
 """The folder at the top that commands write to."""
 
-DOCUMENTS = "tests.lib.paths"
-"""Who imports this module can read every document of the checkout."""
+PATHS = "tests.lib.paths"
+"""Who imports this module can read, and run, all that the checkout has: code on pages, too."""
 
 _NAMED = re.compile(rf"(?<![\w./])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+\.?")
 
@@ -41,7 +41,7 @@ class Checkout:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._hashes: dict[Path, str] = {}
-        self._closures: dict[str, frozenset[str]] = {}
+        self._closures: dict[tuple[str, bool], frozenset[str]] = {}
 
     @cached_property
     def files(self) -> list[Path]:
@@ -74,14 +74,18 @@ class Checkout:
 
     def closure(self, names: Iterable[str]) -> frozenset[str]:
         """The modules with those that they depend on, those that these depend on, and so on."""
-        found: set[str] = set()
-        left = list(names)
+        found: set[tuple[str, bool]] = set()
+        left = [(name, True) for name in names]
         while left:
-            name = left.pop()
-            if name not in found:
-                found.add(name)
-                left += self._direct(name)
-        return frozenset(found)
+            name, named = left.pop()
+            # A package that is only around what is named runs its top, and no function.
+            if (name, named) not in found and (name, True) not in found:
+                found.add((name, named))
+                direct = self._direct(name, named)
+                left += [(other, True) for other in direct]
+                around = {outer[:end] for outer in (*direct, name) for end in _dots(outer)}
+                left += [(other, False) for other in around & self.modules.keys()]
+        return frozenset(name for name, _ in found)
 
     def sources(self, names: Iterable[str]) -> str:
         """A hash of the sources of some modules."""
@@ -103,9 +107,9 @@ class Checkout:
         ]
 
     @cached_property
-    def documents(self) -> str:
-        """A hash of all files of the checkout that are no Python."""
-        return self._hash_all(path for path in self.files if path.suffix != ".py")
+    def everything(self) -> str:
+        """A hash of all files of the checkout."""
+        return self._hash_all(self.files)
 
     def hash(self, path: Path) -> str:
         if path not in self._hashes:
@@ -114,12 +118,12 @@ class Checkout:
 
     def covers(self, path: Path, names: frozenset[str]) -> bool:
         """Whether the hashes that go with a closure have what a file of the checkout says."""
-        if self._is_left_behind(path) or path.is_dir():
+        if PATHS in names or self._is_left_behind(path) or path.is_dir():
             return True
         real = path.resolve()
         if path.suffix == ".py":
             return any(self.modules[name].resolve() == real for name in names)
-        return DOCUMENTS in names or any(known.resolve() == real for known in self._data_files)
+        return any(known.resolve() == real for known in self._data_files)
 
     def _is_left_behind(self, path: Path) -> bool:
         """Whether tools have written it: no test's outcome depends on it."""
@@ -138,15 +142,14 @@ class Checkout:
             )
         )
 
-    def _direct(self, name: str) -> frozenset[str]:
-        """The modules that a module names, and the packages that it and they are in."""
-        if name not in self._closures:
+    def _direct(self, name: str, named: bool) -> frozenset[str]:
+        """The modules that a module names, or that its top does."""
+        if (name, named) not in self._closures:
             found: set[str] = set()
-            for reference in self._references(name):
+            for reference in self._references(name, named):
                 found |= self._resolved(reference)
-            around = {outer[:end] for outer in (*found, name) for end in _dots(outer)}
-            self._closures[name] = frozenset(found | (around & self.modules.keys()))
-        return self._closures[name]
+            self._closures[name, named] = frozenset(found)
+        return self._closures[name, named]
 
     def _resolved(self, reference: str) -> set[str]:
         """The module that a dotted name begins with; below a package and a dot, all of them."""
@@ -157,12 +160,12 @@ class Checkout:
             name = name.rpartition(".")[0]
         return {name} & self.modules.keys()
 
-    def _references(self, name: str) -> list[str]:
+    def _references(self, name: str, named: bool) -> list[str]:
         path = self.modules[name]
-        key = f"{self.hash(path)} {name}"
+        key = f"{self.hash(path)} {name}" if named else f"{self.hash(path)} {name} top"
         if key not in self._parsed:
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            self._parsed[key] = sorted(references(path.read_text("utf-8"), package))
+            self._parsed[key] = sorted(references(path.read_text("utf-8"), package, named))
             self._new = True
         return self._parsed[key]
 
@@ -183,7 +186,11 @@ class Checkout:
     def keep(self) -> None:
         """Note for the next run what the sources name, of those that are there."""
         if self._new:
-            there = {f"{self.hash(path)} {name}" for name, path in self.modules.items()}
+            there = {
+                f"{self.hash(path)} {name}{top}"
+                for name, path in self.modules.items()
+                for top in ("", " top")
+            }
             self._kept.parent.mkdir(parents=True, exist_ok=True)
             partial = self._kept.with_suffix(f".{secrets.token_hex(4)}")
             partial.write_text(
@@ -192,9 +199,14 @@ class Checkout:
             partial.replace(self._kept)
 
 
-def references(source: str, package: str) -> set[str]:
-    """Dotted names of the project in a module of a package: of its imports and of its strings."""
+def references(source: str, package: str, named: bool = True) -> set[str]:
+    """Dotted names of the project in a module of a package: of its imports and of its strings.
+
+    Of a module that is not named itself, without what only functions and type checkers use.
+    """
     tree = ast.parse(source)
+    if not named:
+        tree.body = [node for node in tree.body if not _is_only_defined(node)]
     found: set[str] = set()
     docstrings = set()
     for node in ast.walk(tree):
@@ -213,6 +225,13 @@ def references(source: str, package: str) -> set[str]:
                     # `python -m` runs a package's `__main__`.
                     found |= {name} if name.endswith(".") else {name, f"{name}.__main__"}
     return {name for name in found if name.split(".")[0] in PACKAGES}
+
+
+def _is_only_defined(node: ast.stmt) -> bool:
+    """Whether a statement runs nothing of its own: a function, or what type checkers tell apart."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef)
 
 
 def _dots(name: str) -> list[int]:

@@ -58,7 +58,7 @@ def test_closures_of_tests(checkout, module, needed):
 
 
 def test_what_does_not_depend_on_a_component_is_not_run_after_its_edit(checkout):
-    for module in ("tests.golden.test_container", "tests.formal.codec.test_zvc"):
+    for module in ("tests.golden.buddy.test_entry", "tests.formal.codec.test_zvc"):
         assert "cdma.hw.dma.engine" not in checkout.closure([module, "tests.conftest"])
 
 

@@ -198,7 +198,7 @@ def test_what_a_key_has_not_is_noticed_and_leaves_no_verdict(project):
     assert {name.split("::")[1] for name in names(project)} == known
 
 
-def test_documents_count_for_those_who_know_where_they_are(project):
+def test_all_files_count_for_those_who_know_where_they_are(project):
     folder = project / "tests"
     (folder / "lib").mkdir()
     (folder / "lib" / "paths.py").write_text(
@@ -215,6 +215,10 @@ def test_documents_count_for_those_who_know_where_they_are(project):
     assert "3 passed" in run(project, *options)
     page.write_text("other")
     assert "1 failed, 2 deselected" in run(project, *options)
+    page.write_text("text")
+    # A page's code may import anything.
+    (folder / "helper.py").write_text("VALUE = 2\n")
+    assert "1 passed, 2 deselected" in run(project, *options)
 
 
 def test_new_examples_are_drawn_each_time(project):

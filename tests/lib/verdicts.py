@@ -31,7 +31,7 @@ from pathlib import Path
 import pytest
 
 from cdma.builds.cache import cache_directory, digest
-from tests.lib.closure import DOCUMENTS, PACKAGES, Checkout
+from tests.lib.closure import PACKAGES, PATHS, Checkout
 
 OPEN = "open: not reached within the budget"
 UNDECIDED = "open: not decided in its time"
@@ -43,7 +43,7 @@ HEADERS = ("/usr/include/lz4.h", "/usr/include/zlib.h")
 
 VARIABLES = (
     *("WAVES", "CXX", "CXXFLAGS", "CFLAGS", "LDFLAGS", "MAKEFLAGS", "VERILATOR_ROOT"),
-    *("COLUMNS", "TERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LC_ALL", "TZ"),
+    *("TERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LC_ALL", "TZ"),
     *("PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "OMP_NUM_THREADS"),
 )
 """What the tools, rich and Python read."""
@@ -213,8 +213,8 @@ class Keys:
             names = checkout.closure(map(checkout.name_of, start))
             parts = [checkout.sources(names), checkout.data, environment()]
             parts += map(str, self.config.getoption("pythonwarnings") or [])
-            if DOCUMENTS in names:
-                parts.append(checkout.documents)
+            if PATHS in names:
+                parts.append(checkout.everything)
             self._of_module[path] = (names, digest(*parts))
         return self._of_module[path]
 
@@ -254,7 +254,7 @@ class Uses:
         """What was used since, and is not in the closure nor in what all tests count with."""
         added = {name for name in set(sys.modules) - self.before if name.split(".")[0] in PACKAGES}
         modules = (added & self.checkout.modules.keys()) - closure
-        if modules:
+        if modules and PATHS not in closure:
             return f"the module {min(modules)}"
         for name in sorted(self.opened):
             inside = name.startswith(self._prefix) and os.path.exists(name)
