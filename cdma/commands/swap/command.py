@@ -38,6 +38,8 @@ LINK = "pcie3x16"
 CLOCK_HZ = 1e9
 """The codec's clock where there is no machine; that of the paper's synthesis (cDMA, §V-C)."""
 
+PIPELINE_CODEC = PipelineBackend.codec
+
 
 def swap(
     files: Annotated[
@@ -145,10 +147,8 @@ def swap(
         )
     else:
         _refuse(engine, machine=machine, throttle=throttle_name)
-        if codec != PipelineBackend.codec:
-            raise UserError(
-                f"--codec {codec} is for --engine dma; choose --codec {PipelineBackend.codec}"
-            )
+        if codec != PIPELINE_CODEC:
+            raise UserError(f"--codec {codec} is for --engine dma; choose --codec {PIPELINE_CODEC}")
         backend, settings = _codec_backend(
             sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
         )

@@ -26,7 +26,7 @@ class TreePlru(wiring.Component):
     set : `In(range(sets))`
     victim : `Out(range(ways))`
         Way of the set that is to be replaced.
-    use : `In(1)`
+    touch : `In(1)`
         Way `way` of the set is used.
     way : `In(range(ways))`
     clear : `In(1)`
@@ -40,7 +40,7 @@ class TreePlru(wiring.Component):
             {
                 "set": In(range(sets)),
                 "victim": Out(range(ways)),
-                "use": In(1),
+                "touch": In(1),
                 "way": In(range(ways)),
                 "clear": In(1),
             }
@@ -61,7 +61,7 @@ class TreePlru(wiring.Component):
             tree.eq(read.data),
             write.addr.eq(self.set),
             write.data.eq(Mux(self.clear, 0, used)),
-            write.en.eq(self.use | self.clear),
+            write.en.eq(self.touch | self.clear),
         ]
 
         # The top bit of a way's number belongs to the root.

@@ -279,7 +279,7 @@ class MetadataTags(wiring.Component):
         m.d.comb += [
             plru.set.eq(array.set),
             plru.way.eq(way),
-            plru.use.eq(fire & (hit | miss) & ~access.is_walk),
+            plru.touch.eq(fire & (hit | miss) & ~access.is_walk),
             plru.clear.eq(fire & access.is_walk & walk.blind),
         ]
 

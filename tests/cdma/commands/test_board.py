@@ -52,7 +52,7 @@ def test_json_has_what_was_built_and_how_to_use_it(built, capsys):
     assert output == {
         "board": "versa_ecp5_5g",
         "config": "titanx_gen3",
-        "parameters": asdict(config.codec),
+        "parameters": {**asdict(config.codec), "codecs": list(config.codec.codecs)},
         "lines": 4096,
         "bitstream": "build/board/versa_ecp5_5g/selftest.bit",
         "bitstream_bytes": 1_234_567,

@@ -18,7 +18,7 @@ from tests.golden.formats.data import (
     typed_arrays,
 )
 
-NAMES = ("zvc", "rle", "csr", "lz4", "deflate", "deflate-fast", "bpc")
+NAMES = ("zvc", "rle", "csr", "lz4", "deflate", "deflate-fast", "bpc", "raw")
 EVERY_CODEC = [(name, size) for name in NAMES for size in ELEMENT_SIZES]
 every_codec = pytest.mark.parametrize(("name", "element_bytes"), EVERY_CODEC)
 any_codec = st.sampled_from(EVERY_CODEC)
