@@ -38,7 +38,7 @@ class MshrFile(wiring.Component):
         Row `row` of the oldest line is read.
     data : `Out(256)`
         The row, one cycle later.
-    release : `In(1)`
+    deallocate : `In(1)`
         The oldest register is released. Only if it is complete.
     idle : `Out(1)`
         No miss is outstanding.
@@ -56,7 +56,7 @@ class MshrFile(wiring.Component):
                 "row": In(LineShape(config).row_bits),
                 "read": In(1),
                 "data": Out(ROW_BITS),
-                "release": In(1),
+                "deallocate": In(1),
                 "idle": Out(1),
             }
         )
@@ -119,13 +119,13 @@ class MshrFile(wiring.Component):
                 m.d.sync += outcome.eq(error)
         with m.If(line_done):
             m.d.sync += filled.eq(Mux(filled == lines - 1, 0, filled + 1))
-        with m.If(self.release):
+        with m.If(self.deallocate):
             m.d.sync += oldest.eq(Mux(oldest == lines - 1, 0, oldest + 1))
         m.d.sync += [
-            allocated.eq(allocated + self.allocate - self.release),
-            complete.eq(complete + line_done - self.release),
+            allocated.eq(allocated + self.allocate - self.deallocate),
+            complete.eq(complete + line_done - self.deallocate),
             Assert(~self.allocate | self.free),
-            Assert(~self.release | self.complete),
+            Assert(~self.deallocate | self.complete),
             Assert(~beat_fire | (allocated != complete)),
         ]
         return m

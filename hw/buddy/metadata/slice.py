@@ -128,7 +128,7 @@ class MetadataSlice(wiring.Component):
             store.fill_data.eq(mshrs.data),
             mshrs.row.eq(store.fill_row),
             mshrs.read.eq(store.fill_read),
-            mshrs.release.eq(store.fill_release),
+            mshrs.deallocate.eq(store.fill_release),
             self.refused.eq(evictions.refused),
             self.tag_lost.eq(tags.uncorrectable),
             self.corrected.eq(tags.corrected | store.corrected),
