@@ -22,6 +22,7 @@ def test_parameters_are_those_that_the_component_has():
         "sector_bytes": 4,
         "line_bytes": 8,
         "latency": "paper",
+        "codecs": ("zvc", "raw"),
     }
     assert block("line-drain").parameters["units"] == 6
     assert "ways" in block("metadata-cache").parameters

@@ -168,7 +168,7 @@ def test_hints_come_early_and_tell_what_waits_for_memory(tiny, behavior):
             assert next(fetches).address == line * 32 or does.stall
         held.add(line)
     if not does.taker_stall:
-        backlog = LineShape(tiny.config).steps + 2 * MetadataCache.hit_latency
+        backlog = LineShape(tiny.config).tasks + 2 * MetadataCache.hit_latency
         waits = [end - start for start, end in zip(run.asked, run.result_cycles, strict=True)]
         assert all(hint or cycles < backlog for hint, cycles in zip(run.hints, waits, strict=True))
 
