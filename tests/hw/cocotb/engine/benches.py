@@ -83,7 +83,10 @@ class EngineScenario:
 
     @property
     def engine(self) -> EngineConfig:
-        return EngineConfig(**{**self.config, "codec": CodecConfig(**self.config["codec"])})
+        codec = self.config["codec"]
+        # JSON has lists only.
+        codec = CodecConfig(**{**codec, "codecs": tuple(codec["codecs"])})
+        return EngineConfig(**{**self.config, "codec": codec})
 
     def to_env(self) -> dict[str, str]:
         unknown = {"COCOTB_RESOLVE_X": "random"} if self.unknown else {}

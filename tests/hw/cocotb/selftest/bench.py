@@ -34,7 +34,8 @@ class Scenario:
 
     @property
     def config(self) -> CodecConfig:
-        return CodecConfig(**self.codec)
+        # JSON has lists only.
+        return CodecConfig(**{**self.codec, "codecs": tuple(self.codec["codecs"])})
 
     def to_env(self) -> dict[str, str]:
         return {"SCENARIO": json.dumps(asdict(self))}
