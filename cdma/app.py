@@ -73,7 +73,7 @@ class LazyCommand(TyperCommand):
     """A command of which only name and help are known until it is used."""
 
     def load(self) -> TyperCommand | TyperGroup:
-        """The command itself, from its module."""
+        """Import the command's module and return the command."""
         found = getattr(import_module(f"cdma.commands.{self.name}"), str(self.name))
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(add_completion=False)

@@ -80,7 +80,7 @@ def _parse_epochs(text: str | None) -> list[int] | None:
 
 
 def _find_hook(specification: str) -> Callable[[], Any]:
-    """The function that `module:function` names; modules are also looked for where we run."""
+    """Import the function that `module:function` names, from the current directory too."""
     module_name, colon, function_name = specification.partition(":")
     if not (module_name and colon and function_name):
         raise UserError(f"--hook {specification!r} names no function; write it as module:function")

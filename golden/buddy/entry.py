@@ -145,12 +145,12 @@ class EntryCodec:
         sound = coded & (status == StreamStatus.OK)
         least = np.where(data.any(axis=1), classes_of(used), 0)
         too_large = sound & (least < classes)
-        fill = (np.arange(ENTRY_BYTES) >= used[:, None]) & (rows != 0)
-        filled = sound & ~too_large & fill.any(axis=1)
+        tail_pad = (np.arange(ENTRY_BYTES) >= used[:, None]) & (rows != 0)
+        filled = sound & ~too_large & tail_pad.any(axis=1)
         status[too_large] = StreamStatus.LENGTH_MISMATCH
         offset[too_large] = used[too_large]
         status[filled] = StreamStatus.NONZERO_FILL
-        offset[filled] = fill[filled].argmax(axis=1)
+        offset[filled] = tail_pad[filled].argmax(axis=1)
         data[too_large | filled] = 0
         data[metadata == AS_IT_IS] = rows[metadata == AS_IT_IS]
         return RestoredEntries(status=status, offset=offset, data=data)

@@ -34,7 +34,7 @@ _CHUNK_ENTRIES = 4096
 
 
 @dataclass(kw_only=True)
-class Traffic:
+class SectorCounts:
     """Sectors of 32 B that accesses moved. Those of metadata are not among them.
 
     Each access stands alone: nothing is cached, and sectors that several entries share count once
@@ -72,7 +72,7 @@ class BuddyMemory:
         self.codec = codec
         self.device = np.zeros(address_map.device_bytes, np.uint8)
         self.buddy = np.zeros(address_map.carve_out_bytes, np.uint8)
-        self.traffic = Traffic()
+        self.traffic = SectorCounts()
         pages = address_map.logical_bytes // address_map.page_bytes
         self._fields = np.zeros(pages, np.int64)
         self._frames = np.zeros(pages, np.int64)
@@ -189,7 +189,7 @@ class BuddyMemory:
             part = where.some(chunk)
             metadata = self._metadata_of(part)
             kept = np.zeros((chunk.size, ENTRY_BYTES), np.uint8)
-            device, buddy = self._places(part, metadata, covered[chunk])
+            device, buddy = self._stored_at(part, metadata, covered[chunk])
             kept[device >= 0] = self.device[device[device >= 0]]
             kept[buddy >= 0] = self.buddy[buddy[buddy >= 0]]
             self.traffic.device_read += _sectors(device)
@@ -211,7 +211,7 @@ class BuddyMemory:
         plain = ~where.compressed
         metadata[plain] = AS_IT_IS
         kept[plain] = rows[plain]
-        device, buddy = self._places(where, metadata, covered)
+        device, buddy = self._stored_at(where, metadata, covered)
         self.device[device[device >= 0]] = kept[device >= 0]
         self.buddy[buddy[buddy >= 0]] = kept[buddy >= 0]
         self.traffic.device_written += _sectors(device)
@@ -227,7 +227,7 @@ class BuddyMemory:
         metadata = packed >> where.metadata_shift & 0xF
         return np.where(where.compressed, metadata, AS_IT_IS).astype(np.uint8)
 
-    def _places(
+    def _stored_at(
         self, where: Translation, metadata: ByteArray, covered: Covered
     ) -> tuple[IntArray, IntArray]:
         """Index of each stored byte in `device` and in `buddy`, int64 (n, 128); or −1."""
@@ -263,7 +263,7 @@ def _single_entries(addresses: Array, covered: Covered | None) -> tuple[IntArray
     return starts, covered
 
 
-def _sectors(places: IntArray) -> int:
+def _sectors(stored_at: IntArray) -> int:
     """Number of sectors of entries that these bytes touch."""
-    used = (places >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
+    used = (stored_at >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
     return int(used.sum())

@@ -83,15 +83,15 @@ def _choose(
 ) -> tuple[Choice, bool]:
     """Targets, and whether the carve-out kept an allocation from a larger one."""
     targets = [Target.X1] * entries.size
-    room = _Room(entries, carve_out)
+    budget = _CarveOutBudget(entries, carve_out)
     limited = False
     for target in reversed(PLAIN):
         for i in _order(entries, overflow[:, target], threshold):
             if targets[i] == Target.X1:
-                limited |= not room.take(targets, i, target)
+                limited |= not budget.take(targets, i, target)
     per_allocation = tuple(targets)
     for i in _order(entries, overflow[:, Target.X16], threshold):
-        limited |= not room.take(targets, i, Target.X16)
+        limited |= not budget.take(targets, i, Target.X16)
     return Choice(per_allocation, tuple(targets)), limited
 
 
@@ -101,7 +101,7 @@ def _order(entries: IntArray, overflow: Fractions, threshold: float) -> list[int
     return [int(i) for i in order if overflow[i] <= threshold]
 
 
-class _Room:
+class _CarveOutBudget:
     """Bytes of the carve-out that are free, while everything starts at 1x."""
 
     def __init__(self, entries: IntArray, carve_out: float) -> None:

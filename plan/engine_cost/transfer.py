@@ -38,11 +38,11 @@ from cdma.plan.engine_cost.bottlenecks import (
     LINE_CYCLES,
     READ_CYCLES,
     WRITE_CYCLES,
-    Place,
-    places_of,
+    Bottleneck,
+    bottlenecks_of,
     slowest,
 )
-from cdma.plan.engine_cost.variable_density import Passage, in_cycles, out_cycles
+from cdma.plan.engine_cost.variable_density import LineFlow, in_cycles, out_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 
@@ -157,7 +157,7 @@ def transfer_cost(
     latency = machine.link_latency_cycles
     fetch = 2 * latency + descriptor
     fixed = fetch + latency + machine.dram_latency_cycles
-    device, link = places_of(
+    device, link = bottlenecks_of(
         raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed
     )
     flow, limit = slowest([*device, *link])
@@ -174,8 +174,8 @@ def transfer_cost(
         occupied = descriptor
     uneven = 0.0
     if lines is not None:
-        passage = _passage(device, link, outward, machine, engine, throttle)
-        uneven = (out_cycles if outward else in_cycles)(lines, passage) - moving
+        line_flow = _line_flow(device, link, outward, machine, engine, throttle)
+        uneven = (out_cycles if outward else in_cycles)(lines, line_flow) - moving
     return TransferCost(
         latency_cycles=fixed + moving - flow,
         flow_cycles=flow + uneven,
@@ -244,10 +244,10 @@ def ceilings(
     codec = engine.codec
     raw = float(CEILING_LINES * codec.line_bytes)
     stream = codec.entries[0].mean_stream_bytes(raw, density, codec)
-    device, link = places_of(raw, stream, outward, machine, engine, throttle, True)
+    device, link = bottlenecks_of(raw, stream, outward, machine, engine, throttle, True)
     return {
-        place.name: raw * place.per_cycle / place.nbytes * machine.clock_hz
-        for place in [*link, *device]
+        bottleneck.name: raw * bottleneck.per_cycle / bottleneck.nbytes * machine.clock_hz
+        for bottleneck in [*link, *device]
     }
 
 
@@ -266,8 +266,8 @@ def _outward(way: str) -> bool:
 
 
 def _out_cycles(
-    device: Sequence[Place],
-    link: Sequence[Place],
+    device: Sequence[Bottleneck],
+    link: Sequence[Bottleneck],
     stream: float,
     machine: MachineConfig,
     engine: EngineConfig,
@@ -292,25 +292,25 @@ def _out_cycles(
     return most
 
 
-def _passage(
-    device: Sequence[Place],
-    link: Sequence[Place],
+def _line_flow(
+    device: Sequence[Bottleneck],
+    link: Sequence[Bottleneck],
     outward: bool,
     machine: MachineConfig,
     engine: EngineConfig,
     throttle: Throttle,
-) -> Passage:
+) -> LineFlow:
     """For `cdma.plan.engine_cost.variable_density`."""
-    places = {place.name: place for place in [*device, *link]}
+    bottlenecks = {bottleneck.name: bottleneck for bottleneck in [*device, *link]}
     line = engine.codec.line_bytes
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
-    cap = places.get("throttle")
+    cap = bottlenecks.get("throttle")
     latency = machine.link_latency_cycles
-    return Passage(
+    return LineFlow(
         engine=engine,
-        line_cycles=line / min(places["units"].per_cycle, places["dram"].per_cycle),
+        line_cycles=line / min(bottlenecks["units"].per_cycle, bottlenecks["dram"].per_cycle),
         cap_cycles=0.0 if cap is None else line / cap.per_cycle,
-        cap_lines=0.0 if cap is None else cap.lead / line,
+        cap_lines=0.0 if cap is None else cap.burst_bytes / line,
         byte_cycles=1 / rate,
         burst_cycles=machine.link_overhead_bytes / rate,
         lines_cycles=machine.dram_latency_cycles + LINE_CYCLES,

@@ -25,7 +25,7 @@ from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
+class LineFlow:
     """What lines pass.
 
     Attributes
@@ -64,34 +64,34 @@ class Passage:
     held_bursts: int
 
 
-def out_cycles(lines: Sequence[int], passage: Passage) -> float:
+def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     """From the first line's data to the last byte on the link.
 
     Parameters
     ----------
     lines : sequence of int
         Bytes of the stream, head included, by line.
-    passage : Passage
+    flow : LineFlow
     """
-    engine = passage.engine
+    engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
-    room = engine.unit_lines * engine.units * engine.codec.sectors
-    reads = _Reservations(room, engine.codec.sectors)
-    read = -passage.line_cycles
+    buffer_beats = engine.unit_lines * engine.units * engine.codec.sectors
+    reads = _Reservations(buffer_beats, engine.codec.sectors)
+    read = -flow.line_cycles
     drained = free = 0.0
     paired = False
     offset = start = 0
-    left: deque[float] = deque(maxlen=max(passage.held_bursts, passage.write_bursts))
+    left: deque[float] = deque(maxlen=max(flow.held_bursts, flow.write_bursts))
     for i, size in enumerate(lines):
-        capped = (i - passage.cap_lines) * passage.cap_cycles
-        read = reads.next(max(read + passage.line_cycles, capped))
-        here = read + passage.line_cycles
+        capped = (i - flow.cap_lines) * flow.cap_cycles
+        read = reads.next(max(read + flow.line_cycles, capped))
+        here = read + flow.line_cycles
         fits = i > 0 and not paired and _together(lines[i - 1], size, engine)
         paired = fits
         port = 0.0 if fits else float(beats[i])
         drained = max(here, drained) + port
-        reads.arrive(read + passage.lines_cycles, beats[i])
+        reads.arrive(read + flow.lines_cycles, beats[i])
         offset += size
         ends = i == len(lines) - 1
         while offset - start >= burst_bytes or (ends and offset > start):
@@ -99,19 +99,19 @@ def out_cycles(lines: Sequence[int], passage: Passage) -> float:
             start += nbytes
             stored = drained - (offset - start) / engine.host_bytes
             stored += -(-nbytes // engine.host_bytes)
-            if len(left) >= passage.write_bursts:
-                stored = max(stored, left[-passage.write_bursts] + passage.write_cycles)
-            free = max(free, stored) + nbytes * passage.byte_cycles + passage.burst_cycles
+            if len(left) >= flow.write_bursts:
+                stored = max(stored, left[-flow.write_bursts] + flow.write_cycles)
+            free = max(free, stored) + nbytes * flow.byte_cycles + flow.burst_cycles
             left.append(free)
-            if len(left) >= passage.held_bursts:
-                drained = max(drained, left[-passage.held_bursts])
-        reads.leave(drained + passage.lines_cycles, beats[i])
+            if len(left) >= flow.held_bursts:
+                drained = max(drained, left[-flow.held_bursts])
+        reads.leave(drained + flow.lines_cycles, beats[i])
     return free
 
 
-def in_cycles(lines: Sequence[int], passage: Passage) -> float:
+def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     """From the first byte on the link to the last line at its unit; arguments as `out_cycles`."""
-    engine = passage.engine
+    engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
     queued = QUEUED_LINES * engine.codec.sectors * engine.units
@@ -124,7 +124,7 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
     freed: deque[tuple[int, float]] = deque()
     at_units: deque[tuple[float, int]] = deque()
     waiting = 0
-    under_way: deque[float] = deque(maxlen=engine.unit_lines * engine.units)
+    outstanding: deque[float] = deque(maxlen=engine.unit_lines * engine.units)
     for i, size in enumerate(lines):
         taken += size
         while asked < taken:
@@ -133,10 +133,10 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
             while freed and freed[0][0] < needs:
                 freed.popleft()
             # Room is asked for a trip before its bytes come.
-            room = freed[0][1] + passage.read_cycles if needs > 0 and freed else 0.0
-            link = max(link, room) + nbytes * passage.byte_cycles + passage.burst_cycles
+            space_free = freed[0][1] + flow.read_cycles if needs > 0 and freed else 0.0
+            link = max(link, space_free) + nbytes * flow.byte_cycles + flow.burst_cycles
             asked += nbytes
-        come = link - (asked - taken) * passage.byte_cycles
+        come = link - (asked - taken) * flow.byte_cycles
         fits = (
             engine.split_lines == 2
             and i > 0
@@ -151,10 +151,10 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
             waiting -= count
             split = max(split, done)
         freed.append((taken, split))
-        written = max(split, written) + passage.line_cycles
-        if len(under_way) == under_way.maxlen:
-            written = max(written, under_way[0] + passage.lines_cycles)
-        under_way.append(written)
+        written = max(split, written) + flow.line_cycles
+        if len(outstanding) == outstanding.maxlen:
+            written = max(written, outstanding[0] + flow.lines_cycles)
+        outstanding.append(written)
         at_units.append((written, beats[i]))
     return written
 

@@ -197,7 +197,7 @@ class _Step:
     def _forward(self, layer: int) -> None:
         profile = self._profile
         self._take(layer)
-        self._make_room(profile.working_bytes[layer])
+        self._free_memory(profile.working_bytes[layer])
         self._now += profile.forward[layer]
         if self._action.get(layer) is Placement.SWAP:
             self._d2h = max(self._d2h, self._now) + profile.offload[layer]
@@ -221,7 +221,7 @@ class _Step:
             # Only on the way to something else, and nobody's any more.
             if profile.last_backward[x] > layer:
                 self._drop(x)
-        self._make_room(working)
+        self._free_memory(working)
         if layer:
             for x in profile.backward_inputs[layer - 1]:
                 self._prefetch_early(x, working)
@@ -241,17 +241,17 @@ class _Step:
             for y in self._profile.forward_inputs[x]:
                 self._bring(y, cause, brought)
             self._take(x)
-            self._make_room(0)
+            self._free_memory(0)
             self._wait(self._now + self._profile.forward[x], cause)
         else:
             return
         brought.add(x)
 
     def _prefetch_early(self, x: int, working: float) -> None:
-        room = self._profile.memory_bytes - self._mem - working
+        free_bytes = self._profile.memory_bytes - self._mem - working
         away = self._action.get(x) is Placement.SWAP and x not in self._prefetched
         if x in self._swapout or (
-            away and x not in self._there and self._profile.nbytes[x] <= room
+            away and x not in self._there and self._profile.nbytes[x] <= free_bytes
         ):
             self._prefetch(x)
 
@@ -261,7 +261,7 @@ class _Step:
             self._swapout.remove(x)
         else:
             self._take(x)
-            self._make_room(0)
+            self._free_memory(0)
         begin = max(self._h2d, self._now, self._offloaded[x])
         self._h2d = begin + self._profile.prefetch[x]
         self._prefetched[x] = self._h2d
@@ -271,7 +271,7 @@ class _Step:
             self._overhead[cause] += until - self._now
             self._now = until
 
-    def _make_room(self, working: float) -> None:
+    def _free_memory(self, working: float) -> None:
         """Lines 3 to 10."""
         while self._mem + working > self._profile.memory_bytes:
             if not self._swapout:

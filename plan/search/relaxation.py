@@ -76,7 +76,7 @@ class Relaxation:
         self._copy()
         self._remember()
         self._wait_for_offloads()
-        self._wait_for_room()
+        self._wait_for_memory()
 
     @property
     def coefficients(self) -> int:
@@ -303,7 +303,7 @@ class Relaxation:
                 )
                 self._program.at_least(row, float(self._forward[a]) - pace)
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_memory(self) -> None:
         """Constrain prefetches: tensors without room at a step before have arrived since."""
         n = self._n
         need = np.broadcast_to(np.array(self._need)[:, None], self._held.shape)

@@ -235,14 +235,14 @@ class TimelineKernel:
         # Once to count the events, and once to take them.
         arrays = [np.empty(0, dtype) for dtype in (EVENT, WAIT, CHANGE)]
         for _ in range(2):
-            room = [part for array in arrays for part in (array.ctypes.data, array.size)]
+            buffers = [part for array in arrays for part in (array.ctypes.data, array.size)]
             self._library.timeline_run(
                 ctypes.byref(self._problem),
                 ctypes.byref(self._options),
                 row.ctypes.data,
                 staging,
                 lookahead,
-                ctypes.byref(RECORD_STRUCT.ctype(*room)),
+                ctypes.byref(RECORD_STRUCT.ctype(*buffers)),
                 ctypes.byref(outcome),
             )
             counts = (outcome.events, outcome.waits, outcome.changes)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.golden.buddy.entry import ENTRY_BYTES
-from cdma.golden.buddy.memory import Traffic
+from cdma.golden.buddy.memory import SectorCounts
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.content import Content, ReplayError
@@ -36,7 +36,7 @@ class Expected:
     buddy_before: ByteArray
     device_after: ByteArray
     buddy_after: ByteArray
-    traffic: Traffic
+    traffic: SectorCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def expect(content: Content, trace: Trace) -> Expected:
     if np.any(trace.address + trace.nbytes > end) or np.any(trace.address < 0):
         raise ReplayError(f"addresses must be 0 to {end - 1}; there is no other memory")
     before = memory.device.copy(), memory.buddy.copy()
-    memory.traffic = Traffic()
+    memory.traffic = SectorCounts()
     data = trace.data.copy()
     steps = _steps(trace)
     # Entries know nothing of one another: the first access of each comes first, then the second.

@@ -104,11 +104,11 @@ def replay_trace(
     expected : Expected
         Trace and content, with what is to come of them.
     machine : BuddyMachineConfig, optional
-        Its surroundings; a channel of the paper's GPU if not given.
+        The environment of the controller; a channel of the paper's GPU if not given.
     most_reads, most_writes : int
         Accesses outstanding at once.
     stalls, seed
-        Of the surroundings; see `BuddyMachine`.
+        Passed to the environment; see `BuddyMachine`.
     """
     machine = machine or BuddyMachineConfig()
     content = expected.content

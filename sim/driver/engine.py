@@ -168,7 +168,7 @@ class Engine:
         tag: int | None = None,
         throttle_class: int = 0,
         doorbell: bool = True,
-        wait_for_room: bool = True,
+        wait_for_slot: bool = True,
     ) -> Transfer:
         """Begin a copy. Copies without a fence between them may run at the same time.
 
@@ -197,7 +197,7 @@ class Engine:
             Which of the two throttles is for this copy to the host.
         doorbell
             Tell the engine now. If not, the next doorbell or wait does.
-        wait_for_room
+        wait_for_slot
             If the ring is full, wait until it is not.
 
         Raises
@@ -211,7 +211,7 @@ class Engine:
         DriverError
             An argument is not of the type that it should be.
         RingFullError
-            There is no room, and `wait_for_room` is false.
+            There is no room, and `wait_for_slot` is false.
         EngineError
             There is no room, and the engine does not go on.
         """
@@ -237,7 +237,7 @@ class Engine:
         )
         self._queue.collect()
         self._queue.require_apart((source,), (target,))
-        self._make_room(wait_for_room)
+        self._wait_for_slot(wait_for_slot)
         fields["record"] = self._ring.next_record
         transfer = self._queue.add(fields, (source,), (target,))
         if doorbell:
@@ -257,7 +257,7 @@ class Engine:
         fields: Fields,
         *,
         doorbell: bool = True,
-        wait_for_room: bool = True,
+        wait_for_slot: bool = True,
         checks: bool = False,
     ) -> Transfer:
         """Begin whatever these fields say, right or wrong. Buffers are not known, nor protected.
@@ -267,12 +267,12 @@ class Engine:
         fields
             Of the descriptor, by name. What is missing is 0, but for `record`, which is the slot's,
             and the interrupt flag, if interrupts are used.
-        doorbell, wait_for_room
+        doorbell, wait_for_slot
             As of `submit`.
         checks
             Raise `DescriptorError` for what the engine would refuse.
         """
-        self._make_room(wait_for_room)
+        self._wait_for_slot(wait_for_slot)
         complete = {
             "record": self._ring.next_record,
             "flags": int(Flag.INTERRUPT) if self.interrupts else 0,
@@ -411,7 +411,7 @@ class Engine:
             self.set_throttle(throttle_class, throttle)
         write("CONTROL", enable=1)
 
-    def _make_room(self, wait: bool) -> None:
+    def _wait_for_slot(self, wait: bool) -> None:
         if not self._ring.full:
             return
         self._queue.collect()

@@ -50,7 +50,7 @@ class CopyJob:
     inline: bool
 
     @property
-    def room(self) -> int:
+    def memory_bytes(self) -> int:
         """The most bytes of host memory that the stream takes."""
         return self.raw.size + self.raw.size // 16 + 128
 

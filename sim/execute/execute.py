@@ -193,15 +193,17 @@ def execute(
     small = scaled(scenario, plan, total_bytes, longest)
     trace = simulate(small.scenario, plan)
     jobs = _jobs(small, plan)
-    room = sum(job.raw.size for job in jobs.values()) + sum(job.room for job in jobs.values())
-    room = -(-(room + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
+    memory_bytes = sum(job.raw.size for job in jobs.values()) + sum(
+        job.memory_bytes for job in jobs.values()
+    )
+    memory_bytes = -(-(memory_bytes + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
     config = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
         generated_engine(preset(scenario.engine)),
         config,
-        device_bytes=room,
-        host_bytes=room,
+        device_bytes=memory_bytes,
+        host_bytes=memory_bytes,
         seed=machine_seed,
     ) as machine:
         copier = Copier(Engine(machine, throttles=(limit, limit)), jobs, scenario.link.duplex)

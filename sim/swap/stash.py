@@ -47,7 +47,7 @@ class Stashed:
 
 
 @dataclass
-class Traffic:
+class SwapTotals:
     """What has been moved one way.
 
     Attributes
@@ -86,8 +86,8 @@ class Stash:
     def __init__(self, engine: Engine, *, verify: bool = False) -> None:
         self.engine = engine
         self.verify = verify
-        self.out = Traffic()
-        self.back = Traffic()
+        self.out = SwapTotals()
+        self.back = SwapTotals()
         self.nbytes = 0
         self.stream_bytes = 0
         # Of transfers that were interrupted; free as soon as the engine has done with them.
@@ -206,7 +206,7 @@ class Stash:
         except BusyError:
             self._late.append(buffer)
 
-    def _count(self, traffic: Traffic, stashed: Stashed, started: int) -> None:
+    def _count(self, traffic: SwapTotals, stashed: Stashed, started: int) -> None:
         traffic.arrays += 1
         traffic.nbytes += stashed.nbytes
         traffic.stream_bytes += stashed.stream_bytes

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.sim.swap.stash import Traffic
+from cdma.sim.swap.stash import SwapTotals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,8 @@ class SwapReport:
         Most that was out at once, uncompressed: what could be spared at best.
     """
 
-    out: Traffic
-    back: Traffic
+    out: SwapTotals
+    back: SwapTotals
     waiting_tensors: int
     waiting_bytes: int
     waiting_stream_bytes: int
@@ -107,7 +107,7 @@ class Ledger:
             self._now[what] -= nbytes
 
 
-def _described(traffic: Traffic) -> str:
+def _described(traffic: SwapTotals) -> str:
     ratio = traffic.nbytes / traffic.stream_bytes if traffic.stream_bytes else 1.0
     return (
         f"{traffic.arrays} tensors, {traffic.nbytes:,} B as {traffic.stream_bytes:,} B "

@@ -54,8 +54,8 @@ def run(console: Console) -> dict[str, Any]:
 
 def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig) -> dict[str, int]:
     """Of one read of an entry alone, from the address to the last beat."""
-    memory = machine.surroundings.dram_latency_cycles
-    link = 2 * machine.surroundings.link_latency_cycles
+    memory = machine.environment.dram_latency_cycles
+    link = 2 * machine.environment.link_latency_cycles
     cold = Trace.uniform(write=False, address=[0], nbytes=128)
     warm = Trace.uniform(write=False, address=[0, 128], nbytes=128)
     fits, spills = (spilling_content(1 << 16, f, Target.X2, config) for f in (0.0, 1.0))

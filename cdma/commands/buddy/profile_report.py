@@ -18,10 +18,10 @@ _WIDE_CHARACTERS = 100
 """A console this wide gets the histograms too."""
 
 
-def as_dict(profile: Profile, told: Mapping[str, Any], *, sweep: bool) -> dict[str, Any]:
+def as_dict(profile: Profile, options: Mapping[str, Any], *, sweep: bool) -> dict[str, Any]:
     """The JSON form of a profile; docs/guide/buddy-profile.md describes the keys."""
     report: dict[str, Any] = {
-        **told,
+        **options,
         "threshold": profile.threshold,
         "carve_out": profile.carve_out,
         "zero_page": profile.zero_page,

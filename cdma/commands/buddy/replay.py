@@ -133,7 +133,7 @@ def replay(
         runs = [Run(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
     else:
         runs = [Run("compressed", replay_trace(controller, expected, machine, **limits))]
-    told = {
+    options = {
         "config": config,
         "metadata_cache_bytes": controller.cache.capacity_bytes,
         "link_gb_per_s": link_gb_per_s,
@@ -145,9 +145,9 @@ def replay(
         "clock_hz": machine.clock_hz,
     }
     if as_json:
-        typer.echo(json.dumps(as_dict(baseline, runs, content, told), indent=2))
+        typer.echo(json.dumps(as_dict(baseline, runs, content, options), indent=2))
     else:
-        print_report(baseline, runs, content, told)
+        print_report(baseline, runs, content, options)
     faults = [(run.name, fault) for run in (baseline, *runs) for fault in run.replay.faults]
     for name, fault in faults:
         typer.echo(f"{name}: {fault}", err=True)

@@ -37,11 +37,11 @@ class Run:
 
 
 def as_dict(
-    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+    baseline: Run, runs: Sequence[Run], content: Content, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The JSON form; docs/guide/buddy-replay.md describes the keys."""
     return {
-        **told,
+        **options,
         "allocations": [
             {"name": region.name, "bytes": region.before.size, "target": region.target.ratio}
             for region in content.regions
@@ -54,12 +54,12 @@ def as_dict(
 
 
 def print_report(
-    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+    baseline: Run, runs: Sequence[Run], content: Content, options: Mapping[str, Any]
 ) -> None:
     """A table with a column for each run."""
     table = plain_table(
-        f"{told['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
-        f"on {told['config']} beside a channel of memory",
+        f"{options['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
+        f"on {options['config']} beside a channel of memory",
     )
     table.add_column("", no_wrap=True)
     for run in (baseline, *runs):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.estimate.report import Report, Settings, as_dict
+from cdma.commands.estimate.report import EstimateSettings, Report, as_dict
 from cdma.commands.estimate.table import print_report
 from cdma.commands.network_options import (
     EPOCHS,
@@ -103,7 +103,7 @@ def estimate(
     graph = _with_density(graph, source, epoch, epochs)
     report = Report(
         graph=graph,
-        settings=Settings(
+        settings=EstimateSettings(
             dataset=dataset_of(network, dataset),
             density=source,
             epoch=epoch,

@@ -1,4 +1,4 @@
-"""What `cdma estimate` prints: what was assumed, a table of tensors, and one of a sweep."""
+"""The tables of `cdma estimate`: what was assumed, one row per tensor, and one per swept value."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ WIDE_ONLY = ("density", "GB/s out", "cycles out", "cycles in")
 
 @dataclass(frozen=True)
 class _Unit:
-    """What a column counts in, so that its largest figure has three digits or so."""
+    """The unit of a column, chosen so that its largest figure has about three digits."""
 
     name: str
     scale: float
@@ -54,7 +54,7 @@ def _size(nbytes: float) -> _Unit:
 
 
 def print_report(report: Report) -> None:
-    """Assumptions, tensors, their sum and a legend; of a sweep, its table at the end."""
+    """Print the assumptions, the tensors, their sum and a legend; after a sweep, its table."""
     console = terminal()
     content = as_dict(report)
     console.print(f"{report.title}\n", style="bold", highlight=False)

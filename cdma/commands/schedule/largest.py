@@ -14,7 +14,7 @@ from cdma.plan.timeline.scenario import Scenario
 def find_largest(
     scenario_of: Callable[[int], Scenario], names: Sequence[str], mode: Mode | None, seed: int
 ) -> list[Largest]:
-    """Policy by policy, as a search may plan dozens of batches."""
+    """Find the largest minibatch of each policy in turn; a search may plan dozens of batches."""
     console = Console(stderr=True)
     found: list[Largest] = []
     for name in names:
@@ -39,7 +39,7 @@ def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
 
 
 def print_largest(console: Console, found: Sequence[Largest], title: str) -> None:
-    """A table of policies."""
+    """Print a table of the policies."""
     console.print(f"{title}\n", style="bold", highlight=False)
     table = figures_table("policy", ("largest batch", "ms", "per second"))
     for one in found:

@@ -1,4 +1,4 @@
-"""What `cdma synth` tells: a JSON object, or a table with the changes since the baseline."""
+"""The report of `cdma synth`: a JSON object, or a table with the changes since the baseline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Device:
 
     @property
     def as_in_baseline(self) -> bool:
-        """Whether the committed baseline is of this."""
+        """True if the committed baseline was made with these options."""
         return (self.speed, self.seed) == (SPEED, SEED)
 
 

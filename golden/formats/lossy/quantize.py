@@ -109,8 +109,8 @@ class Quantize:
             last = min(first + _CHUNK_LINES, starts.size)
             lines, bad = self._decoded(source[: bounds[last]], starts[first:last])
             place = first * LINE_BYTES + 4 * np.arange(lines.size).reshape(lines.shape)
-            fill = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
-            for line in np.flatnonzero(bad | fill)[:1].tolist():
+            tail_pad = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
+            for line in np.flatnonzero(bad | tail_pad)[:1].tolist():
                 kind = StreamStatus.BAD_TOKEN if bad[line] else StreamStatus.NONZERO_FILL
                 raise StreamError(kind, int(starts[first + line]), (first + line) * LINE_BYTES)
             pieces.append(as_bytes(lines))

@@ -84,7 +84,7 @@ class BuddyMachine(BusMachine):
     verilog : VerilogText
         The controller.
     config : BuddyMachineConfig
-        Its surroundings.
+        The environment of the controller.
     device_bytes, buddy_bytes : int
         Sizes of the memories, multiples of 4096. Device memory starts at address 0.
     buddy_base : int
@@ -92,7 +92,7 @@ class BuddyMachine(BusMachine):
     id_bits : int
         Width of the IDs at the port to the GPU.
     stalls : float
-        The probability, per cycle and channel, that the surroundings are not ready or hold back
+        The probability, per cycle and channel, that the environment is not ready or stalls
         what they have, beyond what latency and bandwidth do. At least 0 and less than 1.
     seed : int
         What stalls and the values of pins that must not matter are drawn from.
@@ -138,7 +138,7 @@ class BuddyMachine(BusMachine):
         require_stalls(stalls)
         trace = None if waves is None else trace_kind(Path(waves))
         library = lib.load(build_library(verilog, trace=trace, shim=BUDDY_SHIM))
-        around = config.surroundings
+        around = config.environment
         self.config = config
         self.id_bits = id_bits
         self.sector_bytes = int(library.cdma_buddy_sector_bytes())
@@ -146,7 +146,7 @@ class BuddyMachine(BusMachine):
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
         self._playing: tuple[object, ...] = ()
-        surroundings = EnvironmentStruct(
+        environment = EnvironmentStruct(
             device=MemoryStruct(self.device.ctypes.data, device_bytes, 0),
             host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
             dram_bytes_per_cycle=around.channel_bytes_per_cycle,
@@ -166,7 +166,7 @@ class BuddyMachine(BusMachine):
             library,
             verilog.name,
             "cdma_buddy_open",
-            surroundings,
+            environment,
             (self.device, self.buddy),
             PORTS,
             waves,

@@ -321,12 +321,12 @@ def test_difference_is_told_and_is_exit_status_1(capsys, monkeypatch, engine):
         assert "b.npy" not in err
 
 
-def test_a_machine_is_an_engine_with_its_surroundings(monkeypatch):
+def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
     np.save("a.npy", activations(shape=(8,)))
     made = []
 
-    def backend(config, surroundings, **options):
-        made.append((config, surroundings, options["throttle"].name))
+    def backend(config, environment, **options):
+        made.append((config, environment, options["throttle"].name))
         raise UserError("seen enough")
 
     monkeypatch.setattr("cdma.commands.swap.command.EngineBackend", backend)

@@ -156,15 +156,15 @@ def malformed_to_decompress(config: CodecConfig) -> Iterator[Transfer]:
     yield to_decompress(config, "other CRC", stream, len(data), expected_crc=1)
     width = config.sector_bytes
     for index in range(2):
-        torn = to_decompress(
+        malformed = to_decompress(
             config, f"hole in beat {index}", stream, len(data), cut=index * width + 2
         )
-        torn.packet[index] = (torn.packet[index][0], (1 << width) - 1 - 4)
-        yield torn
+        malformed.packet[index] = (malformed.packet[index][0], (1 << width) - 1 - 4)
+        yield malformed
         name = f"partial beat {index}"
-        torn = to_decompress(config, name, stream, len(data), cut=index * width + width - 1)
-        torn.packet[index] = (torn.packet[index][0], (1 << width - 1) - 1)
-        yield torn
+        malformed = to_decompress(config, name, stream, len(data), cut=index * width + width - 1)
+        malformed.packet[index] = (malformed.packet[index][0], (1 << width - 1) - 1)
+        yield malformed
 
 
 # Both.

@@ -1,4 +1,4 @@
-"""The closed form against the RTL over densities, patterns, sizes and surroundings.
+"""The closed form against the RTL over densities, patterns, sizes and environments.
 
 docs/guide/estimate.md has the worst errors of this grid, and `tests.bench estimate_errors` prints
 them.

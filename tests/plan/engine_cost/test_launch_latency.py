@@ -27,17 +27,17 @@ def test_engine_from_the_doorbell_to_the_first_read(name):
     with Rig(config, around) as rig:
         for codec in (None, "zvc"):
             for size in (64, 512):
-                trip = rig.out(data[:size], codec=codec)
+                round_trip = rig.out(data[:size], codec=codec)
                 # When the descriptor's last beat is offered.
-                arrival = trip.fetch_cycles + 2 * around.link_latency_cycles
+                arrival = round_trip.fetch_cycles + 2 * around.link_latency_cycles
                 arrival += max(1, ENTRY_BYTES // config.host_bytes)
-                assert trip.fetch_cycles == DmaEngine.descriptor_read_latency
-                assert trip.read_cycles - arrival == DmaEngine.data_read_latency
+                assert round_trip.fetch_cycles == DmaEngine.descriptor_read_latency
+                assert round_trip.read_cycles - arrival == DmaEngine.data_read_latency
 
 
 def test_buddy_controller_from_a_read_to_its_first_beat():
     config, machine = buddy_preset("tiny"), buddy_machine_config("channel")
-    memory = machine.surroundings.dram_latency_cycles
+    memory = machine.environment.dram_latency_cycles
     fits = spilling_content(1 << 16, 0.0, Target.X2, config)
 
     def latency(content, addresses):

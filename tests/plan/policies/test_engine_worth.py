@@ -50,7 +50,9 @@ def test_on_small_graphs_it_compares_the_optima(seed: int) -> None:
 
 
 def test_the_memory_of_a_case_is_between_the_least_and_the_most() -> None:
-    least, more = (Case("alexnet", "titanxp", "pcie3x16", room).scenario() for room in (0, 0.5))
+    least, more = (
+        Case("alexnet", "titanxp", "pcie3x16", memory_share).scenario() for memory_share in (0, 0.5)
+    )
     swapped = plan_all(least, ["vdnn"])["vdnn"].trace
     assert swapped.least_bytes == least.memory_bytes < more.memory_bytes
 

@@ -33,7 +33,7 @@ OTHERS = (
 )
 
 
-def tight_scenario(network: str, batch: int, dataset: str, room: float = 0.3) -> Scenario:
+def tight_scenario(network: str, batch: int, dataset: str, memory_share: float = 0.3) -> Scenario:
     """Memory between what swapping everything needs and what retaining everything does."""
     scenario = Scenario(
         graph=density.apply(Graph.from_table(network, batch, dataset), "digits-cnn"),
@@ -46,7 +46,7 @@ def tight_scenario(network: str, batch: int, dataset: str, room: float = 0.3) ->
     most, least = (
         evaluator.run(np.full(tensors, option, np.int8)).least_bytes for option in (0, 1)
     )
-    return with_memory(scenario, least + room * (most - least))
+    return with_memory(scenario, least + memory_share * (most - least))
 
 
 def check_joint_is_fastest(scenario: Scenario, names: list[str]) -> bool:
@@ -112,7 +112,7 @@ def test_a_mode_that_is_asked_for_is_kept() -> None:
 
 
 def test_plans_are_the_same_for_the_same_seed() -> None:
-    scenario = tight_scenario(*NETWORKS[1], room=0.05)
+    scenario = tight_scenario(*NETWORKS[1], memory_share=0.05)
     first, again = (joint.plan(scenario, seed=7, evaluations=5000) for _ in range(2))
     assert first == again
 

@@ -10,7 +10,7 @@ from cdma.sim.machine import BusFault, DeliveredFault, HangError, MachineError, 
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, Trace
-from tests.plan.engine_cost.passage import BREAKS, BUDDY, passage_rtl
+from tests.plan.engine_cost.passthrough import BREAKS, BUDDY, passthrough_rtl
 
 MEMORY = 1 << 20
 QUIET = BuddyMachineConfig(
@@ -29,7 +29,7 @@ def machine():
 
     def make(config=QUIET, **options):
         sizes = {"device_bytes": MEMORY, "buddy_bytes": MEMORY}
-        made.append(BuddyMachine(passage_rtl(), config, **{**sizes, **options}))
+        made.append(BuddyMachine(passthrough_rtl(), config, **{**sizes, **options}))
         rng = np.random.default_rng(len(made))
         for memory in (made[-1].device, made[-1].buddy):
             memory[:] = rng.integers(0, 256, memory.size, np.uint8)
@@ -150,7 +150,7 @@ class TestPlay:
             )
             made.clear_counters()
             cycles = made.play(trace, most_reads=256).cycles
-            # The passage has 16 bursts under way, which the latency of the channel does not fill.
+            # The pass-through has 16 bursts outstanding, too few to hide the channel's latency.
             latency = 306 if address == 0 else 438
             expected = min(bytes_per_cycle, 16 * 128 / latency)
             assert count * 128 / cycles == pytest.approx(expected, rel=0.05)
@@ -336,7 +336,7 @@ class TestBrokenRtl:
 
 class TestMachine:
     def test_waves(self, machine, tmp_path):
-        path = tmp_path / "passage.vcd"
+        path = tmp_path / "passthrough.vcd"
         made = machine(waves=path)
         made.play([Access(0, 32)])
         made.close()
@@ -365,7 +365,7 @@ class TestMachine:
 
 class TestConfig:
     def test_the_channel_is_the_papers(self):
-        channel = buddy_machine_config("channel").surroundings
+        channel = buddy_machine_config("channel").environment
         assert channel.channel_bytes_per_cycle == 32
         assert channel.dram_latency_cycles == 306
         assert 2 * channel.link_latency_cycles == 438
@@ -374,7 +374,7 @@ class TestConfig:
     def test_another_link(self):
         config = buddy_machine_config("channel").with_link(50)
         assert config.link_bytes_per_s == 50e9
-        assert config.surroundings.link_out_bytes_per_s == 50e9 / 32
+        assert config.environment.link_out_bytes_per_s == 50e9 / 32
 
     def test_a_preset_that_there_is_not(self):
         with pytest.raises(ConfigError, match=f"one of {', '.join(BUDDY_MACHINES)}, not 'a100'"):
