@@ -37,7 +37,7 @@ _NONE = "–"
 
 
 def document() -> str:
-    """What `DOCUMENT` should hold."""
+    """Compose the text that `DOCUMENT` must hold."""
     gates, luts = read_baseline(GENERIC), read_baseline(ECP5)
     names = block_names()
     return "\n".join(
@@ -76,13 +76,13 @@ def _section(name: str) -> list[str]:
     chosen = block(name)
     kind = _class_of(chosen)
     paragraphs = [" ".join(part.split()) for part in summary(kind).split("\n\n")]
-    told = [part for part in paragraphs if not _COST.match(part)]
+    kept = [part for part in paragraphs if not _COST.match(part)]
     costs = _sentences(" ".join(part for part in paragraphs if _COST.match(part)))
     parameters = ", ".join(f"{key} = {value}" for key, value in chosen.parameters.items())
     return [
         f"## {name}",
         "",
-        *(line for part in told for line in (part, "")),
+        *(line for part in kept for line in (part, "")),
         "| | |",
         "|---|---|",
         *(f"| {heading.lower()} | {text} |" for heading, text in costs.items()),
@@ -97,9 +97,9 @@ _COST = re.compile(rf"(?:{'|'.join(_HEADINGS)}): ")
 
 
 def _sentences(text: str) -> dict[str, str]:
-    """By their headings."""
+    """Split a docstring into sections by their headings."""
     _, *parts = re.split(rf"\b({'|'.join(_HEADINGS)}): ", text)
-    return {heading: told.strip() for heading, told in zip(parts[::2], parts[1::2], strict=True)}
+    return {heading: text.strip() for heading, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _class_of(chosen: Block) -> type:

@@ -17,16 +17,15 @@ NETLIST = "netlist.json"
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell takes of the device.
+    """FPGA resources of one kind of cell.
 
     Attributes
     ----------
     luts, flip_flops, carries, block_rams, dsps : int
     levels : int or None
-        How many LUTs are passed from inputs to outputs; None where no path goes through, as through
-        a flip-flop.
+        LUTs on the path from inputs to outputs; None where no path goes through, as in a flip-flop.
     chain : str
-        An input from which no LUT is passed: the carry from the cell before.
+        The input that reaches the output without a LUT: the carry of the cell before.
     """
 
     luts: int = 0
@@ -47,7 +46,7 @@ class Family:
     synthesis : str
         Yosys' command without `-top`.
     cells : mapping of str to Cell
-        By the name of the cell, in which * stands for anything; the first that fits.
+        Resources by the cell's name, in which * stands for anything; the first match counts.
     """
 
     synthesis: str
@@ -127,7 +126,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Resources:
-    """What a netlist takes of a device.
+    """FPGA resources of a netlist.
 
     Attributes
     ----------
@@ -161,7 +160,7 @@ def map_to(family: str, verilog: str, top: str, folder: Path) -> dict[str, Any]:
     family
         One of `FAMILIES`.
     verilog
-        Of the module and all below it.
+        The module and all below it.
     top
         The module's name.
     folder
