@@ -112,7 +112,7 @@ class Rle:
         return sizes
 
     def _token_starts(self, nonzero: npt.NDArray[np.bool_]) -> IntArray:
-        """The elements that tokens start at, of windows that start at the first element."""
+        """Find the elements that tokens start at, of windows that start at the first element."""
         changes = np.empty(nonzero.size, np.bool_)
         np.not_equal(nonzero[1:], nonzero[:-1], out=changes[1:])
         changes[:: self._window_elements] = True
@@ -152,7 +152,9 @@ class Rle:
         count: int,
         nbytes: int,
     ) -> tuple[Array, int]:
-        """Elements `start` to `start + count` and where in the stream the next token is."""
+        """Decode elements `start` to `start + count`; also return where the next token is in the
+        stream.
+        """
         positions, stop = self._find_tokens(source, position, count)
         controls = source[positions].astype(np.int64)
         literal = controls < _ZERO_RUN
@@ -186,7 +188,7 @@ class Rle:
         return values, stop
 
     def _find_tokens(self, source: ByteArray, position: int, count: int) -> tuple[IntArray, int]:
-        """Where tokens start until they make `count` elements or the stream ends; the end.
+        """Find where tokens start until they make `count` elements or the stream ends, and the end.
 
         The one serial part of decoding, as each token tells where the next is.
         """

@@ -30,16 +30,16 @@ _GROUP_BYTES = 32 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """How the decoding of one stream ended.
+    """Outcome of decoding one stream.
 
     Attributes
     ----------
     status : StreamStatus
         OK, or the kind of the first error in stream order.
     offset : int
-        Where the first error is, in bytes from the start of the stream; 0 when OK.
+        The first error's offset in bytes from the start of the stream; 0 when OK.
     valid_bytes : int
-        How many bytes of output precede the first error; all of them when OK.
+        Bytes of output before the first error; all of them when OK.
     data : uint8 array (valid_bytes,)
         Those bytes.
     """
@@ -52,7 +52,7 @@ class Decoded:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedMany:
-    """How the decoding of n streams ended; see `Decoded`.
+    """Outcomes of decoding n streams; see `Decoded`.
 
     Attributes
     ----------
@@ -268,7 +268,8 @@ class _ElementErrors:
 def _find_lines(
     padded: ByteArray, bounds: IntArray, line_counts: IntArray, element_bytes: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Where lines start: the one serial part of decoding, as each mask tells where the next is.
+    """Find where lines start: the one serial part of decoding, as each mask tells where the next
+    is.
 
     Returns the starts of all lines, and per stream how many were found and where the walk ended.
     """

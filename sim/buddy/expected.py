@@ -25,7 +25,7 @@ class Expected:
         As `trace.data`, with what reads read in their places.
     device_before, buddy_before, device_after, buddy_after : uint8 arrays
         The memories, metadata included.
-    traffic : Traffic
+    traffic : SectorCounts
         Sectors of entries that the accesses moved.
     """
 

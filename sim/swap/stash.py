@@ -78,7 +78,7 @@ class Stash:
 
     Attributes
     ----------
-    out, back : Traffic
+    out, back : SwapTotals
     nbytes, stream_bytes : int
         What is out now.
     """

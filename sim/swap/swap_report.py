@@ -12,7 +12,7 @@ class SwapReport:
 
     Attributes
     ----------
-    out, back : Traffic
+    out, back : SwapTotals
         To the host, and from it.
     waiting_tensors, waiting_bytes, waiting_stream_bytes : int
         What is out now: how many, their bytes, and what they take of host memory. If it is not 0

@@ -16,7 +16,7 @@ from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, pr
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sby, "VERDICTS", [])
+    monkeypatch.setattr(sby, "PROOF_RESULTS", [])
 
 
 @pytest.fixture

@@ -68,9 +68,9 @@ class EncodedEntries:
     Attributes
     ----------
     bits : int64 array (n,)
-        Length of each: of its code, or 1,024 if it is raw.
+        Bits of each entry: of its code, or 1,024 if it is raw.
     raw : bool array (n,)
-        Whether the code would have more than 1,024 bits.
+        True if the code would have more than 1,024 bits.
     data : uint8 array (n, 128)
         The codes, with zeros behind them; raw entries as they are.
     """
@@ -171,7 +171,7 @@ def encode_entries(array: Array) -> EncodedEntries:
 
 
 class _Symbols:
-    """What the planes of entries are: boolean arrays (33, n), in the order of sending."""
+    """Symbols of the planes of entries: boolean arrays (33, n), in the order of sending."""
 
     def __init__(self, planes: Words) -> None:
         self.dbx = planes.copy()
@@ -200,7 +200,7 @@ def _plane_bits(symbols: _Symbols) -> npt.NDArray[np.uint8]:
 
 
 def _base_kind(base: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-    """Which of the five codes each base has."""
+    """Number, 0 to 4, of the code that each base has."""
     signed = base.view(np.int32)
     kind = (signed != 0).astype(np.intp)
     for bits in (4, 8, 16):
@@ -271,7 +271,7 @@ def _pack(codes: npt.NDArray[np.uint64], lengths: IntArray) -> ByteArray:
 
 
 def _find_entries(source: ByteArray, count: int) -> tuple[IntArray, IntArray, int, StreamStatus]:
-    """Where entries start, their bytes without the first, where the walk ended, and why.
+    """Find where entries start, their bytes without the first, where the walk ended, and why.
 
     The one serial part of decoding, as each entry tells where the next is.
     """

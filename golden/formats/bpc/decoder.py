@@ -33,7 +33,7 @@ _POSITIONS = np.array([32, 32, DELTAS - 1, DELTAS, 32, 32])
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedEntries:
-    """How the decoding of n entries ended.
+    """Outcome of decoding n entries.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def decode_entries(rows: ByteArray, nbytes: IntArray) -> DecodedEntries:
 
 
 class _Reader:
-    """Where each entry's decoding is, and how it has ended if it has."""
+    """State of decoding n entries: the bit position in each, and how it has ended if it has."""
 
     def __init__(self, rows: ByteArray, nbytes: IntArray) -> None:
         padded = np.zeros((len(rows), LINE_BYTES + _WINDOW_BYTES), np.uint8)

@@ -132,7 +132,7 @@ def unpack(
 
 
 def find(stream: ByteArray, count: int) -> tuple[IntArray, int, StreamStatus]:
-    """Where the first `count` lines start, where the walk from one to the next ended, and why.
+    """Find where the first `count` lines start, where the walk over them ended, and why.
 
     The walk is the one serial part of decoding; the size of a line that would start is found for
     every byte at once.
@@ -154,12 +154,12 @@ def find(stream: ByteArray, count: int) -> tuple[IntArray, int, StreamStatus]:
 
 
 class _BitLayout:
-    """Where the bits of lines are in an array of bits with room for all that any of them has.
+    """Layout of lines as rows of bits, each row wide enough for the longest line.
 
     Attributes
     ----------
     width : int
-        Bits per number that there is room for.
+        The bits per number that a row has space for.
     used : bool array (n, bits)
         The bits that each line has. One behind the other, row by row, they are the stream's.
     """
