@@ -45,7 +45,7 @@ class SnapshotError(Exception):
 
 
 class Time(NamedTuple):
-    """When a snapshot was taken. Times sort in the order of the run."""
+    """Time of a snapshot. Times sort in the order of the run."""
 
     source: int
     """The number of the source, or 0 if no allocation is in more than one."""
@@ -55,7 +55,7 @@ class Time(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What one source says of an allocation at one time, which may be ""."""
+    """Contents of an allocation at one time, as one source has them; the time may be ""."""
 
     name: str
     time: str
@@ -64,15 +64,15 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Allocation:
-    """What an allocation held, at each of some times.
+    """Contents of an allocation at each of some times.
 
     Attributes
     ----------
     name : str
     times : tuple of Time
-        In order, each once.
+        Ascending, each once.
     arrays : tuple of arrays
-        One for each, all of the same number of bytes.
+        One array for each time, all of the same number of bytes.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Allocation:
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Size of the allocation in bytes."""
         return self.arrays[0].nbytes
 
 
@@ -163,7 +163,7 @@ def _array(where: str, content: bytes) -> Array:
 
 
 def _allocation(name: str, taken: list[tuple[int, Snapshot]], labels: list[str]) -> Allocation:
-    """One allocation; `labels` are the sources', if these are times."""
+    """Combine one allocation's snapshots; `labels` name the sources, if these are times."""
     at: dict[Time, Array] = {}
     for number, snapshot in taken:
         label = snapshot.time

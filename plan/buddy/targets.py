@@ -38,7 +38,7 @@ def buddy_bytes(entries: IntArray, targets: Sequence[Target]) -> int:
 
 
 def choose(entries: IntArray, overflow: Fractions, threshold: float, carve_out: float) -> Choice:
-    """Each allocation's largest target whose overflow is within the Buddy Threshold.
+    """Choose each allocation's largest target whose overflow is within the Buddy Threshold.
 
     The buddy slots of all take at most `carve_out` times the device slots of all, so that the
     carve-out is never too small when these allocations fill device memory; hence the ratio of the

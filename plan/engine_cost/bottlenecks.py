@@ -1,4 +1,4 @@
-"""What all bytes of a transfer pass, and how fast each of these places is."""
+"""The bottlenecks that all bytes of a transfer pass, and the rate of each."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ READ_CYCLES = 6
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Where `nbytes` pass at `per_cycle`.
+    """A bottleneck that `nbytes` bytes pass at `per_cycle` bytes per cycle.
 
     Attributes
     ----------
@@ -27,9 +27,10 @@ class Bottleneck:
     nbytes : float
     per_cycle : float
     held : float
-        Of a window: bytes that may be under way; they come back together, a round trip later.
+        Of a window: the bytes that may be outstanding; they are free again together, a round trip
+        later. 0 for a plain rate.
     burst_bytes : float
-        Of a token bucket: bytes that do not wait for the rate.
+        Of a token bucket: the bytes that may pass at once, without waiting for the rate.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Bottleneck:
     burst_bytes: float = 0.0
 
     def cycles(self, part: float = 1.0, free: float = 0.0) -> float:
-        """Until a part of the bytes has passed; `free` is what all of them take elsewhere."""
+        """Cycles until a part of the bytes has passed; `free` is what all take elsewhere."""
         nbytes = part * self.nbytes
         if self.held:
             round_trip_cycles, byte = self.held / self.per_cycle, free / self.nbytes
@@ -69,7 +70,8 @@ def bottlenecks_of(
     throttle: Throttle,
     compressed: bool,
 ) -> tuple[list[Bottleneck], list[Bottleneck]]:
-    """Those on the device's side, which count raw bytes, and those on the link's.
+    """Bottlenecks on the device's side, which count raw bytes, and on the link's, which count the
+    stream.
 
     Arguments are those of `cdma.plan.engine_cost.transfer_cost`.
     """

@@ -1,23 +1,24 @@
-"""How long a transfer of the engine takes, from its bytes and the machine's figures.
+"""Duration of a transfer of the engine, from its bytes and the machine's figures.
 
-A transfer is a fixed way there and back, and a flow that is as fast as its narrowest place.
+A transfer is a fixed latency there and back, and a flow that is as fast as its narrowest
+bottleneck.
 
 *Latency*, to the host: the descriptor's read (two latencies of the link and 64 bytes), the first
 data's read (DRAM), the last data's way to the host, the record's (the link each), and what the
 engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
 the last data's write (DRAM), the record's way.
 
-*Places* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead per
-burst; the engine's port to it, at which a compressed line takes whole cycles
+*Bottlenecks* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead
+per burst; the engine's port to it, at which a compressed line takes whole cycles
 (`cdma.plan.engine_cost.packing`); its units; DRAM; the throttle, a token bucket; and three windows,
-which give what they hold once per round trip: lines between units and DRAM, write bursts under way
-to the host, and the read buffer for streams from it.
+which give what they hold once per round trip: lines between units and DRAM, write bursts
+outstanding to the host, and the read buffer for streams from it.
 
-*Bursts* to the host are gathered whole before they leave: behind the device's places the last one
-still takes its time on the link, and before the link's the first one is gathered.
+*Bursts* to the host are gathered whole before they leave: behind the device's bottlenecks the last
+one still takes its time on the link, and before the link's the first one is gathered.
 
-*Stretches*: where zeros are not everywhere alike, and the lines' sizes are known, each stretch is
-as fast as its own narrowest place (`cdma.plan.engine_cost.variable_density`).
+*Variable density*: where zeros are not everywhere alike, and the lines' sizes are known, each part
+of the tensor is as fast as its own narrowest bottleneck (`cdma.plan.engine_cost.variable_density`).
 
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
 is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
@@ -67,20 +68,20 @@ class EstimateError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferCost:
-    """Where a transfer's cycles go.
+    """Cost of a transfer in cycles, by what another transfer could overlap.
 
     Attributes
     ----------
     latency_cycles : float
-        During which another transfer could flow.
+        The cycles in which another transfer could flow.
     flow_cycles : float
-        During which its bytes occupy the narrowest place.
+        The cycles in which its bytes occupy the narrowest bottleneck.
     link_cycles : float
-        Of its record, to the host, or its descriptor, to the device: it is on the same link.
+        The cycles of its record (to the host) or its descriptor (to the device) on the same link.
     fetch_cycles : float
-        What a descriptor costs at least when many of them are short.
+        The least cycles per descriptor when many of them are short.
     limit : str
-        The narrowest place: `link`, `port`, `units`, `dram`, `throttle`, `lines`, `writes` or
+        The narrowest bottleneck: `link`, `port`, `units`, `dram`, `throttle`, `lines`, `writes` or
         `reads`.
     clock_hz : float
     """
@@ -94,7 +95,7 @@ class TransferCost:
 
     @property
     def cycles(self) -> float:
-        """From the doorbell to the record in host memory, alone."""
+        """Cycles from the doorbell to the record in host memory, alone in the ring."""
         return self.latency_cycles + self.flow_cycles + self.link_cycles
 
     @property
@@ -103,7 +104,7 @@ class TransferCost:
 
     @property
     def queued_cycles(self) -> float:
-        """What it adds to others that are in the ring with it."""
+        """Cycles that the transfer adds to others that are in the ring with it."""
         return max(self.flow_cycles + self.link_cycles, self.fetch_cycles)
 
 
@@ -118,25 +119,25 @@ def transfer_cost(
     compressed: bool = True,
     lines: Sequence[int] | None = None,
 ) -> TransferCost:
-    """What a transfer costs.
+    """Estimate the cost of a transfer.
 
     Parameters
     ----------
     raw_bytes : float
-        Of the tensor on the device, more than 0.
+        Bytes of the tensor on the device, more than 0.
     stream_bytes : float
-        Of what is on the link; `raw_bytes` for a plain copy.
+        Bytes on the link; `raw_bytes` for a plain copy.
     way : str
         `out`, device to host, or `in`.
     machine : MachineConfig
     engine : EngineConfig
     throttle : Throttle
-        Of reads of device memory: to the host only.
+        Limit of reads of device memory; transfers to the device ignore it.
     compressed : bool
-        Whether the engine compresses, or expands, on the way.
+        True if the engine compresses, or expands, on the way.
     lines : sequence of int, optional
-        Bytes of the stream by line, where they are known. Zeros are else taken to be anywhere,
-        and a tensor with long stretches of them takes longer than that.
+        Bytes of the stream by line, where they are known. Otherwise zeros are taken to be spread
+        evenly; a tensor with long runs of them takes longer than that.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def transfer_seconds(
     throttle: Throttle = THROTTLES["none"],
     compressed: bool = True,
 ) -> float:
-    """From the doorbell to the record; `transfer_cost` has arguments and errors."""
+    """Seconds from the doorbell to the record; `transfer_cost` has arguments and errors."""
     return transfer_cost(
         raw_bytes,
         stream_bytes,
@@ -216,7 +217,7 @@ def ceilings(
     engine: EngineConfig,
     throttle: Throttle = THROTTLES["none"],
 ) -> dict[str, float]:
-    """How fast each place lets a large transfer be, whose latencies and leads are nothing.
+    """Throughput that each bottleneck allows a transfer so large that latencies do not count.
 
     The least of them is cDMA's model (§VI): with link and throttle alone it is `S / max(S / (rL),
     S / CAP)` for S bytes at the ratio r.
@@ -231,7 +232,7 @@ def ceilings(
     Returns
     -------
     dict of str to float
-        Raw bytes per second by place.
+        Raw bytes per second by bottleneck.
 
     Raises
     ------
@@ -272,7 +273,7 @@ def _out_cycles(
     machine: MachineConfig,
     engine: EngineConfig,
 ) -> float:
-    """From the first data to the last byte on the link.
+    """Cycles from the first data to the last byte on the link.
 
     A burst is gathered whole, passes into the link's buffer a beat per cycle, and leaves whole. Any
     burst may be the last one that has to wait for its data; as data flow evenly, it is the first
@@ -300,7 +301,7 @@ def _line_flow(
     engine: EngineConfig,
     throttle: Throttle,
 ) -> LineFlow:
-    """For `cdma.plan.engine_cost.variable_density`."""
+    """Collect the figures for `cdma.plan.engine_cost.variable_density`."""
     bottlenecks = {bottleneck.name: bottleneck for bottleneck in [*device, *link]}
     line = engine.codec.line_bytes
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle

@@ -1,16 +1,16 @@
 """The flow of a transfer whose zeros are not everywhere alike, line by line.
 
 Where a tensor is dense the link is what limits, and where it is empty the units; a buffer between
-them evens out what is shorter than it holds. So a stretch costs what its own narrowest place takes,
-and the sum is more than the tensor's mean density says. In max-plus form, each line leaves a place
-when that place has let the line before go, when the line has come from the place before, and when
-there is room behind:
+them evens out what is shorter than it holds. So each part of a tensor takes what its own narrowest
+bottleneck takes, and the sum is more than the tensor's mean density says. In max-plus form, each
+line leaves a stage when the line before has left it, when the line has come from the stage before,
+and when the stage behind has space:
 
-    out: read i    = max(read i-1 + 1 / rate, a line's room in the buffer)
-         drained i = max(read i + trip, drained i-1, room for its burst) + cycles at the port
+    out: read i    = max(read i-1 + 1 / rate, a line's space in the buffer)
+         drained i = max(read i + trip, drained i-1, space for its burst) + cycles at the port
          burst k   = max(burst k-1, drained end of k) + bytes / link
-    in:  burst k   = max(burst k-1, room in the read buffer) + bytes / link
-         split i   = max(burst k with the end of i + trip, split i-1, room at the units) + port
+    in:  burst k   = max(burst k-1, space in the read buffer) + bytes / link
+         split i   = max(burst k with the end of i + trip, split i-1, space at the units) + port
          written i = max(split i, written i-1) + 1 / rate
 
 A transfer of equal lines comes to the closed form of `cdma.plan.engine_cost.transfer`.
@@ -26,29 +26,29 @@ from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
 @dataclass(frozen=True, kw_only=True)
 class LineFlow:
-    """What lines pass.
+    """Rates and windows that the lines of a transfer pass.
 
     Attributes
     ----------
     engine : EngineConfig
     line_cycles : float
-        A line takes at the units and at DRAM, the more of both.
+        Cycles per line at the units or at DRAM, whichever is more.
     lines_cycles : float
         The round trip of a line between a unit and its memory.
     cap_cycles, cap_lines : float
-        A line takes at the throttle, and as many do not wait for it.
+        Cycles per line at the throttle, and the lines of a burst that do not wait for it.
     byte_cycles : float
-        A byte of the stream takes on the link.
+        Cycles per byte of the stream on the link.
     burst_cycles : float
-        What a burst takes on the link beside its bytes.
+        Cycles per burst on the link, beside those of its bytes.
     read_cycles : float
         The round trip of a read on the link.
     write_cycles : float
-        From a write burst's last byte on the link to its response.
+        Cycles from a write burst's last byte on the link to its response.
     write_bursts : int
-        That may wait for their response.
+        Write bursts that may wait for their response.
     held_bursts : int
-        That are gathered and have not left yet.
+        Bursts that are gathered and have not left yet.
     """
 
     engine: EngineConfig
@@ -65,7 +65,7 @@ class LineFlow:
 
 
 def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
-    """From the first line's data to the last byte on the link.
+    """Cycles from the first line's data to the last byte on the link.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
 
 
 def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
-    """From the first byte on the link to the last line at its unit; arguments as `out_cycles`."""
+    """Cycles from the first byte on the link to the last line at its unit; see `out_cycles`."""
     engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
@@ -169,7 +169,7 @@ class _Reservations:
         self._leaves: deque[tuple[float, int]] = deque()
 
     def next(self, earliest: float) -> float:
-        """When a line can be asked for."""
+        """Return the time at which a line can be requested, `earliest` or later."""
         while self.free < self.worst:
             queue = self._leaves
             if self._arrivals and (not queue or self._arrivals[0][0] <= queue[0][0]):
@@ -195,7 +195,7 @@ def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
 
 
 def _together(first: int, second: int, engine: EngineConfig) -> bool:
-    """Whether two lines pass the port in one cycle: in a head and a port's width."""
+    """Return True if two lines pass the port in one cycle: in a head and a port's width."""
     codec = engine.codec
     entry = codec.entries[0]
     fits = first + second - entry.head_bytes(codec) <= engine.host_bytes

@@ -47,7 +47,7 @@ class Table:
     rows: Mapping[str, tuple[Cell, ...]]
 
     def column(self, name: str) -> dict[str, Any]:
-        """One column, by the printed name of the row; rows that have nothing there are left out."""
+        """Values of a column by the printed name of the row; rows without a value are left out."""
         place = self.columns.index(name)
         return {row: cells[place] for row, cells in self.rows.items() if cells[place] != "-"}
 
@@ -79,7 +79,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """All that is transcribed of a paper."""
+    """All transcribed figures and tables of a paper."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Figure]

@@ -107,6 +107,6 @@ def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:
 
 
 def is_lossless(scenario: Scenario, plan: Plan) -> bool:
-    """Whether every tensor comes back as it was."""
+    """Return True if every tensor comes back bit for bit."""
     models = map(scenario.codec, plan.choices)
     return all(model is None or model.lossless for model in models)

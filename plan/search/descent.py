@@ -22,7 +22,7 @@ FASTER = 1 - 1e-12
 
 @dataclass(kw_only=True)
 class Descent:
-    """One search from one plan.
+    """One descent: a search that starts from one plan.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Descent:
 
 
 def _changes(assignment: Assignments, options: int) -> tuple[np.ndarray, Assignments]:
-    """All changes of one tensor: where, and to what."""
+    """List all changes of one tensor: the tensors, and their new options."""
     places = np.repeat(np.arange(assignment.size), options)
     choices = np.tile(np.arange(options, dtype=np.int8), assignment.size)
     other = choices != assignment[places]

@@ -157,7 +157,7 @@ class HomeEvaluator:
         return np.array([self.estimate(assignment).seconds for assignment in assignments])
 
     def estimate(self, policy: Assignments) -> Estimate:
-        """One policy, int8 (decided,)."""
+        """Estimate the time of one assignment, int8 (decided,)."""
         return _Step(self.profile, policy).run()
 
 
@@ -272,7 +272,7 @@ class _Step:
             self._now = until
 
     def _free_memory(self, working: float) -> None:
-        """Lines 3 to 10."""
+        """Wait for offloads until `working` bytes are free (lines 3 to 10); else `_OutOfMemory`."""
         while self._mem + working > self._profile.memory_bytes:
             if not self._swapout:
                 raise _OutOfMemory

@@ -338,7 +338,7 @@ class Relaxation:
     def _running(
         self, count: int, weights: npt.NDArray[np.float64], step: npt.NDArray[np.int64]
     ) -> list[int]:
-        """For each of so many steps, a variable: all weights that are due by then."""
+        """Make for each of so many steps a variable that sums all weights due by then."""
         due: list[Sum] = [{} for _ in range(count)]
         for i, o in zip(*np.nonzero(weights), strict=True):
             if step[i, o] < count:
@@ -351,5 +351,5 @@ def _where(steps: Sequence[int], step: int) -> Iterator[int]:
 
 
 def _some(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most `CUTS` of them, evenly spread."""
+    """Pick at most `CUTS` items, evenly spread."""
     return pairs[:: math.ceil(len(pairs) / CUTS)] if CUTS and pairs else []

@@ -62,7 +62,7 @@ class Found:
 
     @property
     def feasible(self) -> bool:
-        """Whether any policy was."""
+        """True if any assignment fitted into memory."""
         return math.isfinite(self.seconds)
 
 
@@ -201,7 +201,7 @@ class _Remembering:
 
 
 def packed(particles: Assignments) -> list[bytes]:
-    """Each particle in as few bytes as will do: two bits an action, as in HOME §3.5, up to 4."""
+    """Pack each particle into bytes: 2 bits an action as in HOME §3.5, 8 if there are over 4."""
     if not particles.size or particles.max() > 3:
         return [row.tobytes() for row in particles]
     rows, tensors = particles.shape

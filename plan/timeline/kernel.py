@@ -278,7 +278,9 @@ class TimelineKernel:
         return seconds
 
     def _checked(self, assignments: Assignments) -> Assignments:
-        """As the compiled code reads them; it would read past its tables without a word."""
+        """Check the arrays as the compiled code reads them; it would read past its tables without
+        notice.
+        """
         rows = np.ascontiguousarray(assignments, np.int8)
         if rows.ndim != 2 or rows.shape[1] != self.managed:
             raise ValueError(f"plans must be (plans, {self.managed}), not {rows.shape}")

@@ -202,7 +202,7 @@ class _Collector:
         output.register_hook(keep)
 
     def collected(self, optimizer: Any) -> dict[str, Collected]:
-        """After the optimizer's step, by the names of the convolutions' inputs."""
+        """Collect figures after the optimizer's step, by the names of the convolutions' inputs."""
         return {
             name: Collected(
                 momentum=float(optimizer.state[weight]["momentum_buffer"].abs().mean()),

@@ -389,7 +389,7 @@ class Engine:
 
     @exclusive
     def first_error(self) -> FirstError | None:
-        """What went wrong first since `clear_error`."""
+        """The first error since `clear_error`; None if there was none."""
         return self._waiter.first_error()
 
     @exclusive

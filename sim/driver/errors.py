@@ -1,4 +1,4 @@
-"""What the driver refuses, and what it finds wrong with the engine."""
+"""Errors of the driver: arguments that it refuses, and faults of the engine."""
 
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.machine.errors import MachineError

@@ -1,4 +1,4 @@
-"""What kind of engine is there: its identity and configuration registers."""
+"""The engine's shape, as read from its identity and configuration registers."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,7 +13,7 @@ from cdma.sim.machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class EngineShape:
-    """What CONFIG0 and CONFIG1 tell, and the codecs.
+    """Shape of an engine: what CONFIG0 and CONFIG1 report, and the codecs.
 
     Attributes
     ----------
@@ -21,13 +21,13 @@ class EngineShape:
     sector_bytes : int
         Width of each port to device memory.
     element_bytes : int
-        What the codecs work on.
+        Element size of the codecs.
     host_bytes : int
         Width of the port to the host.
     buffer_bytes : int
-        What the DMA buffer holds.
+        Size of the DMA buffer.
     codecs : tuple of str
-        Names; the first one is what copies are compressed with unless told otherwise.
+        Names of the codecs; the first one is the default of compressed copies.
     """
 
     units: int

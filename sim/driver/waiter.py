@@ -91,7 +91,7 @@ class Waiter:
             watch.look(what)
 
     def first_error(self) -> FirstError | None:
-        """What the error registers hold."""
+        """Contents of the error registers; None if they hold no error."""
         if not self.registers.read("IRQ_STATUS")["error"]:
             return None
         what = self.registers.read("ERROR_STATUS")
@@ -103,7 +103,9 @@ class Waiter:
         )
 
     def look_at_ring(self) -> bool:
-        """Whether the ring has stopped; then only what RING_DONE counts has its record."""
+        """Return True if the ring has stopped; then only descriptors that RING_DONE counts have
+        records.
+        """
         stopped = bool(self.registers.read("STATUS")["ring_error"])
         if stopped:
             self.queue.stop(self.registers.read("RING_DONE")["index"])

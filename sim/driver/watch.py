@@ -1,4 +1,4 @@
-"""Whether the engine is still doing something."""
+"""A watchdog that tells whether the engine still makes progress."""
 
 from cdma.sim.driver.errors import StuckError
 from cdma.sim.driver.registers import RegisterPort

@@ -102,7 +102,7 @@ class Copier:
 
     @property
     def busy(self) -> bool:
-        """Whether any piece is in flight."""
+        """True if any piece is in flight."""
         return any(self._flying.values())
 
     def put(self, way: str, name: str) -> None:

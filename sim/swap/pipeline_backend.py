@@ -113,7 +113,7 @@ class PipelineBackend:
 
 
 def pipeline_waves(waves: Path, component: str) -> Path:
-    """Where a component's waves go, if `waves` is where all go."""
+    """Path of a component's waves, if `waves` is the path of all."""
     return waves.with_name(f"{waves.stem}-{component.removeprefix(f'{CODEC}-')}{waves.suffix}")
 
 

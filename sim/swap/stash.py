@@ -27,12 +27,12 @@ class _Piece:
 
 @dataclass(eq=False)
 class Stashed:
-    """What is out.
+    """An array that is out on the host.
 
     Attributes
     ----------
     nbytes, stream_bytes : int
-        Uncompressed, and in host memory.
+        Bytes uncompressed, and bytes in host memory.
     """
 
     pieces: tuple[_Piece, ...]
@@ -48,14 +48,14 @@ class Stashed:
 
 @dataclass
 class SwapTotals:
-    """What has been moved one way.
+    """Totals of one direction.
 
     Attributes
     ----------
     arrays, nbytes, stream_bytes : int
-        How many, their bytes uncompressed, and on the link.
+        The number of arrays, their bytes uncompressed, and their bytes on the link.
     cycles : int
-        Of the machine, from before each array's first doorbell to behind its last record.
+        Cycles of the machine, from before each array's first doorbell to behind its last record.
     """
 
     arrays: int = 0

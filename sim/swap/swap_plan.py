@@ -1,4 +1,4 @@
-"""Which of the tensors that autograd saves go out."""
+"""The plan of which tensors that autograd saves are swapped out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class SwapPlan:
 
     @classmethod
     def from_plan(cls, graph: Graph, plan: Plan) -> Self:
-        """What a schedule says.
+        """Make the swap plan that a schedule's plan asks for.
 
         Autograd does not tell names, so tensors of the graph are known by size and order: the k-th
         activation of a size that is saved is the k-th of `graph.managed` that has it. What the
@@ -108,5 +108,5 @@ def _checked(choice: Choice) -> Choice:
 
 
 def engine_codec(codec: str | None) -> str | None:
-    """What the engine does for a plan's codec; None is a plain copy."""
+    """Name of the engine's codec for a plan's codec; None is a plain copy."""
     return None if codec is None or codec.endswith(HOST_SUFFIX) else codec

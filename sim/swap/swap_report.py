@@ -1,4 +1,4 @@
-"""What swapping saved tensors has moved, and what it has spared the device."""
+"""The report of what swapping saved tensors has moved, and what memory it has spared."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,24 +8,24 @@ from cdma.sim.swap.stash import SwapTotals
 
 @dataclass(frozen=True, kw_only=True)
 class SwapReport:
-    """What swapping has done so far. Parameters count nowhere.
+    """Report of a swapping context so far. Parameters of the model are not counted.
 
     Attributes
     ----------
     out, back : SwapTotals
-        To the host, and from it.
+        The totals to the host, and from it.
     waiting_tensors, waiting_bytes, waiting_stream_bytes : int
-        What is out now: how many, their bytes, and what they take of host memory. If it is not 0
+        The tensors that are out now, their bytes, and their bytes in host memory. If it is not 0
         after a step, something still holds what autograd saved: a loss without a backward pass.
     kept_bytes : int
-        Most of what was saved and stayed on the device, at once.
+        Most bytes of saved tensors that stayed on the device at once.
     peak_bytes : int
-        Most memory of saved tensors that was held on the device at once: while they were computed,
+        Most bytes of saved tensors that were held on the device at once: while they were computed,
         after they were fetched, because they stayed, or because the program holds them itself.
     peak_bytes_without : int
-        The same if nothing had gone out.
+        The same bytes if nothing had gone out.
     peak_out_bytes : int
-        Most that was out at once, uncompressed: what could be spared at best.
+        Most bytes that were out at once, uncompressed: what could be spared at best.
     """
 
     out: SwapTotals
@@ -40,7 +40,9 @@ class SwapReport:
 
     @property
     def saving_ratio(self) -> float:
-        """What was spared of what could be (Megatron's R), at most 1; 0 if nothing was out."""
+        """Bytes that were spared, over those that could be (Megatron's R), at most 1; 0 if none was
+        out.
+        """
         if not self.peak_out_bytes:
             return 0.0
         return (self.peak_bytes_without - self.peak_bytes) / self.peak_out_bytes
@@ -76,7 +78,7 @@ class Ledger:
         self._storages: dict[int, tuple[Any, dict[int, int]]] = {}
 
     def watch(self, storage: Any, first: int, nbytes: int) -> None:
-        """From now on these bytes of a storage count, until it has no memory any more.
+        """Count these bytes of a storage from now on, until the storage has no memory any more.
 
         Parameters
         ----------

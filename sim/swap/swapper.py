@@ -79,14 +79,14 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class SwapRun:
-    """What came of some arrays together.
+    """Results of arrays that were swapped together.
 
     Attributes
     ----------
     round_trips : tuple of RoundTrip
         In the order of the arrays.
     queue : QueueFigures or None
-        What the engine counted over all of them, if there is one.
+        The engine's figures over all of them; None without an engine.
     """
 
     round_trips: tuple[RoundTrip, ...]

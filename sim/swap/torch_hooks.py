@@ -76,7 +76,7 @@ def swap_to(
 
 
 class Swapped:
-    """What `swap_to` does, and what it has done."""
+    """Context of `swap_to`, and the figures of what it has done."""
 
     def __init__(
         self, torch: Any, engine: Engine, plan: SwapPlan, min_bytes: int, verify: bool
@@ -141,7 +141,9 @@ class Swapped:
         return self._torch.empty(0, dtype=dtype).set_(flat.untyped_storage(), *layout)
 
     def _entry(self, tensor: Any, first: int, nbytes: int) -> "_Entry":
-        """What holds these bytes: as they are now, moved or kept by an earlier tensor or this."""
+        """The entry that holds these bytes as they are now, moved or kept by this tensor or an
+        earlier one.
+        """
         storage = self._weak(tensor.untyped_storage())
         key = storage.cdata, tensor._version
         for entry in self._entries.get(key, ()):
@@ -257,14 +259,14 @@ class _Entry:
 
 @dataclass(eq=False, kw_only=True)
 class _Handle:
-    """What autograd keeps instead of a tensor.
+    """Handle that autograd keeps instead of a tensor.
 
     Attributes
     ----------
     kept : _Kept or None
         None if the entry is out.
     layout : tuple
-        Type, first element in the entry, size, strides.
+        The tensor's type, its first element in the entry, its size and strides.
     """
 
     number: int
@@ -274,13 +276,13 @@ class _Handle:
 
 
 def _is_parameter(torch: Any, tensor: Any) -> bool:
-    """Whether it is one, or a view of one."""
+    """Return True for a parameter, or a view of one."""
     root = tensor if tensor._base is None else tensor._base
     return isinstance(root, torch.nn.Parameter) or (root.is_leaf and root.requires_grad)
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:
-    """Whether its bytes are all there is to it."""
+    """Return True if the tensor's bytes in memory are all there is to it."""
     return (
         type(tensor) is torch.Tensor
         and tensor.device.type == "cpu"

@@ -255,7 +255,7 @@ def _part(rows: Sequence[tuple[PlacedPiece, _Transferred, _Transferred, ByteArra
 
 
 def _latency(done: Sequence[_Transferred]) -> int:
-    """From the first descriptor's arrival to the last record."""
+    """Cycles from the first descriptor's arrival in the engine to the last record."""
     return done[-1].at - (done[0].at - done[0].record.cycles)
 
 

@@ -253,8 +253,8 @@ def _engine_gain(comparison: Comparison, units: _Units) -> str:
 
 
 def _limits(limits: dict[str, int]) -> str:
-    places = ", ".join(f"{count} by {place}" for place, count in limits.items() if place != "link")
-    return f"{sum(limits.values()) - limits['link']} of {sum(limits.values())} ({places})"
+    bottlenecks = ", ".join(f"{n} by {name}" for name, n in limits.items() if name != "link")
+    return f"{sum(limits.values()) - limits['link']} of {sum(limits.values())} ({bottlenecks})"
 
 
 def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> Table:

@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 def right_decisions(
     scenario: Scenario, plan: Plan, decisions: Sequence[Decision]
 ) -> dict[int, bool]:
-    """For each decision's tensor, whether the timeline agrees.
+    """Return for each decision whether the timeline agrees with it, bool by tensor.
 
     Parameters
     ----------

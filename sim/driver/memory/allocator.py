@@ -1,4 +1,4 @@
-"""Which bytes of a memory are in use: first fit over a sorted list of what is free."""
+"""The allocator of a memory: first fit over a sorted list of free pieces."""
 
 from bisect import bisect_right, insort
 
@@ -17,7 +17,7 @@ class Allocator:
 
     @property
     def free_bytes(self) -> int:
-        """What is free, in all pieces together."""
+        """Free bytes, summed over all pieces."""
         return sum(end - start for start, end in self._free)
 
     @property

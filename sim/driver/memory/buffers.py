@@ -48,7 +48,7 @@ class Memory:
 
     @property
     def free_bytes(self) -> int:
-        """What no buffer has."""
+        """Bytes that no buffer occupies."""
         return self._allocator.free_bytes
 
     @exclusive
@@ -116,7 +116,7 @@ class Memory:
         self._allocator.give(buffer.address, buffer.nbytes)
 
     def holds(self, address: int, nbytes: int) -> bool:
-        """Whether these addresses are of this memory."""
+        """Return True if all of these addresses belong to this memory."""
         return self.base <= address and address + nbytes <= self.end
 
     def at(self, address: int, nbytes: int) -> ByteArray:

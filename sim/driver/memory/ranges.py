@@ -32,7 +32,7 @@ class Ranges:
         self._ends.clear()
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether any of them has a byte from `start` up to `end`."""
+        """Return True if any range has a byte from `start` up to, not including, `end`."""
         if start >= end:
             return False
         return bisect_left(self._starts, end) > bisect_right(self._ends, start)

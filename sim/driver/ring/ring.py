@@ -69,7 +69,7 @@ class Ring:
 
     @property
     def next_record(self) -> int:
-        """Where the record of the descriptor that is put in next has its place."""
+        """Address of the record of the next descriptor."""
         return self._records.address + ENTRY_BYTES * (self.tail % self.entries)
 
     def clear(self) -> None:
