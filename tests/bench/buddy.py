@@ -53,7 +53,7 @@ def run(console: Console) -> dict[str, Any]:
 
 
 def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig) -> dict[str, int]:
-    """Of one read of an entry alone, from the address to the last beat."""
+    """Measure one read of an entry alone, in cycles from the address to the last beat."""
     memory = machine.environment.dram_latency_cycles
     link = 2 * machine.environment.link_latency_cycles
     cold = Trace.uniform(write=False, address=[0], nbytes=128)
@@ -88,7 +88,7 @@ def _last_latency(
 def _bandwidth(
     console: Console, config: BuddyConfig, machine: BuddyMachineConfig
 ) -> dict[str, dict[str, float]]:
-    """Of streams that do not spill, GB/s of uncompressed data."""
+    """Measure the bandwidth of streams that do not spill, in GB/s of uncompressed data."""
     contents = {"uncompressed": spilling_content(BYTES, 0, Target.X2, config).uncompressed()}
     for target in list(Target)[1:]:
         contents[f"{target.ratio:.3g}x"] = spilling_content(BYTES, 0, target, config)

@@ -1,4 +1,4 @@
-"""What the engine is worth beside good plans: networks, devices, links and memories."""
+"""Gain of the engine beside good plans: networks, devices, links and memories."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""How far the closed form of a transfer's time is from the RTL, over a grid of transfers."""
+"""Errors of the closed form of a transfer's time against the RTL, over a grid of transfers."""
 
 from collections import defaultdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all tests of commands need."""
+"""Fixtures that all tests of commands need."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What documents and messages tell a reader to type, and the clock that they assume."""
+"""Documents and messages: the commands they tell a reader to type, and the clock they assume."""
 
 import re
 

@@ -59,7 +59,7 @@ def display_on(stream, time, after_s=2.0, every_s=2.0):
 
 
 def screen(stream):
-    """What a terminal has been sent, without its control sequences."""
+    """Text that a terminal has been sent, without its control sequences."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
 
 

@@ -1,7 +1,7 @@
-"""How busy the link is, against the size of the DMA buffer.
+"""Utilization of the link against the size of the DMA buffer.
 
-With arguments, only those sizes: `python -m tests.bench.engine.buffer v100_nvlink2 96 192`.
-Each size is another RTL, which takes minutes to build when it is not in the cache.
+With arguments, only those sizes are measured: `python -m tests.bench.engine.buffer v100_nvlink2 96
+192`. Each size is another RTL, which takes minutes to build when it is not in the cache.
 """
 
 import sys

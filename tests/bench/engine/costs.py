@@ -1,4 +1,4 @@
-"""What dense data and verification cost, and how fast the machine itself runs."""
+"""Costs of dense data and of verification, and the speed of the simulated machine itself."""
 
 import os
 import platform

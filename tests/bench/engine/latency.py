@@ -1,4 +1,4 @@
-"""How long a transfer takes, from the doorbell on, beside what other engines publish."""
+"""Latency of a transfer from the doorbell on, beside what other engines publish."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a faster clock, more units or a throttle do to the ratio up to which the link is full."""
+"""Effect of a faster clock, more units or a throttle on the ratio up to which the link is full."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""How busy the link is, against the compression ratio."""
+"""Utilization of the link against the compression ratio."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""What throttling the reads of device memory costs (cDMA, §V-D)."""
+"""Cost of throttling the reads of device memory (cDMA, §V-D)."""
 
 from typing import Any
 

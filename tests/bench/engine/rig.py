@@ -69,12 +69,12 @@ class RoundTrip:
 
     @property
     def utilization(self) -> float:
-        """Of the link, from the first to the last byte on it."""
+        """Utilization of the link, from the first to the last byte on it."""
         return self.link_bytes / self.link_rate / self.link_cycles
 
     @property
     def overall_utilization(self) -> float:
-        """Of the link, from the doorbell to the record."""
+        """Utilization of the link, from the doorbell to the record."""
         return self.link_bytes / self.link_rate / self.cycles
 
 

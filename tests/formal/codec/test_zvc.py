@@ -60,7 +60,7 @@ def coming_beats(
 
 
 def number_of(one_hot: Sequence[Value]) -> Value:
-    """Which of the bits is set."""
+    """Number of the bit that is set."""
     number: Value = C(0)
     for k, bit in enumerate(one_hot):
         number = number | Mux(bit, k, 0)

@@ -97,7 +97,7 @@ def test_random_reads_and_writes(mode):
 
 @pytest.mark.parametrize("target", Target)
 def test_entries_grow_and_shrink_in_place(target, entry_of):
-    """From every class to every class; nothing but the entry's slots and metadata changes."""
+    """An entry may change from every class to every class; only its slots and metadata change."""
     ours = memory()
     address = ours.allocate(PAGE, target)
     generator = np.random.default_rng(1)

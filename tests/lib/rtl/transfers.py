@@ -32,7 +32,7 @@ def axis_packet(content: bytes, width: int) -> list[AxisBeat]:
 
 
 def lengths(config: CodecConfig) -> list[int]:
-    """Of packets: none, one byte, and around elements, sectors and lines."""
+    """Lengths of packets: none, one byte, and around elements, sectors and lines."""
     around = [config.element_bytes, config.sector_bytes, 128, 256]
     return [0, 1, *(n + step for n in around for step in (-1, 0, 1)), 700]
 
@@ -109,7 +109,9 @@ def to_decompress(
     expected_crc: int | None = None,
     cut: int | None = None,
 ) -> Transfer:
-    """A stream, right or wrong; torn after `cut` bytes, if so."""
+    """Make a transfer of a stream, well-formed or not; its framing breaks after `cut` bytes, if
+    given.
+    """
     seen = stream if cut is None else stream[:cut]
     end = decode(np.frombuffer(seen, np.uint8), nbytes, config.element_bytes, expected_crc)
     status, offset = end.status, end.offset

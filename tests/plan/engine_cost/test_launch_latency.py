@@ -1,4 +1,4 @@
-"""How long the engine and the buddy controller take themselves: the constants in their JSON."""
+"""Latencies of the engine and the buddy controller themselves: the constants in their JSON."""
 
 from dataclasses import replace
 

@@ -94,8 +94,8 @@ class TestAgainstTheRtl:
             assert found == pytest.approx(cycles, rel=QUEUED_TOLERANCE), way
 
 
-class TestStretches:
-    """What a transfer takes whose zeros are not everywhere alike. `make verify` has the grid."""
+class TestVariableDensity:
+    """Times of transfers whose zeros are not everywhere alike. `make verify` has the grid."""
 
     @pytest.mark.parametrize("run_bytes", [512, 8192, 65536])
     @pytest.mark.parametrize("density", [0.05, 0.3])

@@ -50,7 +50,7 @@ def tight_scenario(network: str, batch: int, dataset: str, memory_share: float =
 
 
 def check_joint_is_fastest(scenario: Scenario, names: list[str]) -> bool:
-    """Whether it is strictly faster than all others."""
+    """Check that it is as fast as all others; return True if it is strictly faster."""
     results = plan_all(scenario, names)
     seconds = {name: result.trace.seconds for name, result in results.items() if name != "oracle"}
     lossless = {

@@ -66,7 +66,7 @@ def pairs(engine, count, nbytes=1024):
 
 
 def lines_of(function):
-    """How many lines of Python a call goes through: its work, whatever the machine's speed."""
+    """Lines of Python that a call executes: its work, whatever the machine's speed."""
     lines = 0
 
     def count(frame, event, argument):
@@ -539,7 +539,7 @@ class TestTrouble:
             engine.wait(fence)
 
     def test_records_that_came_with_the_end_of_the_ring_count(self, engine):
-        """What the engine finished before it stopped is finished, whoever looks first."""
+        """A transfer that the engine finished before it stopped is done, whoever looks first."""
         places = pairs(engine, 2)
         transfers = [engine.submit(dst, src, 1024, OUT) for dst, src in places]
         fence = engine.fence()

@@ -59,7 +59,7 @@ def random_trace(count: int, *, seed: int = 0, span: int = 4096, writes: float =
 
 
 def follow(trace: Trace, device: np.ndarray, buddy: np.ndarray) -> list[np.ndarray]:
-    """What each access reads or writes, one after the other, memories being changed."""
+    """Play a trace: the bytes that each access reads or writes, in order; changes memories."""
     seen = []
     for i, address in enumerate(trace.address):
         memory = buddy if address >= BUDDY else device
