@@ -14,7 +14,7 @@ from typing import Any
 from amaranth.hdl import UnusedElaboratable
 
 from cdma.hw.emit.docstrings import summary
-from cdma.synth.components import Block, block, block_names
+from cdma.synth.components import ComponentBlock, block, block_names
 from cdma.synth.report import ECP5, GENERIC, Baseline, read_baseline
 
 DOCUMENT = "docs/reference/components.md"
@@ -102,7 +102,7 @@ def _sentences(text: str) -> dict[str, str]:
     return {heading: text.strip() for heading, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def _class_of(chosen: Block) -> type:
+def _class_of(chosen: ComponentBlock) -> type:
     with warnings.catch_warnings():
         # A component that is not built is a mistake elsewhere.
         warnings.simplefilter("ignore", UnusedElaboratable)

@@ -21,7 +21,7 @@ FAMILIES = (CODEC, ENGINE, ENTRY, BUDDY)
 
 
 @dataclass(frozen=True)
-class Block:
+class ComponentBlock:
     """A component with its configuration.
 
     Attributes
@@ -91,7 +91,7 @@ def block_names(config: str | None = None) -> list[str]:
     ]
 
 
-def block(name: str, config: str | None = None) -> Block:
+def block(name: str, config: str | None = None) -> ComponentBlock:
     """Find a component.
 
     Raises
@@ -111,7 +111,9 @@ def block(name: str, config: str | None = None) -> Block:
     component = COMPONENTS[name]
     chosen = config or component.family.default
     shape = component.config(chosen)
-    return Block(name, chosen, _parameters(component, shape), lambda: component.make(shape))
+    return ComponentBlock(
+        name, chosen, _parameters(component, shape), lambda: component.make(shape)
+    )
 
 
 def _parameters(component: Component, shape: Any) -> dict[str, Any]:

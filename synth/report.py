@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cdma.synth.components import Block
+from cdma.synth.components import ComponentBlock
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import FAMILIES, Resources
@@ -55,7 +55,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ComponentRow:
     """A component's figures, whatever it is mapped to.
 
     Attributes
@@ -90,7 +90,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateRow(Row):
+class GateRow(ComponentRow):
     """Figures in gates.
 
     Attributes
@@ -130,7 +130,7 @@ class GateRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FpgaRow(Row):
+class FpgaRow(ComponentRow):
     """Figures on an FPGA.
 
     Attributes
@@ -198,7 +198,7 @@ class Change:
         return worse > self.compared.tolerance
 
 
-def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) -> GateRow:
+def row_of(block: ComponentBlock, synthesis: Synthesis, library: Library, target: str) -> GateRow:
     """Make the row of a component in gates, rounded to the figures' accuracy."""
     timing, with_wires = synthesis.timing, synthesis.timing_with_wires
     generic = target == GENERIC
@@ -220,7 +220,7 @@ def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) ->
     )
 
 
-def fpga_row_of(block: Block, found: Resources, routed: Routed | str) -> FpgaRow:
+def fpga_row_of(block: ComponentBlock, found: Resources, routed: Routed | str) -> FpgaRow:
     """Make the row of a component on an FPGA, with the reason if it is not routed."""
     return FpgaRow(
         name=block.name,
@@ -258,7 +258,7 @@ def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
         ) from error
 
 
-def changes(row: Row, baseline: Baseline) -> list[Change] | None:
+def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:
     """List the changes of a component since the baseline; None if the baseline has no such row."""
     before = baseline.get((row.name, row.config))
     if before is None or before["parameters"] != row.parameters:

@@ -30,7 +30,7 @@ class Quote:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class PrintedTable:
     """A printed table, whole.
 
     Attributes
@@ -81,7 +81,7 @@ class Figure:
 class Printed:
     """All transcribed figures and tables of a paper."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, PrintedTable]
     figures: Mapping[str, Figure]
 
     def __getitem__(self, name: str) -> Figure:
@@ -98,13 +98,13 @@ def printed(paper: str) -> Printed:
     )
 
 
-def _table(data: Mapping[str, Any]) -> Table:
+def _table(data: Mapping[str, Any]) -> PrintedTable:
     columns = tuple(data["columns"])
     rows = {name: tuple(cells) for name, cells in data["rows"].items()}
     for name, cells in rows.items():
         if len(cells) != len(columns):
             raise ValueError(f"row {name!r} has {len(cells)} cells, not {len(columns)}")
-    return Table(caption=Quote(*data["caption"]), columns=columns, rows=rows)
+    return PrintedTable(caption=Quote(*data["caption"]), columns=columns, rows=rows)
 
 
 def _figure(data: Mapping[str, Any]) -> Figure:

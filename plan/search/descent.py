@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cdma.plan.timeline.kernel import Assignments, Floats
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 KICKED = 3
 """Tensors that a kick changes at least, and at most so many more."""
@@ -26,7 +26,7 @@ class Descent:
 
     Parameters
     ----------
-    evaluator : Evaluator
+    evaluator : TimelineEvaluator
     assignment : int8 array (tensors,)
         Where it starts; afterwards, what it found.
     seconds : float
@@ -42,7 +42,7 @@ class Descent:
         How many have been.
     """
 
-    evaluator: Evaluator
+    evaluator: TimelineEvaluator
     assignment: Assignments
     seconds: float
     budget: int = 0

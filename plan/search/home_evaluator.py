@@ -41,7 +41,7 @@ Deps = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class StepProfile:
     """The figures that HOME's profiler collects (§3.2). A layer has one feature map of its number.
 
     Attributes
@@ -146,10 +146,10 @@ class HomeEvaluator:
 
     Parameters
     ----------
-    profile : Profile
+    profile : StepProfile
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: StepProfile) -> None:
         self.profile = profile
 
     def seconds(self, assignments: Assignments) -> Seconds:
@@ -168,7 +168,7 @@ class _OutOfMemory(Exception):
 class _Step:
     """The state of a training step as it is estimated."""
 
-    def __init__(self, profile: Profile, policy: Assignments) -> None:
+    def __init__(self, profile: StepProfile, policy: Assignments) -> None:
         self._profile = profile
         n = len(profile.nbytes)
         self._action = dict(zip(profile.decided, (Placement(int(a)) for a in policy), strict=True))

@@ -31,7 +31,7 @@ Seconds = npt.NDArray[np.float64]
 
 
 class Evaluator(Protocol):
-    """Evaluator of a search: `cdma.plan.timeline.timeline.Evaluator`, or HOME's own Algorithm 2."""
+    """Evaluator of a search: `TimelineEvaluator` of `cdma.plan.timeline`, or HOME's Algorithm 2."""
 
     def seconds(self, assignments: Assignments) -> Seconds:
         """Times, float64 (m,), of particles, int8 (m, tensors); infinite where infeasible."""

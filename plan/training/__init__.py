@@ -4,7 +4,7 @@
 `python -m cdma.plan.training` compares the schemes (docs/guide/lossy-training.md).
 """
 
-from cdma.plan.training.run import ACTIVATIONS, Run, train
+from cdma.plan.training.run import ACTIVATIONS, TrainingRun, train
 from cdma.plan.training.schemes import SCHEMES, Scheme, scheme
 
-__all__ = ["ACTIVATIONS", "SCHEMES", "Run", "Scheme", "scheme", "train"]
+__all__ = ["ACTIVATIONS", "SCHEMES", "Scheme", "TrainingRun", "scheme", "train"]

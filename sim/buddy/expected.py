@@ -10,7 +10,7 @@ from cdma.golden.buddy.memory import SectorCounts
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.buddy.trace import AccessTrace
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,7 +20,7 @@ class Expected:
     Attributes
     ----------
     content : Content
-    trace : Trace
+    trace : AccessTrace
     data : uint8 array
         As `trace.data`, with what reads read in their places.
     device_before, buddy_before, device_after, buddy_after : uint8 arrays
@@ -30,7 +30,7 @@ class Expected:
     """
 
     content: Content
-    trace: Trace
+    trace: AccessTrace
     data: ByteArray
     device_before: ByteArray
     buddy_before: ByteArray
@@ -60,7 +60,7 @@ class _Steps:
     place: IntArray
 
 
-def expect(content: Content, trace: Trace) -> Expected:
+def expect(content: Content, trace: AccessTrace) -> Expected:
     """Do a trace's accesses in the golden model.
 
     Raises
@@ -102,7 +102,7 @@ def expect(content: Content, trace: Trace) -> Expected:
     )
 
 
-def _steps(trace: Trace) -> _Steps:
+def _steps(trace: AccessTrace) -> _Steps:
     first = trace.address // ENTRY_BYTES
     counts = (trace.address + trace.nbytes - 1) // ENTRY_BYTES - first + 1
     access = np.repeat(np.arange(len(trace)), counts)

@@ -12,7 +12,7 @@ from cdma.sim.buddy.expected import Expected, expect
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import MOST_READS, MOST_WRITES, BuddyMachine
-from cdma.sim.machine.buddy.trace import Playback, Trace
+from cdma.sim.machine.buddy.trace import AccessTrace, Playback
 from cdma.sim.machine.build.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
@@ -202,7 +202,7 @@ def sweep_links(
 def link_slowdowns(
     config: BuddyConfig,
     content: Content,
-    trace: Trace,
+    trace: AccessTrace,
     machine: BuddyMachineConfig | None = None,
     rates: Iterable[float] = LINKS_GB_PER_S,
     *,

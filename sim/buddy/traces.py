@@ -8,7 +8,7 @@ import numpy as np
 
 from cdma.golden.formats.interface import IntArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.buddy.trace import AccessTrace
 
 PATTERNS = ("stream", "random", "strided")
 STRIDE_BYTES = 8192 + 128
@@ -27,7 +27,7 @@ def pattern_trace(
     read_fraction: float = 1.0,
     stride_bytes: int = STRIDE_BYTES,
     seed: int = 0,
-) -> Trace:
+) -> AccessTrace:
     """Accesses to what is in memory; their IDs go round.
 
     Parameters
@@ -69,7 +69,7 @@ def pattern_trace(
         order = _strided(numbers, max(1, stride_bytes // access_bytes), units.size)
     else:
         order = numbers % units.size
-    trace = Trace.uniform(
+    trace = AccessTrace.uniform(
         write=rng.random(accesses) >= read_fraction,
         address=units[order],
         nbytes=access_bytes,
@@ -80,7 +80,7 @@ def pattern_trace(
     return _with_data(trace, content)
 
 
-def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
+def load_trace(path: str | os.PathLike[str], content: Content) -> AccessTrace:
     """A trace from an `.npz` archive: `address`, `bytes` and `write`, and if need be `id`,
     `earliest` (cycles), `beat_bytes` and `data`, the bytes of all accesses one after the other.
 
@@ -111,7 +111,7 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
             raise ReplayError(f"{name} must be of {count} accesses, as address is")
     if not count:
         raise ReplayError(f"{os.fspath(path)} has no accesses; give some")
-    trace = Trace.uniform(
+    trace = AccessTrace.uniform(
         write=arrays["write"].astype(np.bool_),
         address=arrays["address"],
         nbytes=arrays["bytes"],
@@ -139,7 +139,7 @@ def _strided(numbers: IntArray, stride: int, count: int) -> IntArray:
     return np.asarray((step * stride + rounds) % count)
 
 
-def _with_data(trace: Trace, content: Content) -> Trace:
+def _with_data(trace: AccessTrace, content: Content) -> AccessTrace:
     """The trace, whose writes write what the content says."""
     # The bytes' addresses, access by access.
     inside = np.arange(trace.data.size) - np.repeat(trace.offsets[:-1], trace.nbytes)

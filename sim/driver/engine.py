@@ -8,7 +8,7 @@ from cdma.sim.driver.errors import DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.driver.ring.descriptor import Fields, check
 from cdma.sim.driver.ring.queue import Queue, Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError
@@ -56,7 +56,7 @@ class Engine:
         The engine's configuration, from its registers.
     device, host : Memory
         Where buffers come from.
-    registers : RegisterPort
+    registers : RegisterFile
 
     Raises
     ------
@@ -103,7 +103,7 @@ class Engine:
         self.coalesce_cycles = coalesce_cycles
         self._throttles = list(throttles)
         with claimed(machine, self._guard):
-            self.registers = RegisterPort(machine)
+            self.registers = RegisterFile(machine)
             self.shape: EngineShape = read_shape(self.registers, machine, codecs)
             self.device = Memory("device", machine.device, machine.device_base, self._guard)
             self.host = Memory("host", machine.host, machine.host_base, self._guard)

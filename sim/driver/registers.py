@@ -7,7 +7,7 @@ from cdma.sim.machine.bus.machine import BusMachine
 HALF = 32
 
 
-class RegisterPort:
+class RegisterFile:
     """Reads and writes registers and their fields. Each access takes the cycles that it takes.
 
     Parameters

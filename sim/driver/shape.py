@@ -7,7 +7,7 @@ from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
 from cdma.sim.driver.copy import ENGINE_CODEC
 from cdma.sim.driver.errors import IdentityError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.machine import Machine
 
 
@@ -44,7 +44,7 @@ class EngineShape:
         return entry.worst_stream_bytes(nbytes, lines)
 
 
-def read_shape(registers: RegisterPort, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
+def read_shape(registers: RegisterFile, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
     """Make sure that this is an engine that the driver knows, and find out about it.
 
     Raises

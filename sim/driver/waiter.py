@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver.errors import RingError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.driver.ring.queue import Queue
 from cdma.sim.driver.ring.record import FirstError
 from cdma.sim.driver.ring.ring import INDEXES, PHASE_MASK
@@ -24,7 +24,7 @@ class Waiter:
     Parameters
     ----------
     machine : Machine
-    registers : RegisterPort
+    registers : RegisterFile
     queue : Queue
     interrupts : bool
         Sleep until an interrupt; otherwise look at the oldest transfer's record.
@@ -35,7 +35,7 @@ class Waiter:
     def __init__(
         self,
         machine: Machine,
-        registers: RegisterPort,
+        registers: RegisterFile,
         queue: Queue,
         *,
         interrupts: bool,

@@ -34,7 +34,7 @@ LONGEST_DRAIN = 64
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredActivity:
     """Activity of a codec over measured cycles.
 
     Attributes
@@ -55,18 +55,18 @@ class Work:
     Attributes
     ----------
     simulation : Simulation
-    streaming : Measured
+    streaming : MeasuredActivity
         Input valid and output ready in every cycle.
-    stalled : Measured
+    stalled : MeasuredActivity
         Input valid, output not ready.
-    idle : Measured
+    idle : MeasuredActivity
         Input not valid; ports keep their last values.
     """
 
     simulation: Simulation
-    streaming: Measured
-    stalled: Measured
-    idle: Measured
+    streaming: MeasuredActivity
+    stalled: MeasuredActivity
+    idle: MeasuredActivity
 
 
 def lines_needed(config: CodecConfig, cycles: int) -> int:
@@ -131,10 +131,10 @@ class _Run:
         """Run so many cycles; return the tensor bytes of their transfers."""
         return self._config.sector_bytes * sum(self._step(willing, activity) for _ in range(cycles))
 
-    def measured(self, cycles: int, *, willing: bool = True) -> Measured:
+    def measured(self, cycles: int, *, willing: bool = True) -> MeasuredActivity:
         """Run cycles and count their activity."""
         activity = Activity(self.simulation)
-        return Measured(activity, self.steps(cycles, willing=willing, activity=activity))
+        return MeasuredActivity(activity, self.steps(cycles, willing=willing, activity=activity))
 
     def drain(self) -> None:
         """Run without input until all output has come out."""

@@ -16,11 +16,11 @@ from cdma.synth.power.codec_bench import (
     COMPRESSOR,
     DECOMPRESSOR,
     Bytes,
-    Measured,
+    MeasuredActivity,
     lines_needed,
     work,
 )
-from cdma.synth.power.energy import Energy, EnergyModel, Register
+from cdma.synth.power.energy import Energy, EnergyModel, RegisterEnergy
 
 CODECS = (COMPRESSOR, DECOMPRESSOR)
 
@@ -67,7 +67,7 @@ class Measurement:
     energy : Energy
         Per cycle.
     leakage_mw : float
-    registers : list of Register
+    registers : list of RegisterEnergy
         What the clock does at them, from the most of its energy down.
     """
 
@@ -77,7 +77,7 @@ class Measurement:
     bytes_per_cycle: float
     energy: Energy
     leakage_mw: float
-    registers: list[Register]
+    registers: list[RegisterEnergy]
 
     def power_mw(self, clock_mhz: float) -> float:
         """Power at a clock in mW, leakage included."""
@@ -146,7 +146,9 @@ def measure(
     for load in loads:
         done = work(netlist, component, config, load.data, cycles)
 
-        def measurement(state: str, measured: Measured, load=load, done=done) -> Measurement:
+        def measurement(
+            state: str, measured: MeasuredActivity, load=load, done=done
+        ) -> Measurement:
             activity = measured.activity
             return Measurement(
                 load=load.name,

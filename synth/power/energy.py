@@ -76,7 +76,7 @@ class Energy:
 
 
 @dataclass(frozen=True)
-class Register:
+class RegisterEnergy:
     """Clock energy of a register: the flip-flops that share a name in the Verilog.
 
     Attributes
@@ -154,7 +154,7 @@ class EnergyModel:
                 parts["gates"] += float(sum(fj.sum() for fj in inside.values()))
         return Energy(**{name: fj / activity.cycles / FJ_PER_PJ for name, fj in parts.items()})
 
-    def registers(self, simulation: Simulation, activity: Activity) -> list[Register]:
+    def registers(self, simulation: Simulation, activity: Activity) -> list[RegisterEnergy]:
         """Clock energy by register, the largest first."""
         gated = self.netlist.gate_of()
         found: dict[str, list[tuple[bool, float, float, float]]] = {}
@@ -173,7 +173,7 @@ class EnergyModel:
                 behind = flip_flop.pins[flip_flop.kind.clock] in gated
                 found.setdefault(name, []).append((behind, float(pulses[k]), float(changes[k]), fj))
         registers = [
-            Register(
+            RegisterEnergy(
                 name=name,
                 bits=len(bits),
                 gated=all(bit[0] for bit in bits),

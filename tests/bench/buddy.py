@@ -27,7 +27,7 @@ from cdma.sim.buddy import (
     sweep_caches,
 )
 from cdma.sim.buddy.replay import LINKS_GB_PER_S
-from cdma.sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
+from cdma.sim.machine import AccessTrace, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import MOST_READS
 
 CONFIG = "channel"
@@ -56,8 +56,8 @@ def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig)
     """Measure one read of an entry alone, in cycles from the address to the last beat."""
     memory = machine.environment.dram_latency_cycles
     link = 2 * machine.environment.link_latency_cycles
-    cold = Trace.uniform(write=False, address=[0], nbytes=128)
-    warm = Trace.uniform(write=False, address=[0, 128], nbytes=128)
+    cold = AccessTrace.uniform(write=False, address=[0], nbytes=128)
+    warm = AccessTrace.uniform(write=False, address=[0, 128], nbytes=128)
     fits, spills = (spilling_content(1 << 16, f, Target.X2, config) for f in (0.0, 1.0))
     figures = {
         "uncompressed": _last_latency(config, machine, fits.uncompressed(), cold),
@@ -79,7 +79,7 @@ def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig)
 
 
 def _last_latency(
-    config: BuddyConfig, machine: BuddyMachineConfig, content: Content, trace: Trace
+    config: BuddyConfig, machine: BuddyMachineConfig, content: Content, trace: AccessTrace
 ) -> int:
     done = _checked(replay_trace(config, expect(content, trace), machine, most_reads=1))
     return int(done.playback.latencies[-1])

@@ -8,7 +8,7 @@ from rich.table import Table
 from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import SIZES
-from cdma.sim.buddy import Mode, Profile
+from cdma.sim.buddy import Profile, TargetResult
 
 SWEEP = (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40)
 """The paper's range of thresholds (Fig 9)."""
@@ -126,7 +126,7 @@ def _sweep(profile: Profile) -> Table:
     return table
 
 
-def _mode(mode: Mode) -> dict[str, float]:
+def _mode(mode: TargetResult) -> dict[str, float]:
     return {"ratio": mode.ratio, "buddy_access_fraction": mode.buddy_access_fraction}
 
 

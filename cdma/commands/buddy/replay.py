@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.buddy.replay_report import Run, as_dict, print_report
+from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
 from cdma.errors import UserError
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
@@ -123,16 +123,16 @@ def replay(
         made = load_trace(trace, content)
     limits = {"most_reads": outstanding, "most_writes": outstanding}
     plain: Expected = expect(content.uncompressed(), made)
-    baseline = Run("uncompressed", replay_trace(controller, plain, machine, **limits))
+    baseline = ReplayRun("uncompressed", replay_trace(controller, plain, machine, **limits))
     expected = expect(content, made)
     if sweep == "cache":
         caches = sweep_caches(controller, expected, machine, CACHE_SIZES, **limits)
-        runs = [Run(f"cache of {size:,} B", done) for size, done in caches.items()]
+        runs = [ReplayRun(f"cache of {size:,} B", done) for size, done in caches.items()]
     elif sweep == "link":
         links = sweep_links(controller, expected, machine, LINKS_GB_PER_S, **limits)
-        runs = [Run(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
+        runs = [ReplayRun(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
     else:
-        runs = [Run("compressed", replay_trace(controller, expected, machine, **limits))]
+        runs = [ReplayRun("compressed", replay_trace(controller, expected, machine, **limits))]
     options = {
         "config": config,
         "metadata_cache_bytes": controller.cache.capacity_bytes,

@@ -29,7 +29,7 @@ _COUNTERS = (
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """A replay, and what tells it from the others."""
 
     name: str
@@ -37,7 +37,7 @@ class Run:
 
 
 def as_dict(
-    baseline: Run, runs: Sequence[Run], content: Content, options: Mapping[str, Any]
+    baseline: ReplayRun, runs: Sequence[ReplayRun], content: Content, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The JSON form; docs/guide/buddy-replay.md describes the keys."""
     return {
@@ -54,7 +54,7 @@ def as_dict(
 
 
 def print_report(
-    baseline: Run, runs: Sequence[Run], content: Content, options: Mapping[str, Any]
+    baseline: ReplayRun, runs: Sequence[ReplayRun], content: Content, options: Mapping[str, Any]
 ) -> None:
     """A table with a column for each run."""
     table = plain_table(
@@ -84,7 +84,7 @@ def print_report(
     )
 
 
-def _figures(run: Run, baseline: Run) -> dict[str, Any]:
+def _figures(run: ReplayRun, baseline: ReplayRun) -> dict[str, Any]:
     replay = run.replay
     return {
         "name": run.name,

@@ -11,7 +11,7 @@ from cdma.sim.driver.buddy.shape import BuddyShape, read_buddy_shape
 from cdma.sim.driver.errors import DriverError, StuckError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.errors import HangError
 
@@ -47,7 +47,7 @@ class BuddyDriver:
     shape : BuddyShape
         The controller's configuration, from its registers.
     map : AddressMap
-    registers : RegisterPort
+    registers : RegisterFile
 
     Raises
     ------
@@ -75,7 +75,7 @@ class BuddyDriver:
         self.timeout_cycles = timeout_cycles
         self.interrupts = interrupts
         with claimed(machine, self._guard):
-            self.registers = RegisterPort(machine, register_map())
+            self.registers = RegisterFile(machine, register_map())
             self.shape: BuddyShape = read_buddy_shape(self.registers)
             self.map = self._address_map(logical_bytes)
             self._enabled = False

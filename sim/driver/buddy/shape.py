@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cdma.golden.buddy.entry import MODES, EntryCodec
 from cdma.sim.driver.errors import IdentityError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class BuddyShape:
         return EntryCodec(self.mode, self.element_bytes)
 
 
-def read_buddy_shape(registers: RegisterPort) -> BuddyShape:
+def read_buddy_shape(registers: RegisterFile) -> BuddyShape:
     """The controller's configuration.
 
     Raises

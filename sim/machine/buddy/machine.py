@@ -10,7 +10,7 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.sim.machine.buddy import library as lib
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
-from cdma.sim.machine.buddy.trace import Access, Playback, Trace
+from cdma.sim.machine.buddy.trace import Access, AccessTrace, Playback
 from cdma.sim.machine.build.build import BUDDY_SHIM, VerilogText, build_library
 from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, MemoryStruct
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
@@ -174,7 +174,7 @@ class BuddyMachine(BusMachine):
 
     def play(
         self,
-        trace: Trace | Sequence[Access],
+        trace: AccessTrace | Sequence[Access],
         *,
         most_reads: int = MOST_READS,
         most_writes: int = MOST_WRITES,
@@ -208,8 +208,8 @@ class BuddyMachine(BusMachine):
         ProtocolError, AssertionFailedError
             The controller misbehaved.
         """
-        if not isinstance(trace, Trace):
-            trace = Trace.of(trace)
+        if not isinstance(trace, AccessTrace):
+            trace = AccessTrace.of(trace)
         for name, value in (("most_reads", most_reads), ("most_writes", most_writes)):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value!r}")

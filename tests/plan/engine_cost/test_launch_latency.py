@@ -11,7 +11,7 @@ from cdma.hw.config import PRESETS, buddy_preset
 from cdma.hw.dma.engine import DmaEngine
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.buddy import expect, replay_trace, spilling_content
-from cdma.sim.machine import Trace
+from cdma.sim.machine import AccessTrace
 from cdma.sim.machine.buddy.config import buddy_machine_config
 from tests.bench.engine.rig import NEAR, Rig
 
@@ -41,7 +41,7 @@ def test_buddy_controller_from_a_read_to_its_first_beat():
     fits = spilling_content(1 << 16, 0.0, Target.X2, config)
 
     def latency(content, addresses):
-        trace = Trace.uniform(write=False, address=addresses, nbytes=128)
+        trace = AccessTrace.uniform(write=False, address=addresses, nbytes=128)
         done = replay_trace(config, expect(content, trace), machine, most_reads=1)
         last = done.playback.records[-1]
         return int(last["first"] - last["offered"]) - memory

@@ -9,7 +9,7 @@ from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 from tests.bench.engine_worth import CASES, Case
 from tests.plan.timeline.small_graphs import random_scenario
 
@@ -44,7 +44,7 @@ def test_on_small_graphs_it_compares_the_optima(seed: int) -> None:
             (means, worth.without[name]),
             ((*means, ENGINE), worth.with_engine[name]),
         ):
-            evaluator = Evaluator(scenario, options, ASYNCHRONOUS)
+            evaluator = TimelineEvaluator(scenario, options, ASYNCHRONOUS)
             best = exhaustive(evaluator, 5, len(options)).seconds
             assert best * (1 - 1e-9) <= found <= best * 1.01
 

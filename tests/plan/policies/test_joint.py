@@ -14,7 +14,7 @@ from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from tests.plan.timeline.small_graphs import random_scenario
@@ -41,7 +41,7 @@ def tight_scenario(network: str, batch: int, dataset: str, memory_share: float =
         link=link("pcie3x16"),
         memory_bytes=2**60,
     )
-    evaluator = Evaluator(scenario, (RETAIN, SWAP))
+    evaluator = TimelineEvaluator(scenario, (RETAIN, SWAP))
     tensors = len(scenario.graph.managed)
     most, least = (
         evaluator.run(np.full(tensors, option, np.int8)).least_bytes for option in (0, 1)
@@ -145,7 +145,7 @@ SMALL = (
 def test_within_1_percent_of_the_exact_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "LOSSLESS", SMALL)
     scenario = random_scenario(seed, 6, options=SMALL)
-    evaluator = Evaluator(scenario, SMALL, ASYNCHRONOUS)
+    evaluator = TimelineEvaluator(scenario, SMALL, ASYNCHRONOUS)
     best = exhaustive(evaluator, 6, len(SMALL))
     found = joint.plan(scenario, mode=ASYNCHRONOUS, seed=seed, evaluations=4000)
     assert simulate(scenario, found).seconds <= best.seconds * 1.01

@@ -9,7 +9,7 @@ from cdma.hw.config import ConfigError
 from cdma.sim.machine import BusFault, DeliveredFault, HangError, MachineError, ProtocolError
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyMachine
-from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, Trace
+from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, AccessTrace
 from tests.plan.engine_cost.passthrough import BREAKS, BUDDY, passthrough_rtl
 
 MEMORY = 1 << 20
@@ -40,14 +40,16 @@ def machine():
         each.close()
 
 
-def random_trace(count: int, *, seed: int = 0, span: int = 4096, writes: float = 0.5) -> Trace:
+def random_trace(
+    count: int, *, seed: int = 0, span: int = 4096, writes: float = 0.5
+) -> AccessTrace:
     """Accesses of up to four beats to the start of both memories."""
     rng = np.random.default_rng(seed)
     buddy = rng.random(count) < 0.5
     nbytes = rng.integers(1, 129, count)
     # Four beats at most, whatever the alignment.
     address = rng.integers(0, span - 128, count) // 128 * 128 + rng.integers(0, 129 - nbytes)
-    return Trace.uniform(
+    return AccessTrace.uniform(
         write=rng.random(count) < writes,
         address=address + np.where(buddy, BUDDY, 0),
         nbytes=nbytes,
@@ -58,7 +60,7 @@ def random_trace(count: int, *, seed: int = 0, span: int = 4096, writes: float =
     )
 
 
-def follow(trace: Trace, device: np.ndarray, buddy: np.ndarray) -> list[np.ndarray]:
+def follow(trace: AccessTrace, device: np.ndarray, buddy: np.ndarray) -> list[np.ndarray]:
     """Play a trace: the bytes that each access reads or writes, in order; changes memories."""
     seen = []
     for i, address in enumerate(trace.address):
@@ -145,7 +147,7 @@ class TestPlay:
         count = 2000
         for address, bytes_per_cycle in ((0, 32), (BUDDY, 150e9 / 32 / 875e6)):
             addresses = address + np.arange(count) * 128 % MEMORY
-            trace = Trace.uniform(
+            trace = AccessTrace.uniform(
                 write=False, address=addresses, nbytes=128, id=int(address == BUDDY)
             )
             made.clear_counters()
@@ -210,7 +212,7 @@ class TestAccesses:
 
     def test_data_of_another_size(self):
         with pytest.raises(ValueError, match="data must have 3 bytes, not 4"):
-            Trace.of([Access(0, 3, np.zeros(4, np.uint8))])
+            AccessTrace.of([Access(0, 3, np.zeros(4, np.uint8))])
 
 
 class TestFaults:
