@@ -254,7 +254,7 @@ def test_damaged_streams(decompressor, stalls, share):
 
 
 @pytest.mark.parametrize("stalls", [0.0, 0.4])
-def test_torn_streams(decompressor, stalls):
+def test_truncated_streams(decompressor, stalls):
     """Partial beats in mid-packet, holes in tkeep, and null beats, in good streams and bad."""
     pipeline, element_bytes = decompressor
     rng = np.random.default_rng([5, pipeline.sector_bytes])
