@@ -25,7 +25,7 @@ _HEAD = f"""\
 <!-- Generated: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT} -->
 
 Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
-figures of `cdma synth` ([synth.md](../guide/synth.md) tells how they are made): gates of no process, without
+figures of `cdma synth` ([synth.md](../guide/silicon/synth.md) tells how they are made): gates of no process, without
 wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories that would be macros.
 `engine-without-units` is the engine less both units and the memory ports, mapped together: paths run through
 several parts, so the whole is slower than each.

@@ -35,7 +35,7 @@ def capture(
         typer.Option(
             metavar="MODULE:FUNCTION",
             help="A function that returns a cdma.plan.workload.Subject: your network, minibatch "
-            "and training. See docs/guide/capture.md.",
+            "and training. See docs/guide/plan/capture.md.",
         ),
     ] = None,
     out: Annotated[

@@ -1,6 +1,6 @@
 """The profiling pass of Buddy Compression (§3.4): from snapshots to targets, by allocation.
 
-What is defined here, and where the paper leaves it open, is in docs/guide/buddy-profile.md.
+What is defined here, and where the paper leaves it open, is in docs/guide/buddy/buddy-profile.md.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,10 +1,10 @@
 """Snapshots of memory: what each allocation held at several moments of a run.
 
 They come from files and from the workloads that are shipped, in any mixture.
-docs/guide/buddy-profile.md describes the files: an `.npz` archive has a member for each snapshot of
-an allocation, named `allocation@time`, or `allocation` alone; an `.npy` file is a snapshot of the
-allocation that its name, without suffix, names. Several sources with the same allocation are its
-snapshots in the order given.
+docs/guide/buddy/buddy-profile.md describes the files: an `.npz` archive has a member for each
+snapshot of an allocation, named `allocation@time`, or `allocation` alone; an `.npy` file is a
+snapshot of the allocation that its name, without suffix, names. Several sources with the same
+allocation are its snapshots in the order given.
 """
 
 import io
@@ -230,5 +230,5 @@ WORKLOADS: dict[str, Callable[[], list[Snapshot]]] = {
     "indices": _of_fields(indices),
     "mixed": _of_all(("digits-cnn-training", "heat", "shallow-water", "indices")),
 }
-"""What may be named in place of files: training runs (docs/guide/capture.md), solvers and arrays of
-indices (`cdma.plan.workload.capture.fields`), and all of these together."""
+"""Workloads that may stand in for files: training runs (docs/guide/plan/capture.md), solvers
+and arrays of indices (`cdma.plan.workload.capture.fields`), and all of these together."""

@@ -25,8 +25,8 @@ is its flow and its record or descriptor on the link; but descriptors come no fa
 per round trip.
 
 The engine's own cycles are measured in its RTL, once; all else is the configuration's. How far this
-is from the RTL stands in docs/guide/estimate.md; short transfers that stand in the ring in large
-numbers may take 15 % longer than this says.
+is from the RTL stands in docs/guide/swap/estimate.md; short transfers in the ring in large numbers
+may take 15 % longer than this says.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Training with what is saved for backward sent through lossy codecs. Needs PyTorch.
 
 `saved` puts codecs where autograd saves, `schemes` says which codec when, `run` trains;
-`python -m cdma.plan.training` compares the schemes (docs/guide/lossy-training.md).
+`python -m cdma.plan.training` compares the schemes (docs/guide/plan/lossy-training.md).
 """
 
 from cdma.plan.training.run import ACTIVATIONS, TrainingRun, train

@@ -26,7 +26,7 @@ def reading(config: SelfTestConfig) -> str:
 def json_of(
     board: Board, config_name: str, config: SelfTestConfig, built: Bitstream
 ) -> dict[str, Any]:
-    """The JSON object; docs/guide/board.md lists its keys."""
+    """The JSON object; docs/guide/silicon/board.md lists its keys."""
     return {
         "board": board.name,
         "config": config_name,

@@ -19,7 +19,7 @@ _WIDE_CHARACTERS = 100
 
 
 def as_dict(profile: Profile, options: Mapping[str, Any], *, sweep: bool) -> dict[str, Any]:
-    """The JSON form of a profile; docs/guide/buddy-profile.md describes the keys."""
+    """The JSON form of a profile; docs/guide/buddy/buddy-profile.md describes the keys."""
     report: dict[str, Any] = {
         **options,
         "threshold": profile.threshold,

@@ -39,7 +39,7 @@ class ReplayRun:
 def as_dict(
     baseline: ReplayRun, runs: Sequence[ReplayRun], content: Content, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The JSON form; docs/guide/buddy-replay.md describes the keys."""
+    """The JSON form; docs/guide/buddy/buddy-replay.md describes the keys."""
     return {
         **options,
         "allocations": [

@@ -88,7 +88,7 @@ def estimate(
 ) -> None:
     """Tell how long a network's tensors take to the host and back, and what limits them.
 
-    A closed form that the RTL confirms (docs/guide/estimate.md); nothing is simulated.
+    A closed form that the RTL confirms (docs/guide/swap/estimate.md); nothing is simulated.
     """
     require_png("--plot", plot)
     source = density_source(densities, capture)

@@ -44,7 +44,7 @@ class Report:
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """The JSON form; docs/guide/estimate.md describes the keys."""
+    """The JSON form; docs/guide/swap/estimate.md describes the keys."""
     return {
         "assumptions": assumptions(report),
         "tensors": [

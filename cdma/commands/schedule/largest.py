@@ -24,7 +24,7 @@ def find_largest(
 
 
 def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
-    """The JSON form; docs/guide/schedule.md describes the keys."""
+    """The JSON form; docs/guide/plan/schedule.md describes the keys."""
     return {
         "largest_batches": [
             {

@@ -57,7 +57,7 @@ def run_plans(comparison: Comparison) -> Runs:
 
 
 def runs_as_dict(runs: Runs) -> dict[str, Any]:
-    """The JSON form; docs/guide/schedule.md describes the keys."""
+    """The JSON form; docs/guide/plan/schedule.md describes the keys."""
     return {
         "plans": [
             {

@@ -60,7 +60,7 @@ class SwapSettings:
 
 
 def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
-    """The JSON form of a run; docs/guide/swap.md describes the keys."""
+    """The JSON form of a run; docs/guide/swap/swap.md describes the keys."""
     return {
         "engine": settings.engine,
         "machine": settings.machine,

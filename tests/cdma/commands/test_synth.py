@@ -178,7 +178,7 @@ def test_committed_engine_is_beside_the_paper_s_as_documents_say():
     engine = engine_of(rows)
     assert engine is not None
     text = f"{engine['mm2']['1RW']:.2f} to {engine['mm2']['1R1W']:.2f} mm²"
-    for page in ("README.md", "docs/guide/synth.md"):
+    for page in ("README.md", "docs/guide/silicon/synth.md"):
         assert text in (ROOT / page).read_text(encoding="utf-8"), f"{page} should say {text}"
 
 

@@ -1,7 +1,7 @@
 """Training with saved activations through codecs, with PyTorch: `make test-torch`.
 
-Short trainings, so orderings only where they are gross; docs/guide/lossy-training.md has the long
-ones.
+Short trainings, so orderings only where they are gross; docs/guide/plan/lossy-training.md has the
+long ones.
 """
 
 import json

@@ -16,8 +16,8 @@ from tests.lib.paths import ROOT
 
 pytestmark = pytest.mark.torch
 
-DOCUMENT = ROOT / "docs" / "guide" / "capture.md"
-UNTRAINED_TOLERANCE = 1e-5  # stated in docs/guide/capture.md
+DOCUMENT = ROOT / "docs" / "guide" / "plan" / "capture.md"
+UNTRAINED_TOLERANCE = 1e-5  # stated in docs/guide/plan/capture.md
 
 
 def _bytes(capture: Capture) -> dict[str, bytes]:
