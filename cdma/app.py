@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cdma import progress
+from cdma.terminal import progress
 
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cdma.errors import os_user_error
-from cdma.interruption import Interruption
+from cdma.terminal.interruption import Interruption
 
 REPORTED_ERRORS = frozenset(
     {

@@ -327,7 +327,7 @@ def test_imports_follow_the_arrows():
         ("cdma.sim.planted", "from cdma import synth"),
         ("cdma.sim.planted", "from ..reproduce import claim"),
         ("cdma.synth.planted", "from cdma.plan.platform.link import LINKS"),
-        ("cdma.reproduce.planted", "from cdma.console import terminal"),
+        ("cdma.reproduce.planted", "from cdma.terminal.console import terminal"),
         ("cdma.builds.planted", "from cdma.golden import codec"),
         ("cdma.builds.planted", "from cdma.errors import UserError"),
         ("cdma.sim.planted", "import cdma"),

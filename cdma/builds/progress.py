@@ -1,6 +1,6 @@
 """Progress of work that may take long: code that does it reports, and an observer may show it.
 
-Nothing is shown unless somebody observes, which only the command line does (`cdma.progress`).
+Nothing is shown unless somebody observes; only the command line does (`cdma.terminal.progress`).
 """
 
 from collections.abc import Iterator

@@ -90,7 +90,7 @@ def generate(
         int | None, typer.Option(metavar="BYTES", help="Engine: room for streams on their way in.")
     ] = None,
     write_bursts: Annotated[
-        int | None, typer.Option(metavar="N", help="Engine: write bursts under way to the host.")
+        int | None, typer.Option(metavar="N", help="Engine: write bursts outstanding to the host.")
     ] = None,
     split_lines: Annotated[
         int | None, typer.Option(metavar="1|2", help="Engine: lines per cycle on their way in.")

@@ -17,7 +17,7 @@ has 2n steps, forward 0 … n-1 and backward n-1 … 0 of its n stages, and each
    memory traffic, and copies in flight take their share of the memory's bandwidth.
 4. Forward: if the stage's tensor leaves, it is compressed, if that is done here, and then its
    offload may start. What is kept compressed is so after its last forward use.
-5. What has had its last use is freed: tensors on their way out when they are out. A tensor that is
+5. What has had its last use is freed: tensors that leave, when they are out. A tensor that is
    back stays until no later step of backward wants it, be it for another's recomputation.
 
 A prefetch starts when its tensor is out, and not before backward. On a link that is not duplex, all

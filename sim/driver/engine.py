@@ -38,7 +38,7 @@ class Engine:
     ----------
     machine : Machine
     ring_entries : int
-        Descriptors that may be under way: a power of two, 2 to 32768.
+        Descriptors that may be outstanding: a power of two, 2 to 32768.
     throttles : (Throttle, Throttle)
         What limits the reads of device memory of copies with throttle class 0, and of those with 1.
     timeout_cycles : int
@@ -205,7 +205,7 @@ class Engine:
         DescriptorError
             The engine would refuse it; the message and `field` tell what is wrong.
         OverlapError
-            It could meet a copy that is under way.
+            It could meet a copy that is in flight.
         UseAfterFreeError
             A buffer has been freed.
         DriverError
@@ -316,7 +316,7 @@ class Engine:
 
     @exclusive
     def wait_all(self) -> list[CompletionRecord]:
-        """The records of all transfers that are under way, in order. Raises as `wait` does."""
+        """The records of all outstanding transfers, in order. Raises as `wait` does."""
         transfers = list(self._queue)
         self._waiter.wait(lambda: not self._ring.pending)
         return [transfer.result() for transfer in transfers]
@@ -359,7 +359,7 @@ class Engine:
     def close(self) -> None:
         """Give up the machine, so that it can have another driver. Closing twice does no harm.
 
-        The engine is left as it is: the next driver resets it, and what is under way is lost.
+        The engine is left as it is: the next driver resets it, and what is in flight is lost.
         """
         if not self._guard.closed:
             with self._guard:

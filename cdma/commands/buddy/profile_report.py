@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.table import Table
 
-from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import SIZES
 from cdma.sim.buddy import Profile, TargetResult
+from cdma.terminal.console import plain_table, terminal
 
 SWEEP = (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40)
 """The paper's range of thresholds (Fig 9)."""

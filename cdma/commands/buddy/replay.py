@@ -88,7 +88,7 @@ def replay(
         float, typer.Option(metavar="X", help="Link of the whole GPU, each way.")
     ] = 150.0,
     outstanding: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Reads, and writes, under way at once.")
+        int, typer.Option(metavar="N", min=1, help="Reads, and writes, outstanding at once.")
     ] = MOST_READS,
     seed: Annotated[int, typer.Option(min=0, help="Of what is random.")] = 0,
     sweep: Annotated[

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.sim.buddy.content import Content
 from cdma.sim.buddy.replay import Replay
 from cdma.synth.gates.clock import BUDDY, clock_note
+from cdma.terminal.console import plain_table, terminal
 
 _COUNTERS = (
     "reads",

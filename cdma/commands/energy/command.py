@@ -10,7 +10,6 @@ import typer
 
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
@@ -27,6 +26,7 @@ from cdma.synth.power.codec_energy import (
     measure,
     uniform,
 )
+from cdma.terminal.console import terminal
 
 DENSITIES = [0.1, 0.38, 1.0]
 """62 % zeros are the papers' average (cDMA, §IV)."""

@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.console import figures_table
 from cdma.synth import Library, Synthesis
 from cdma.synth.power.codec_energy import STREAMING, Measurement
 from cdma.synth.power.energy import Energy
+from cdma.terminal.console import figures_table
 
 PARTS = {
     "clock_pins": "clock pins",

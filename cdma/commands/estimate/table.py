@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from cdma.commands.estimate.report import Report, as_dict
-from cdma.console import (
+from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import (
     GB,
     WIDE_CHARACTERS,
     clock_fact,
@@ -15,7 +16,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.synth.gates.clock import ENGINE
 
 KIB = 1024
 
@@ -25,8 +25,8 @@ LIMITS = {
     "units": "units, a sector per cycle each",
     "dram": "DRAM",
     "throttle": "the cap on reads of device memory",
-    "lines": "lines under way between units and DRAM, so the buffer's size",
-    "writes": "write bursts under way to the host",
+    "lines": "lines in flight between units and DRAM, so the buffer's size",
+    "writes": "write bursts outstanding to the host",
     "reads": "the buffer for reads from the host",
 }
 

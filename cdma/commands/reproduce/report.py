@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from cdma.console import plain_table, terminal
 from cdma.reproduce import Kind, Paper, Row, Verdict
+from cdma.terminal.console import plain_table, terminal
 
 STYLES = {
     Verdict.FAILS: "bold red",

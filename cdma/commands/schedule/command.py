@@ -43,7 +43,6 @@ from cdma.commands.schedule.options import (
 from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import Device
@@ -59,6 +58,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.sim.execute.execute import ExecutionError
+from cdma.terminal.console import terminal
 
 _UNITS = {
     "": 1,

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.console import Console
 
-from cdma.console import figures_table
 from cdma.plan.policies.largest_batch import Largest, largest_batches
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
+from cdma.terminal.console import figures_table
 
 
 def find_largest(

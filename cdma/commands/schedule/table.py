@@ -14,7 +14,13 @@ from cdma.commands.schedule.report import (
     figures_of,
     mean_density,
 )
-from cdma.console import (
+from cdma.plan.policies.comparison import ORACLE, Comparison
+from cdma.plan.policies.registry import POLICIES, possible
+from cdma.plan.timeline.placement import Placement
+from cdma.plan.timeline.scenario import Scenario
+from cdma.sim.driver import THROTTLES
+from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import (
     GB,
     WIDE_CHARACTERS,
     clock_fact,
@@ -23,12 +29,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.plan.policies.comparison import ORACLE, Comparison
-from cdma.plan.policies.registry import POLICIES, possible
-from cdma.plan.timeline.placement import Placement
-from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.driver import THROTTLES
-from cdma.synth.gates.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""

@@ -11,7 +11,6 @@ import typer
 from cdma import golden
 from cdma.commands.network_options import files_of
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.hw.codec.registry import codec_names, copy_codec
@@ -26,6 +25,7 @@ from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
+from cdma.terminal.console import terminal
 
 ENGINES = ("dma", "codec")
 

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
 from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
+from cdma.terminal.console import GB, WIDE_CHARACTERS, figures_table
 
 SAVED = ("swap.txt", "swap.json")
 """What is saved of a run: what was printed, and the JSON object."""

@@ -14,7 +14,6 @@ from cdma.commands.synth.report import (
     print_fpga_report,
     print_report,
 )
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
@@ -42,6 +41,7 @@ from cdma.synth.report import (
     read_baseline,
     row_of,
 )
+from cdma.terminal.console import terminal
 
 
 def synth(

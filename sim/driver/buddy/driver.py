@@ -150,7 +150,7 @@ class BuddyDriver:
 
     @exclusive
     def disable(self) -> None:
-        """Refuse accesses; wait until those that are under way have ended."""
+        """Refuse accesses; wait until those in flight have ended."""
         self._enabled = False
         self._control()
         self._poll(lambda: bool(self.registers.read("STATUS")["idle"]), "the controller is busy")

@@ -135,7 +135,7 @@ class Buffer:
     live : bool
         It has not been freed.
     users : int
-        Transfers that are under way with it.
+        Transfers in flight that use it.
     """
 
     def __init__(self, memory: Memory, address: int, nbytes: int) -> None:

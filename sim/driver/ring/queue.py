@@ -85,7 +85,7 @@ class Queue:
         return transfer in self._pending
 
     def require_apart(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
-        """Raise `OverlapError` if a transfer under way could meet these bytes.
+        """Raise `OverlapError` if a transfer in flight could meet these bytes.
 
         Both may read the same.
         """
