@@ -15,7 +15,7 @@ from cdma.sim.machine.buddy.trace import AccessTrace
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Expected:
-    """A trace done in the golden model, one access after the other.
+    """Results of a trace in the golden model, one access after the other.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class _Steps:
 
 
 def expect(content: Content, trace: AccessTrace) -> Expected:
-    """Do a trace's accesses in the golden model.
+    """Carry out a trace's accesses in the golden model.
 
     Raises
     ------

@@ -163,7 +163,7 @@ def sweep_caches(
     most_reads: int = MOST_READS,
     most_writes: int = MOST_WRITES,
 ) -> dict[int, Replay]:
-    """The same with metadata caches of these sizes; each is a controller of its own to build."""
+    """Replay with metadata caches of these sizes; each is a controller of its own to build."""
     return {
         size: replay_trace(
             replace(config, cache=replace(config.cache, capacity_bytes=size)),
@@ -185,7 +185,7 @@ def sweep_links(
     most_reads: int = MOST_READS,
     most_writes: int = MOST_WRITES,
 ) -> dict[float, Replay]:
-    """The same behind links of so many GB/s for the whole GPU."""
+    """Replay behind links of so many GB/s for the whole GPU."""
     machine = machine or BuddyMachineConfig()
     return {
         rate: replay_trace(
@@ -208,7 +208,7 @@ def link_slowdowns(
     *,
     outstanding: int,
 ) -> dict[float, float]:
-    """Cycles over those on uncompressed memory, less 1, behind links of so many GB/s.
+    """Slowdown against uncompressed memory, cycles over cycles less 1, by link in GB/s.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def pattern_trace(
     stride_bytes: int = STRIDE_BYTES,
     seed: int = 0,
 ) -> AccessTrace:
-    """Accesses to what is in memory; their IDs go round.
+    """Make a trace of accesses to memory's contents by a pattern; their IDs go round.
 
     Parameters
     ----------
@@ -133,14 +133,14 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> AccessTrace:
 
 
 def _strided(numbers: IntArray, stride: int, count: int) -> IntArray:
-    """Round and round in steps, one further each time round, so that all come to their turn."""
+    """Steps of a stride that starts one further each time round, so that all are reached."""
     per_round = -(-count // stride)
     rounds, step = np.divmod(numbers, per_round)
     return np.asarray((step * stride + rounds) % count)
 
 
 def _with_data(trace: AccessTrace, content: Content) -> AccessTrace:
-    """The trace, whose writes write what the content says."""
+    """Fill in the data of a trace's writes from the content."""
     # The bytes' addresses, access by access.
     inside = np.arange(trace.data.size) - np.repeat(trace.offsets[:-1], trace.nbytes)
     data = content.after[np.repeat(trace.address, trace.nbytes) + inside]

@@ -21,7 +21,7 @@ class CopyKind(Enum):
 
 
 def whole(name: str, place: Buffer | Span) -> Span:
-    """A buffer as the span that it is; a span as it is. `name` is the argument's."""
+    """Turn a buffer into the span of all of it; a span stays as it is. `name` is the argument's."""
     if not isinstance(place, Buffer | Span):
         raise DriverError(f"{name} must be a Buffer or a Span, not {place!r}")
     span = place.span() if isinstance(place, Buffer) else place

@@ -246,7 +246,7 @@ class Engine:
 
     @exclusive
     def fence(self, *, doorbell: bool = True) -> Transfer:
-        """Whatever comes later begins after everything before has its record."""
+        """Make all later descriptors wait until every earlier one has its record."""
         return self.submit_raw(
             {"opcode": Opcode.FENCE, "tag": self._ring.tail % 2**32}, doorbell=doorbell, checks=True
         )
@@ -260,7 +260,8 @@ class Engine:
         wait_for_slot: bool = True,
         checks: bool = False,
     ) -> Transfer:
-        """Begin whatever these fields say, right or wrong. Buffers are not known, nor protected.
+        """Submit a descriptor of these fields, right or wrong. Buffers are not known, nor
+        protected.
 
         Parameters
         ----------
@@ -292,12 +293,12 @@ class Engine:
 
     @exclusive
     def poll(self) -> int:
-        """Take the records that have come, without waiting, and tell how many there were."""
+        """Collect the records that have come, without waiting, and return their number."""
         return self._queue.collect()
 
     @exclusive
     def wait(self, transfer: Transfer) -> CompletionRecord:
-        """Let time pass until there is a record.
+        """Run the machine until a transfer has its record, and return it.
 
         Raises
         ------
@@ -379,12 +380,12 @@ class Engine:
 
     @exclusive
     def counters(self) -> dict[str, int]:
-        """The performance registers by their names, as `raw_bytes_out`."""
+        """Performance counters by their names, as `raw_bytes_out`."""
         return self.registers.counters()
 
     @exclusive
     def clear_counters(self) -> None:
-        """Start counting from zero."""
+        """Set all counters to zero."""
         self.registers.write("PERF_CONTROL", clear=1)
 
     @exclusive
@@ -394,7 +395,7 @@ class Engine:
 
     @exclusive
     def clear_error(self) -> None:
-        """Let the next error be the first."""
+        """Clear the error registers, so that the next error is the first."""
         self.registers.write("IRQ_STATUS", error=1)
 
     def _set_up(self) -> None:

@@ -38,14 +38,14 @@ class EngineShape:
     codecs: tuple[str, ...]
 
     def worst_stream_bytes(self, nbytes: int, codec: str = ENGINE_CODEC) -> int:
-        """The size of the longest stream of `nbytes`: the room that always suffices."""
+        """Size of the longest stream of `nbytes`: space that always suffices."""
         entry = line_codec(self.codecs[0] if codec == ENGINE_CODEC else codec)
         lines = CodecConfig(element_bytes=self.element_bytes, codecs=self.codecs)
         return entry.worst_stream_bytes(nbytes, lines)
 
 
 def read_shape(registers: RegisterFile, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
-    """Make sure that this is an engine that the driver knows, and find out about it.
+    """Check that this is an engine that the driver knows, and read its shape.
 
     Raises
     ------

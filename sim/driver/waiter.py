@@ -19,7 +19,7 @@ POLL_CYCLES = 16
 
 
 class Waiter:
-    """The part of the driver in which time passes.
+    """The part of the driver that lets the machine's time pass.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ class Waiter:
         self.restart()
 
     def restart(self) -> None:
-        """The engine begins again with the ring's slot 0."""
+        """Note that the engine starts again with the ring's slot 0."""
         # How far the engine was told that there are descriptors, and was seen to be done.
-        self._told = 0
+        self._announced = 0
         self._done = 0
 
     def doorbell(self) -> int:
         """Let the engine fetch all that is in the ring, and return the cycle of the write."""
         # A record is in memory before RING_DONE counts it, and the tail must stay close to that.
         self.poll(self._ring_done_is_near, "RING_DONE lags behind the records")
-        self._told = self.queue.ring.tail
-        return self.registers.write("RING_TAIL", index=self._told % INDEXES)
+        self._announced = self.queue.ring.tail
+        return self.registers.write("RING_TAIL", index=self._announced % INDEXES)
 
     def wait(self, done: Callable[[], bool]) -> None:
         """Let time pass, and take records, until it is done.
@@ -70,7 +70,7 @@ class Waiter:
             It will never be.
         """
         self.queue.collect()
-        if not done() and self._told != self.queue.ring.tail:
+        if not done() and self._announced != self.queue.ring.tail:
             self.doorbell()
         watch = self._watch()
         while not done():
@@ -82,7 +82,7 @@ class Waiter:
                 watch.look(f"{self.queue.oldest} has no record")
 
     def poll(self, condition: Callable[[], bool], what: str) -> None:
-        """Let time pass until registers say so; `StuckError`, about `what`, if they never do."""
+        """Run the machine until a condition on registers holds; `StuckError` if it never does."""
         if condition():
             return
         watch = self._watch()

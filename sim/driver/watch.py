@@ -33,7 +33,7 @@ class Watch:
         self._moved = machine.cycles
 
     def look(self, what: str) -> None:
-        """Raise `StuckError`, about `what`, if patience is over."""
+        """Raise `StuckError`, about `what`, if nothing has moved for too long."""
         now = [self.registers.read(name) for name in MOVEMENT]
         if now != self._seen:
             self._seen = now

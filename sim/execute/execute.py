@@ -47,12 +47,12 @@ PATIENCE_CYCLES = 1_000_000
 
 
 class ExecutionError(RuntimeError):
-    """The engine did not do its part; tells what was out. Fit to print."""
+    """Raised if the engine did not do its part; the message names what was out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Executed:
-    """A copy as it went.
+    """A copy as the RTL carried it out.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Execution:
 
     @property
     def error(self) -> float:
-        """By how much the step took longer, as a part of what the timeline says.
+        """Excess of the step's time over the timeline's, as a part of the latter.
 
         The cycles of the computation, `compute_share` of them, are the timeline's own: where they
         hide the copies, this says little of the engine. `error_of` says it.
@@ -314,7 +314,7 @@ class _Run:
         return tuple(found)
 
     def _compute(self, now: int) -> None:
-        """End what has ended, and start what can."""
+        """End the computations that are due, and start those that can start."""
         while self._to_compute:
             index = self._to_compute[0]
             if self._until is not None:

@@ -81,7 +81,7 @@ class PipelineBackend:
         )
 
     def _decompress(self, out: Batch, piece: Array, element_bytes: int) -> ArrayResult:
-        """A piece's result, after its way back."""
+        """Result of a piece after its way back."""
         stream = out.packet(0)
         back = self._pipeline(DECOMPRESSOR, element_bytes).run(
             [stream],

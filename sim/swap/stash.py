@@ -17,7 +17,7 @@ class StashError(RuntimeError):
 
 @dataclass(frozen=True)
 class _Piece:
-    """A transfer's worth, in host memory."""
+    """The part of an array that one transfer moves, in host memory."""
 
     buffer: Buffer
     nbytes: int
@@ -119,7 +119,7 @@ class Stash:
         return stashed
 
     def get(self, stashed: Stashed) -> ByteArray:
-        """The bytes again, a new array; they also stay out until `drop`.
+        """Return the array's bytes, a new array; they also stay out until `drop`.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Stash:
         return array
 
     def drop(self, stashed: Stashed) -> None:
-        """Give its host memory back."""
+        """Free the array's host memory."""
         self.nbytes -= stashed.nbytes
         self.stream_bytes -= stashed.stream_bytes
         for piece in stashed.pieces:

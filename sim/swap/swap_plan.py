@@ -54,12 +54,12 @@ class SwapPlan:
 
     @classmethod
     def everything(cls, codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """All of them, with a codec or, with None, as they are."""
+        """Plan that swaps every tensor, with a codec or, with None, as it is."""
         return cls.where(lambda saved: True, codec)
 
     @classmethod
     def where(cls, wanted: Callable[[Saved], bool], codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """Those of which `wanted` is true."""
+        """Plan that swaps the tensors of which `wanted` is true."""
         swap = _checked(Choice(Placement.SWAP, codec))
         return cls(lambda: lambda saved: swap if wanted(saved) else RETAIN)
 

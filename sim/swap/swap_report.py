@@ -96,14 +96,14 @@ class Ledger:
         self.peaks["device"] = max(self.peaks["device"], held)
 
     def add(self, nbytes: int, *, out: bool) -> None:
-        """Something has been saved."""
+        """Count a tensor that autograd has saved."""
         self.waiting += out
         for what in ("saved", "out" if out else "kept"):
             self._now[what] += nbytes
             self.peaks[what] = max(self.peaks[what], self._now[what])
 
     def remove(self, nbytes: int, *, out: bool) -> None:
-        """Autograd has let go of it."""
+        """Uncount a tensor that autograd has let go of."""
         self.waiting -= out
         for what in ("saved", "out" if out else "kept"):
             self._now[what] -= nbytes

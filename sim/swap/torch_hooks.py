@@ -93,7 +93,7 @@ class Swapped:
         self._handles = 0
 
     def report(self) -> SwapReport:
-        """All until now."""
+        """Report of everything until now."""
         self._collect()
         peaks = self._ledger.peaks
         return SwapReport(
@@ -109,7 +109,7 @@ class Swapped:
         )
 
     def pack(self, tensor: Any) -> "_Handle | _Kept":
-        """Autograd's hook: what it keeps instead of a tensor."""
+        """Autograd's hook that packs a tensor: it returns what autograd keeps instead."""
         self._collect()
         kept = _Kept(tensor.detach(), tensor._version)
         if _is_parameter(self._torch, tensor) or not _is_plain(self._torch, tensor):
@@ -130,7 +130,7 @@ class Swapped:
         return handle
 
     def unpack(self, handle: "_Handle | _Kept") -> Any:
-        """Autograd's hook: the tensor again."""
+        """Autograd's hook that unpacks: it returns the tensor again."""
         self._collect()
         if isinstance(handle, _Kept):
             return handle.unchanged()
@@ -177,7 +177,7 @@ class Swapped:
         )
 
     def _fetched(self, entry: "_Entry", number: int) -> Any:
-        """An entry's bytes, as they were when it was saved."""
+        """Bytes of an entry, as they were when it was saved."""
         assert entry.out is not None
         flat = entry.fetched
         if flat is None:
@@ -194,7 +194,7 @@ class Swapped:
         self._dropped.append((entry, number))
 
     def _collect(self) -> None:
-        """Give back what nobody can ask for any more."""
+        """Free entries that nobody can ask for any more."""
         self._ledger.look()
         while self._dropped:
             entry, number = self._dropped.popleft()
@@ -293,7 +293,7 @@ def _is_plain(torch: Any, tensor: Any) -> bool:
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
-    """Its first byte in its storage, and the bytes from there to its last one."""
+    """Offset of the tensor's first byte in its storage, and the bytes from there to its last."""
     last = sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))
     itemsize = tensor.element_size()
     return tensor.storage_offset() * itemsize, (last + 1) * itemsize

@@ -108,7 +108,7 @@ class BuddyDriver:
 
     @exclusive
     def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
-        """Map whole pages for `nbytes`; their logical address.
+        """Map whole pages for `nbytes` and return their logical address.
 
         Raises
         ------
@@ -130,21 +130,21 @@ class BuddyDriver:
 
     @exclusive
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
-        """Set a page-table entry as it is, right or wrong."""
+        """Set a page-table entry to the given fields, which are not checked."""
         if not isinstance(fields, PageFields):
             raise DriverError(f"fields must be PageFields, not {fields!r}")
         self._write_page(page, frame, mapped=1, fields=fields.pack())
 
     @exclusive
     def unmap_page(self, page: int) -> None:
-        """Let accesses to a page fail."""
+        """Unmap a page, so that accesses to it fail."""
         self._write_page(page, 0, mapped=0, fields=0)
 
     # Control
 
     @exclusive
     def enable(self) -> None:
-        """Serve accesses."""
+        """Let the controller serve accesses."""
         self._enabled = True
         self._control()
 
@@ -180,12 +180,12 @@ class BuddyDriver:
     @property
     @exclusive
     def lost(self) -> bool:
-        """Metadata could not be written back: accesses are refused until `reset`."""
+        """True if metadata could not be written back: accesses are refused until `reset`."""
         return bool(self.registers.read("STATUS")["lost"])
 
     @exclusive
     def counters(self) -> dict[str, int]:
-        """The performance registers by their names, as `metadata_hits`, all of one moment."""
+        """Performance counters by their names, as `metadata_hits`, all read at one moment."""
         self.registers.write("COUNTERS_CONTROL", freeze=1)
         counted = self.registers.counters()
         self.registers.write("COUNTERS_CONTROL", freeze=0)
@@ -193,12 +193,12 @@ class BuddyDriver:
 
     @exclusive
     def clear_counters(self) -> None:
-        """Start counting from zero."""
+        """Set all counters to zero."""
         self.registers.write("COUNTERS_CONTROL", clear=1)
 
     @exclusive
     def first_error(self) -> AccessError | None:
-        """The first error since `clear_error`."""
+        """First error since `clear_error`; None if there was none."""
         if not self.registers.read("IRQ_STATUS")["error"]:
             return None
         what = self.registers.read("ERROR_STATUS")
@@ -210,7 +210,7 @@ class BuddyDriver:
 
     @exclusive
     def clear_error(self) -> None:
-        """Let the next error be the first."""
+        """Clear the error registers, so that the next error is the first."""
         self.registers.write("IRQ_STATUS", error=1)
 
     def _address_map(self, logical_bytes: int | None) -> AddressMap:

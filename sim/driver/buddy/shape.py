@@ -33,12 +33,12 @@ class BuddyShape:
 
     @property
     def codec(self) -> EntryCodec:
-        """Its codec's golden model."""
+        """Golden model of the controller's codec."""
         return EntryCodec(self.mode, self.element_bytes)
 
 
 def read_buddy_shape(registers: RegisterFile) -> BuddyShape:
-    """The controller's configuration.
+    """Read the controller's configuration from its registers.
 
     Raises
     ------

@@ -55,7 +55,7 @@ class Memory:
     def alloc(
         self, nbytes: int, *, alignment: int = LINE_BYTES, address: int | None = None
     ) -> "Buffer":
-        """A buffer that shares no byte with any other. Its content is whatever was there.
+        """Allocate a buffer that shares no byte with another. Its content is whatever was there.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Memory:
 
     @exclusive
     def free(self, buffer: "Buffer") -> None:
-        """Give a buffer back.
+        """Free a buffer, so that its bytes can be allocated again.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Buffer:
         return self.span().array
 
     def span(self, offset: int = 0, nbytes: int | None = None) -> "Span":
-        """A part of it: from `offset` on, `nbytes` long or up to its end.
+        """A part of the buffer: from `offset` on, `nbytes` long or up to its end.
 
         Raises
         ------

@@ -66,7 +66,7 @@ class CompletionRecord:
 
     @property
     def ok(self) -> bool:
-        """The data has arrived as it should, expanded or not."""
+        """True if the data has arrived as it should, expanded or not."""
         return self.status in GOOD
 
     @property
@@ -75,13 +75,13 @@ class CompletionRecord:
         return StreamStatus(self.detail) if self.status in STREAM_STATUSES else None
 
     def check(self) -> Self:
-        """This record, if the transfer ended well; raise `TransferError` otherwise."""
+        """Return this record if the transfer ended well; raise `TransferError` otherwise."""
         if not self.ok:
             raise TransferError(self)
         return self
 
     def describe(self) -> str:
-        """All of it that matters, in one line."""
+        """Describe the record in one line."""
         detail = self.stream_status.name if self.stream_status else str(self.detail)
         return (
             f"descriptor {self.index} (tag {self.tag:#x}) ended with {self.status.name}, detail "
@@ -107,7 +107,7 @@ class FirstError:
 
 
 class TransferError(DriverError):
-    """A transfer did not end well.
+    """Raised for a transfer that did not end well.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class BuddyMachineConfig:
         )
 
     def with_link(self, gb_per_s: float) -> "BuddyMachineConfig":
-        """The same behind another link, of 10^9 bytes per second for the whole GPU."""
+        """Replace the link by one of so many 10^9 bytes per second for the whole GPU."""
         return replace(self, link_bytes_per_s=gb_per_s * 1e9)
 
 

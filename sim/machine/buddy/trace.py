@@ -20,7 +20,7 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 
 class Access(NamedTuple):
-    """One burst.
+    """One burst of a GPU's accesses.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class AccessTrace:
         return whole[self.offsets[index] : self.offsets[index + 1]]
 
     def table(self, port_bytes: int, id_bits: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """The shim's table of the accesses, for a port of that width.
+        """The shim's table of the accesses, for a port of so many bytes.
 
         Raises
         ------

@@ -225,7 +225,7 @@ def test_an_empty_array_is_no_transfer(capsys):
 @ENGINES
 def test_array_of_several_transfers(capsys, monkeypatch, engine):
     monkeypatch.setattr("cdma.sim.swap.swapper.TRANSFER_BYTES", 1024)
-    # More than the engine has under way at once.
+    # More than the engine has in flight at once.
     array = activations(shape=(5000,))
     np.save("a.npy", array)
     (row,) = swap_json(capsys, "a.npy", *engine)["arrays"]
