@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import has_head
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
 from cdma.hw.config import EngineConfig
@@ -12,7 +13,6 @@ from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
-from cdma.hw.lib.stream import LineBeat
 
 
 class LineDrain(wiring.Component):
@@ -65,11 +65,11 @@ class LineDrain(wiring.Component):
 
         active = Signal()
         leads = Signal()
-        lead = Signal(range(codec.lanes))
+        head_pad = Signal(range(codec.lanes))
         codec_index = Signal.like(self.job.payload.codec)
         headed = Signal()
         m.d.comb += headed.eq(has_head(codec_index, codec))
-        fill = Signal(range(codec.line_bytes))
+        tail_pad = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         inside = Signal()
         drained = Signal.like(self.ends.payload.lines)
@@ -163,7 +163,7 @@ class LineDrain(wiring.Component):
             self.o.valid.eq((active & leads) | line_goes | end_goes),
         ]
         with m.If(leads):
-            m.d.comb += out.count.eq(lead)
+            m.d.comb += out.count.eq(head_pad)
         with m.Elif(line_goes):
             m.d.comb += [
                 out.elements.as_value().eq(
@@ -257,7 +257,7 @@ class LineDrain(wiring.Component):
             self.job.ready.eq(~active | over),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(over),
-            crc.fill.eq(fill),
+            crc.tail_pad.eq(tail_pad),
         ]
         with m.If(over):
             m.d.sync += [
@@ -265,7 +265,7 @@ class LineDrain(wiring.Component):
                 outcome.lines.eq(drained),
                 outcome.whole_lines.eq(whole_now.lines),
                 outcome.whole_size.eq(whole_now.size),
-                outcome.cut.eq(self.ends.payload.cut),
+                outcome.aborted.eq(self.ends.payload.aborted),
                 outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
                 outcome.address.eq(fault.address),
             ]
@@ -275,10 +275,10 @@ class LineDrain(wiring.Component):
         with m.If(self.job.ready):
             m.d.sync += [
                 active.eq(self.job.valid),
-                leads.eq(self.job.payload.lead != 0),
-                lead.eq(self.job.payload.lead),
+                leads.eq(self.job.payload.head_pad != 0),
+                head_pad.eq(self.job.payload.head_pad),
                 codec_index.eq(self.job.payload.codec),
-                fill.eq(self.job.payload.fill),
+                tail_pad.eq(self.job.payload.tail_pad),
                 capacity.eq(self.job.payload.capacity),
                 size.eq(0),
                 whole.eq(0),
