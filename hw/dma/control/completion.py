@@ -51,7 +51,7 @@ class End(data.StructLayout):
         )
 
 
-class Completer(wiring.Component):
+class RetireUnit(wiring.Component):
     """Waits for the outcomes of descriptors, in the order of the ring, and makes their records.
 
     What is to be verified is read back and decompressed once it has been written.
@@ -111,9 +111,9 @@ class Completer(wiring.Component):
 
         end = Signal(End(), reset_less=True)
         written = Signal(OFFSET_BITS, reset_less=True)
-        verifies = Signal()
+        verify_next = Signal()
         m.d.comb += [
-            verifies.eq(
+            verify_next.eq(
                 (d.flags & Flag.VERIFY).any()
                 & ((ended_out.status == Status.OK) | (ended_out.status == Status.OK_EXPANDED))
             ),
@@ -132,7 +132,7 @@ class Completer(wiring.Component):
                                 end.eq(ended_out),
                                 written.eq(self.outcome_out.payload.write.size),
                             ]
-                            with m.If(verifies):
+                            with m.If(verify_next):
                                 m.next = "VERIFY"
                             with m.Else():
                                 m.next = "END"
@@ -185,22 +185,22 @@ class Completer(wiring.Component):
         read = self.outcome_out.payload.read
         write = self.outcome_out.payload.write
         line_bits = (self.config.codec.line_bytes - 1).bit_length()
-        whole = Signal(OFFSET_BITS, name="whole_bytes")
-        reached = Signal(OFFSET_BITS, name="reached_bytes")
-        right = Signal(OFFSET_BITS, name="right_bytes")
+        whole_bytes = Signal(OFFSET_BITS, name="whole_bytes")
+        reached_bytes = Signal(OFFSET_BITS, name="reached_bytes")
+        valid_bytes = Signal(OFFSET_BITS, name="right_bytes")
         m.d.comb += [
-            whole.eq(read.whole_lines << line_bits),
+            whole_bytes.eq(read.whole_lines << line_bits),
             # Bytes before the burst at fault; the first burst begins before `dst`, or there.
-            reached.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
-            right.eq(Mux(write.error == BusError.NONE, write.size, reached)),
-            end.out_size.eq(right),
+            reached_bytes.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
+            valid_bytes.eq(Mux(write.error == BusError.NONE, write.size, reached_bytes)),
+            end.out_size.eq(valid_bytes),
             end.crc32.eq(read.crc32),
         ]
         copied = is_copy(d.codec, self.config.codec)
         with m.If(copied):
             m.d.comb += end.src_done.eq(end.out_size)
         with m.Elif(write.error == BusError.NONE):
-            m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
+            m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
         # Otherwise nobody knows which lines end before the burst at fault.
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
@@ -229,12 +229,12 @@ class Completer(wiring.Component):
     def _end_in(self, m: Module, d: data.View, end: data.View) -> None:
         receive = self.outcome_in.payload.receive
         tail = self.outcome_in.payload.tail
-        gather = self.outcome_in.payload.lines
-        truncated = (gather.finding == Finding.MASK_MISSING) | (
-            gather.finding == Finding.ELEMENT_MISSING
+        lines = self.outcome_in.payload.lines
+        truncated = (lines.finding == Finding.MASK_MISSING) | (
+            lines.finding == Finding.ELEMENT_MISSING
         )
         stream_status = Signal(StreamStatus, name="stream_status")
-        with m.Switch(gather.finding):
+        with m.Switch(lines.finding):
             for finding, status in (
                 (Finding.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
                 (Finding.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
@@ -247,7 +247,7 @@ class Completer(wiring.Component):
                 m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
         m.d.comb += [
             end.src_done.eq(receive.size),
-            end.out_size.eq(Mux(gather.size > d.capacity, d.capacity, gather.size)),
+            end.out_size.eq(Mux(lines.size > d.capacity, d.capacity, lines.size)),
         ]
         with m.If(receive.error != BusError.NONE):
             m.d.comb += [
@@ -261,17 +261,17 @@ class Completer(wiring.Component):
             m.d.comb += [
                 end.status.eq(Mux(truncated, Status.STREAM_TRUNCATED, Status.STREAM_CORRUPT)),
                 end.detail.eq(stream_status),
-                end.fault_address.eq(gather.offset),
+                end.fault_address.eq(lines.offset),
             ]
         with m.Else():
-            m.d.comb += end.crc32.eq(gather.crc32)
-            with m.If(gather.error != BusError.NONE):
+            m.d.comb += end.crc32.eq(lines.crc32)
+            with m.If(lines.error != BusError.NONE):
                 m.d.comb += [
-                    end.status.eq(_bus_status(gather.error, Status.WRITE_ERROR)),
-                    end.detail.eq(_bus_detail(gather.error, Status.WRITE_ERROR)),
-                    end.fault_address.eq(gather.address),
+                    end.status.eq(_bus_status(lines.error, Status.WRITE_ERROR)),
+                    end.detail.eq(_bus_detail(lines.error, Status.WRITE_ERROR)),
+                    end.fault_address.eq(lines.address),
                 ]
-            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != gather.crc32)):
+            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != lines.crc32)):
                 m.d.comb += end.status.eq(Status.CRC_MISMATCH)
             with m.Elif(d.length > d.capacity):
                 m.d.comb += [

@@ -89,7 +89,7 @@ class Dispatcher(wiring.Component):
         Each of them, in order.
     job_out : `Out(stream.Signature(OutJob(config)))`
     job_in : `Out(stream.Signature(InJob(config)))`
-    settled : `In(1)`
+    all_retired : `In(1)`
         All descriptors that were started have their records.
     verified : `In(1)`
         A descriptor that was to be verified has ended.
@@ -106,7 +106,7 @@ class Dispatcher(wiring.Component):
                 "started": Out(stream.Signature(StartedDescriptor(config))),
                 "job_out": Out(stream.Signature(OutJob(config))),
                 "job_in": Out(stream.Signature(InJob(config))),
-                "settled": In(1),
+                "all_retired": In(1),
                 "verified": In(1),
                 "abort": In(1),
                 "now": In(CYCLE_BITS),
@@ -125,17 +125,21 @@ class Dispatcher(wiring.Component):
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))
 
         d = self.i.payload.descriptor
-        sound = Signal()
+        is_valid = Signal()
         fence = Signal()
         outward = Signal()
         inward = Signal()
         copied = Signal()
         index = Signal(range(len(codec.codecs)))
         m.d.comb += [
-            sound.eq((self.i.payload.status == Status.OK) & ~self.abort),
+            is_valid.eq((self.i.payload.status == Status.OK) & ~self.abort),
             fence.eq(d.opcode == Opcode.FENCE),
-            outward.eq(sound & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))),
-            inward.eq(sound & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))),
+            outward.eq(
+                is_valid & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))
+            ),
+            inward.eq(
+                is_valid & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))
+            ),
             copied.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
         ]
         for i, entry in enumerate(codec.entries):
@@ -145,27 +149,27 @@ class Dispatcher(wiring.Component):
                 m.d.comb += index.eq(i)
 
         verifying = Signal(range(16))
-        held = Signal()
-        m.d.comb += held.eq((sound & fence & ~self.settled) | (inward & (verifying != 0)))
+        blocked = Signal()
+        m.d.comb += blocked.eq((is_valid & fence & ~self.all_retired) | (inward & (verifying != 0)))
 
         # The registers must all have room, so that nothing is given twice.
-        goes = Signal()
+        start_fire = Signal()
         m.d.comb += [
-            goes.eq(
+            start_fire.eq(
                 self.i.valid
-                & ~held
+                & ~blocked
                 & starts.i.ready
                 & (~outward | outs.i.ready)
                 & (~inward | ins.i.ready)
                 & (verifying != 15)
             ),
-            self.i.ready.eq(goes),
-            starts.i.valid.eq(goes),
-            outs.i.valid.eq(goes & outward),
-            ins.i.valid.eq(goes & inward),
+            self.i.ready.eq(start_fire),
+            starts.i.valid.eq(start_fire),
+            outs.i.valid.eq(start_fire & outward),
+            ins.i.valid.eq(start_fire & inward),
         ]
         m.d.sync += verifying.eq(
-            verifying + (goes & outward & (d.flags & Flag.VERIFY).any()) - self.verified
+            verifying + (start_fire & outward & (d.flags & Flag.VERIFY).any()) - self.verified
         )
 
         # More than a stream's worst case is too much in any case, and need not be read to its end.

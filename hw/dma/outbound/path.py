@@ -122,7 +122,7 @@ class OutPath(wiring.Component):
         Lines issued in this cycle.
     reserved : `Out(...)`
         Beats of the buffer that are reserved.
-    under_way : `Out(...)`
+    outstanding : `Out(...)`
         Lines that have been issued and have not come yet.
     no_credit, throttled, starved, blocked : `Out(1)`
         What keeps the stream back in this cycle: no room in the buffer, the throttle, no line from
@@ -149,7 +149,7 @@ class OutPath(wiring.Component):
                 "abort": In(1),
                 "issued": Out(2),
                 "reserved": Out(range(units * config.unit_beats + 1)),
-                "under_way": Out(range(units * config.unit_beats + 1)),
+                "outstanding": Out(range(units * config.unit_beats + 1)),
                 "no_credit": Out(1),
                 "throttled": Out(1),
                 "starved": Out(1),
@@ -207,7 +207,7 @@ class OutPath(wiring.Component):
                 issuer.freed[k].eq(buffer.freed),
                 arrived[k].eq(reports.i.valid & reports.i.ready),
             ]
-        m.d.sync += self.under_way.eq(self.under_way + issuer.issued - count_ones(arrived))
+        m.d.sync += self.outstanding.eq(self.outstanding + issuer.issued - count_ones(arrived))
 
         connect(drain.o, packer.i)
         connect(packer.o, writer.i)
