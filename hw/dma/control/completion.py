@@ -1,4 +1,4 @@
-"""How descriptors end: their outcomes, in the ring's order, become completion records."""
+"""Retirement of descriptors: their outcomes, in the ring's order, become completion records."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -17,11 +17,11 @@ from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
 
 STARTED = 8
-"""Descriptors that may be under way at once."""
+"""Descriptors that may be outstanding at once."""
 
 
 class Completion(data.StructLayout):
-    """A record, and where to write it.
+    """A record, and its address.
 
     Members
     -------
@@ -36,7 +36,7 @@ class Completion(data.StructLayout):
 
 
 class End(data.StructLayout):
-    """What a record tells of how its descriptor ended, beside what the descriptor has."""
+    """The fields of a record that depend on the outcome of its descriptor."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -52,11 +52,11 @@ class End(data.StructLayout):
 
 
 class RetireUnit(wiring.Component):
-    """Waits for the outcomes of descriptors, in the order of the ring, and makes their records.
+    """Retires descriptors in the order of the ring: makes records of their outcomes.
 
-    What is to be verified is read back and decompressed once it has been written.
+    A descriptor with VERIFY is read back and decompressed once it has been written.
 
-    Of several things that went wrong the status names one: the host's or the memory's answers to
+    Of several errors the status names one: the host's or the memory's answers to
     reads first, then an abort, the stream, the answers to writes, the checksum, the capacity.
 
     Latency: 2 cycles from the last outcome to the completion. Throughput: a descriptor per 2
@@ -76,7 +76,7 @@ class RetireUnit(wiring.Component):
         A descriptor that was to be verified has ended.
     o : `Out(stream.Signature(Completion()))`
     log2_entries : `In(4)`
-        Of the ring: the record's phase is 1 in its first lap.
+        The size of the ring; the record's phase is 1 in the ring's first lap.
     now : `In(48)`
         The engine's clock.
     """
@@ -201,7 +201,7 @@ class RetireUnit(wiring.Component):
             m.d.comb += end.src_done.eq(end.out_size)
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
-        # Otherwise nobody knows which lines end before the burst at fault.
+        # Otherwise the lines that end before the burst at fault are unknown.
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
@@ -282,7 +282,7 @@ class RetireUnit(wiring.Component):
                 m.d.comb += end.status.eq(Status.OK)
 
     def _compare(self, m: Module, back: data.View, crc32: Value, end: data.View) -> None:
-        """What verification found; without a finding the former end stays."""
+        """Put the result of verification into the record; without an error the former end stays."""
         with m.Switch(back.status):
             with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED):
                 m.d.sync += [
@@ -306,6 +306,6 @@ def _bus_status(error: Value, refused: Status) -> Value:
 
 
 def _bus_detail(error: Value, refused: Status) -> Value:
-    """The response; of a time-out, what it was that was not answered."""
+    """Return the response; of a time-out, the kind of access that had none."""
     kind = TimeoutDetail.READ if refused is Status.READ_ERROR else TimeoutDetail.WRITE
     return Mux(error == BusError.TIMEOUT, kind, error)

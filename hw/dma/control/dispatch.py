@@ -1,4 +1,4 @@
-"""Descriptors to the two ways, and what is to be remembered until they end."""
+"""Dispatch of descriptors to the two paths, and the record of those that are outstanding."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
@@ -18,26 +18,26 @@ from cdma.hw.dma.payloads import InJob, OutJob
 from cdma.hw.lib.pipeline import PipelineRegister
 
 CYCLE_BITS = 48
-"""Of the engine's clock, in cycles."""
+"""Width of the engine's clock, in cycles."""
 
 
 class Way(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Which way a descriptor's data goes."""
+    """The direction of a descriptor's data."""
 
     NONE = 0
-    """It moves nothing, or was refused."""
+    """It moves nothing, or was rejected."""
     OUT = 1
     IN = 2
 
 
 class StartedDescriptor(data.StructLayout):
-    """What is remembered of a descriptor until it ends.
+    """The fields of a descriptor that its record needs.
 
     Members
     -------
     way
     status
-        How it ends, if it moves nothing.
+        The outcome, if it moves nothing.
     codec
         Index among the configuration's codecs.
     flags, tag, record, index
@@ -72,9 +72,10 @@ class StartedDescriptor(data.StructLayout):
 class Dispatcher(wiring.Component):
     """Starts descriptors in their order, without waiting for those before.
 
-    Descriptors of both ways are under way at once. A fence is held until everything before it has
-    its record. Behind a descriptor that is verified, none that goes in starts until it has ended,
-    since verification takes that way too. While the engine aborts, descriptors end unstarted.
+    Descriptors of both directions are outstanding at once. A fence is stalled until everything
+    before it has its record. Behind a descriptor that is verified, no inbound one starts until it
+    has ended, since verification needs the inbound path too. While the engine aborts, descriptors
+    end unstarted.
 
     Latency: 1 cycle. Throughput: a descriptor per 2 cycles.
 
@@ -86,7 +87,7 @@ class Dispatcher(wiring.Component):
     -------
     i : `In(stream.Signature(CheckedDescriptor()))`
     started : `Out(stream.Signature(StartedDescriptor(config)))`
-        Each of them, in order.
+        Each descriptor, in order.
     job_out : `Out(stream.Signature(OutJob(config)))`
     job_in : `Out(stream.Signature(InJob(config)))`
     all_retired : `In(1)`
@@ -143,16 +144,16 @@ class Dispatcher(wiring.Component):
             copied.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
         ]
         for i, entry in enumerate(codec.entries):
-            x_selected = copied if entry.number is None else ~copied & (d.codec == entry.number)
-            # Whatever else would be there, the checker has refused.
-            with m.If(x_selected if i else 1):
+            selected = copied if entry.number is None else ~copied & (d.codec == entry.number)
+            # The checker has rejected all other numbers.
+            with m.If(selected if i else 1):
                 m.d.comb += index.eq(i)
 
         verifying = Signal(range(16))
         blocked = Signal()
         m.d.comb += blocked.eq((is_valid & fence & ~self.all_retired) | (inward & (verifying != 0)))
 
-        # The registers must all have room, so that nothing is given twice.
+        # All registers must be free, so that nothing is dispatched twice.
         start_fire = Signal()
         m.d.comb += [
             start_fire.eq(

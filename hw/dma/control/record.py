@@ -1,4 +1,4 @@
-"""Completion records to host memory, and the interrupts that tell of them."""
+"""Completion records to host memory, and their interrupts."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,20 +12,20 @@ from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.lib.fifo import Fifo
 
 RECORDS = 4
-"""Records that may be on their way."""
+"""Records whose response may be outstanding."""
 
 
 class RecordInfo(data.StructLayout):
-    """What is done once a record has arrived.
+    """The fields of a record that are needed when it has been written.
 
     Members
     -------
     address
-        Of the record.
+        The record's address.
     interrupt
         The descriptor asked for one.
     failed
-        The descriptor ended with an error, about which the rest tells.
+        The descriptor ended with an error, which the other fields describe.
     status, detail, tag, fault_address
         The record's.
     """
@@ -47,7 +47,7 @@ class RecordInfo(data.StructLayout):
 class RecordWriter(wiring.Component):
     """Writes records, whole and in order, each by a burst of its own.
 
-    A record whose address is no multiple of 64 goes where the lower bits are zero. After a record
+    The lower 6 bits of a record's address are taken as zero. After a record
     that could not be written `done` stays where it is.
 
     Latency: 2 cycles from a completion to its request. Throughput: a record in as many cycles as it
@@ -63,16 +63,16 @@ class RecordWriter(wiring.Component):
     request : `Out(stream.Signature(WriteRequest(64)))`
     beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     response : `In(stream.Signature(BusError))`
-        Always taken.
+        Always ready.
     record_done : `Out(1)`
-        A record has been answered, and `record_info` it.
+        A record's response is accepted in this cycle; `record_info` describes the record.
     record_info : `Out(RecordInfo())`
     done : `Out(16)`
         Records in host memory, modulo 65536.
     error : `Out(BusError)`
-        The first answer that was no success; it stays until `clear`.
+        The first error response; it stays until `clear`.
     clear : `In(1)`
-        Begin again at index 0. Only while no record is on its way.
+        The ring begins again at index 0. High only while no record is outstanding.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -99,7 +99,7 @@ class RecordWriter(wiring.Component):
         beats = max(1, ENTRY_BYTES // width)
         m.submodules.pending = pending = Fifo(RecordInfo(), RECORDS)
 
-        # The record that is sent: announced once, then beat by beat.
+        # The record that is sent: its request, then its beats.
         held = Signal(Completion(), reset_less=True)
         sending = Signal()
         announced = Signal()
@@ -159,7 +159,7 @@ class RecordWriter(wiring.Component):
             pending.i.payload.fault_address.eq(record.fault_address),
         ]
 
-        # Its answer.
+        # Its response.
         m.d.comb += [
             self.response.ready.eq(pending.o.valid),
             self.record_done.eq(pending.o.valid & self.response.valid),
@@ -185,14 +185,14 @@ class InterruptCoalescer(wiring.Component):
     Members
     -------
     request : `In(1)`
-        A record that asks for an interrupt has arrived.
+        A record whose descriptor requests an interrupt has been written.
     count : `In(16)`
-        Records that share one; 0 counts as 1.
+        The number of records that share an interrupt; 0 counts as 1.
     cycles : `In(32)`
-        How long the first of them waits; 0: for ever.
+        Cycles that the first of them waits at most; 0: without limit.
     interrupt : `Out(1)`
     clear : `In(1)`
-        Forget those that wait.
+        Drop the requests that wait.
     """
 
     def __init__(self) -> None:

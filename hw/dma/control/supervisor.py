@@ -1,4 +1,4 @@
-"""Starting, aborting and resetting the engine, and what it tells of itself."""
+"""Start, abort and reset of the engine, and its status."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -10,11 +10,11 @@ from cdma.hw.dma.control.record import RecordInfo
 from cdma.hw.dma.control.ring import RingFault
 
 OPEN_BITS = 8
-"""Of the number of descriptors under way."""
+"""Width of the number of outstanding descriptors."""
 
 
 class CapturedError(data.StructLayout):
-    """What the error registers take over.
+    """The content of the error registers.
 
     Members
     -------
@@ -27,7 +27,7 @@ class CapturedError(data.StructLayout):
 
 
 class Supervisor(wiring.Component):
-    """Carries out CONTROL's bits, and finds out whether the engine is idle and what went wrong.
+    """Carries out CONTROL's bits, and reports whether the engine is idle and its first error.
 
     An abort goes on until every descriptor that was fetched has its record; nothing is fetched
     meanwhile. A reset is an abort after which the ring begins again.
@@ -42,7 +42,7 @@ class Supervisor(wiring.Component):
     fetch : `Out(1)`
         Descriptors may be fetched.
     abort : `Out(1)`
-        Everything under way is to end.
+        All outstanding descriptors are to end.
     resetting : `Out(1)`
     clear : `Out(1)`
         The ring begins again; high for a cycle.
@@ -51,7 +51,7 @@ class Supervisor(wiring.Component):
     start_fire : `In(1)`
         A descriptor is started in this cycle.
     record_done : `In(1)`
-        A record has been answered, and `record_info` it.
+        A record's response is accepted in this cycle; `record_info` describes the record.
     record_info : `In(RecordInfo())`
     all_retired : `Out(1)`
         Every descriptor that was started has its record.
@@ -63,9 +63,9 @@ class Supervisor(wiring.Component):
     ring_error : `Out(1)`
         The ring has stopped.
     ring_stop : `Out(1)`
-        It does so in this cycle.
+        The ring stops in this cycle.
     error_valid : `Out(1)`
-        There is an error in this cycle, which `error` tells.
+        There is an error in this cycle, which `error` describes.
     error : `Out(CapturedError())`
     """
 
@@ -108,7 +108,7 @@ class Supervisor(wiring.Component):
             self.fetch.eq(self.enabled & ~self.abort & ~self.ring_error),
             self.clear.eq(self.resetting & all_done),
         ]
-        # What was asked for in the cycle in which an abort ends begins another one.
+        # A request in the cycle in which an abort ends begins another one.
         with m.If(self.abort_request | self.reset_request):
             m.d.sync += self.abort.eq(1)
         with m.Elif(all_done):
