@@ -110,7 +110,7 @@ class ReadGuard(wiring.Component):
     bus_response : `In(stream.Signature(ReadResponse(data_bytes)))`
     o : `Out(stream.Signature(ReadBeat(data_bytes)))`
     dead : `In(1)`
-        The bus is given up: what it answers is dropped. Must not rise while an answer of the bus
+        The bus is given up: what it answers is dropped. Must not rise while a beat of the bus
         waits at `o`, nor fall before `idle`.
     idle : `Out(1)`
         All requested beats have been returned.

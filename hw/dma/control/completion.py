@@ -28,7 +28,7 @@ class Completion(data.StructLayout):
     record
     address
     interrupt
-        The descriptor asked for an interrupt.
+        The descriptor requests an interrupt.
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class Status(IntEnum):
     """Not ended; the engine never writes this, software puts it there beforehand."""
     OK = 1
     OK_EXPANDED = 2
-    """The data is valid, and takes more room than before."""
+    """The data is valid, and takes more space than before."""
     DESTINATION_OVERFLOW = 3
     """`dst_capacity` bytes were written and more were to come. `src_done` and `fault_address` tell
     where to go on: so many uncompressed bytes, whose stream has so many bytes, are whole."""

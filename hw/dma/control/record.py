@@ -23,7 +23,7 @@ class RecordInfo(data.StructLayout):
     address
         The record's address.
     interrupt
-        The descriptor asked for one.
+        The descriptor requests an interrupt.
     failed
         The descriptor ended with an error, which the other fields describe.
     status, detail, tag, fault_address
@@ -47,8 +47,8 @@ class RecordInfo(data.StructLayout):
 class RecordWriter(wiring.Component):
     """Writes records, whole and in order, each by a burst of its own.
 
-    The lower 6 bits of a record's address are taken as zero. After a record
-    that could not be written `done` stays where it is.
+    The lower 6 bits of a record's address are ignored. After a record that could not be written
+    `done` stays where it is.
 
     Latency: 2 cycles from a completion to its request. Throughput: a record in as many cycles as it
     has beats.
