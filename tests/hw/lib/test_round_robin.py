@@ -1,6 +1,7 @@
 """The round-robin arbiter: fair, whoever requests, and only what is served moves on."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from amaranth.sim import Simulator
@@ -42,10 +43,11 @@ def test_no_request_waits_for_more_than_all_others(count):
     granted = grants(count, cycles)
     assert all(requests >> k & 1 for (requests, _), k in zip(cycles, granted, strict=True))
     served_at = [cycle for cycle, k in enumerate(granted) if k == 0]
-    gaps = [b - a for a, b in zip(served_at, served_at[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(served_at)]
     assert max(gaps) <= count
 
 
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_count_must_be_positive():
     with pytest.raises(ValueError, match="count must be a positive integer, not 0"):
         RoundRobinArbiter(0)
