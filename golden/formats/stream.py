@@ -6,6 +6,7 @@ status ports and the completion records carry them.
 """
 
 import zlib
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -65,6 +66,28 @@ class StreamError(ValueError):
         self.valid_bytes = int(valid_bytes)
         kind = self.status.name.lower().replace("_", " ")
         super().__init__(f"{kind} at byte {self.offset} of the stream")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoded:
+    """How the decoding of one stream ended.
+
+    Attributes
+    ----------
+    status : StreamStatus
+        OK, or the kind of the first error in stream order.
+    offset : int
+        Where the first error is, in bytes from the start of the stream; 0 when OK.
+    valid_bytes : int
+        How many bytes of output precede the first error; all of them when OK.
+    data : uint8 array (valid_bytes,)
+        Those bytes.
+    """
+
+    status: StreamStatus
+    offset: int
+    valid_bytes: int
+    data: ByteArray
 
 
 def crc32(data: npt.ArrayLike) -> int:

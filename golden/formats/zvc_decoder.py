@@ -19,35 +19,13 @@ from cdma.golden.formats.interface import (
     check_element_bytes,
     element_dtype,
 )
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, Decoded, StreamStatus
 
 _CHUNK_LINES = 4096
 """Lines that are expanded at once: bounds scratch memory and keeps it in the cache."""
 _MAX_MASK_BYTES = 16
 _GROUP_BYTES = 32 << 20
 """Streams that `decode_many` works on at once, in bytes of stream: bounds its scratch memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoded:
-    """How the decoding of one stream ended.
-
-    Attributes
-    ----------
-    status : StreamStatus
-        OK, or the kind of the first error in stream order.
-    offset : int
-        Where the first error is, in bytes from the start of the stream; 0 when OK.
-    valid_bytes : int
-        How many bytes of output precede the first error; all of them when OK.
-    data : uint8 array (valid_bytes,)
-        Those bytes.
-    """
-
-    status: StreamStatus
-    offset: int
-    valid_bytes: int
-    data: ByteArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,265 @@
+"""The encoding of XC's lines, a chunk of them at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray
+from cdma.golden.formats.xc.bits import Lanes, WidthTree, byte_view, joined, pack_even, scatter
+from cdma.golden.formats.xc.elements import ElementFormat
+from cdma.golden.formats.xc.patterns import (
+    CLASS_BITS,
+    ESCAPE_CLASS,
+    ESCAPE_INDEX,
+    EXTRA_BITS,
+    check_parameters,
+    code_table,
+    distance_table,
+)
+
+ZERO, DENSE, SPARSE, RAW = range(4)
+"""Bits 7…6 of the header: the kind of a line."""
+RAW_HEADER = RAW << 6
+MAX_BEHIND_BYTES = 63
+"""Extras and escapes of a line, together: bits 5…0 of the header."""
+ESCAPED = ESCAPE_CLASS + 4 * ESCAPE_INDEX
+
+CHUNK_LINES = 1024
+"""Lines that are worked on at once: few enough for a chunk's arrays to stay in the cache."""
+_ROW_BYTES = 2 * LINE_BYTES + 32
+"""Room for a line, and for what fields write behind their end."""
+_STREAM_WORDS = -(-(2 + LINE_BYTES) // 8)
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Coding:
+    """An element format with a centre and a pattern, and the tables that follow from them.
+
+    Attributes
+    ----------
+    elements : ElementFormat
+    centre, pattern : int
+    codes : bytes (256,)
+        Class + 4 · index of each exponent.
+    extra_bits : bytes (256,)
+        How many extra bits each code has.
+    exponents : bytes (256,)
+        The exponent of each code; 0 for the escape.
+
+    Raises
+    ------
+    CodecError
+        There is no such centre or pattern.
+    """
+
+    def __init__(self, elements: ElementFormat, centre: int, pattern: int) -> None:
+        self.elements = elements
+        self.centre, self.pattern = check_parameters(centre, pattern)
+        numbers = np.arange(256)
+        self.codes = code_table(self.pattern)[(self.centre - numbers) % 256].tobytes()
+        extra_bits = np.array(EXTRA_BITS[self.pattern], np.uint8)
+        self.extra_bits = extra_bits[numbers % 4].tobytes()
+        distances = distance_table(self.pattern)[numbers % 64]
+        exponents = (self.centre - distances.astype(np.int64)) % 256
+        exponents[ESCAPED] = 0
+        self.exponents = exponents.astype(np.uint8).tobytes()
+
+    def exponents_of(self, words: Lanes) -> ByteArray:
+        """The exponents of elements' bit patterns, uint8, of the same shape."""
+        shifted = words >> words.dtype.type(self.elements.mantissa_bits)
+        exponents = shifted.astype(np.uint8)
+        if self.elements.exponent_bits < 8:
+            exponents &= np.uint8(2**self.elements.exponent_bits - 1)
+        return exponents
+
+
+def looked_up(table: bytes, numbers: ByteArray) -> ByteArray:
+    """What a table of 256 bytes has for each number, uint8 of the same shape."""
+    found = np.frombuffer(numbers.tobytes().translate(table), np.uint8)
+    return found.reshape(numbers.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forms:
+    """How n lines are kept.
+
+    Attributes
+    ----------
+    kept : int64 array (n,)
+        Elements that are not zero.
+    exponents, codes : uint8 arrays (n, elements)
+        Of each element; of zeros, any.
+    widths : uint8 array (n, elements)
+        Extra bits of each element; none for zeros.
+    escaped : bool array (n, elements)
+    dropped : int64 array (n,)
+        Common trailing zero bits of the mantissas: 0 but for fp32.
+    extra_bytes, behind_bytes : int64 arrays (n,)
+        Bytes of the extras; of extras and escapes together.
+    raw : bool array (n,)
+        Which lines stay as they are.
+    sizes : int64 array (n,)
+        Bytes of each line, with its header.
+    """
+
+    kept: IntArray
+    exponents: ByteArray
+    codes: ByteArray
+    widths: ByteArray
+    escaped: Bools
+    dropped: IntArray
+    extra_bytes: IntArray
+    behind_bytes: IntArray
+    raw: Bools
+    sizes: IntArray
+
+
+def forms_of(words: Lanes, coding: Coding) -> Forms:
+    """The forms of lines of elements' bit patterns, unsigned (n, elements)."""
+    elements = coding.elements
+    present = words != 0
+    kept = sums(present.view(np.uint8))
+    exponents = coding.exponents_of(words)
+    codes = looked_up(coding.codes, exponents)
+    widths = looked_up(coding.extra_bits, codes) * present.view(np.uint8)
+    escaped = (codes == ESCAPED) & present
+    dropped = np.zeros(kept.size, np.int64)
+    if elements.trims:
+        dropped = trailing_zeros(np.bitwise_or.reduce(words, axis=1), elements.mantissa_bits)
+    extra_bytes = whole_bytes(sums(widths))
+    behind = extra_bytes + whole_bytes(elements.exponent_bits * sums(escaped.view(np.uint8)))
+    sizes = elements.header_bytes + fields_bytes(elements, kept, dropped) + behind
+    raw = (behind > MAX_BEHIND_BYTES) | (sizes > LINE_BYTES)
+    sizes[raw] = elements.worst_line_bytes
+    sizes[kept == 0] = elements.header_bytes
+    dropped[raw | (kept == 0)] = 0
+    return Forms(
+        kept=kept,
+        exponents=exponents,
+        codes=codes,
+        widths=widths,
+        escaped=escaped,
+        dropped=dropped,
+        extra_bytes=extra_bytes,
+        behind_bytes=behind,
+        raw=raw,
+        sizes=sizes,
+    )
+
+
+def fields_bytes(elements: ElementFormat, kept: IntArray, dropped: IntArray) -> IntArray:
+    """Bytes of mask, classes and rest of lines with so many elements that are not zero."""
+    mask = elements.mask_bytes * (kept < elements.line_elements)
+    rest_bits = elements.mantissa_bits + 1 - dropped
+    total: IntArray = mask + whole_bytes(CLASS_BITS * kept) + whole_bytes(rest_bits * kept)
+    return total
+
+
+def encoded(words: Lanes, coding: Coding) -> ByteArray:
+    """The stream of lines of elements' bit patterns, unsigned (n, elements)."""
+    elements = coding.elements
+    present = words != 0
+    packed = _to_the_front(words, present)
+    forms = forms_of(packed, coding)
+    count = len(words)
+    rows = np.empty((count, _ROW_BYTES), np.uint8)
+    kinds = np.where(forms.kept < elements.line_elements, SPARSE, DENSE)
+    rows[:, 0] = kinds << 6 | forms.behind_bytes
+    rows[forms.raw, 0] = RAW_HEADER
+    rows[forms.kept == 0, 0] = ZERO
+    if elements.trims:
+        rows[:, 1] = forms.dropped
+    head = elements.header_bytes
+    raw = np.flatnonzero(forms.raw)
+    rows[raw, head : head + LINE_BYTES] = words[raw].view(np.uint8)
+    coded = np.flatnonzero(~forms.raw & (forms.kept != 0))
+    _write_fields(rows, packed, present, coded, forms, coding)
+    starts = np.cumsum(forms.sizes) - forms.sizes
+    total = int(forms.sizes.sum())
+    stream = np.empty(total + 8 * _STREAM_WORDS, np.uint8)
+    scatter(byte_view(stream), starts, rows[:, : 8 * _STREAM_WORDS].copy().view("<u8"))
+    return stream[:total]
+
+
+def sums(numbers: ByteArray) -> IntArray:
+    """The sums of rows of numbers (n, m), none above 8, int64 (n,)."""
+    # Eight sums side by side, of at most 16 numbers each; then four, two, one.
+    lanes = np.add.reduce(numbers.view("<u8"), axis=1, dtype=np.uint64)
+    evens = np.uint64(0x00FF00FF00FF00FF)
+    lanes = (lanes & evens) + ((lanes >> np.uint64(8)) & evens)
+    lanes *= np.uint64(0x0001000100010001)
+    return (lanes >> np.uint64(48)).astype(np.int64)
+
+
+def trailing_zeros(words: Lanes, most: int) -> IntArray:
+    """How many zero bits there are below the lowest one of each word, at most `most`."""
+    lowest = words & (~words + words.dtype.type(1))
+    found = np.bitwise_count(lowest - words.dtype.type(1)).astype(np.int64)
+    return np.minimum(found, most)
+
+
+def _to_the_front(words: Lanes, present: Bools) -> Lanes:
+    """The lines with their zeros behind all other elements."""
+    if present.all():
+        return words
+    packed = np.zeros_like(words)
+    kept = sums(present.view(np.uint8))
+    packed[np.arange(words.shape[1]) < kept[:, None]] = words[present]
+    return packed
+
+
+def _write_fields(
+    rows: ByteArray, packed: Lanes, present: Bools, coded: IntArray, forms: Forms, coding: Coding
+) -> None:
+    """Everything behind the header of the lines `coded`, in the order of the fields.
+
+    So each field overwrites what the one before it left behind its end.
+    """
+    elements = coding.elements
+    view = byte_view(rows.reshape(-1))
+    at = coded * _ROW_BYTES + elements.header_bytes
+    kept = forms.kept[coded]
+    sparse = kept < elements.line_elements
+    masks = np.zeros((int(sparse.sum()), 16), np.uint8)
+    masks[:, : elements.mask_bytes] = np.packbits(present[coded[sparse]], axis=1, bitorder="little")
+    scatter(view, at[sparse], masks.view("<u8"))
+    at = at + elements.mask_bytes * sparse
+    here = packed[coded]
+    nonzero = here != 0
+    fours = ((forms.codes[coded] & 3) * nonzero.view(np.uint8)).view("<u4")
+    # Four classes, a byte each, into a byte: their places become 24, 26, 28 and 30.
+    classes = (fours * np.uint32(1 << 24 | 1 << 18 | 1 << 12 | 1 << 6)) >> np.uint32(24)
+    scatter(view, at, classes.astype(np.uint8).view("<u8"))
+    at = at + whole_bytes(CLASS_BITS * kept)
+    dropped = forms.dropped[coded]
+    for count in np.unique(dropped).tolist():
+        lines = np.flatnonzero(dropped == count)
+        width = elements.mantissa_bits + 1 - count
+        scatter(view, at[lines], pack_even(_rests(here[lines], elements, count), width))
+    at = at + whole_bytes((elements.mantissa_bits + 1 - dropped) * kept)
+    tree = WidthTree(forms.widths[coded])
+    indices = (forms.codes[coded] >> 2) * (forms.widths[coded] != 0)
+    scatter(view, at, joined(tree.merge(indices), tree.totals))
+    at = at + forms.extra_bytes[coded]
+    escaping = np.flatnonzero(forms.escaped[coded].any(axis=1))
+    flags = forms.escaped[coded[escaping]]
+    tree = WidthTree(flags * np.uint8(elements.exponent_bits))
+    exponents = tree.merge(forms.exponents[coded[escaping]] * flags)
+    scatter(view, at[escaping], joined(exponents, tree.totals))
+
+
+def _rests(words: Lanes, elements: ElementFormat, dropped: int) -> Lanes:
+    """Mantissa, less `dropped` trailing bits, then sign, of elements' bit patterns."""
+    kind = words.dtype.type
+    mantissas = words & kind(2**elements.mantissa_bits - 1)
+    signs = (words >> kind(elements.bits - 1)) << kind(elements.mantissa_bits)
+    rests = (mantissas | signs) >> kind(dropped)
+    return rests.astype(np.uint8) if elements.mantissa_bits < 8 else rests
+
+
+def whole_bytes(bits: IntArray) -> IntArray:
+    """Bytes that so many bits are padded to."""
+    return (bits + 7) >> 3
