@@ -5,6 +5,7 @@ part is the walk from line to line; all else is done on whole arrays.
 """
 
 import zlib
+from functools import cache
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from cdma.golden.formats.xc.lines import (
     RAW,
     RAW_HEADER,
     SPARSE,
-    ZERO,
     Bools,
     Coding,
     fields_bytes,
@@ -44,6 +44,8 @@ _FOUR_CLASSES = (
     .view("<u4")[:, 0]
 )
 """The four classes in a byte, a byte each."""
+_NO_SIZE = 1000
+"""More than any line's."""
 _PADDING = 2 * LINE_BYTES + 64
 """Zeros behind the stream: what damaged lines may read."""
 
@@ -73,7 +75,8 @@ def decode(stream: Array, nbytes: int, coding: Coding, crc: int | None = None) -
     flat = as_bytes(stream)
     padded = np.zeros(flat.size + _PADDING, np.uint8)
     padded[: flat.size] = flat
-    starts, stop, status = _find_lines(padded, flat.size, -(-nbytes // LINE_BYTES), coding)
+    count = -(-nbytes // LINE_BYTES)
+    starts, stop, status = _find_lines(flat.tobytes(), count, coding.elements)
     pieces = [np.empty(0, np.uint8)]
     for first in range(0, starts.size, CHUNK_LINES):
         part = starts[first : first + CHUNK_LINES]
@@ -101,74 +104,59 @@ def decode(stream: Array, nbytes: int, coding: Coding, crc: int | None = None) -
 
 
 def _find_lines(
-    padded: ByteArray, size: int, count: int, coding: Coding
+    stream: bytes, count: int, elements: ElementFormat
 ) -> tuple[IntArray, int, StreamStatus]:
     """Where the first `count` lines start, where the walk from one to the next ended, and why."""
-    sizes, heads = _sizes_everywhere(padded, coding)
-    size_at, head_at = sizes.tobytes(), heads.tobytes()
+    head, sparse_head = elements.header_bytes, elements.header_bytes + elements.mask_bytes
+    trims, number = elements.trims, elements.line_elements
+    sizes = _sizes(elements)
+    short = {bytes(head): head, bytes([RAW_HEADER, 0][:head]): elements.worst_line_bytes}
     starts: list[int] = []
-    append = starts.append
-    place = 0
-    status = StreamStatus.OK
+    place, size = 0, len(stream)
     for _ in range(count):
-        # What is read behind the stream's end is a zero line.
-        length = size_at[place] if place < size else 1
-        end = place + length
-        if not length or end > size:
-            if place + head_at[place] > size:
-                status = StreamStatus.MASK_TRUNCATED
-            elif not length:
-                status = StreamStatus.BAD_TOKEN
-            else:
-                status = StreamStatus.PAYLOAD_TRUNCATED
-            break
-        append(place)
-        place = end
-    return np.array(starts, np.int64), place, status
+        end_of_head = place + head
+        if end_of_head > size:
+            return np.array(starts, np.int64), place, StreamStatus.MASK_TRUNCATED
+        header = stream[place]
+        dropped = stream[place + 1] if trims else 0
+        if header >> 6 == DENSE:
+            length = sizes[dropped][-1] + (header & MAX_BEHIND_BYTES)
+            longest = LINE_BYTES
+        elif header >> 6 == SPARSE:
+            mask = stream[end_of_head : place + sparse_head]
+            if place + sparse_head > size:
+                return np.array(starts, np.int64), place, StreamStatus.MASK_TRUNCATED
+            kept = int.from_bytes(mask, "little").bit_count()
+            length = sizes[dropped][kept] if kept < number else _NO_SIZE
+            length += header & MAX_BEHIND_BYTES
+            longest = LINE_BYTES
+        else:
+            length = short.get(stream[place:end_of_head], _NO_SIZE)
+            longest = elements.worst_line_bytes
+        if length > longest:
+            return np.array(starts, np.int64), place, StreamStatus.BAD_TOKEN
+        if place + length > size:
+            return np.array(starts, np.int64), place, StreamStatus.PAYLOAD_TRUNCATED
+        starts.append(place)
+        place += length
+    return np.array(starts, np.int64), place, StreamStatus.OK
 
 
-def _sizes_everywhere(padded: ByteArray, coding: Coding) -> tuple[ByteArray, ByteArray]:
-    """Bytes of the line that would start at each byte, 0 where none may; and of its head.
+@cache
+def _sizes(elements: ElementFormat) -> list[list[int]]:
+    """Bytes of lines without extras and escapes, by second header byte and elements kept.
 
-    A head is the header and the mask: what must be there to know the line's length. Both are uint8
-    (bytes − 18,).
+    Those without any element, or with a second byte that there is not, are too long for a line.
     """
-    elements = coding.elements
-    reach = padded.size - elements.header_bytes - elements.mask_bytes
-    kinds = padded[:reach] >> 6
-    behind = padded[:reach] & MAX_BEHIND_BYTES
-    second = padded[1 : reach + 1]
-    ones = np.bitwise_count(padded)
-    width = 1
-    while width < elements.mask_bytes:
-        ones[:-width] += ones[width:]
-        width *= 2
-    kept = ones[elements.header_bytes :][:reach]
-    kept[kinds == DENSE] = elements.line_elements
     counts = np.arange(elements.line_elements + 1)
-    zeros = np.zeros_like(counts)
-    if elements.trims:
-        drops = np.arange(elements.mantissa_bits + 1)
-        fields = np.array([fields_bytes(elements, counts, zeros + drop) for drop in drops])
-        fields = fields.astype(np.uint16)[np.minimum(second, drops[-1]), kept]
-    else:
-        fields = fields_bytes(elements, counts, zeros).astype(np.uint16)[kept]
-    sizes = fields + np.uint16(elements.header_bytes) + behind
-    unsound = (sizes > LINE_BYTES) | (kept == 0) | (kept == elements.line_elements)
-    unsound &= (kinds == SPARSE) | (sizes > LINE_BYTES)
-    if elements.trims:
-        unsound |= second > elements.mantissa_bits
-    sizes[unsound] = 0
-    short = (kinds == ZERO) | (kinds == RAW)
-    sizes[kinds == ZERO] = elements.header_bytes
-    sizes[kinds == RAW] = elements.worst_line_bytes
-    wrong = (padded[:reach] != ZERO) & (padded[:reach] != RAW_HEADER)
-    if elements.trims:
-        wrong |= second != 0
-    sizes[short & wrong] = 0
-    heads = np.full(reach, elements.header_bytes, np.uint8)
-    heads[kinds == SPARSE] += np.uint8(elements.mask_bytes)
-    return sizes.astype(np.uint8), heads
+    sizes = []
+    for dropped in range(256 if elements.trims else 1):
+        fields = fields_bytes(elements, counts, np.full_like(counts, dropped))
+        fields += elements.header_bytes
+        fields[0] = _NO_SIZE
+        sound = dropped <= elements.mantissa_bits
+        sizes.append((fields if sound else np.full_like(fields, _NO_SIZE)).tolist())
+    return sizes
 
 
 def _expand(padded: ByteArray, starts: IntArray, coding: Coding) -> tuple[Lanes, Bools]:
@@ -266,7 +254,7 @@ def _rests(
     number_bytes = max(1, elements.element_bytes // 2) if elements.name == "bf16" else 0
     number_bytes = number_bytes or elements.element_bytes
     rests = np.zeros(front.shape, f"<u{number_bytes}")
-    for count in np.unique(dropped).tolist():
+    for count in np.unique(dropped).tolist() if elements.trims else [0]:
         lines = np.flatnonzero(dropped == count)
         width = elements.mantissa_bits + 1 - count
         found = unpack_even(view, at[lines], width, front.shape[1], number_bytes)
@@ -279,7 +267,7 @@ def _extras(view: Words, at: IntArray, widths: ByteArray) -> tuple[ByteArray, In
     tree = WidthTree(widths)
     ends = np.cumsum(tree.totals, axis=1)
     places = ends - tree.totals
-    lanes = np.take(view, at[:, None] + (places >> np.uint64(3)).astype(np.int64), mode="clip")
+    lanes = view[at[:, None] + (places >> np.uint64(3)).astype(np.int64)]
     lanes >>= places & np.uint64(7)
     lanes &= (np.uint64(1) << tree.totals) - np.uint64(1)
     return tree.split(lanes), ends[:, -1].astype(np.int64)
