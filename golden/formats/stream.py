@@ -90,6 +90,29 @@ class Decoded:
     data: ByteArray
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecodedMany:
+    """How the decoding of n streams ended; see `Decoded`.
+
+    Attributes
+    ----------
+    status : uint8 array (n,)
+        Numbers of `StreamStatus`.
+    offset, valid_bytes : int64 arrays (n,)
+        As in `Decoded`.
+    data : uint8 array (sum of valid_bytes,)
+        The valid bytes of all streams, one after the other.
+    data_offsets : int64 array (n + 1,)
+        Stream i's valid bytes are `data[data_offsets[i] : data_offsets[i + 1]]`.
+    """
+
+    status: npt.NDArray[np.uint8]
+    offset: npt.NDArray[np.int64]
+    valid_bytes: npt.NDArray[np.int64]
+    data: ByteArray
+    data_offsets: npt.NDArray[np.int64]
+
+
 def crc32(data: npt.ArrayLike) -> int:
     """CRC-32 (IEEE 802.3, as zlib's) of an array's bytes."""
     return zlib.crc32(np.ascontiguousarray(data).view(np.uint8).data)

@@ -19,36 +19,19 @@ from cdma.golden.formats.interface import (
     check_element_bytes,
     element_dtype,
 )
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, Decoded, StreamStatus
+from cdma.golden.formats.stream import (
+    LINE_BYTES,
+    ByteArray,
+    Decoded,
+    DecodedMany,
+    StreamStatus,
+)
 
 _CHUNK_LINES = 4096
 """Lines that are expanded at once: bounds scratch memory and keeps it in the cache."""
 _MAX_MASK_BYTES = 16
 _GROUP_BYTES = 32 << 20
 """Streams that `decode_many` works on at once, in bytes of stream: bounds its scratch memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodedMany:
-    """How the decoding of n streams ended; see `Decoded`.
-
-    Attributes
-    ----------
-    status : uint8 array (n,)
-        Numbers of `StreamStatus`.
-    offset, valid_bytes : int64 arrays (n,)
-        As in `Decoded`.
-    data : uint8 array (sum of valid_bytes,)
-        The valid bytes of all streams, one after the other.
-    data_offsets : int64 array (n + 1,)
-        Stream i's valid bytes are `data[data_offsets[i] : data_offsets[i + 1]]`.
-    """
-
-    status: npt.NDArray[np.uint8]
-    offset: IntArray
-    valid_bytes: IntArray
-    data: ByteArray
-    data_offsets: IntArray
 
 
 def decode(stream: Array, nbytes: int, element_bytes: int, crc: int | None = None) -> Decoded:
