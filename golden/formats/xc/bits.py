@@ -104,6 +104,8 @@ def scatter_bits(view: Words, places: IntArray, lanes: Words, widths: Words) -> 
 
 def pack_even(numbers: Lanes, width: int) -> Words:
     """Numbers (n, m) of `width` bits each, without gaps: uint64 (n, words)."""
+    if width == 8 * numbers.dtype.itemsize:
+        return numbers.view("<u8")
     bits = width
     while numbers.dtype.itemsize < WORD_BYTES:
         half = 8 * numbers.dtype.itemsize

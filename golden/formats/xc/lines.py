@@ -33,7 +33,7 @@ MAX_BEHIND_BYTES = 63
 """Extras and escapes of a line, together: bits 5…0 of the header."""
 ESCAPED = ESCAPE_CLASS + 4 * ESCAPE_INDEX
 
-CHUNK_LINES = 1024
+CHUNK_LINES = 512
 """Lines that are worked on at once: few enough for a chunk's arrays to stay in the cache."""
 _ROW_BYTES = 3 * LINE_BYTES
 """Room for a line, and for what fields write behind their end."""
