@@ -14,7 +14,7 @@ from cdma.golden.formats.windows.deflate import Deflate, DeflateFast
 from cdma.golden.formats.windows.lz4 import Lz4
 from cdma.golden.formats.zvc import Zvc
 
-_LOSSLESS: dict[str, Callable[[int], Codec]] = {
+_LOSSLESS: dict[str, Callable[..., Codec]] = {
     "zvc": Zvc,
     "rle": Rle,
     "csr": Csr,
@@ -30,9 +30,12 @@ _LOSSY: dict[str, tuple[Callable[..., Codec], str]] = {
 }
 """Each with its parameter: what tells how much may be lost."""
 
+_PARAMETERS: dict[str, tuple[str, ...]] = {}
+"""Names of the parameters of the lossless codecs that have any."""
 
-def register(name: str, make: Callable[[int], Codec]) -> None:
-    """Add a lossless codec, which `make` makes for an element size.
+
+def register(name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()) -> None:
+    """Add a lossless codec, which `make` makes for an element size and the parameters by name.
 
     Raises
     ------
@@ -42,16 +45,21 @@ def register(name: str, make: Callable[[int], Codec]) -> None:
     if name in codec_names():
         raise CodecError(f"the codec {name!r} is registered already; rename one")
     _LOSSLESS[name] = make
+    if parameters:
+        _PARAMETERS[name] = parameters
 
 
 @contextmanager
-def registered(name: str, make: Callable[[int], Codec]) -> Iterator[None]:
+def registered(
+    name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()
+) -> Iterator[None]:
     """Register a lossless codec for the length of a `with` block."""
-    register(name, make)
+    register(name, make, parameters)
     try:
         yield
     finally:
         del _LOSSLESS[name]
+        _PARAMETERS.pop(name, None)
 
 
 def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
@@ -75,7 +83,7 @@ def codec_parameters(name: str) -> tuple[str, ...]:
     """
     if name not in codec_names():
         raise CodecError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
-    return (_LOSSY[name][1],) if name in _LOSSY else ()
+    return (_LOSSY[name][1],) if name in _LOSSY else _PARAMETERS.get(name, ())
 
 
 def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
@@ -88,8 +96,8 @@ def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
     element_bytes : int
         4, 2 or 1; 4 for the lossy codecs.
     **parameters : float
-        For `zfp`, `rate`: bits per 4 values. For `quantize`, `bound`: the largest error. The others
-        take none.
+        For `zfp`, `rate`: bits per 4 values. For `quantize`, `bound`: the largest error. Of the
+        others those of `codec_parameters`.
 
     Raises
     ------
@@ -103,8 +111,8 @@ def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
             raise CodecError(f"the codec {name} needs a {parameter}; give one")
     for parameter in parameters:
         if parameter not in needed:
-            takes = f"only a {needed[0]}" if needed else "no parameters"
+            takes = f"only a {' and a '.join(needed)}" if needed else "no parameters"
             raise CodecError(f"the codec {name} has no {parameter}; it takes {takes}")
     if name in _LOSSY:
         return _LOSSY[name][0](element_bytes, **parameters)
-    return _LOSSLESS[name](element_bytes)
+    return _LOSSLESS[name](element_bytes, **parameters)
