@@ -8,8 +8,9 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Beat, ReceivedBeat, Register, SkidBuffer
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):
@@ -174,7 +175,7 @@ class AxiStreamReceiver(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
-        m.submodules.beats = beats = Register(ReceivedBeat(self.data_bytes))
+        m.submodules.beats = beats = PipelineRegister(ReceivedBeat(self.data_bytes))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         m.d.comb += [
             port.i.valid.eq(self.axis.tvalid),
@@ -194,7 +195,7 @@ class AxiStreamReceiver(wiring.Component):
             beats.i.payload.data.eq(received.tdata),
             beats.i.payload.size.eq(count_ones(run)),
             beats.i.payload.last.eq(received.tlast),
-            beats.i.payload.torn.eq(
+            beats.i.payload.framing_error.eq(
                 (received.tkeep != run) | (~received.tlast & ~received.tkeep.all())
             ),
         ]

@@ -22,7 +22,8 @@ from cdma.hw.bus.burst import (
     WriteBeat,
     WriteRequest,
 )
-from cdma.hw.lib.stream import Fifo, Register, SkidBuffer
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 TIMEOUT_BITS = 32
 
@@ -313,7 +314,7 @@ class WriteHalf(wiring.Component):
             data.StructLayout({"id": self.id_bits, "beats": 8}), sum(self.bursts)
         )
         m.submodules.beat_buffer = beat_buffer = SkidBuffer(WriteBeat(self.data_bytes))
-        m.submodules.offered = offered = Register(WriteBeat(self.data_bytes))
+        m.submodules.offered = offered = PipelineRegister(WriteBeat(self.data_bytes))
         m.submodules.answers = answers = SkidBuffer(BusWriteResponse(self.id_bits))
         m.submodules.timer = timer = SilenceTimer()
         dead = Signal()

@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
-from cdma.hw.lib.stream import Sector
 
 
 class LineCrc(wiring.Component):
@@ -107,7 +107,7 @@ class TransferCrc(wiring.Component):
         Their CRCs.
     ends : `In(1)`
         The transfer has ended; it may begin another in the same cycle.
-    fill : `In(range(config.line_bytes))`
+    tail_pad : `In(range(config.line_bytes))`
         Zeros at its end that do not count.
     settled : `Out(1)`
         `crc32` is that of the transfer that ended last.
@@ -123,7 +123,7 @@ class TransferCrc(wiring.Component):
                 "first": In(32),
                 "second": In(32),
                 "ends": In(1),
-                "fill": In(range(config.line_bytes)),
+                "tail_pad": In(range(config.line_bytes)),
                 "settled": Out(1),
                 "crc32": Out(32),
             }
@@ -131,7 +131,7 @@ class TransferCrc(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        steps = len(self.fill)
+        steps = len(self.tail_pad)
         line_shift = power(FORWARD, self.config.line_bytes)
         state = Signal(32, init=ONES)
         after_one = Signal(32)
@@ -150,7 +150,7 @@ class TransferCrc(wiring.Component):
         steps_left = Signal(range(steps + 1))
         m.d.comb += [self.settled.eq(steps_left == 0), self.crc32.eq(~result)]
         with m.If(self.ends):
-            m.d.sync += [result.eq(state), undo.eq(self.fill), steps_left.eq(steps)]
+            m.d.sync += [result.eq(state), undo.eq(self.tail_pad), steps_left.eq(steps)]
         with m.Elif(steps_left != 0):
             m.d.sync += steps_left.eq(steps_left - 1)
             for step in range(steps):

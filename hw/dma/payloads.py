@@ -47,12 +47,12 @@ class IssuedLines(data.StructLayout):
     -------
     lines
         How many of its lines were issued.
-    cut
+    aborted
         Not all, since the engine was told to abort.
     """
 
     def __init__(self) -> None:
-        super().__init__({"lines": LINE_COUNT_BITS, "cut": 1})
+        super().__init__({"lines": LINE_COUNT_BITS, "aborted": 1})
 
 
 class DrainJob(data.StructLayout):
@@ -62,12 +62,12 @@ class DrainJob(data.StructLayout):
     -------
     first_unit
         Where the first line comes from.
-    lead
+    head_pad
         Elements of padding before the first line, so that the stream stands as memory at its
         destination does.
     codec
         Index among the configuration's codecs.
-    fill
+    tail_pad
         Bytes that the last line lacks to be whole.
     capacity
         Bytes of the stream that there is room for.
@@ -77,9 +77,9 @@ class DrainJob(data.StructLayout):
         super().__init__(
             {
                 "first_unit": range(config.units),
-                "lead": range(config.codec.lanes),
+                "head_pad": range(config.codec.lanes),
                 "codec": range(len(config.codecs)),
-                "fill": range(config.codec.line_bytes),
+                "tail_pad": range(config.codec.line_bytes),
                 "capacity": OFFSET_BITS,
             }
         )
@@ -100,7 +100,7 @@ class DrainOutcome(data.StructLayout):
     whole_lines, whole_size
         How many lines without an error came before all that had one or that there was no room for,
         and the size of their stream.
-    cut
+    aborted
         Not all of the job's.
     crc32
         Of the job's bytes, if all of its lines were read without an error.
@@ -117,7 +117,7 @@ class DrainOutcome(data.StructLayout):
                 "lines": LINE_COUNT_BITS,
                 "whole_lines": LINE_COUNT_BITS,
                 "whole_size": OFFSET_BITS,
-                "cut": 1,
+                "aborted": 1,
                 "crc32": 32,
                 "result": result_bits,
                 "error": BusError,
@@ -272,7 +272,7 @@ class ReceiveOutcome(data.StructLayout):
     -------
     size
         Bytes before the first error; all if there was none.
-    cut
+    aborted
         Not all was asked for, since the engine was told to abort.
     error, address
         The first error that the bus answered with, and the address of its beat.
@@ -282,7 +282,7 @@ class ReceiveOutcome(data.StructLayout):
         super().__init__(
             {
                 "size": OFFSET_BITS,
-                "cut": 1,
+                "aborted": 1,
                 "error": BusError,
                 "address": HOST_ADDRESS_BITS,
             }
@@ -372,24 +372,24 @@ class ExpansionReport(data.StructLayout):
         )
 
 
-class GatherJob(data.StructLayout):
+class CollectJob(data.StructLayout):
     """What there is to know of a job's lines before they are written.
 
     Members
     -------
     first_unit
         Where the first line's report comes from.
-    fill
+    tail_pad
         Bytes that the last line lacks to be whole.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(
-            {"first_unit": range(config.units), "fill": range(config.codec.line_bytes)}
+            {"first_unit": range(config.units), "tail_pad": range(config.codec.line_bytes)}
         )
 
 
-class GatherOutcome(data.StructLayout):
+class CollectOutcome(data.StructLayout):
     """What became of a job's lines.
 
     Parameters
@@ -431,7 +431,7 @@ class InOutcome(data.StructLayout):
     Parameters
     ----------
     config : CodecConfig, optional
-        As in `GatherOutcome`.
+        As in `CollectOutcome`.
 
     Members
     -------
@@ -439,11 +439,11 @@ class InOutcome(data.StructLayout):
         What came from host memory.
     tail
         How the stream ended behind its lines.
-    gather
+    lines
         What became of the lines.
     """
 
     def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
-            {"receive": ReceiveOutcome(), "tail": StreamTail(), "gather": GatherOutcome(config)}
+            {"receive": ReceiveOutcome(), "tail": StreamTail(), "lines": CollectOutcome(config)}
         )

@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
-from cdma.hw.lib.stream import Beat
 
 
 class Crc32(wiring.Component):

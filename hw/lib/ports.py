@@ -7,7 +7,7 @@ from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.lib.stream import SkidBuffer
+from cdma.hw.lib.pipeline import SkidBuffer
 
 
 class RecordPortSignature(wiring.Signature):

@@ -13,7 +13,8 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, StartedDescriptor, Way
 from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
-from cdma.hw.lib.stream import Fifo, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 STARTED = 8
 """Descriptors that may be under way at once."""
@@ -105,7 +106,7 @@ class Completer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.waiting = waiting = Fifo(StartedDescriptor(self.config), STARTED)
-        m.submodules.completions = completions = Register(Completion())
+        m.submodules.completions = completions = PipelineRegister(Completion())
         wiring.connect(m, wiring.flipped(self.started), waiting.i)
         wiring.connect(m, completions.o, wiring.flipped(self.o))
         d = waiting.o.payload
@@ -159,7 +160,7 @@ class Completer(wiring.Component):
             with m.State("COMPARE"):
                 m.d.comb += self.outcome_in.ready.eq(1)
                 with m.If(self.outcome_in.valid):
-                    self._compare(m, ended_in, self.outcome_in.payload.gather.crc32, end)
+                    self._compare(m, ended_in, self.outcome_in.payload.lines.crc32, end)
                     m.next = "END"
             with m.State("END"):
                 m.d.comb += completions.i.valid.eq(1)
@@ -211,7 +212,7 @@ class Completer(wiring.Component):
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
         # Otherwise nobody knows which lines end before the burst at fault.
-        with m.If((read.error == BusError.NONE) & ~read.cut):
+        with m.If((read.error == BusError.NONE) & ~read.aborted):
             m.d.comb += end.result.eq(read.result)
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
@@ -225,9 +226,9 @@ class Completer(wiring.Component):
                 end.status.eq(_bus_status(write.error, Status.WRITE_ERROR)),
                 end.detail.eq(_bus_detail(write.error, Status.WRITE_ERROR)),
                 end.fault_address.eq(write.address),
-                end.crc32.eq(Mux(read.cut, 0, read.crc32)),
+                end.crc32.eq(Mux(read.aborted, 0, read.crc32)),
             ]
-        with m.Elif(read.cut):
+        with m.Elif(read.aborted):
             m.d.comb += [end.status.eq(Status.ABORTED), end.crc32.eq(0)]
         with m.Elif(write.overflow):
             m.d.comb += [
@@ -240,7 +241,7 @@ class Completer(wiring.Component):
     def _end_in(self, m: Module, d: data.View, end: data.View) -> None:
         receive = self.outcome_in.payload.receive
         tail = self.outcome_in.payload.tail
-        gather = self.outcome_in.payload.gather
+        gather = self.outcome_in.payload.lines
         truncated = (gather.finding == Finding.MASK_MISSING) | (
             gather.finding == Finding.ELEMENT_MISSING
         )
@@ -274,7 +275,7 @@ class Completer(wiring.Component):
                 end.detail.eq(_bus_detail(receive.error, Status.READ_ERROR)),
                 end.fault_address.eq(receive.address),
             ]
-        with m.Elif(receive.cut):
+        with m.Elif(receive.aborted):
             m.d.comb += end.status.eq(Status.ABORTED)
         with m.Elif(stream_status != StreamStatus.OK):
             m.d.comb += [

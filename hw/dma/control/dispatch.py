@@ -15,7 +15,7 @@ from cdma.hw.dma.control.descriptor import (
     Status,
 )
 from cdma.hw.dma.payloads import InJob, OutJob
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 CYCLE_BITS = 48
 """Of the engine's clock, in cycles."""
@@ -118,9 +118,9 @@ class Dispatcher(wiring.Component):
         m = Module()
         codec = self.config.codec
         line_bits = (codec.line_bytes - 1).bit_length()
-        m.submodules.starts = starts = Register(StartedDescriptor(self.config))
-        m.submodules.outs = outs = Register(OutJob(self.config))
-        m.submodules.ins = ins = Register(InJob(self.config))
+        m.submodules.starts = starts = PipelineRegister(StartedDescriptor(self.config))
+        m.submodules.outs = outs = PipelineRegister(OutJob(self.config))
+        m.submodules.ins = ins = PipelineRegister(InJob(self.config))
         wiring.connect(m, starts.o, wiring.flipped(self.started))
         wiring.connect(m, outs.o, wiring.flipped(self.job_out))
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))

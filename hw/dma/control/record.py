@@ -9,7 +9,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
 from cdma.hw.dma.control.ring import INDEX_BITS
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 RECORDS = 4
 """Records that may be on their way."""

@@ -8,7 +8,7 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
 from cdma.hw.dma.limits import ENTRY_BYTES, PREFETCH
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 INDEX_BITS = 16
 BASE_BITS = HOST_ADDRESS_BITS - (ENTRY_BYTES - 1).bit_length()

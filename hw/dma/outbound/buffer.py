@@ -4,8 +4,9 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.config import EngineConfig
-from cdma.hw.lib.stream import Fifo, LineBeat
+from cdma.hw.lib.fifo import Fifo
 
 
 class UnitBuffer(wiring.Component):

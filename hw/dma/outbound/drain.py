@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import head_sizes, is_one_of, summarizing_codecs
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, head_and_elements
 from cdma.hw.config import EngineConfig
@@ -12,7 +13,6 @@ from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
-from cdma.hw.lib.stream import LineBeat
 
 
 class LineDrain(wiring.Component):
@@ -67,7 +67,7 @@ class LineDrain(wiring.Component):
 
         active = Signal()
         leads = Signal()
-        lead = Signal(range(codec.lanes))
+        head_pad = Signal(range(codec.lanes))
         codec_index = Signal.like(self.job.payload.codec)
         heads = head_sizes(codec_index, codec)
         headed = Signal()
@@ -75,7 +75,7 @@ class LineDrain(wiring.Component):
         head_elements: Value = C(0)
         for size, selected in heads:
             head_elements = Mux(selected, size, head_elements) if len(heads) > 1 else C(size)
-        fill = Signal(range(codec.line_bytes))
+        tail_pad = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         inside = Signal()
         drained = Signal.like(self.ends.payload.lines)
@@ -172,7 +172,7 @@ class LineDrain(wiring.Component):
             self.o.valid.eq((active & leads) | line_goes | end_goes),
         ]
         with m.If(leads):
-            m.d.comb += out.count.eq(lead)
+            m.d.comb += out.count.eq(head_pad)
         with m.Elif(line_goes):
             m.d.comb += [
                 out.elements.as_value().eq(
@@ -284,7 +284,7 @@ class LineDrain(wiring.Component):
             self.job.ready.eq(~active | over),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(over),
-            crc.fill.eq(fill),
+            crc.tail_pad.eq(tail_pad),
         ]
         with m.If(over):
             m.d.sync += [
@@ -292,7 +292,7 @@ class LineDrain(wiring.Component):
                 outcome.lines.eq(drained),
                 outcome.whole_lines.eq(whole_now.lines),
                 outcome.whole_size.eq(whole_now.size),
-                outcome.cut.eq(self.ends.payload.cut),
+                outcome.aborted.eq(self.ends.payload.aborted),
                 outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
                 outcome.address.eq(fault.address),
             ]
@@ -311,10 +311,10 @@ class LineDrain(wiring.Component):
         with m.If(self.job.ready):
             m.d.sync += [
                 active.eq(self.job.valid),
-                leads.eq(self.job.payload.lead != 0),
-                lead.eq(self.job.payload.lead),
+                leads.eq(self.job.payload.head_pad != 0),
+                head_pad.eq(self.job.payload.head_pad),
                 codec_index.eq(self.job.payload.codec),
-                fill.eq(self.job.payload.fill),
+                tail_pad.eq(self.job.payload.tail_pad),
                 capacity.eq(self.job.payload.capacity),
                 size.eq(0),
                 whole.eq(0),

@@ -8,7 +8,8 @@ from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.reader import LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
-from cdma.hw.lib.stream import Fifo, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 JOBS = 4
 """Jobs whose lines may be under way at once."""
@@ -93,7 +94,7 @@ class LineIssuer(wiring.Component):
         slots = []
         credits = []
         for k, output in enumerate(self.o):
-            m.submodules[f"slot_{k}"] = slot = Register(LineRequest(config.codec))
+            m.submodules[f"slot_{k}"] = slot = PipelineRegister(LineRequest(config.codec))
             wiring.connect(m, slot.o, wiring.flipped(output))
             slots.append(slot)
             credit = Signal(
@@ -167,7 +168,7 @@ class LineIssuer(wiring.Component):
             ends.eq(active & job_ends.i.ready & (self.abort | (first & (left_behind == 0)))),
             job_ends.i.valid.eq(ends),
             job_ends.i.payload.lines.eq(lines_then),
-            job_ends.i.payload.cut.eq(~first),
+            job_ends.i.payload.aborted.eq(~first),
             self.i.ready.eq(~active | ends),
         ]
         with m.If(first):

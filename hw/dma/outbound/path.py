@@ -20,7 +20,9 @@ from cdma.hw.dma.outbound.unit import CompressionUnit, LineReport
 from cdma.hw.dma.outbound.writer import StreamWriter
 from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Fifo, Fork, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 
 THROTTLE_CLASSES = 2
 
@@ -58,7 +60,7 @@ class OutJobSplitter(wiring.Component):
         width_bits = (codec.sector_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
         found = data.StructLayout({"job": OutJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = Register(found)
+        m.submodules.next_job = next_job = PipelineRegister(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
@@ -80,9 +82,9 @@ class OutJobSplitter(wiring.Component):
             self.read.payload.throttle_class.eq(job.throttle_class),
             self.read.payload.first_unit.eq(first_unit),
             self.drain.payload.first_unit.eq(first_unit),
-            self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
+            self.drain.payload.head_pad.eq(job.dst[element_bits:width_bits]),
             self.drain.payload.codec.eq(job.codec),
-            self.drain.payload.fill.eq(-job.length[:line_bits]),
+            self.drain.payload.tail_pad.eq(-job.length[:line_bits]),
             self.drain.payload.capacity.eq(job.capacity),
             self.write.payload.dst.eq(job.dst),
             self.write.payload.capacity.eq(job.capacity),
@@ -220,7 +222,7 @@ class OutPath(wiring.Component):
         connect(wiring.flipped(self.write_response), responses.i)
         connect(responses.o, writer.response)
 
-        m.submodules.outcomes = outcomes = Register(OutOutcome(config.codec.result_bits))
+        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome(config.codec.result_bits))
         connect(outcomes.o, wiring.flipped(self.outcome))
         done = Signal()
         m.d.comb += [

@@ -5,9 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
-from cdma.hw.lib.stream import Fifo, Register, Sector
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class LineRequest(data.StructLayout):
@@ -152,7 +154,7 @@ class LineReader(wiring.Component):
         wants_beat = Signal()
         primes = Signal()
         steps = Signal()
-        m.submodules.sectors = sectors = Register(Sector(config))
+        m.submodules.sectors = sectors = PipelineRegister(Sector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
         told = Signal()
         ends = Signal()

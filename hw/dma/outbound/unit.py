@@ -9,12 +9,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
+from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.selection import line_compressor, summarizing_codecs
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.outbound.reader import LineFault, LineReader, LineRequest
-from cdma.hw.lib.stream import Fifo, Fork, LineBeat, Sector
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
 
 
 class LineReport(data.StructLayout):

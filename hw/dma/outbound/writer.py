@@ -10,7 +10,8 @@ from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import WriteJob, WriteOutcome
 from cdma.hw.lib.adder import add
-from cdma.hw.lib.stream import Beat, Fifo
+from cdma.hw.lib.beat import Beat
+from cdma.hw.lib.fifo import Fifo
 
 DEVICE_BURST_BEATS = 8
 
