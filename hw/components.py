@@ -165,7 +165,7 @@ COMPONENTS: dict[str, Component] = {
         _c("zvc-line-compressor", "codec.zvc.pipelines:ZvcCompressor", CODEC),
         _c("zvc-line-decompressor", "codec.zvc.pipelines:ZvcDecompressor", CODEC),
         _c("packer", "codec.stream.pack:Packer", CODEC),
-        _c("unpacker", "codec.stream.pack:Unpacker", CODEC),
+        _c("unpacker", "codec.stream.unpack:Unpacker", CODEC),
         _c("crc32", "lib.crc:Crc32", CODEC, "sector_bytes"),
         _c("compression-unit", "dma.outbound.unit:CompressionUnit", ENGINE, "codec", "unit_lines"),
         _c("expansion-unit", "dma.inbound.expansion:ExpansionUnit", ENGINE, "codec", "unit_lines"),

@@ -219,7 +219,7 @@ class LineCodec:
 
         Without another choice, the general `Unpacker` asks `payload_elements` for a line's length.
         """
-        from cdma.hw.codec.stream.pack import Unpacker
+        from cdma.hw.codec.stream.unpack import Unpacker
 
         return Unpacker(config, codec=self.name, lines_per_cycle=lines_per_cycle)
 

@@ -89,7 +89,7 @@ class LineBeat(data.StructLayout):
 
 
 class ExpandedSector(data.StructLayout):
-    """A sector of decompressed data, with what is needed to judge it.
+    """A sector of decompressed data, with what is needed to check it.
 
     Members
     -------

@@ -3,8 +3,9 @@
 from amaranth.lib import data
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding, status_shape
-from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.checker import LineError, status_shape
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
@@ -345,7 +346,7 @@ class ExpansionReport(data.StructLayout):
 
     Members
     -------
-    finding, status
+    line_error, status
         The first thing wrong with it, and its status if the codec has found it.
     offset
         Bytes of the stream before that, the head's included; all of the line's if there is none.
@@ -361,7 +362,7 @@ class ExpansionReport(data.StructLayout):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(
             {
-                "finding": Finding,
+                "line_error": LineError,
                 "status": status_shape(config),
                 "offset": range(config.worst_line_bytes + 1),
                 "size": range(config.line_bytes + 1),
@@ -399,7 +400,7 @@ class CollectOutcome(data.StructLayout):
 
     Members
     -------
-    finding, status
+    line_error, status
         The first thing wrong with them, and its status if the codec has found it.
     offset
         Where it is in the stream; the size of all lines if there is none.
@@ -414,7 +415,7 @@ class CollectOutcome(data.StructLayout):
     def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
             {
-                "finding": Finding,
+                "line_error": LineError,
                 "status": status_shape(config),
                 "offset": OFFSET_BITS,
                 "size": LENGTH_BITS,

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Module, Signal
 
-from cdma.hw.codec.stream.pack import Unpacker
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.codec.zvc import lanes
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.lib.count import count_ones

@@ -5,9 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.stream.checker import Finding, Verdict
+from cdma.hw.codec.stream.checker import CheckResult, LineError
 from cdma.hw.codec.stream.frame import Taken
-from cdma.hw.codec.stream.pack import OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.pack import OFFSET_BITS
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.lib.beat import Beat
 
 
@@ -147,7 +148,7 @@ class DecompressorStatus(wiring.Component):
     Members
     -------
     expectation : `In(stream.Signature(Expectation()))`
-    verdict : `In(stream.Signature(Verdict()))`
+    checked : `In(stream.Signature(CheckResult()))`
     tail : `In(stream.Signature(StreamTail()))`
     crc32 : `In(stream.Signature(32))`
     o : `Out(stream.Signature(TransferStatus()))`
@@ -157,7 +158,7 @@ class DecompressorStatus(wiring.Component):
         super().__init__(
             {
                 "expectation": In(stream.Signature(Expectation())),
-                "verdict": In(stream.Signature(Verdict())),
+                "checked": In(stream.Signature(CheckResult())),
                 "tail": In(stream.Signature(StreamTail())),
                 "crc32": In(stream.Signature(32)),
                 "o": Out(stream.Signature(TransferStatus())),
@@ -166,37 +167,38 @@ class DecompressorStatus(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        verdict = self.verdict.payload
+        checked = self.checked.payload
         tail = self.tail.payload
         expected = self.expectation.payload
         record = self.o.payload
 
-        inputs = (self.expectation, self.verdict, self.tail, self.crc32)
+        inputs = (self.expectation, self.checked, self.tail, self.crc32)
         done = Signal()
         m.d.comb += [
             self.o.valid.eq(
-                self.expectation.valid & self.verdict.valid & self.tail.valid & self.crc32.valid
+                self.expectation.valid & self.checked.valid & self.tail.valid & self.crc32.valid
             ),
             done.eq(self.o.valid & self.o.ready),
             *(i.ready.eq(done) for i in inputs),
-            record.offset.eq(verdict.offset),
-            record.out_size.eq(verdict.size),
+            record.offset.eq(checked.offset),
+            record.out_size.eq(checked.size),
             record.crc32.eq(self.crc32.payload),
         ]
         missing = Signal()
         m.d.comb += missing.eq(
-            (verdict.finding == Finding.MASK_MISSING) | (verdict.finding == Finding.ELEMENT_MISSING)
+            (checked.line_error == LineError.MASK_MISSING)
+            | (checked.line_error == LineError.ELEMENT_MISSING)
         )
         framing_error = Signal()
         with m.If(missing & tail.framing_error):
             m.d.comb += framing_error.eq(1)
-        with m.Elif(verdict.finding == Finding.MASK_MISSING):
+        with m.Elif(checked.line_error == LineError.MASK_MISSING):
             m.d.comb += record.status.eq(StreamStatus.MASK_TRUNCATED)
-        with m.Elif(verdict.finding == Finding.ELEMENT_MISSING):
+        with m.Elif(checked.line_error == LineError.ELEMENT_MISSING):
             m.d.comb += record.status.eq(StreamStatus.PAYLOAD_TRUNCATED)
-        with m.Elif(verdict.finding == Finding.ELEMENT_ZERO):
+        with m.Elif(checked.line_error == LineError.ELEMENT_ZERO):
             m.d.comb += record.status.eq(StreamStatus.ZERO_ELEMENT)
-        with m.Elif(verdict.finding == Finding.FILL_NONZERO):
+        with m.Elif(checked.line_error == LineError.FILL_NONZERO):
             m.d.comb += record.status.eq(StreamStatus.NONZERO_FILL)
         with m.Elif(tail.trailing):
             m.d.comb += record.status.eq(StreamStatus.TRAILING_BYTES)

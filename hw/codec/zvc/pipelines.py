@@ -21,10 +21,73 @@ from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class ComparedSector(data.StructLayout):
-    """A sector, and which of its elements count as non-zero."""
+    """A sector, and its elements that count as non-zero."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__({"sector": Sector(config), "present": config.lanes})
+
+
+class _ComparedStage:
+    """Registers of the compressor's stage 1: a sector, and counts of what is not zero in it."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.valid = Signal(name="compared_valid")
+        self.ready = Signal(name="compared_ready")
+        self.sector = Signal(Sector(config), name="compared", reset_less=True)
+        self.present = Signal(config.lanes, name="compared_present", reset_less=True)
+        self.upper = Signal(range(config.lanes // 2 + 1), name="compared_upper", reset_less=True)
+        # Ones before each lane; made with the prefix sum that says how wide they are.
+        self.ones: list[Signal] = []
+
+
+class _PackedStage:
+    """Registers of the compressor's stage 2: elements in the lanes in which the line goes on.
+
+    `place` is the sector's in the line, `needs` the last group of the window that it may change,
+    both one-hot; `lands` has a bit for each place in the window that gets an element.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        element_bits = 8 * config.element_bytes
+        self.valid = Signal(name="packed_valid")
+        self.ready = Signal(name="packed_ready")
+        self.elements = [
+            Signal(element_bits, name=f"packed_{i}", reset_less=True) for i in range(config.lanes)
+        ]
+        self.present = Signal(config.lanes, name="packed_present", reset_less=True)
+        self.place = Signal(config.sectors, name="packed_place", reset_less=True)
+        self.completes = Signal(name="packed_completes", reset_less=True)
+        self.total = Signal(range(config.elements + 1), name="packed_total", reset_less=True)
+        self.last = Signal(name="packed_last", reset_less=True)
+        self.empty = Signal(name="packed_empty", reset_less=True)
+        self.needs = Signal(config.sectors, name="packed_needs", reset_less=True)
+        self.lands = Signal(config.elements, name="packed_lands", reset_less=True)
+
+
+class _Window:
+    """The compressor's window: a line that is sent, group by group, and the next one behind it.
+
+    Behind a line's elements there may be anything; `tail` tells the lanes of its last beat that
+    have an element.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        element_bits = 8 * config.element_bytes
+        self.append = Signal()
+        self.append_ready = Signal()
+        self.sending = Signal()
+        self.sent = Signal()
+        self.beat_place = Signal(config.sectors, init=1)
+        self.elements = [
+            Signal(element_bits, name=f"window_{i}", reset_less=True)
+            for i in range(config.elements)
+        ]
+        self.mask = Signal(config.elements, name="window_mask", reset_less=True)
+        self.left = Signal(range(config.elements + 1), name="window_left", reset_less=True)
+        self.tail = Signal(config.lanes, name="window_tail", reset_less=True)
+        self.final = Signal(name="window_final", reset_less=True)
+        self.last = Signal(name="window_last", reset_less=True)
+        self.empty = Signal(name="window_empty", reset_less=True)
 
 
 class ZvcCompressor(wiring.Component):
@@ -83,17 +146,25 @@ class ZvcCompressor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        compared = _ComparedStage(self.config)
+        packed = _PackedStage(self.config)
+        window = _Window(self.config)
+        self._compare(m, compared, packed)
+        self._pack(m, compared, packed, window)
+        self._append(m, packed, window)
+        self._send(m, window)
+        # A line can only complete into a window whose previous line is out.
+        with m.If(window.append & packed.completes & window.sending):
+            m.d.sync += Assert(window.sent & window.final)
+        return m
+
+    def _compare(self, m: Module, compared: _ComparedStage, packed: _PackedStage) -> None:
+        """Stage 1: compare with zero, and count what is not zero.
+
+        These are two stages if the latency is "fast". Of a plain copy every element counts.
+        """
         config = self.config
-        lanes, sectors = config.lanes, config.sectors
-        lane_bits = (lanes - 1).bit_length()
-        element_bits = 8 * config.element_bytes
-
-        compared_ready = Signal()
-        packed_ready = Signal()
-        append_ready = Signal()
-
-        # Stage 1: compare with zero, and count what is not; two stages if that is to be fast. Of a
-        # plain copy every element counts.
+        lanes = config.lanes
         copied = Signal()
         m.d.comb += copied.eq(is_copy(self.i.payload.codec, config))
         seen = stream.Signature(ComparedSector(config)).create(path=("seen",))
@@ -110,72 +181,101 @@ class ZvcCompressor(wiring.Component):
             wiring.connect(m, seen, register.i)
             seen = register.o
         sector, present = seen.payload.sector, seen.payload.present
-        compared_valid = Signal()
-        compared = Signal(Sector(config), reset_less=True)
-        compared_present = Signal(lanes, reset_less=True)
 
         ones, _ = ones_before(m, present, name="compare")
-        compared_ones = [
+        compared.ones = [
             Signal.like(Value.cast(before), name=f"compared_ones_{i}", reset_less=True)
             for i, before in enumerate(ones)
         ]
-        # The lower half's count is among those.
-        half = lanes // 2
-        compared_upper = Signal(range(half + 1), reset_less=True)
         m.d.comb += [
-            compared_ready.eq(packed_ready | ~compared_valid),
-            seen.ready.eq(compared_ready),
+            compared.ready.eq(packed.ready | ~compared.valid),
+            seen.ready.eq(compared.ready),
         ]
         # Here and below a lane is loaded only with an element: clock gates save what is zero.
-        with m.If(compared_ready):
-            m.d.sync += compared_valid.eq(seen.valid)
+        with m.If(compared.ready):
+            m.d.sync += compared.valid.eq(seen.valid)
         for i in range(lanes):
-            with m.If(compared_ready & seen.valid & present[i]):
-                m.d.sync += compared.elements[i].eq(sector.elements[i])
-        with m.If(compared_ready & seen.valid):
+            with m.If(compared.ready & seen.valid & present[i]):
+                m.d.sync += compared.sector.elements[i].eq(sector.elements[i])
+        with m.If(compared.ready & seen.valid):
             m.d.sync += [
-                compared.last.eq(sector.last),
-                compared.empty.eq(sector.empty),
-                compared_present.eq(present),
-                compared_upper.eq(count_ones(present[half:])),
-                *(own.eq(before) for own, before in zip(compared_ones, ones, strict=True)),
+                compared.sector.last.eq(sector.last),
+                compared.sector.empty.eq(sector.empty),
+                compared.present.eq(present),
+                compared.upper.eq(count_ones(present[lanes // 2 :])),
+                *(own.eq(before) for own, before in zip(compared.ones, ones, strict=True)),
             ]
 
-        # Stage 2: move the non-zero elements to where the line ends, which is a lane of the window.
+    def _pack(
+        self, m: Module, compared: _ComparedStage, packed: _PackedStage, window: _Window
+    ) -> None:
+        """Stage 2: move the non-zero elements to where the line ends, a lane of the window."""
+        config = self.config
+        lanes, sectors = config.lanes, config.sectors
         offset = Signal(range(config.elements))
         index = Signal(range(sectors))
         offset_lane = Signal(range(lanes))
         completes = Signal()
+        # The lower half's count is among those of the ones before each lane.
+        count = compared.ones[lanes // 2] + compared.upper
         total = Signal(range(config.elements + 1))
         m.d.comb += [
             offset_lane.eq(offset),
-            completes.eq((index == sectors - 1) | compared.empty),
-            total.eq(offset + (compared_ones[half] + compared_upper)),
+            completes.eq((index == sectors - 1) | compared.sector.empty),
+            total.eq(offset + count),
         ]
-        packed_valid = Signal()
-        packed = [Signal(element_bits, name=f"packed_{i}", reset_less=True) for i in range(lanes)]
-        packed_present = Signal(lanes, reset_less=True)
-        packed_place = Signal(sectors, reset_less=True)
-        packed_completes = Signal(reset_less=True)
-        packed_total = Signal.like(total, reset_less=True)
-        packed_last = Signal(reset_less=True)
-        packed_empty = Signal(reset_less=True)
-        # Groups of lanes of the window: up to which one it may change, and where each lane lands.
-        # From the offset's lane on they land in its group, those below in the next one.
-        packed_needs = Signal(sectors, reset_less=True)
-        packed_lands = Signal(config.elements, reset_less=True)
+        filled, lands = self._landing(m, compared, offset, offset_lane, count)
+
+        # A sector that is a line begins it.
+        whole = sectors == 1
+        turns = swaps(m, compared.ones, None if whole else offset_lane, name="pack_swap")
+        elements = [compared.sector.elements[i] for i in range(lanes)]
+        turned = gather(m, elements, turns, from_first=whole, name="pack")
+        m.d.comb += packed.ready.eq(window.append_ready | ~packed.valid)
+        with m.If(packed.ready):
+            m.d.sync += packed.valid.eq(compared.valid)
+        for i in range(lanes):
+            with m.If(packed.ready & compared.valid & filled[i]):
+                m.d.sync += packed.elements[i].eq(turned[i])
+        with m.If(packed.ready & compared.valid):
+            m.d.sync += [
+                packed.present.eq(compared.present),
+                packed.place.eq(1 << index),
+                packed.completes.eq(completes),
+                packed.needs.eq(1 << Mux(completes, sectors - 1, index)),
+                packed.lands.eq(lands),
+                packed.total.eq(Mux(compared.sector.empty, 0, total)),
+                packed.last.eq(compared.sector.last),
+                packed.empty.eq(compared.sector.empty),
+                index.eq(Mux(completes, 0, index + 1)),
+                offset.eq(Mux(completes, 0, total)),
+            ]
+
+    def _landing(
+        self,
+        m: Module,
+        compared: _ComparedStage,
+        offset: Signal,
+        offset_lane: Signal,
+        count: Value,
+    ) -> tuple[Signal, Signal]:
+        """The lanes that get an element, and the places of the window in which they land.
+
+        From the offset's lane on they land in its group of lanes, those below in the next one. Of
+        the lanes from the offset's on, round the end, as many get an element as there are.
+        """
+        config = self.config
+        lanes = config.lanes
+        lane_bits = (lanes - 1).bit_length()
         upper = Signal(lanes)
-        group = Signal(sectors)
+        group = Signal(config.sectors)
         lands = Signal(config.elements)
-        m.d.comb += [
-            upper.eq(lanes_from(offset_lane, lanes)),
-            group.eq(Mux(compared.empty, 0, 1 << (offset >> lane_bits))),
-        ]
-        # Lanes that get an element: from the offset's on, as many as there are, round the end.
         filled = Signal(lanes)
         end = Signal(lane_bits + 1)
         m.d.comb += [
-            end.eq(offset_lane + (compared_ones[half] + compared_upper)),
+            upper.eq(lanes_from(offset_lane, lanes)),
+            group.eq(Mux(compared.sector.empty, 0, 1 << (offset >> lane_bits))),
+            end.eq(offset_lane + count),
             filled.eq(
                 Mux(
                     end[lane_bits],
@@ -188,120 +288,81 @@ class ZvcCompressor(wiring.Component):
             g, lane = divmod(j, lanes)
             below = group[g - 1] if g else 0
             m.d.comb += lands[j].eq(filled[lane] & Mux(upper[lane], group[g], below))
+        return filled, lands
 
-        # A sector that is a line begins it.
-        whole = sectors == 1
-        turns = swaps(m, compared_ones, None if whole else offset_lane, name="pack_swap")
-        elements = [compared.elements[i] for i in range(lanes)]
-        turned = gather(m, elements, turns, from_first=whole, name="pack")
-        m.d.comb += packed_ready.eq(append_ready | ~packed_valid)
-        with m.If(packed_ready):
-            m.d.sync += packed_valid.eq(compared_valid)
-        for i in range(lanes):
-            with m.If(packed_ready & compared_valid & filled[i]):
-                m.d.sync += packed[i].eq(turned[i])
-        with m.If(packed_ready & compared_valid):
-            m.d.sync += [
-                packed_present.eq(compared_present),
-                packed_place.eq(1 << index),
-                packed_completes.eq(completes),
-                packed_needs.eq(1 << Mux(completes, sectors - 1, index)),
-                packed_lands.eq(lands),
-                packed_total.eq(Mux(compared.empty, 0, total)),
-                packed_last.eq(compared.last),
-                packed_empty.eq(compared.empty),
-            ]
-            m.d.sync += [
-                index.eq(Mux(completes, 0, index + 1)),
-                offset.eq(Mux(completes, 0, total)),
-            ]
+    def _append(self, m: Module, packed: _PackedStage, window: _Window) -> None:
+        """Stage 3: append to the window; what completes a line takes the whole window over.
 
-        # Stage 3: append to the window.
-        append = Signal()
-        m.d.comb += append.eq(packed_valid & append_ready)
-
-        # The window sends a line's beats from its first group up.
-        sending = Signal()
-        beat_place = Signal(sectors, init=1)
-        sent = Signal()
-        # Behind a line's elements, anything.
-        window = [
-            Signal(element_bits, name=f"window_{i}", reset_less=True)
-            for i in range(config.elements)
-        ]
-        window_mask = Signal(config.elements, reset_less=True)
-        window_left = Signal(range(config.elements + 1), reset_less=True)
-        # Lanes of the line's last beat that have an element.
-        window_tail = Signal(lanes, reset_less=True)
-        window_final = Signal(reset_less=True)
-        window_last = Signal(reset_less=True)
-        window_empty = Signal(reset_less=True)
-
-        # Which groups have been sent, and which will have been when this beat is: all, if it is the
-        # line's last. Sector s writes groups 0 … s; what completes a line takes the whole window
-        # over.
+        Sector s writes groups 0 … s. A group is free once it has been sent, or is sent in this
+        cycle: all are, if the beat is the line's last.
+        """
+        config = self.config
+        lanes, sectors = config.lanes, config.sectors
+        lane_bits = (lanes - 1).bit_length()
         free = Signal(sectors, init=-1)
         leaving = Signal(sectors)
         m.d.comb += [
-            sent.eq(sending & self.o.ready),
-            leaving.eq(beat_place | free | window_final.replicate(sectors)),
-            append_ready.eq((packed_needs & free).any() | (sent & (packed_needs & leaving).any())),
+            window.append.eq(packed.valid & window.append_ready),
+            window.sent.eq(window.sending & self.o.ready),
+            leaving.eq(window.beat_place | free | window.final.replicate(sectors)),
+            window.append_ready.eq(
+                (packed.needs & free).any() | (window.sent & (packed.needs & leaving).any())
+            ),
         ]
 
         # Elements over the line's full beats; without any the last one is full too.
-        over = packed_total[:lane_bits]
-        fills = (over == 0) & (packed_total != 0)
-        for j, word in enumerate(window):
-            with m.If(append & packed_lands[j]):
-                m.d.sync += word.eq(packed[j % lanes])
-        with m.If(sent):
+        over = packed.total[:lane_bits]
+        fills = (over == 0) & (packed.total != 0)
+        for j, word in enumerate(window.elements):
+            with m.If(window.append & packed.lands[j]):
+                m.d.sync += word.eq(packed.elements[j % lanes])
+        with m.If(window.sent):
             m.d.sync += [
-                beat_place.eq(Mux(window_final, 1, beat_place << 1)),
+                window.beat_place.eq(Mux(window.final, 1, window.beat_place << 1)),
                 free.eq(leaving),
-                window_left.eq(window_left - lanes),
-                window_final.eq(window_left <= 2 * lanes),
+                window.left.eq(window.left - lanes),
+                window.final.eq(window.left <= 2 * lanes),
             ]
-            with m.If(window_final):
-                m.d.sync += sending.eq(0)
-        with m.If(append):
+            with m.If(window.final):
+                m.d.sync += window.sending.eq(0)
+        with m.If(window.append):
             for s in range(sectors):
-                with m.If(packed_place[s]):
-                    m.d.sync += window_mask[s * lanes : (s + 1) * lanes].eq(packed_present)
-            with m.If(packed_completes):
+                with m.If(packed.place[s]):
+                    m.d.sync += window.mask[s * lanes : (s + 1) * lanes].eq(packed.present)
+            with m.If(packed.completes):
                 m.d.sync += [
-                    sending.eq(1),
+                    window.sending.eq(1),
                     free.eq(0),
-                    window_left.eq(packed_total),
-                    window_tail.eq(~lanes_from(over, lanes) | fills.replicate(lanes)),
-                    window_final.eq(packed_total <= lanes),
-                    window_last.eq(packed_last),
-                    window_empty.eq(packed_empty),
+                    window.left.eq(packed.total),
+                    window.tail.eq(~lanes_from(over, lanes) | fills.replicate(lanes)),
+                    window.final.eq(packed.total <= lanes),
+                    window.last.eq(packed.last),
+                    window.empty.eq(packed.empty),
                 ]
 
+    def _send(self, m: Module, window: _Window) -> None:
+        """Send a line's beats from the window's first group up."""
+        lanes, sectors = self.config.lanes, self.config.sectors
+        element_bits = 8 * self.config.element_bytes
         out = self.o.payload
         m.d.comb += [
-            self.o.valid.eq(sending),
-            out.mask.eq(Mux(beat_place[0] & ~window_empty, window_mask, 0)),
-            out.count.eq(Mux(window_final, window_left, lanes)),
-            out.sol.eq(beat_place[0]),
-            out.eol.eq(window_final),
-            out.last.eq(window_last & window_final),
-            out.empty.eq(window_empty),
+            self.o.valid.eq(window.sending),
+            out.mask.eq(Mux(window.beat_place[0] & ~window.empty, window.mask, 0)),
+            out.count.eq(Mux(window.final, window.left, lanes)),
+            out.sol.eq(window.beat_place[0]),
+            out.eol.eq(window.final),
+            out.last.eq(window.last & window.final),
+            out.empty.eq(window.empty),
             out.truncation.eq(Truncation.NONE),
         ]
         for i in range(lanes):
             there = Signal(name=f"beat_there_{i}")
-            m.d.comb += there.eq(~window_final | window_tail[i])
+            m.d.comb += there.eq(~window.final | window.tail[i])
             choices = [Signal(element_bits, name=f"beat_{s}_{i}") for s in range(sectors)]
             for s, choice in enumerate(choices):
-                word = window[s * lanes + i]
-                m.d.comb += choice.eq(Mux(beat_place[s] & there, word, 0))
+                word = window.elements[s * lanes + i]
+                m.d.comb += choice.eq(Mux(window.beat_place[s] & there, word, 0))
             m.d.comb += out.elements[i].eq(reduce(or_, choices))
-
-        # A line can only complete into a window whose previous line is out.
-        with m.If(append & packed_completes & sending):
-            m.d.sync += Assert(sent & window_final)
-        return m
 
 
 class ZvcDecompressor(wiring.Component):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.selection import is_copy
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
@@ -242,26 +242,26 @@ class Completer(wiring.Component):
         receive = self.outcome_in.payload.receive
         tail = self.outcome_in.payload.tail
         gather = self.outcome_in.payload.lines
-        truncated = (gather.finding == Finding.MASK_MISSING) | (
-            gather.finding == Finding.ELEMENT_MISSING
+        truncated = (gather.line_error == LineError.MASK_MISSING) | (
+            gather.line_error == LineError.ELEMENT_MISSING
         )
         if self.config.codec.locates_errors:
-            truncated |= (gather.finding == Finding.CODEC) & (
+            truncated |= (gather.line_error == LineError.CODEC) & (
                 (gather.status == StreamStatus.MASK_TRUNCATED)
                 | (gather.status == StreamStatus.PAYLOAD_TRUNCATED)
             )
         stream_status = Signal(StreamStatus, name="stream_status")
-        with m.Switch(gather.finding):
-            for finding, status in (
-                (Finding.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
-                (Finding.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
-                (Finding.ELEMENT_ZERO, StreamStatus.ZERO_ELEMENT),
-                (Finding.FILL_NONZERO, StreamStatus.NONZERO_FILL),
+        with m.Switch(gather.line_error):
+            for line_error, status in (
+                (LineError.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
+                (LineError.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
+                (LineError.ELEMENT_ZERO, StreamStatus.ZERO_ELEMENT),
+                (LineError.FILL_NONZERO, StreamStatus.NONZERO_FILL),
             ):
-                with m.Case(finding):
+                with m.Case(line_error):
                     m.d.comb += stream_status.eq(status)
             if self.config.codec.locates_errors:
-                with m.Case(Finding.CODEC):
+                with m.Case(LineError.CODEC):
                     m.d.comb += stream_status.eq(gather.status)
             with m.Default():
                 m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
@@ -302,7 +302,7 @@ class Completer(wiring.Component):
                 m.d.comb += end.status.eq(Status.OK)
 
     def _compare(self, m: Module, back: data.View, crc32: Value, end: data.View) -> None:
-        """What verification found; without a finding the former end stays."""
+        """What verification found; without a line_error the former end stays."""
         with m.Switch(back.status):
             with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED):
                 m.d.sync += [

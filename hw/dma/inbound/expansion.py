@@ -17,7 +17,7 @@ from cdma.hw.codec.selection import (
     locates_errors,
     pipelines,
 )
-from cdma.hw.codec.stream.checker import Finding, SectorJudge, status_shape
+from cdma.hw.codec.stream.checker import LineError, StreamChecker, status_shape
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.limits import QUEUED_LINES
@@ -187,7 +187,7 @@ class ExpansionUnit(wiring.Component):
         m.submodules.decompressor = decompressor
         m.submodules.sectors = sectors = Fork(ExpandedSector(config), 2)
         m.submodules.crc = crc = LineCrc(config)
-        m.submodules.judge = judge = SectorJudge(
+        m.submodules.checker = checker = StreamChecker(
             config, length_bits=length_bits, offset_bits=offset_bits
         )
         m.submodules.shifter = shifter = PacketShifter(config)
@@ -207,7 +207,7 @@ class ExpansionUnit(wiring.Component):
         connect(decompressor.o, sectors.i)
         connect(wiring.flipped(self.commands), command_queue.i)
         connect(command_queue.o, fork.i)
-        to_judge, to_writer, to_report, *to_decompressor = fork.o
+        to_checker, to_writer, to_report, *to_decompressor = fork.o
         for command in to_decompressor:
             m.d.comb += [
                 decompressor.format.valid.eq(command.valid),
@@ -217,23 +217,25 @@ class ExpansionUnit(wiring.Component):
             ]
 
         # Judge a line. Where no mask announces elements, whatever the stream has is right.
-        index = Signal.like(to_judge.payload.codec, reset_less=True)
-        to_crc, judged = sectors.o
+        index = Signal.like(to_checker.payload.codec, reset_less=True)
+        to_crc, expanded = sectors.o
         m.d.comb += [
             crc.i.valid.eq(to_crc.valid),
             crc.i.payload.elements.eq(to_crc.payload.elements),
             crc.i.payload.last.eq(to_crc.payload.last),
             to_crc.ready.eq(crc.i.ready),
-            judge.i.valid.eq(judged.valid),
-            judge.i.payload.eq(judged.payload),
-            judge.i.payload.present.eq(Mux(is_counted(index, config), judged.payload.present, 0)),
-            judged.ready.eq(judge.i.ready),
-            judge.length.valid.eq(to_judge.valid),
-            judge.length.payload.eq(to_judge.payload.size),
-            to_judge.ready.eq(judge.length.ready),
+            checker.i.valid.eq(expanded.valid),
+            checker.i.payload.eq(expanded.payload),
+            checker.i.payload.present.eq(
+                Mux(is_counted(index, config), expanded.payload.present, 0)
+            ),
+            expanded.ready.eq(checker.i.ready),
+            checker.length.valid.eq(to_checker.valid),
+            checker.length.payload.eq(to_checker.payload.size),
+            to_checker.ready.eq(checker.length.ready),
         ]
-        with m.If(to_judge.valid & to_judge.ready):
-            m.d.sync += index.eq(to_judge.payload.codec)
+        with m.If(to_checker.valid & to_checker.ready):
+            m.d.sync += index.eq(to_checker.payload.codec)
 
         # Write it.
         m.submodules.places = places = Fifo(LineCommand(config), LINES_UNDER_WAY)
@@ -254,17 +256,17 @@ class ExpansionUnit(wiring.Component):
             writer.job.payload.limit.eq(to_job.payload.size),
             to_job.ready.eq(writer.job.ready),
         ]
-        connect(judge.o, shifter.i)
+        connect(checker.o, shifter.i)
         connect(shifter.o, writer.i)
         connect(writer.request, wiring.flipped(self.request))
         connect(writer.beats, wiring.flipped(self.beats))
         connect(wiring.flipped(self.response), writer.response)
 
-        # What the stages tell, joined as it comes: the judgement waits for memory.
+        # What the stages tell, joined as it comes: the check_result waits for memory.
         origin = data.StructLayout({"place": place, "codec": range(len(config.codecs))})
-        judgement = data.StructLayout(
+        check_result = data.StructLayout(
             {
-                "finding": Finding,
+                "line_error": LineError,
                 "status": status_shape(config),
                 "offset": offset_bits,
                 "size": length_bits,
@@ -273,37 +275,35 @@ class ExpansionUnit(wiring.Component):
             }
         )
         m.submodules.origins = origins = Fifo(origin, LINES_UNDER_WAY)
-        m.submodules.judgements = judgements = Fifo(judgement, self.bursts)
+        m.submodules.check_results = check_results = Fifo(check_result, self.bursts)
         m.submodules.reports = reports = Fifo(ExpansionReport(config), REPORTS)
-        verdict = judge.verdict.payload
-        judges = Signal()
+        result = checker.result.payload
+        checked = Signal()
         # Where no element was counted, the stream is as long as the data, or the codec tells. What
         # fills a line stands nowhere in the stream: its place is the line's.
         codec = origins.o.payload.codec
-        offset = Mux(is_counted(codec, config), verdict.offset, verdict.size)
+        offset = Mux(is_counted(codec, config), result.offset, result.size)
         if config.locates_errors:
-            fill = verdict.finding == Finding.FILL_NONZERO
-            offset = Mux(
-                locates_errors(codec, config), Mux(fill, 0, verdict.located_offset), offset
-            )
+            fill = result.line_error == LineError.FILL_NONZERO
+            offset = Mux(locates_errors(codec, config), Mux(fill, 0, result.located_offset), offset)
         m.d.comb += [
             origins.i.valid.eq(to_report.valid),
             origins.i.payload.place.eq(to_report.payload.address[:length_bits].as_signed()),
             origins.i.payload.codec.eq(to_report.payload.codec),
             to_report.ready.eq(origins.i.ready),
-            judgements.i.valid.eq(origins.o.valid & judge.verdict.valid & crc.o.valid),
-            judgements.i.payload.finding.eq(verdict.finding),
-            judgements.i.payload.status.eq(verdict.status),
-            judgements.i.payload.offset.eq(offset),
-            judgements.i.payload.size.eq(verdict.size),
-            judgements.i.payload.crc32.eq(crc.o.payload),
-            judgements.i.payload.place.eq(origins.o.payload.place),
-            judges.eq(judgements.i.valid & judgements.i.ready),
-            origins.o.ready.eq(judges),
-            judge.verdict.ready.eq(judges),
-            crc.o.ready.eq(judges),
+            check_results.i.valid.eq(origins.o.valid & checker.result.valid & crc.o.valid),
+            check_results.i.payload.line_error.eq(result.line_error),
+            check_results.i.payload.status.eq(result.status),
+            check_results.i.payload.offset.eq(offset),
+            check_results.i.payload.size.eq(result.size),
+            check_results.i.payload.crc32.eq(crc.o.payload),
+            check_results.i.payload.place.eq(origins.o.payload.place),
+            checked.eq(check_results.i.valid & check_results.i.ready),
+            origins.o.ready.eq(checked),
+            checker.result.ready.eq(checked),
+            crc.o.ready.eq(checked),
         ]
-        told = judgements.o.payload
+        told = check_results.o.payload
         written = writer.outcome.payload
         before = Signal(place)
         failed = Signal()
@@ -312,8 +312,8 @@ class ExpansionUnit(wiring.Component):
         m.d.comb += [
             before.eq(written.address[:length_bits].as_signed() - told.place),
             failed.eq(written.error != BusError.NONE),
-            reports.i.valid.eq(judgements.o.valid & writer.outcome.valid),
-            report.finding.eq(told.finding),
+            reports.i.valid.eq(check_results.o.valid & writer.outcome.valid),
+            report.line_error.eq(told.line_error),
             report.status.eq(told.status),
             report.offset.eq(told.offset),
             # The first burst may begin before the line.
@@ -322,7 +322,7 @@ class ExpansionUnit(wiring.Component):
             report.error.eq(written.error),
             report.address.eq(written.address),
             tells.eq(reports.i.valid & reports.i.ready),
-            judgements.o.ready.eq(tells),
+            check_results.o.ready.eq(tells),
             writer.outcome.ready.eq(tells),
         ]
         connect(reports.o, wiring.flipped(self.report))

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
@@ -94,15 +94,15 @@ class LineGather(wiring.Component):
             crc.second.eq(mate.crc32),
         ]
 
-        # The first finding, the first error, and the bytes before each.
+        # The first line error, the first bus error, and the bytes before each.
         sums = Signal(CollectOutcome(codec))
         found = Signal()
         stopped = Signal()
         found_one = Signal()
         stopped_one = Signal()
         m.d.comb += [
-            found.eq(sums.finding != Finding.NONE),
-            found_one.eq(found | (report.finding != Finding.NONE)),
+            found.eq(sums.line_error != LineError.NONE),
+            found_one.eq(found | (report.line_error != LineError.NONE)),
             stopped.eq(found | (sums.error != BusError.NONE)),
             stopped_one.eq(stopped | found_one | (report.error != BusError.NONE)),
         ]
@@ -121,7 +121,9 @@ class LineGather(wiring.Component):
             ]
             with m.If(~found):
                 m.d.sync += [
-                    sums.finding.eq(Mux(takes_two & ~found_one, mate.finding, report.finding)),
+                    sums.line_error.eq(
+                        Mux(takes_two & ~found_one, mate.line_error, report.line_error)
+                    ),
                     sums.status.eq(Mux(takes_two & ~found_one, mate.status, report.status)),
                 ]
             with m.If(sums.error == BusError.NONE):

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from cdma.hw.codec.stream.pack import StreamTail
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.inbound.expansion import ExpansionUnit

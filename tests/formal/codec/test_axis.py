@@ -8,7 +8,8 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data, wiring
 
 from cdma.hw.bus.axi import AxiStreamBeat
-from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.stream.pack import Packer
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
