@@ -5,7 +5,8 @@ from amaranth.hdl import Module, Signal
 
 from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.codec.zvc import lanes
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.pipeline import SkidBuffer
 from tests.formal import sby
@@ -52,7 +53,7 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
     def scatter(m, elements, levels, **options):
         return lanes.scatter(m, elements, [*levels[:-1], Signal.like(levels[-1])], **options)
 
-    monkeypatch.setattr("cdma.hw.codec.zvc.pipelines.scatter", scatter)
+    monkeypatch.setattr("cdma.hw.codec.zvc.decompressor.scatter", scatter)
     with pytest.raises(ProofError, match=IN_PROOF):
         check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8, planted=True)
 

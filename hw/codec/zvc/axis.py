@@ -19,7 +19,8 @@ from cdma.hw.codec.stream.status import (
     TransferStatus,
 )
 from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from cdma.hw.lib.fork import Fork

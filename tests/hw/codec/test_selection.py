@@ -13,7 +13,7 @@ from cdma.hw.codec.selection import (
     line_compressor,
     pipelines,
 )
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import CodecConfig
 from tests.hw.codec.xor.codec import xor_registered
 from tests.hw.codec.xor.golden_model import XorModel

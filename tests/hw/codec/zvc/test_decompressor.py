@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.hw.codec.payloads import Truncation
-from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     CONFIGS,
