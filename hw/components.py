@@ -132,7 +132,7 @@ class Component:
         return made
 
     def sleepers(self) -> tuple[Any, ...]:
-        """What of it may sleep in a simulator: `SLEEPERS` of its module, if there are any."""
+        """Its parts that may sleep in a simulator: `SLEEPERS` of its module, if there are any."""
         return tuple(getattr(import_module(self.module), "SLEEPERS", ())) if self.is_whole else ()
 
     def parameters(self, config: Any = None) -> dict[str, Any]:

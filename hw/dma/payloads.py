@@ -21,7 +21,7 @@ class ReadJob(data.StructLayout):
     src, length
         Where, and how many bytes.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     throttle_class
         Which token bucket limits the reads.
     first_unit
@@ -184,7 +184,7 @@ class OutJob(data.StructLayout):
     dst, capacity
         Where to write, and how many bytes at most.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     throttle_class
         Which token bucket limits the reads.
     """
@@ -235,7 +235,7 @@ class InJob(data.StructLayout):
     length
         Bytes that the stream should give, at least 1.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -326,7 +326,7 @@ class LineCommand(data.StructLayout):
     writable
         How many of them may be written.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:

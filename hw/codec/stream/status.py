@@ -1,4 +1,4 @@
-"""How a transfer through a codec ended: what the two directions find out, as one record."""
+"""The status of a transfer through a codec, in either direction, as one record."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
@@ -40,7 +40,7 @@ class TransferStatus(data.StructLayout):
 
 
 class Expectation(data.StructLayout):
-    """What the uncompressed bytes' CRC-32 should be, if `check`."""
+    """The CRC-32 that the uncompressed bytes should have, if `check`."""
 
     def __init__(self) -> None:
         super().__init__({"crc32": 32, "check": 1})
@@ -96,7 +96,7 @@ class ByteMeter(wiring.Component):
 
 
 class CompressorStatus(wiring.Component):
-    """Joins what the stages of a compressor tell of each transfer.
+    """Joins the results of a compressor's stages for each transfer.
 
     Latency: 0 cycles.
 
@@ -141,7 +141,7 @@ class CompressorStatus(wiring.Component):
 
 
 class DecompressorStatus(wiring.Component):
-    """Joins what the stages of a decompressor tell of each transfer, the first error first.
+    """Joins the results of a decompressor's stages for each transfer, the first error first.
 
     Latency: 0 cycles.
 

@@ -39,7 +39,7 @@ class StartedDescriptor(data.StructLayout):
     status
         How it ends, if it moves nothing.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     flags, tag, record, index
         The descriptor's, and its free-running number.
     length, capacity, crc32

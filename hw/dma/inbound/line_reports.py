@@ -1,4 +1,4 @@
-"""What became of lines on their way in, from the units' reports to one of each job."""
+"""Results of inbound lines: the units' reports, collected into one outcome of each job."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring

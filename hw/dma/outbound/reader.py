@@ -22,7 +22,7 @@ class LineRequest(data.StructLayout):
     size
         Its bytes, 1 to the size of a line.
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:
