@@ -158,7 +158,8 @@ def test_line_cut_in_its_payload_ends_in_the_sector_that_lacks_an_element(bench,
     bench.source(bench.component.i, beats)
     taken = bench.sink(bench.component.o, len(sectors))
     bench.run()
-    blank = {"elements": [0] * config.lanes, "missing": 0, "mask_missing": 0, "empty": 0}
+    blank = dict.fromkeys(("missing", "mask_missing", "empty", "status", "offset"), 0)
+    blank["elements"] = [0] * config.lanes
     assert known(config, taken.payloads) == known(config, [{**blank, **s} for s in sectors])
 
 
