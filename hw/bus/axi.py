@@ -1,4 +1,4 @@
-"""AMBA interfaces under their flat names, and what leads from them to the streams inside.
+"""AMBA interfaces under their flat names, and the adapters between them and streams.
 
 At these ports no output depends combinationally on an input, but that reset forces every VALID low
 at once: a synchronous reset alone would leave it high for the first cycle.
@@ -146,14 +146,14 @@ class AxiResponse(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
 
 
 class AxiStreamBeat(data.StructLayout):
-    """What a beat carries on AXI4-Stream."""
+    """The payload of a beat on AXI4-Stream."""
 
     def __init__(self, data_bytes: int) -> None:
         super().__init__({"tdata": 8 * data_bytes, "tkeep": data_bytes, "tlast": 1})
 
 
 class AxiStreamReceiver(wiring.Component):
-    """From AXI4-Stream to beats; tells beats that break the packet's framing as torn.
+    """Receives beats from AXI4-Stream, and marks those that break the packet's framing.
 
     Latency: 2 cycles. Throughput: a beat per cycle.
 
@@ -203,7 +203,7 @@ class AxiStreamReceiver(wiring.Component):
 
 
 class AxiStreamSender(wiring.Component):
-    """From beats to AXI4-Stream.
+    """Sends beats to AXI4-Stream.
 
     Latency: 1 cycle. Throughput: a beat per cycle.
 

@@ -15,7 +15,7 @@ class Fifo(wiring.Component):
     shape
         Shape of the payload.
     depth
-        How many the memory holds; one more waits at the output.
+        The number of payloads that the memory holds; one more is held at the output.
 
     Members
     -------
@@ -36,22 +36,22 @@ class Fifo(wiring.Component):
 
         stored = Signal(range(self.depth + 1))
         holds = Signal()
-        writes = Signal()
-        reads = Signal()
+        i_fire = Signal()
+        read_fire = Signal()
         m.d.comb += [
             self.i.ready.eq(stored != self.depth),
-            writes.eq(self.i.valid & self.i.ready),
-            reads.eq((stored != 0) & (self.o.ready | ~holds)),
+            i_fire.eq(self.i.valid & self.i.ready),
+            read_fire.eq((stored != 0) & (self.o.ready | ~holds)),
             write.data.eq(self.i.payload),
-            write.en.eq(writes),
-            read.en.eq(reads),
+            write.en.eq(i_fire),
+            read.en.eq(read_fire),
             self.o.valid.eq(holds),
             self.o.payload.eq(read.data),
         ]
-        m.d.sync += stored.eq(stored + writes - reads)
-        with m.If(writes):
+        m.d.sync += stored.eq(stored + i_fire - read_fire)
+        with m.If(i_fire):
             m.d.sync += write.addr.eq(Mux(write.addr == self.depth - 1, 0, write.addr + 1))
-        with m.If(reads):
+        with m.If(read_fire):
             m.d.sync += [
                 read.addr.eq(Mux(read.addr == self.depth - 1, 0, read.addr + 1)),
                 holds.eq(1),

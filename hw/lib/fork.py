@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Fork(wiring.Component):
-    """Gives each transfer once to every output, whichever order they take it in.
+    """Sends each transfer once to every output, whichever order they accept it in.
 
     Latency: 0 cycles. Throughput: a transfer per cycle while all outputs are ready.
 
@@ -15,7 +15,7 @@ class Fork(wiring.Component):
     shape
         Shape of the payload.
     outputs
-        How many there are.
+        The number of outputs.
 
     Members
     -------
@@ -34,15 +34,15 @@ class Fork(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        given = Signal(self.outputs)
-        gives = Signal(self.outputs)
+        sent = Signal(self.outputs)
+        sent_next = Signal(self.outputs)
         for k, output in enumerate(self.o):
             m.d.comb += [
-                output.valid.eq(self.i.valid & ~given[k]),
+                output.valid.eq(self.i.valid & ~sent[k]),
                 output.payload.eq(self.i.payload),
-                gives[k].eq(given[k] | output.ready),
+                sent_next[k].eq(sent[k] | output.ready),
             ]
-        m.d.comb += self.i.ready.eq(gives.all())
+        m.d.comb += self.i.ready.eq(sent_next.all())
         with m.If(self.i.valid):
-            m.d.sync += given.eq(Mux(self.i.ready, 0, gives))
+            m.d.sync += sent.eq(Mux(self.i.ready, 0, sent_next))
         return m

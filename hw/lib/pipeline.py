@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Out
 
 
 class SkidBuffer(wiring.Component):
-    """Two-entry buffer that cuts every combinational path between its ports.
+    """A two-entry buffer that cuts every combinational path between its ports.
 
-    Latency: 1 cycle. Throughput: a transfer per cycle. Cost: two payload registers.
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: two payload registers.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class SkidBuffer(wiring.Component):
 
 
 class PipelineRegister(wiring.Component):
-    """One-entry buffer: cuts the paths of payload and valid, but not that of ready.
+    """A one-entry buffer that cuts the paths of payload and valid, but not that of ready.
 
-    Latency: 1 cycle. Throughput: a transfer per cycle. Cost: a payload register.
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: a payload register.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from cdma.hw.lib.fork import Fork
 
 
 class LineReport(data.StructLayout):
-    """What a unit tells of a line beside its data.
+    """A unit's report on a line, beside its data.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ class LineReport(data.StructLayout):
     Members
     -------
     crc32
-        Of the line's bytes and the zeros that fill it, from a state of zero and without inversion:
-        so that CRCs of lines can be combined in order.
+        The CRC-32 of the line's bytes and its padding of zeros, from a state of zero and without
+        inversion, so that CRCs of lines can be combined in order.
     fault
-        What the bus answered.
+        The bus's error, if there was one.
     summary
         Summaries by all codecs that have a result, in the configuration's order, from bit 0.
     """
@@ -53,7 +53,7 @@ class CompressionUnit(wiring.Component):
     ----------
     config : CodecConfig
     lines
-        How many may be under way in memory.
+        The largest number of lines outstanding in memory.
 
     Members
     -------
@@ -86,7 +86,7 @@ class CompressionUnit(wiring.Component):
         m.submodules.fork = fork = Fork(Sector(self.config), 2 + len(summarizing))
         m.submodules.crc = crc = LineCrc(self.config)
         m.submodules.compressor = compressor = line_compressor(self.config)
-        # A report waits here for its line, which is in the compressor for longer.
+        # Reports are queued for their lines, which are in the compressor for longer.
         m.submodules.reports = reports = Fifo(LineReport(self.config.summary_bits), 4)
 
         wiring.connect(m, wiring.flipped(self.i), reader.i)

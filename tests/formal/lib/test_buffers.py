@@ -92,7 +92,7 @@ def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
     fork = Fork(8, outputs)
     inside = bench.add(fork)
     i = bench.drive(fork.i)
-    given = inside["given"]
+    given = inside["sent"]
     bench.implies(given.any(), i.waiting)
     bench.require(~given.all())
     for k in range(outputs):

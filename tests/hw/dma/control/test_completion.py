@@ -7,7 +7,7 @@ from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail
 from cdma.hw.dma.control.dispatch import Way
 from tests.lib.rtl.bench import STALLS, Bench, stalls
@@ -299,7 +299,7 @@ CASES_VERIFY = {
 
 
 def records(cases, *, outs=(), ins=(), verifies=0, probability=(0.0, 0.0), log2_entries=1):
-    completer = Completer(EngineConfig())
+    completer = RetireUnit(EngineConfig())
     completer.log2_entries = Signal(4, init=log2_entries)
     bench = Bench(completer)
     bench.source(completer.started, cases, willing=stalls(probability[0], 1))
