@@ -94,7 +94,7 @@ class LineDrain(wiring.Component):
             whole_lines.line_end.eq(heads.beat.eol),
             whole_lines.second_line.eq(t.merge_fire),
             whole_lines.lines_before.eq(t.drained),
-            whole_lines.first_count.eq(merger.first_count),
+            whole_lines.first_count.eq(merger.single_count),
             whole_lines.merged_count.eq(merger.merged_count),
         ]
         self._report_outcome(m, t, heads, crc, whole_lines)
@@ -165,7 +165,7 @@ class LineDrain(wiring.Component):
         with m.Elif(line_send):
             m.d.comb += [
                 out.elements.eq(merger.elements),
-                out.count.eq(Mux(t.merge, merger.merged_count, merger.first_count)),
+                out.count.eq(Mux(t.merge, merger.merged_count, merger.single_count)),
                 out.last.eq(Mux(t.merge, t.is_last_but_one, t.is_last_line & heads.beat.eol)),
             ]
         with m.Elif(end_send):
