@@ -1,4 +1,4 @@
-"""From what is kept of 128 B entries back to the entries: see `cdma.golden.buddy.entry`."""
+"""The decompressor of 128 B entries: see `cdma.golden.buddy.entry`."""
 
 import numpy as np
 from amaranth.hdl import C, Module, Mux

@@ -1,4 +1,4 @@
-"""From packets of bytes to the sectors of whole lines: the compressor's side of the framing."""
+"""Packets of bytes, made into the sectors of whole lines: the compressor's side of the framing."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,7 +12,7 @@ from cdma.hw.lib.beat import Beat, ReceivedBeat
 
 
 class Taken(data.StructLayout):
-    """How much of a packet was taken.
+    """The part of a packet that was taken.
 
     Members
     -------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.hw.codec.stream.pack import Unpacker
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.config import CodecConfig
 from tests.lib.rtl.bench import (
     STALLS,
