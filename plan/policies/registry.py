@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cdma.plan.policies import (
+    best,
     capuchin,
     cdma,
     home,
@@ -40,7 +41,10 @@ class Policy:
     plan : callable
         Takes the scenario, a mode or None, the seed, and the plans of policies before it.
     engine : bool
-        Whether it compresses on the way whatever that costs, and so is nothing without an engine.
+        Whether it is nothing without an engine: it compresses on the way whatever that costs, or
+        stands for what can be done with one.
+    shuns_engine : bool
+        Whether it never compresses on the way, though it chooses.
     """
 
     name: str
@@ -48,6 +52,12 @@ class Policy:
     mode: Mode | None
     plan: Callable[[Scenario, Mode | None, int, Sequence[Plan]], Plan]
     engine: bool = False
+    shuns_engine: bool = False
+
+    @property
+    def willing(self) -> bool:
+        """Whether it would take an engine."""
+        return (self.engine or self.chooses) and not self.shuns_engine
 
     @property
     def chooses(self) -> bool:
@@ -196,6 +206,24 @@ POLICIES: dict[str, Policy] = {
             plan=lambda scenario, mode, seed, known: joint.plan(
                 scenario, known, mode=mode, lossy=True, seed=seed
             ),
+        ),
+        Policy(
+            name="best-without-engine",
+            source="ours: the fastest lossless plan found that compresses nothing on the way",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: best.without_engine(
+                scenario, known, mode=mode, seed=seed
+            ),
+            shuns_engine=True,
+        ),
+        Policy(
+            name="best-with-engine",
+            source="ours: the fastest lossless plan found, from the one without the engine on",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: best.with_engine(
+                scenario, known, mode=mode, seed=seed
+            ),
+            engine=True,
         ),
     )
 }

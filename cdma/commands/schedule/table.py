@@ -219,7 +219,9 @@ def _sentences(comparison: Comparison) -> list[str]:
         lines.append("The oracle has all the memory it needs.")
     left_out = [name for name in POLICIES if name not in possible(comparison.scenario)]
     if left_out and set(comparison.results) == set(possible(comparison.scenario)):
-        lines.append(f"Left out are {' and '.join(left_out)}: {comparison.scenario.no_engine}")
+        *others, last = left_out
+        listed = f"{', '.join(others)} and {last}"
+        lines.append(f"Left out are {listed}: {comparison.scenario.no_engine}")
     limits = {name: copy_limits(comparison, name) for name in comparison.results}
     limited = [f"{name} {_limits(each)}" for name, each in limits.items() if len(each) > 1]
     if limited:
