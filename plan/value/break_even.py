@@ -1,9 +1,12 @@
-"""The break-even line: how fast a link may be until the engine gains too little."""
+"""The break-even line: between which links the engine gains enough.
+
+It gains most in the middle. Behind a fast link a good plan swaps what it likes and waits for
+nothing; behind a slow one it computes again instead of swapping, with or without the engine.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from cdma.plan.value.point import Point, Value
 
@@ -29,10 +32,11 @@ class Row:
         """The value behind a link."""
         return next((value for value in self.values if value.point.link == link), None)
 
-    def break_even_bytes_per_s(self, gain: float) -> float | None:
-        """The link's payload bandwidth beyond which the engine gains less than so much.
+    def worth_between(self, gain: float) -> tuple[float, float] | None:
+        """The link's payload bandwidths, in bytes/s, between which the engine gains so much.
 
-        Between two links the gain is taken to be linear in the logarithm of the bandwidth.
+        Between two links the gain is taken to be linear in the logarithm of the bandwidth. If there
+        are several such ranges, they are taken together with what is between them.
 
         Parameters
         ----------
@@ -41,19 +45,24 @@ class Row:
 
         Returns
         -------
-        float or None
-            Infinity if it gains as much behind the fastest link; None if it does behind no link.
+        tuple of float, or None
+            From 0 if it gains as much behind the slowest link, to infinity if it does behind the
+            fastest one; None if it does behind no link.
         """
-        enough = [value.gain >= gain for value in self.values]
-        if not any(enough):
+        enough = [i for i, value in enumerate(self.values) if value.gain >= gain]
+        if not enough:
             return None
-        if enough[-1]:
-            return math.inf
-        last = len(enough) - 1 - enough[::-1].index(True)
-        above, below = self.values[last], self.values[last + 1]
-        part = (above.gain - gain) / (above.gain - below.gain)
-        ratio = below.link_bytes_per_s / above.link_bytes_per_s
-        return float(above.link_bytes_per_s * ratio**part)
+        first, last = enough[0], enough[-1]
+        fastest = len(self.values) - 1
+        low = self._crossing(first - 1, first, gain) if first else 0.0
+        high = self._crossing(last, last + 1, gain) if last < fastest else math.inf
+        return low, high
+
+    def _crossing(self, left: int, right: int, gain: float) -> float:
+        """The bandwidth between two neighbors where the gain is so much."""
+        a, b = self.values[left], self.values[right]
+        part = (gain - a.gain) / (b.gain - a.gain)
+        return float(a.link_bytes_per_s * (b.link_bytes_per_s / a.link_bytes_per_s) ** part)
 
 
 def rows(values: Sequence[Value]) -> Iterator[Row]:
@@ -71,9 +80,3 @@ def links(values: Sequence[Value]) -> list[str]:
     """Names of all links, the slowest first."""
     rates = {value.point.link: value.link_bytes_per_s for value in values}
     return sorted(rates, key=lambda name: rates[name])
-
-
-def crossings(row: Row, gain: float) -> int:
-    """How often the gain falls below so much from one link to the next; 1 at most for a clear
-    break-even."""
-    return sum(a.gain >= gain > b.gain for a, b in pairwise(row.values))

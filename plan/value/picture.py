@@ -18,7 +18,7 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
     """The picture as a PNG file.
 
     A row per step, a column per link, the slowest left; a cell has the engine's gain in percent.
-    The black line runs right of the last link of each step behind which it gains `gain` or more.
+    Black lines are around the links of each step behind which it gains `gain` or more.
 
     Parameters
     ----------
@@ -55,10 +55,7 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
             fontsize=7,
             color="white" if dark else "black",
         )
-    edges = [_last_enough(gains[i], 100 * gain) + 0.5 for i in range(len(steps))]
-    axes.step(
-        [edges[0], *edges], np.arange(-0.5, len(steps)), where="pre", color="black", linewidth=2
-    )
+    _draw_outline(axes, gains >= 100 * gain)
     rates = {value.point.link: value.link_bytes_per_s for value in values}
     axes.set_xticks(
         range(len(names)), [f"{n}\n{rates[n] / GB:.3g}" for n in names], rotation=45, fontsize=7
@@ -72,9 +69,13 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
     return out.getvalue()
 
 
-def _last_enough(gains: np.ndarray, percent: float) -> int:
-    """The last column with so much; -1 if there is none."""
-    return int(max(np.flatnonzero(gains >= percent), default=-1))
+def _draw_outline(axes: Any, inside: np.ndarray) -> None:
+    """Lines between cells that are inside and those that are not; the map's edge is none."""
+    line = {"color": "black", "linewidth": 2}
+    for i, j in np.argwhere(inside[:, 1:] != inside[:, :-1]):
+        axes.plot([j + 0.5, j + 0.5], [i - 0.5, i + 0.5], **line)
+    for i, j in np.argwhere(inside[1:] != inside[:-1]):
+        axes.plot([j - 0.5, j + 0.5], [i + 0.5, i + 0.5], **line)
 
 
 def _label(value: Value) -> str:

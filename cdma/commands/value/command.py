@@ -114,19 +114,17 @@ def value(
     part = _shard(shard)
     if precision is not None and precision not in PRECISIONS:
         raise UserError(f"unknown precision {precision!r}; choose from {', '.join(PRECISIONS)}")
-    chosen: Common = {} if precision is None else {"precision": precision}
+    common: Common = {
+        "density": source,
+        "epoch": epoch,
+        "epochs": epochs,
+        "evaluations": evaluations,
+        "seed": seed,
+    }
+    if precision is not None:
+        common["precision"] = precision
     points = grid(
-        _names(network),
-        _names(device),
-        _names(link),
-        _rooms(room),
-        _names(codec),
-        density=source,
-        epoch=epoch,
-        epochs=epochs,
-        evaluations=evaluations,
-        seed=seed,
-        **chosen,
+        _names(network), _names(device), _names(link), _rooms(room), _names(codec), **common
     )
     folder = cache_directory() / "value" if results is None else results
     with shown():

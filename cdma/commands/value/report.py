@@ -56,8 +56,8 @@ def _gain(value: Value) -> float | None:
 
 
 def _row(row: Row, gain: float) -> dict[str, Any]:
-    point, limit = row.point, row.break_even_bytes_per_s(gain)
-    finite = limit is not None and math.isfinite(limit)
+    point, worth = row.point, row.worth_between(gain)
+    low, high = (None, None) if worth is None else worth
     return {
         "network": point.network,
         "dataset": point.dataset,
@@ -67,6 +67,7 @@ def _row(row: Row, gain: float) -> dict[str, Any]:
         "room": point.room,
         "codec": point.codec,
         "gains": {value.point.link: _gain(value) for value in row.values},
-        "break_even_bytes_per_s": limit if finite else None,
-        "worth_it": "never" if limit is None else "until" if finite else "always",
+        "worth_it": worth is not None,
+        "from_bytes_per_s": low or None,
+        "to_bytes_per_s": None if high is None or math.isinf(high) else high,
     }

@@ -23,7 +23,7 @@ def print_map(found: Map) -> None:
     rates = {value.point.link: value.link_bytes_per_s for value in found.values}
     headings = [f"{name}\n{rates[name] / GB:.3g} GB/s" for name in names]
     table = figures_table(
-        "network", ("device", "memory", "saved", "density", *headings, "break-even")
+        "network", ("device", "memory", "saved", "density", *headings, "worth it")
     )
     for row in found.rows:
         first = row.values[0]
@@ -39,13 +39,13 @@ def print_map(found: Map) -> None:
             f"{first.saved_bytes / GB:.3g} GB",
             f"{first.mean_density:.2f}",
             *cells,
-            _break_even(row, found.break_even),
+            _worth(row, found.break_even),
         )
     console.print(table)
     console.print(
         "Under each link, with what copies get of it: how much faster the best lossless plan found "
-        f"with the engine is. break-even: up to such a link it gains {100 * found.break_even:g} % "
-        "or more. –: no engine is as fast as the link."
+        f"with the engine is. worth it: GB/s with which it gains {100 * found.break_even:g} % or "
+        "more. –: no engine is as fast as the link."
         + ("" if all(v.fits for v in found.values) else " *: more than the device has."),
         highlight=False,
     )
@@ -60,8 +60,11 @@ def _title(row: Row, found: Map) -> str:
     return f"{point.network} {point.batch} {point.precision}{f' {point.codec}' if several else ''}"
 
 
-def _break_even(row: Row, gain: float) -> str:
-    limit = row.break_even_bytes_per_s(gain)
-    if limit is None:
-        return "never"
-    return "always" if math.isinf(limit) else f"{limit / GB:.3g} GB/s"
+def _worth(row: Row, gain: float) -> str:
+    worth = row.worth_between(gain)
+    if worth is None:
+        return "nowhere"
+    low, high = worth
+    if math.isinf(high):
+        return f"from {low / GB:.3g}" if low else "everywhere"
+    return f"{low / GB:.3g} to {high / GB:.3g}" if low else f"to {high / GB:.3g}"
