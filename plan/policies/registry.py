@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from cdma.plan.policies import (
     best,
     capuchin,
+    capuchin_free_time,
     cdma,
     home,
     joint,
@@ -17,6 +18,7 @@ from cdma.plan.policies import (
 )
 from cdma.plan.policies.comet import policy as comet
 from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.policies.recomputing import checkpoint, dtr
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
@@ -206,6 +208,30 @@ POLICIES: dict[str, Policy] = {
             plan=lambda scenario, mode, seed, known: joint.plan(
                 scenario, known, mode=mode, lossy=True, seed=seed
             ),
+        ),
+        _fixed(
+            "capuchin-free-time",
+            "swapped or computed again, the longest free time first (Peng et al. 2020, §4)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: capuchin_free_time.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkpoint",
+            "blocks keep what they read and run again (Chen et al. 2016; torch.utils.checkpoint)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkpoint.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkpoint-selective",
+            "blocks keep products, too (Korthikanti et al. 2022; torch.utils.checkpoint)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkpoint.plan(scenario, selective=True, mode=mode),
+        ),
+        _fixed(
+            "dtr",
+            "what is cheap, large and stale is computed again (Kirisame et al. 2021, §3)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: dtr.plan(scenario, mode=mode),
         ),
         Policy(
             name="best-without-engine",
