@@ -33,6 +33,9 @@ from cdma.synth.gates.clock import ENGINE
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
 
+_KEPT = {"momentum": "momentum", "adam": "Adam's moments"}
+"""What optimizers keep of each weight."""
+
 SWEEP_COLUMNS = 4
 """Efficiencies side by side."""
 
@@ -86,14 +89,15 @@ def _assumed(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> T
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     managed = sum(tensor["bytes"] for tensor in facts["tensors"])
+    narrow = settings.precision != "fp32"
     rates = link_rates(link.bytes_per_s, link.in_bytes_per_s)
     assumed = {
         "tensors": f"{len(graph.managed)} to decide about, {managed / GB:.2f} GB; weights "
-        f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients and "
-        "momentum)",
+        f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients"
+        f"{'' if settings.optimizer == 'sgd' else f' and {_KEPT[settings.optimizer]}'})",
         "memory": f"{scenario.memory_bytes:,} B of {device.name}",
-        "device": f"{device.peak_flops / 1e12:g} TFLOP/s, {device.dram_bytes_per_s / GB:g} GB/s "
-        f"({device.source}); a layer gets {_efficiency(facts, settings)} of either",
+        "device": f"{device.flops(narrow=narrow) / 1e12:g} TFLOP/s, "
+        f"{device.dram_bytes_per_s / GB:g} GB/s ({device.source}); a layer gets {_efficiency(facts, settings)} of either",
         "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
         "engine": _engine(scenario, facts),

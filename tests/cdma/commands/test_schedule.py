@@ -19,7 +19,10 @@ ASSUMPTION_KEYS = [
     "network",
     "dataset",
     "activation",
+    "precision",
+    "optimizer",
     "batch",
+    "passes",
     "parameter_bytes",
     "parameter_copies",
     "tensors",
@@ -217,6 +220,25 @@ def test_without_options_it_is_the_devices_memory_and_the_networks_batch(capsys)
     assert facts["memory_bytes"] == DEVICES["titanxp"].capacity_bytes
     assert facts["batch"] == NETWORKS["nin"].batches["imagenet"]
     assert facts["density"]["source"] == "digits-cnn"
+
+
+def test_a_transformer_is_trained_as_usual_or_as_asked_for(capsys):
+    step = ("--network", "gpt2", "--batch", "1", "--device", "rtx4090", "--policy", "oracle")
+    usual = schedule_json(capsys, *step)["assumptions"]
+    assert (usual["precision"], usual["optimizer"], usual["passes"]) == ("bf16", "adam", 1)
+    assert usual["parameter_copies"] == 8
+    assert usual["density"]["mean"] == 1
+    options = ("--precision", "autocast", "--optimizer", "sgd", "--accumulate", "4")
+    asked = schedule_json(capsys, *step, *options)["assumptions"]
+    assert (asked["precision"], asked["optimizer"], asked["passes"]) == ("autocast", "sgd", 4)
+    assert (asked["parameter_copies"], asked["batch"]) == (2, 1)
+    assert main(["schedule", *step, *options]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "gpt2 (text, relu, autocast), batch 1, one of 4 passes" in text
+    assert "2 times (with gradients)" in text
+    assert "165.2 TFLOP/s" in text
+    told = schedule_error(capsys, *step, "--precision", "fp8")
+    assert "unknown precision 'fp8'; name one of fp32, bf16, autocast" in told
 
 
 def test_a_file_declares_densities(capsys, tmp_path):
