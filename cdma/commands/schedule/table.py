@@ -97,7 +97,8 @@ def _assumed(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> T
         f"{'' if settings.optimizer == 'sgd' else f' and {_KEPT[settings.optimizer]}'})",
         "memory": f"{scenario.memory_bytes:,} B of {device.name}",
         "device": f"{device.flops(narrow=narrow) / 1e12:g} TFLOP/s, "
-        f"{device.dram_bytes_per_s / GB:g} GB/s ({device.source}); a layer gets {_efficiency(facts, settings)} of either",
+        f"{device.dram_bytes_per_s / GB:g} GB/s ({device.source}); "
+        f"a layer gets {_efficiency(facts, settings)} of either",
         "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
         "engine": _engine(scenario, facts),
