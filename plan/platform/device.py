@@ -157,7 +157,7 @@ DEVICES: dict[str, Device] = {
             dram_bytes_per_s=2039e9,
             capacity_bytes=80 * GB,
             engine="v100_nvlink2",
-            source="NVIDIA's data sheet of A100 SXM 80 GB: TF32 without sparsity, HBM2e",
+            source="NVIDIA's data sheet of A100 SXM 80 GB: arithmetic without sparsity, HBM2e",
             narrow_flops=312e12,
         ),
         Device(
@@ -175,7 +175,7 @@ DEVICES: dict[str, Device] = {
             dram_bytes_per_s=8000e9,
             capacity_bytes=180 * GB,
             engine="v100_nvlink2",
-            source="NVIDIA's data sheet of HGX B200, one of eight: TF32 without sparsity, HBM3e",
+            source="NVIDIA's data sheet of HGX B200 (one of 8): arithmetic without sparsity, HBM3e",
             narrow_flops=2250e12,
         ),
         Device(
@@ -193,7 +193,7 @@ DEVICES: dict[str, Device] = {
             dram_bytes_per_s=5300e9,
             capacity_bytes=192 * GB,
             engine="v100_nvlink2",
-            source="AMD's data sheet of Instinct MI300X: TF32 without sparsity, HBM3",
+            source="AMD's data sheet of Instinct MI300X: arithmetic without sparsity, HBM3",
             narrow_flops=1307.4e12,
         ),
     )

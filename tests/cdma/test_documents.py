@@ -67,6 +67,7 @@ TIMED = {
     "docs/guide/schedule.md": ENGINE,
     "docs/guide/schedule-run.md": ENGINE,
     "docs/guide/swap.md": ENGINE,
+    "docs/guide/value.md": ENGINE,
     "docs/reference/buddy.md": BUDDY,
     "docs/guide/buddy-replay.md": BUDDY,
 }
