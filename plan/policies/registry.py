@@ -18,7 +18,7 @@ from cdma.plan.policies import (
 )
 from cdma.plan.policies.comet import policy as comet
 from cdma.plan.policies.cswap import policy as cswap
-from cdma.plan.policies.recomputing import checkpoint, dtr
+from cdma.plan.policies.recomputing import checkmate, checkpoint, dtr
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
@@ -232,6 +232,13 @@ POLICIES: dict[str, Policy] = {
             "what is cheap, large and stale is computed again (Kirisame et al. 2021, §3)",
             ASYNCHRONOUS,
             lambda scenario, mode, _seed: dtr.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkmate",
+            "kept or computed again by an integer program (Jain et al. 2020, §4; on large networks "
+            "its relaxation, §5)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkmate.plan(scenario, mode=mode),
         ),
         Policy(
             name="best-without-engine",
