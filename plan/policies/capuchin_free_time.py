@@ -12,13 +12,13 @@ it all that it needs and that is computed again itself (§4.4). It stops when th
 from cdma.plan.timeline.memory import last_forward_uses
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 
 def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
     """The hybrid plan. If it does not fit, what is recomputed is swapped, the longest free time
     first."""
-    evaluator = Evaluator(scenario, (RETAIN, SWAP, RECOMPUTE), mode)
+    evaluator = TimelineEvaluator(scenario, (RETAIN, SWAP, RECOMPUTE), mode)
     managed = scenario.graph.managed
     choices: dict[int, Choice] = dict.fromkeys(managed, RETAIN)
     copies = _Copies(scenario)

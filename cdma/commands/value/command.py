@@ -29,7 +29,7 @@ from cdma.plan.value.point import EVALUATIONS, Common
 from cdma.plan.value.sweep import grid, share, sweep, values
 from cdma.plan.workload.networks import NETWORKS
 from cdma.plan.workload.table import PRECISIONS
-from cdma.progress import shown
+from cdma.terminal.progress import shown
 
 _SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)")
 

@@ -41,7 +41,7 @@ class Map:
 
 
 def as_dict(found: Map) -> dict[str, Any]:
-    """The JSON form; docs/guide/value.md describes the keys."""
+    """The JSON form; docs/guide/plan/value.md describes the keys."""
     return {
         "points": found.points,
         "computed": len(found.values),

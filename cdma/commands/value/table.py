@@ -3,10 +3,10 @@
 import math
 
 from cdma.commands.value.report import Map
-from cdma.console import GB, clock_fact, facts_grid, figures_table, terminal
 from cdma.plan.platform.environment import machine_config
 from cdma.plan.value.break_even import Row, links
 from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import GB, clock_fact, facts_grid, figures_table, terminal
 
 
 def print_map(found: Map) -> None:

@@ -19,7 +19,7 @@ from cdma.plan.search.linear import LinearProgram, Sum, add
 from cdma.plan.timeline.memory import fixed_occupants, last_forward_uses
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 INTEGRAL_STAGES = 40
 """Networks of so many stages at most are solved by branch and bound."""
@@ -36,7 +36,7 @@ GB = 1e9
 def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
     """Keep what the program keeps, and compute the rest again."""
     kept = kept_fractions(scenario)
-    evaluator = Evaluator(scenario, (RETAIN, RECOMPUTE), mode)
+    evaluator = TimelineEvaluator(scenario, (RETAIN, RECOMPUTE), mode)
     fractions = np.array([kept[t] for t in scenario.graph.managed])
     order = np.argsort(-fractions, kind="stable")
     # The first one keeps nothing, the last one everything.

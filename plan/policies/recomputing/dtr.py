@@ -10,14 +10,14 @@ tensors go by the same rule, with the time at which forward has ended.
 from cdma.plan.timeline.memory import fixed_occupants, last_forward_uses
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 
 def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
     """A plan that computes again what would have been evicted; all of it if nothing else fits."""
     evictions = _Evictions(scenario)
     evictions.forward()
-    evaluator = Evaluator(scenario, (RETAIN, RECOMPUTE), mode)
+    evaluator = TimelineEvaluator(scenario, (RETAIN, RECOMPUTE), mode)
 
     def made() -> Plan:
         choices = (RECOMPUTE if t in evictions.evicted else RETAIN for t in scenario.graph.managed)

@@ -13,7 +13,7 @@ LINKS = ("--link", "pcie3x16,pcie3x16/4", "--room", "0,0.5", "--results", "point
 @pytest.fixture(autouse=True)
 def _in_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 1e6)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 1e6)
 
 
 def value_json(capsys, *arguments: str):

@@ -9,7 +9,7 @@ from cdma.plan.policies.recomputing import checkmate, dtr
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.value.point import Point
 from tests.plan.timeline.small_graphs import random_scenario
 
@@ -29,7 +29,7 @@ def test_nothing_is_computed_again_where_all_fits() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_it_fits_where_any_such_plan_does_and_is_near_the_optimum(seed: int) -> None:
     scenario = random_scenario(seed, 8)
-    evaluator = Evaluator(scenario, (RETAIN, RECOMPUTE), ASYNCHRONOUS)
+    evaluator = TimelineEvaluator(scenario, (RETAIN, RECOMPUTE), ASYNCHRONOUS)
     optimum = exhaustive(evaluator, 8, 2).seconds
     found = simulate(scenario, checkmate.plan(scenario)).seconds
     if math.isfinite(found):
@@ -42,7 +42,7 @@ def test_it_finds_the_optimum_of_most_small_steps() -> None:
     optimal = possible = 0
     for seed in range(20):
         scenario = random_scenario(seed, 8)
-        evaluator = Evaluator(scenario, (RETAIN, RECOMPUTE), ASYNCHRONOUS)
+        evaluator = TimelineEvaluator(scenario, (RETAIN, RECOMPUTE), ASYNCHRONOUS)
         optimum = exhaustive(evaluator, 8, 2).seconds
         if math.isfinite(optimum):
             possible += 1
