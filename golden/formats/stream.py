@@ -79,7 +79,7 @@ class Decoded:
     offset : int
         The first error's offset in bytes from the start of the stream; 0 when OK.
     valid_bytes : int
-        How many bytes of output precede the first error; all of them when OK.
+        Bytes of output before the first error; all of them when OK.
     data : uint8 array (valid_bytes,)
         Those bytes.
     """
@@ -92,7 +92,7 @@ class Decoded:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedMany:
-    """How the decoding of n streams ended; see `Decoded`.
+    """Outcome of decoding n streams; see `Decoded`.
 
     Attributes
     ----------

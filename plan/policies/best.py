@@ -93,6 +93,6 @@ def past_engine(scenario: Scenario, plan: Plan) -> Plan:
 
 
 def takes_engine(scenario: Scenario, plan: Plan) -> bool:
-    """Whether a plan compresses anything on the way."""
+    """True if a plan compresses anything on the way."""
     models = map(scenario.codec, plan.choices)
     return any(model is not None and model.where == "inline" for model in models)

@@ -63,8 +63,8 @@ class _Copies:
         self._seconds = {t: scenario.copy_seconds(t, SWAP, "none") for t in managed}
 
     def free_seconds(self, tensor: int) -> float:
-        """From its last forward to its first backward use, less both copies; negative if they take
-        longer."""
+        """Time from a tensor's last forward to its first backward use, less both copies; negative
+        if they take longer."""
         return self._needed[tensor] - self._leaves[tensor] - sum(self._seconds[tensor])
 
     def late_seconds(self, tensor: int) -> float:

@@ -58,7 +58,7 @@ class Policy:
 
     @property
     def willing(self) -> bool:
-        """Whether it would take an engine."""
+        """True if the policy would take an engine."""
         return (self.engine or self.chooses) and not self.shuns_engine
 
     @property

@@ -47,7 +47,7 @@ class ElementFormat:
 
     @property
     def trims(self) -> bool:
-        """Whether lines have a second header byte, and drop common trailing zeros: fp32 only."""
+        """True for fp32 only: lines have a second header byte and drop common trailing zeros."""
         return self.element_bytes == 4
 
     @property

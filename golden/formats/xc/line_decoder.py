@@ -182,7 +182,7 @@ def _words(rests: Lanes, exponents: ByteArray, elements: ElementFormat) -> Lanes
 
 
 def _fill(padded: ByteArray, at: IntArray, bits: IntArray) -> Bools:
-    """Which fields of so many bits, from byte `at` (n,) on, have a padding that is not zero."""
+    """Mark the fields of so many bits, from byte `at` (n,) on, whose padding is not zero."""
     last = padded[at + (bits >> 3)]
     wrong: Bools = ((bits & 7) != 0) & (last >> (bits & 7) != 0)
     return wrong

@@ -84,14 +84,14 @@ class Coding:
 
 
 def looked_up(table: bytes, numbers: ByteArray) -> ByteArray:
-    """What a table of 256 bytes has for each number, uint8 of the same shape."""
+    """Entries of a table of 256 bytes at each number, uint8 of the same shape."""
     found = np.frombuffer(numbers.tobytes().translate(table), np.uint8)
     return found.reshape(numbers.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
-    """How n lines are kept.
+    """Forms in which n lines are kept.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def sums(numbers: ByteArray) -> IntArray:
 
 
 def trailing_zeros(words: Lanes, most: int) -> IntArray:
-    """How many zero bits there are below the lowest one of each word, at most `most`."""
+    """Count the zero bits below the lowest one of each word, at most `most`."""
     lowest = words & (~words + words.dtype.type(1))
     found = np.bitwise_count(lowest - words.dtype.type(1)).astype(np.int64)
     return np.minimum(found, most)

@@ -77,7 +77,7 @@ class _Program:
         self.cost = self.linear.named(add((1, spent), (EXCESS_SECONDS, {self._excess: 1.0})))
 
     def _forward(self) -> None:
-        """What is left behind, and the memory of each forward step beside what is just used."""
+        """Return what is left behind, and each forward step's memory beside what is just used."""
         scenario, last_use = self._scenario, last_forward_uses(self._scenario)
         self.left_by_forward = {
             t: self.linear.variable(1, integral=True) for t in scenario.graph.managed

@@ -32,7 +32,7 @@ def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
 
 
 class _Evictions:
-    """What has been evicted up to a stage of the forward pass."""
+    """Evictions up to a stage of the forward pass."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.evicted: set[int] = set()
