@@ -177,19 +177,15 @@ def too_many_old_names(files: Sources, left: Mapping[str, int]) -> list[str]:
     ]
 
 
-def classes_of_one_name(files: Sources, left: Mapping[str, int]) -> list[str]:
-    """Names of `TOLD_APART` with more classes in the package than they may have."""
+def classes_of_one_name(files: Sources) -> list[str]:
+    """Names of `TOLD_APART` that more than one class of the package has."""
     homes: dict[str, list[str]] = {name: [] for name in TOLD_APART}
     for path, source in files.items():
         if not path.startswith("tests/"):
             for node in ast.walk(parsed(source)):
                 if isinstance(node, ast.ClassDef) and node.name in homes:
                     homes[node.name].append(path)
-    return [
-        f"{name}: {', '.join(those)}"
-        for name, those in homes.items()
-        if len(those) > left.get(name, 1)
-    ]
+    return [f"{name}: {', '.join(those)}" for name, those in homes.items() if len(those) > 1]
 
 
 def test_all_rooms_are_read():
@@ -267,5 +263,4 @@ def test_a_second_class_of_a_name_is_found():
         "sim/two.py": "class Traffic:\n    pass",
         "tests/three.py": "class Traffic:\n    pass",
     }
-    assert classes_of_one_name(planted, {}) == ["Traffic: plan/one.py, sim/two.py"]
-    assert classes_of_one_name(planted, {"Traffic": 2}) == []
+    assert classes_of_one_name(planted) == ["Traffic: plan/one.py, sim/two.py"]
