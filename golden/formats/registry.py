@@ -27,7 +27,7 @@ _LOSSLESS: dict[str, Callable[..., Codec]] = {
     "raw": Raw,
 }
 _LOSSY: dict[str, Callable[..., Codec]] = {"zfp": Zfp, "quantize": Quantize}
-_PARAMETERS = {
+_PARAMETERS: dict[str, tuple[str, ...]] = {
     "xc": ("exponent_bits", "centre", "pattern"),
     "zfp": ("rate",),
     "quantize": ("bound",),
@@ -35,8 +35,8 @@ _PARAMETERS = {
 """Numbers that a codec takes besides the element size. Those of lossy codecs must be given."""
 
 
-def register(name: str, make: Callable[[int], Codec]) -> None:
-    """Add a lossless codec, which `make` makes for an element size.
+def register(name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()) -> None:
+    """Add a lossless codec, which `make` makes for an element size and the parameters by name.
 
     Raises
     ------
@@ -46,16 +46,21 @@ def register(name: str, make: Callable[[int], Codec]) -> None:
     if name in codec_names():
         raise CodecError(f"the codec {name!r} is registered already; rename one")
     _LOSSLESS[name] = make
+    if parameters:
+        _PARAMETERS[name] = parameters
 
 
 @contextmanager
-def registered(name: str, make: Callable[[int], Codec]) -> Iterator[None]:
+def registered(
+    name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()
+) -> Iterator[None]:
     """Register a lossless codec for the length of a `with` block."""
-    register(name, make)
+    register(name, make, parameters)
     try:
         yield
     finally:
         del _LOSSLESS[name]
+        _PARAMETERS.pop(name, None)
 
 
 def codec_names(*, lossy: bool = True) -> tuple[str, ...]:

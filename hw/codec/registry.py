@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.interface import PARAMETER_BITS, LineCodec
 
 
 class CodecRegistryError(ValueError):
@@ -26,7 +26,8 @@ def register(entry: LineCodec) -> None:
     Raises
     ------
     CodecRegistryError
-        The name or the number is taken, or the number does not fit its field of 8 bits.
+        The name or the number is taken, or the number does not fit its field of 8 bits; parameters
+        or result do not fit theirs; or what is declared contradicts itself.
     """
     known = _codecs()
     if entry.name in known:
@@ -41,7 +42,26 @@ def register(entry: LineCodec) -> None:
                 f"the codecs {other.name!r} and {entry.name!r} have the same number, "
                 f"{entry.number}; change one"
             )
+    _check_declaration(entry)
     known[entry.name] = entry
+
+
+def _check_declaration(entry: LineCodec) -> None:
+    for what, fields in (("parameters", entry.parameters), ("result", entry.result)):
+        bits = sum(fields.values())
+        if any(width < 1 for width in fields.values()) or bits > PARAMETER_BITS:
+            raise CodecRegistryError(
+                f"the {what} of the codec {entry.name!r} must have at least a bit each and at most "
+                f"{PARAMETER_BITS} together, not {bits}"
+            )
+    if bool(entry.result) != bool(entry.line_summary_bits):
+        raise CodecRegistryError(
+            f"the codec {entry.name!r} must have both a result and line_summary_bits, or neither"
+        )
+    if entry.counted and entry.locates_errors:
+        raise CodecRegistryError(
+            f"the codec {entry.name!r} is counted and locates errors itself; choose one"
+        )
 
 
 @contextmanager

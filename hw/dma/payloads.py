@@ -3,7 +3,7 @@
 from amaranth.lib import data
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import Finding, status_shape
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
@@ -19,8 +19,8 @@ class ReadJob(data.StructLayout):
     -------
     src, length
         Where, and how many bytes.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and what the descriptor has for it.
     throttle_class
         Which token bucket limits the reads.
     first_unit
@@ -33,6 +33,7 @@ class ReadJob(data.StructLayout):
                 "src": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
                 "first_unit": range(config.units),
             }
@@ -87,6 +88,11 @@ class DrainJob(data.StructLayout):
 class DrainOutcome(data.StructLayout):
     """What a job's lines were like.
 
+    Parameters
+    ----------
+    result_bits
+        Width of a codec's result (`CodecConfig.result_bits`).
+
     Members
     -------
     lines
@@ -98,12 +104,14 @@ class DrainOutcome(data.StructLayout):
         Not all of the job's.
     crc32
         Of the job's bytes, if all of its lines were read without an error.
+    result
+        What the codec tells of the job's bytes beside; of no worth where `crc32` is of none.
     error, address
         The first error that the bus answered with, and the address of its beat. The stream ends
         before that line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, result_bits: int = 0) -> None:
         super().__init__(
             {
                 "lines": LINE_COUNT_BITS,
@@ -111,6 +119,7 @@ class DrainOutcome(data.StructLayout):
                 "whole_size": OFFSET_BITS,
                 "cut": 1,
                 "crc32": 32,
+                "result": result_bits,
                 "error": BusError,
                 "address": DEVICE_ADDRESS_BITS,
             }
@@ -173,8 +182,8 @@ class OutJob(data.StructLayout):
         What to read, and how many bytes.
     dst, capacity
         Where to write, and how many bytes at most.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and what the descriptor has for it.
     throttle_class
         Which token bucket limits the reads.
     """
@@ -187,6 +196,7 @@ class OutJob(data.StructLayout):
                 "dst": HOST_ADDRESS_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
             }
         )
@@ -194,6 +204,11 @@ class OutJob(data.StructLayout):
 
 class OutOutcome(data.StructLayout):
     """How a transfer to the host ended.
+
+    Parameters
+    ----------
+    result_bits
+        As in `DrainOutcome`.
 
     Members
     -------
@@ -203,8 +218,8 @@ class OutOutcome(data.StructLayout):
         What became of the stream.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"read": DrainOutcome(), "write": WriteOutcome()})
+    def __init__(self, result_bits: int = 0) -> None:
+        super().__init__({"read": DrainOutcome(result_bits), "write": WriteOutcome()})
 
 
 class InJob(data.StructLayout):
@@ -218,8 +233,8 @@ class InJob(data.StructLayout):
         Where to write, and how many bytes at most: 0 to write nothing, only look.
     length
         Bytes that the stream should give, at least 1.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and what the descriptor has for it.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -231,6 +246,7 @@ class InJob(data.StructLayout):
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
             }
         )
 
@@ -278,7 +294,7 @@ class SplitJob(data.StructLayout):
 
     Members
     -------
-    dst, length, capacity, codec
+    dst, length, capacity, codec, parameters
         As in `InJob`.
     first_unit
         The unit at the memory controller of the first line; the lines go round from there.
@@ -291,6 +307,7 @@ class SplitJob(data.StructLayout):
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "first_unit": range(config.units),
             }
         )
@@ -307,8 +324,8 @@ class LineCommand(data.StructLayout):
         Its bytes, 1 to the size of a line.
     writable
         How many of them may be written.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and what the descriptor has for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -318,6 +335,7 @@ class LineCommand(data.StructLayout):
                 "size": range(config.line_bytes + 1),
                 "writable": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
+                "parameters": config.parameter_bits,
             }
         )
 
@@ -327,8 +345,8 @@ class ExpansionReport(data.StructLayout):
 
     Members
     -------
-    finding
-        The first thing wrong with it.
+    finding, status
+        The first thing wrong with it, and its status if the codec has found it.
     offset
         Bytes of the stream before that, the head's included; all of the line's if there is none.
     size
@@ -344,6 +362,7 @@ class ExpansionReport(data.StructLayout):
         super().__init__(
             {
                 "finding": Finding,
+                "status": status_shape(config),
                 "offset": range(config.worst_line_bytes + 1),
                 "size": range(config.line_bytes + 1),
                 "crc32": 32,
@@ -373,10 +392,15 @@ class GatherJob(data.StructLayout):
 class GatherOutcome(data.StructLayout):
     """What became of a job's lines.
 
+    Parameters
+    ----------
+    config : CodecConfig, optional
+        Without it no codec locates errors itself.
+
     Members
     -------
-    finding
-        The first thing wrong with them.
+    finding, status
+        The first thing wrong with them, and its status if the codec has found it.
     offset
         Where it is in the stream; the size of all lines if there is none.
     size
@@ -387,10 +411,11 @@ class GatherOutcome(data.StructLayout):
         The first error that the bus answered with, and the address of its burst.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
             {
                 "finding": Finding,
+                "status": status_shape(config),
                 "offset": OFFSET_BITS,
                 "size": LENGTH_BITS,
                 "crc32": 32,
@@ -403,6 +428,11 @@ class GatherOutcome(data.StructLayout):
 class InOutcome(data.StructLayout):
     """How a transfer from the host ended.
 
+    Parameters
+    ----------
+    config : CodecConfig, optional
+        As in `GatherOutcome`.
+
     Members
     -------
     receive
@@ -413,7 +443,7 @@ class InOutcome(data.StructLayout):
         What became of the lines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
-            {"receive": ReceiveOutcome(), "tail": StreamTail(), "gather": GatherOutcome()}
+            {"receive": ReceiveOutcome(), "tail": StreamTail(), "gather": GatherOutcome(config)}
         )

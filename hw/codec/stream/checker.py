@@ -1,9 +1,10 @@
 """From expanded sectors to packets of bytes that can be trusted: the decompressor's framing."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, C, Cat, Module, Mux, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden import StreamStatus
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
@@ -18,6 +19,13 @@ class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
     ELEMENT_MISSING = 2
     ELEMENT_ZERO = 3
     FILL_NONZERO = 4
+    CODEC = 5
+    """What the codec says: a status that comes with it."""
+
+
+def status_shape(config: CodecConfig | None) -> ShapeLike:
+    """The shape of a status that a codec has found; none if no codec looks for errors."""
+    return StreamStatus if config is not None and config.locates_errors else 0
 
 
 class Verdict(data.StructLayout):
@@ -27,6 +35,8 @@ class Verdict(data.StructLayout):
     ----------
     length_bits, offset_bits
         Widths of a transfer's length and of a position in its stream.
+    config : CodecConfig, optional
+        Without it no codec locates errors itself.
 
     Members
     -------
@@ -36,10 +46,27 @@ class Verdict(data.StructLayout):
         Where it is in the stream; if nothing is wrong, where the last line ends.
     size
         Bytes given out: the transfer's length, or those before the first thing wrong.
+    status, located_offset
+        `ExpandedSector.status` and `offset` of the first sector that is wrong, or of the last one.
+        No bits if no codec locates errors itself.
     """
 
-    def __init__(self, length_bits: int = LENGTH_BITS, offset_bits: int = OFFSET_BITS) -> None:
-        super().__init__({"finding": Finding, "offset": offset_bits, "size": length_bits})
+    def __init__(
+        self,
+        length_bits: int = LENGTH_BITS,
+        offset_bits: int = OFFSET_BITS,
+        config: CodecConfig | None = None,
+    ) -> None:
+        located = config is not None and config.locates_errors
+        super().__init__(
+            {
+                "finding": Finding,
+                "offset": offset_bits,
+                "size": length_bits,
+                "status": status_shape(config),
+                "located_offset": offset_bits if located else 0,
+            }
+        )
 
 
 class SectorJudge(wiring.Component):
@@ -64,7 +91,7 @@ class SectorJudge(wiring.Component):
     i : `In(stream.Signature(ExpandedSector(config)))`
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
         A packet per transfer, of at least one beat. Bytes beyond `size` are zero.
-    verdict : `Out(stream.Signature(Verdict(length_bits, offset_bits)))`
+    verdict : `Out(stream.Signature(Verdict(length_bits, offset_bits, config)))`
         After each transfer.
     """
 
@@ -83,7 +110,7 @@ class SectorJudge(wiring.Component):
                 "length": In(stream.Signature(length_bits)),
                 "i": In(stream.Signature(ExpandedSector(config))),
                 "o": Out(stream.Signature(Beat(config.sector_bytes))),
-                "verdict": Out(stream.Signature(Verdict(length_bits, offset_bits))),
+                "verdict": Out(stream.Signature(Verdict(length_bits, offset_bits, config))),
             }
         )
 
@@ -156,18 +183,21 @@ class SectorJudge(wiring.Component):
         right = Signal(lanes)
         m.d.comb += right.eq(~first & ~Cat(wrong_before))
 
+        # No data is in a sector without a mask, or in which the codec has found an error.
+        located: Value = seen.status != 0 if config.locates_errors else C(0)
+        no_data = seen.mask_missing | located if config.locates_errors else seen.mask_missing
         failed = Signal()
         complete = Signal()
         fails = Signal()
         gives = Signal()
         m.d.comb += [
-            fails.eq(~failed & (seen.mask_missing | seen_wrong.any())),
+            fails.eq(~failed & (no_data | seen_wrong.any())),
             gives.eq(~failed & ~complete),
         ]
         keep = Signal(config.sector_bytes)
         m.d.comb += keep.eq(
             Cat(
-                right[j // element_bytes] & ~seen.mask_missing & (j < seen_room)
+                right[j // element_bytes] & ~no_data & (j < seen_room)
                 for j in range(config.sector_bytes)
             )
         )
@@ -214,6 +244,8 @@ class SectorJudge(wiring.Component):
         found_start = Signal(self.offset_bits, reset_less=True)
         found_before = Signal(lanes, reset_less=True)
         verdict_size = Signal(self.length_bits, reset_less=True)
+        verdict_located = Signal.like(sector.offset, reset_less=True)
+        verdict_status = Signal.like(sector.status, reset_less=True)
         end = Signal(self.offset_bits)
         total = Signal(self.length_bits)
         m.d.comb += [
@@ -226,7 +258,9 @@ class SectorJudge(wiring.Component):
                     found_start.eq(start),
                     found_before.eq(Mux(seen.mask_missing, 0, seen.present & right)),
                 ]
-                with m.If(seen.mask_missing):
+                with m.If(located):
+                    m.d.sync += finding.eq(Finding.CODEC)
+                with m.Elif(seen.mask_missing):
                     m.d.sync += finding.eq(Finding.MASK_MISSING)
                 with m.Elif((first & seen.missing).any()):
                     m.d.sync += finding.eq(Finding.ELEMENT_MISSING)
@@ -236,6 +270,12 @@ class SectorJudge(wiring.Component):
                     m.d.sync += finding.eq(Finding.FILL_NONZERO)
             with m.Elif(seen.last & ~failed):
                 m.d.sync += [found_start.eq(end), found_before.eq(0)]
+            if config.locates_errors:
+                with m.If(fails | (seen.last & ~failed)):
+                    m.d.sync += [
+                        verdict_located.eq(seen.offset),
+                        verdict_status.eq(seen.status),
+                    ]
 
             with m.If(seen.last):
                 m.d.sync += [
@@ -259,6 +299,8 @@ class SectorJudge(wiring.Component):
             self.verdict.payload.finding.eq(finding),
             self.verdict.payload.offset.eq(found_start + count_ones(found_before) * element_bytes),
             self.verdict.payload.size.eq(verdict_size),
+            self.verdict.payload.status.eq(verdict_status),
+            self.verdict.payload.located_offset.eq(verdict_located),
         ]
         with m.If(told & self.verdict.ready):
             m.d.sync += [told.eq(0), finding.eq(Finding.NONE)]

@@ -4,6 +4,8 @@ Lines follow one another in the stream without padding, so that a line may begin
 A head always fills whole elements (`CodecConfig.head_elements`): everything moves in elements.
 """
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -155,19 +157,31 @@ class ElementPacker(wiring.Component):
         return m
 
 
-def mask_and_elements(
-    m: Module, config: CodecConfig, beat: data.View, masked: Value, *, name: str
+def head_and_elements(
+    m: Module,
+    config: CodecConfig,
+    beat: data.View,
+    heads: Sequence[tuple[int, Value]],
+    *,
+    name: str,
 ) -> list[Value]:
-    """What a line beat puts into the stream: its elements, behind its mask if `masked`."""
+    """The elements that a line beat puts into the stream: its head's, then its payload's.
+
+    Parameters
+    ----------
+    heads
+        Sizes of heads in elements, each with whether the beat begins with such a one.
+    """
     element_bits = 8 * config.element_bytes
-    mask = [beat.mask.word_select(j, element_bits) for j in range(config.head_elements)]
-    elements = [beat.elements[i] for i in range(config.lanes)]
+    head = [beat.mask.word_select(j, element_bits) for j in range(config.head_elements)]
+    elements = [*(beat.elements[i] for i in range(config.lanes)), *(C(0) for _ in head)]
     stream_elements: list[Value] = []
     for j in range(config.lanes + config.head_elements):
-        plain = elements[j] if j < config.lanes else 0
-        behind = mask[j] if j < config.head_elements else elements[j - config.head_elements]
+        chosen: Value = elements[j]
+        for size, begins in heads:
+            chosen = Mux(begins, head[j] if j < size else elements[j - size], chosen)
         element = Signal(element_bits, name=f"{name}_{j}")
-        m.d.comb += element.eq(Mux(masked, behind, plain))
+        m.d.comb += element.eq(chosen)
         stream_elements.append(element)
     return stream_elements
 
@@ -216,15 +230,16 @@ class Packer(wiring.Component):
 
         beat = self.i.payload
         chunk = elements.i.payload
+        size = line_codec(config.codecs[0]).head_bytes(config) // config.element_bytes
         masked = Signal()
         m.d.comb += [
             masked.eq(beat.sol & ~beat.empty),
             elements.i.valid.eq(self.i.valid),
             self.i.ready.eq(elements.i.ready),
             chunk.elements.as_value().eq(
-                Cat(mask_and_elements(m, config, beat, masked, name="chunk"))
+                Cat(head_and_elements(m, config, beat, [(size, masked)], name="chunk"))
             ),
-            chunk.count.eq(beat.count + Mux(masked, config.head_elements, 0)),
+            chunk.count.eq(beat.count + Mux(masked, size, 0)),
             chunk.last.eq(beat.last),
         ]
         with m.If(self.i.valid):
@@ -391,7 +406,7 @@ class Unpacker(wiring.Component):
         # The line: how many of its elements are still to come.
         busy = Signal()
         payload_left = Signal(range(config.elements + 1))
-        mask = Signal(config.elements)
+        mask = Signal(config.head_bits)
         announced = Signal(range(config.elements + 1))
         overhead = Signal(range(mask_elements + 1))
         m.d.comb += [

@@ -35,9 +35,15 @@ class Completion(data.StructLayout):
 
 
 class End(data.StructLayout):
-    """What a record tells of how its descriptor ended, beside what the descriptor has."""
+    """What a record tells of how its descriptor ended, beside what the descriptor has.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    result_bits
+        Width of a codec's result (`CodecConfig.result_bits`).
+    """
+
+    def __init__(self, result_bits: int = 0) -> None:
         super().__init__(
             {
                 "status": 8,
@@ -46,6 +52,7 @@ class End(data.StructLayout):
                 "out_size": OFFSET_BITS,
                 "fault_address": HOST_ADDRESS_BITS,
                 "crc32": 32,
+                "result": result_bits,
             }
         )
 
@@ -68,8 +75,8 @@ class Completer(wiring.Component):
     Members
     -------
     started : `In(stream.Signature(StartedDescriptor(config)))`
-    outcome_out : `In(stream.Signature(OutOutcome()))`
-    outcome_in : `In(stream.Signature(InOutcome()))`
+    outcome_out : `In(stream.Signature(OutOutcome(config.codec.result_bits)))`
+    outcome_in : `In(stream.Signature(InOutcome(config.codec)))`
     verify : `Out(stream.Signature(InJob(config)))`
     verified : `Out(1)`
         A descriptor that was to be verified has ended.
@@ -85,8 +92,8 @@ class Completer(wiring.Component):
         super().__init__(
             {
                 "started": In(stream.Signature(StartedDescriptor(config))),
-                "outcome_out": In(stream.Signature(OutOutcome())),
-                "outcome_in": In(stream.Signature(InOutcome())),
+                "outcome_out": In(stream.Signature(OutOutcome(config.codec.result_bits))),
+                "outcome_in": In(stream.Signature(InOutcome(config.codec))),
                 "verify": Out(stream.Signature(InJob(config))),
                 "verified": Out(1),
                 "o": Out(stream.Signature(Completion())),
@@ -103,12 +110,13 @@ class Completer(wiring.Component):
         wiring.connect(m, completions.o, wiring.flipped(self.o))
         d = waiting.o.payload
 
-        ended_out = Signal(End())
-        ended_in = Signal(End())
+        end_shape = End(self.config.codec.result_bits)
+        ended_out = Signal(end_shape)
+        ended_in = Signal(end_shape)
         self._end_out(m, d, ended_out)
         self._end_in(m, d, ended_in)
 
-        end = Signal(End(), reset_less=True)
+        end = Signal(end_shape, reset_less=True)
         written = Signal(OFFSET_BITS, reset_less=True)
         verifies = Signal()
         m.d.comb += [
@@ -118,6 +126,7 @@ class Completer(wiring.Component):
             ),
             self.verify.payload.src.eq(d.dst),
             self.verify.payload.codec.eq(Mux(is_copy(d.codec, self.config.codec), 0, d.codec)),
+            self.verify.payload.parameters.eq(d.parameters),
             self.verify.payload.src_length.eq(written),
             self.verify.payload.length.eq(d.length),
         ]
@@ -173,6 +182,7 @@ class Completer(wiring.Component):
             record.out_size.eq(end.out_size),
             record.fault_address.eq(end.fault_address),
             record.crc32.eq(end.crc32),
+            record.result.eq(end.result),
             record.index.eq(d.index),
             record.cycles.eq((self.now - d.started)[:CYCLE_BITS]),
             completions.i.payload.address.eq(d.record),
@@ -201,6 +211,8 @@ class Completer(wiring.Component):
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
         # Otherwise nobody knows which lines end before the burst at fault.
+        with m.If((read.error == BusError.NONE) & ~read.cut):
+            m.d.comb += end.result.eq(read.result)
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
@@ -232,6 +244,11 @@ class Completer(wiring.Component):
         truncated = (gather.finding == Finding.MASK_MISSING) | (
             gather.finding == Finding.ELEMENT_MISSING
         )
+        if self.config.codec.locates_errors:
+            truncated |= (gather.finding == Finding.CODEC) & (
+                (gather.status == StreamStatus.MASK_TRUNCATED)
+                | (gather.status == StreamStatus.PAYLOAD_TRUNCATED)
+            )
         stream_status = Signal(StreamStatus, name="stream_status")
         with m.Switch(gather.finding):
             for finding, status in (
@@ -242,6 +259,9 @@ class Completer(wiring.Component):
             ):
                 with m.Case(finding):
                     m.d.comb += stream_status.eq(status)
+            if self.config.codec.locates_errors:
+                with m.Case(Finding.CODEC):
+                    m.d.comb += stream_status.eq(gather.status)
             with m.Default():
                 m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
         m.d.comb += [

@@ -10,8 +10,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
-from cdma.hw.codec.selection import SelectedDecompressor, is_counted, pipelines
-from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.selection import (
+    SelectedDecompressor,
+    is_counted,
+    locates_errors,
+    pipelines,
+)
+from cdma.hw.codec.stream.checker import Finding, SectorJudge, status_shape
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.limits import QUEUED_LINES
@@ -169,7 +174,7 @@ class ExpansionUnit(wiring.Component):
         place = signed(length_bits)
 
         choices = pipelines(config)
-        alone = len(choices) == 1
+        alone = len(choices) == 1 and not config.parameter_bits
         queued = QUEUED_LINES * config.sectors
         m.submodules.queue = queue = Fifo(LineBeat(config), queued)
         m.submodules.command_queue = command_queue = Fifo(LineCommand(config), queued)
@@ -201,9 +206,10 @@ class ExpansionUnit(wiring.Component):
         to_judge, to_writer, to_report, *to_decompressor = fork.o
         for command in to_decompressor:
             m.d.comb += [
-                decompressor.codec.valid.eq(command.valid),
-                decompressor.codec.payload.eq(command.payload.codec),
-                command.ready.eq(decompressor.codec.ready),
+                decompressor.format.valid.eq(command.valid),
+                decompressor.format.payload.codec.eq(command.payload.codec),
+                decompressor.format.payload.parameters.eq(command.payload.parameters),
+                command.ready.eq(decompressor.format.ready),
             ]
 
         # Judge a line. Where no mask announces elements, whatever the stream has is right.
@@ -255,6 +261,7 @@ class ExpansionUnit(wiring.Component):
         judgement = data.StructLayout(
             {
                 "finding": Finding,
+                "status": status_shape(config),
                 "offset": offset_bits,
                 "size": length_bits,
                 "crc32": 32,
@@ -266,6 +273,15 @@ class ExpansionUnit(wiring.Component):
         m.submodules.reports = reports = Fifo(ExpansionReport(config), REPORTS)
         verdict = judge.verdict.payload
         judges = Signal()
+        # Where no element was counted, the stream is as long as the data, or the codec tells. What
+        # fills a line stands nowhere in the stream: its place is the line's.
+        codec = origins.o.payload.codec
+        offset = Mux(is_counted(codec, config), verdict.offset, verdict.size)
+        if config.locates_errors:
+            fill = verdict.finding == Finding.FILL_NONZERO
+            offset = Mux(
+                locates_errors(codec, config), Mux(fill, 0, verdict.located_offset), offset
+            )
         m.d.comb += [
             origins.i.valid.eq(to_report.valid),
             origins.i.payload.place.eq(to_report.payload.address[:length_bits].as_signed()),
@@ -273,10 +289,8 @@ class ExpansionUnit(wiring.Component):
             to_report.ready.eq(origins.i.ready),
             judgements.i.valid.eq(origins.o.valid & judge.verdict.valid & crc.o.valid),
             judgements.i.payload.finding.eq(verdict.finding),
-            # Otherwise no element was counted, and the stream is as long as the data.
-            judgements.i.payload.offset.eq(
-                Mux(is_counted(origins.o.payload.codec, config), verdict.offset, verdict.size)
-            ),
+            judgements.i.payload.status.eq(verdict.status),
+            judgements.i.payload.offset.eq(offset),
             judgements.i.payload.size.eq(verdict.size),
             judgements.i.payload.crc32.eq(crc.o.payload),
             judgements.i.payload.place.eq(origins.o.payload.place),
@@ -296,6 +310,7 @@ class ExpansionUnit(wiring.Component):
             failed.eq(written.error != BusError.NONE),
             reports.i.valid.eq(judgements.o.valid & writer.outcome.valid),
             report.finding.eq(told.finding),
+            report.status.eq(told.status),
             report.offset.eq(told.offset),
             # The first burst may begin before the line.
             report.size.eq(Mux(failed, Mux(before < 0, 0, before), told.size)),

@@ -28,7 +28,7 @@ class LineGather(wiring.Component):
     ends : `In(stream.Signature(IssuedLines()))`
         The end of each job; before any report of the next one.
     reports : `In(stream.Signature(ExpansionReport(config.codec))).array(config.units)`
-    outcome : `Out(stream.Signature(GatherOutcome()))`
+    outcome : `Out(stream.Signature(GatherOutcome(config.codec)))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -38,7 +38,7 @@ class LineGather(wiring.Component):
                 "job": In(stream.Signature(GatherJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "reports": In(stream.Signature(ExpansionReport(config.codec))).array(config.units),
-                "outcome": Out(stream.Signature(GatherOutcome())),
+                "outcome": Out(stream.Signature(GatherOutcome(config.codec))),
             }
         )
 
@@ -95,7 +95,7 @@ class LineGather(wiring.Component):
         ]
 
         # The first finding, the first error, and the bytes before each.
-        sums = Signal(GatherOutcome())
+        sums = Signal(GatherOutcome(codec))
         found = Signal()
         stopped = Signal()
         found_one = Signal()
@@ -120,9 +120,10 @@ class LineGather(wiring.Component):
                 ),
             ]
             with m.If(~found):
-                m.d.sync += sums.finding.eq(
-                    Mux(takes_two & ~found_one, mate.finding, report.finding)
-                )
+                m.d.sync += [
+                    sums.finding.eq(Mux(takes_two & ~found_one, mate.finding, report.finding)),
+                    sums.status.eq(Mux(takes_two & ~found_one, mate.status, report.status)),
+                ]
             with m.If(sums.error == BusError.NONE):
                 with m.If(takes_two & (report.error == BusError.NONE)):
                     m.d.sync += [sums.error.eq(mate.error), sums.address.eq(mate.address)]
@@ -131,7 +132,7 @@ class LineGather(wiring.Component):
 
         # The outcome, less the zeros that filled the last line.
         told = Signal()
-        outcome = Signal(GatherOutcome(), reset_less=True)
+        outcome = Signal(GatherOutcome(codec), reset_less=True)
         over = Signal()
         m.d.comb += [
             over.eq(active & all_in & ~told),

@@ -78,6 +78,7 @@ class InJobSplitter(wiring.Component):
             self.split.payload.length.eq(job.length),
             self.split.payload.capacity.eq(job.capacity),
             self.split.payload.codec.eq(job.codec),
+            self.split.payload.parameters.eq(job.parameters),
             self.split.payload.first_unit.eq(first_unit),
             self.gather.payload.first_unit.eq(first_unit),
             self.gather.payload.fill.eq(-job.length[:line_bits]),
@@ -98,7 +99,7 @@ class InPath(wiring.Component):
     Members
     -------
     job : `In(stream.Signature(InJob(config)))`
-    outcome : `Out(stream.Signature(InOutcome()))`
+    outcome : `Out(stream.Signature(InOutcome(config.codec)))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(64)))`
     read_beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
@@ -122,7 +123,7 @@ class InPath(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(InJob(config))),
-                "outcome": Out(stream.Signature(InOutcome())),
+                "outcome": Out(stream.Signature(InOutcome(config.codec))),
                 "read_request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
                 "read_beats": In(stream.Signature(ReadBeat(config.host_bytes))),
                 "write_request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))).array(
@@ -178,7 +179,7 @@ class InPath(wiring.Component):
         connect(splitter.tail, tails.i)
         connect(splitter.ends, ends.i)
         connect(ends.o, gather.ends)
-        m.submodules.outcomes = outcomes = Register(InOutcome())
+        m.submodules.outcomes = outcomes = Register(InOutcome(config.codec))
         connect(outcomes.o, wiring.flipped(self.outcome))
         done = Signal()
         m.d.comb += [

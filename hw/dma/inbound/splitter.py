@@ -79,6 +79,7 @@ class LineSplitter(wiring.Component):
 
         active = Signal()
         index = Signal.like(job.codec)
+        parameters = Signal.like(job.parameters)
         over = Signal()
         unit = Signal(range(units))
         address = Signal.like(job.dst)
@@ -190,6 +191,7 @@ class LineSplitter(wiring.Component):
                 line.last.eq(Mux(is_second, second.eol, first.eol)),
                 command_slots[k].i.valid.eq(goes & begins),
                 command.codec.eq(index),
+                command.parameters.eq(parameters),
             ]
             with m.If(unit == k):
                 m.d.comb += [
@@ -250,6 +252,7 @@ class LineSplitter(wiring.Component):
             m.d.sync += [
                 active.eq(self.job.valid),
                 index.eq(job.codec),
+                parameters.eq(job.parameters),
                 over.eq(0),
                 unit.eq(job.first_unit),
                 address.eq(job.dst),

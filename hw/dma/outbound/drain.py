@@ -1,12 +1,12 @@
 """Lines out of the buffer, in the order of the transfer, to one stream."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.selection import has_head
-from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
+from cdma.hw.codec.selection import head_sizes, is_one_of, summarizing_codecs
+from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, head_and_elements
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.outbound.reader import LineFault
@@ -34,10 +34,10 @@ class LineDrain(wiring.Component):
     ends : `In(stream.Signature(IssuedLines()))`
         Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
-    reports : `In(stream.Signature(LineReport())).array(config.units)`
+    reports : `In(stream.Signature(LineReport(...))).array(config.units)`
     o : `Out(stream.Signature(Chunk(config.codec)))`
         The lead, then the lines.
-    outcome : `Out(stream.Signature(DrainOutcome()))`
+    outcome : `Out(stream.Signature(DrainOutcome(config.codec.result_bits)))`
     starved : `Out(1)`
         In this cycle, a line would have been taken, and none was there.
     """
@@ -49,9 +49,11 @@ class LineDrain(wiring.Component):
                 "job": In(stream.Signature(DrainJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "lines": In(stream.Signature(LineBeat(config.codec))).array(config.units),
-                "reports": In(stream.Signature(LineReport())).array(config.units),
+                "reports": In(stream.Signature(LineReport(config.codec.summary_bits))).array(
+                    config.units
+                ),
                 "o": Out(stream.Signature(Chunk(config.codec))),
-                "outcome": Out(stream.Signature(DrainOutcome())),
+                "outcome": Out(stream.Signature(DrainOutcome(config.codec.result_bits))),
                 "starved": Out(1),
             }
         )
@@ -67,8 +69,12 @@ class LineDrain(wiring.Component):
         leads = Signal()
         lead = Signal(range(codec.lanes))
         codec_index = Signal.like(self.job.payload.codec)
+        heads = head_sizes(codec_index, codec)
         headed = Signal()
-        m.d.comb += headed.eq(has_head(codec_index, codec))
+        m.d.comb += headed.eq(Cat(selected for _, selected in heads).any())
+        head_elements: Value = C(0)
+        for size, selected in heads:
+            head_elements = Mux(selected, size, head_elements) if len(heads) > 1 else C(size)
         fill = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         inside = Signal()
@@ -114,8 +120,8 @@ class LineDrain(wiring.Component):
         fits = Signal()
         pairs = Signal()
         m.d.comb += [
-            count.eq(beat.count + Mux(beat.sol & headed, codec.head_elements, 0)),
-            both.eq(count + mate.count + codec.head_elements),
+            count.eq(beat.count + Mux(beat.sol & headed, head_elements, 0)),
+            both.eq(count + mate.count + head_elements),
             fits.eq(
                 beat.sol
                 & beat.eol
@@ -139,8 +145,11 @@ class LineDrain(wiring.Component):
         m.d.comb += ends_second.eq(self.ends.valid & (drained + 2 == self.ends.payload.lines))
 
         # What goes out: the lead, lines, or an end that could not be marked on a line.
-        own = mask_and_elements(m, codec, beat, beat.sol & headed, name="own")
-        mates: list[Value] = list(mask_and_elements(m, codec, mate, Value.cast(1), name="mates"))
+        own_heads = [(size, beat.sol & selected) for size, selected in heads]
+        own = head_and_elements(m, codec, beat, own_heads, name="own")
+        # A mate has a head, or goes nowhere.
+        mate_heads = heads if len(heads) > 1 else [(size, C(1, 1)) for size, _ in heads]
+        mates = head_and_elements(m, codec, mate, mate_heads, name="mates")
         for k in range((chunk_elements - 1).bit_length()):
             distance = 1 << k
             moved = [
@@ -216,6 +225,22 @@ class LineDrain(wiring.Component):
             crc.second.eq(mate_report.crc32),
         ]
 
+        # What codecs tell of the job beside: each of them of all lines, whatever their codec.
+        collectors = []
+        place = 0
+        for entry in summarizing_codecs(codec):
+            m.submodules[f"{entry.name}_collector"] = collector = entry.summary_collector(codec)
+            collectors.append((entry, collector))
+            bits = entry.line_summary_bits
+            m.d.comb += [
+                collector.begins.eq(self.job.ready),
+                collector.lines.eq(crc.lines),
+                collector.first.eq(report.summary[place : place + bits]),
+                collector.second.eq(mate_report.summary[place : place + bits]),
+                collector.ends.eq(crc.ends),
+            ]
+            place += bits
+
         # How far the destination goes, a cycle behind: what ends in it is whole.
         size = Signal(OFFSET_BITS)
         capacity = Signal(OFFSET_BITS, reset_less=True)
@@ -247,11 +272,13 @@ class LineDrain(wiring.Component):
         # The outcome, less the zeros that filled the last line.
         told = Signal()
         outcome = Signal(DrainOutcome(), reset_less=True)
+        settled = Signal()
         over = Signal()
         m.d.comb += [
             over.eq(active & ~leads & all_out & closed & ~told),
             self.ends.ready.eq(over),
-            self.outcome.valid.eq(told & crc.settled),
+            settled.eq(Cat(crc.settled, *(block.settled for _, block in collectors)).all()),
+            self.outcome.valid.eq(told & settled),
             self.outcome.payload.eq(outcome),
             self.outcome.payload.crc32.eq(crc.crc32),
             self.job.ready.eq(~active | over),
@@ -269,8 +296,17 @@ class LineDrain(wiring.Component):
                 outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
                 outcome.address.eq(fault.address),
             ]
-        with m.Elif(crc.settled & self.outcome.ready):
+        with m.Elif(settled & self.outcome.ready):
             m.d.sync += told.eq(0)
+        if collectors:
+            ended_codec = Signal.like(codec_index)
+            with m.If(over):
+                m.d.sync += ended_codec.eq(codec_index)
+            m.d.comb += self.outcome.payload.result.eq(0)
+            for entry, collector in collectors:
+                index = codec.entries.index(entry)
+                with m.If(is_one_of(ended_codec, (index,), codec)):
+                    m.d.comb += self.outcome.payload.result.eq(collector.result)
 
         with m.If(self.job.ready):
             m.d.sync += [

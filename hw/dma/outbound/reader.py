@@ -19,8 +19,8 @@ class LineRequest(data.StructLayout):
         Of its first byte; a multiple of the element size.
     size
         Its bytes, 1 to the size of a line.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and what the descriptor has for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -29,6 +29,7 @@ class LineRequest(data.StructLayout):
                 "address": DEVICE_ADDRESS_BITS,
                 "size": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
+                "parameters": config.parameter_bits,
             }
         )
 
@@ -195,7 +196,10 @@ class LineReader(wiring.Component):
                 .word_select(j, 8)
                 .eq(Mux(inside, data_bytes.word_select(j, 8), 0))
             )
-        m.d.comb += sectors.i.payload.codec.eq(expected.codec)
+        m.d.comb += [
+            sectors.i.payload.codec.eq(expected.codec),
+            sectors.i.payload.parameters.eq(expected.parameters),
+        ]
         with m.If(steps):
             m.d.sync += [
                 used.eq(Mux(ends, 0, used + wants_beat)),

@@ -545,7 +545,7 @@ def faulty(plan: Plan, count: int) -> None:
             (Status.BAD_FLAG, Opcode.COPY_IN, {"src_length": 1}),
             (Status.BAD_FLAG, back, {"crc32": 1}),
             (Status.BAD_FLAG, back, {"flags": Flag.VERIFY}),
-            (Status.BAD_FLAG, Opcode.COPY_OUT, {"reserved": 1 << 63}),
+            (Status.BAD_FLAG, Opcode.COPY_OUT, {"reserved": 1 << 31}),
             (Status.BAD_LENGTH, out, {"length": 0}),
             (Status.BAD_LENGTH, back, {"src_length": 0}),
             (Status.BAD_LENGTH, Opcode.COPY_OUT, {"src": (1 << 40) - 192}),
