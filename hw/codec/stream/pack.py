@@ -355,6 +355,7 @@ class Unpacker(wiring.Component):
         config = self.config
         lanes = config.lanes
         mask_elements = self.codec.head_bytes(config) // config.element_bytes
+        length_elements = self.codec.length_bytes(config) // config.element_bytes
         lane_bits = (lanes - 1).bit_length()
         element_bits = 8 * config.element_bytes
         # One for what is being read, up to two for what a mask and a full line beat span beyond it,
@@ -401,7 +402,7 @@ class Unpacker(wiring.Component):
         view = [word[:element_bits] for word in words]
 
         def payload_in(line: list[Value]) -> Value:
-            return self.codec.payload_elements(line[:mask_elements], config)
+            return self.codec.payload_elements(line[:length_elements], config)
 
         # The line: how many of its elements are still to come.
         busy = Signal()

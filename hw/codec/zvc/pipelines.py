@@ -13,9 +13,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.selection import is_copy
-from cdma.hw.codec.zvc.lanes import gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.lanes import gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
 
 
