@@ -27,7 +27,8 @@ def bf16_lines(rng, count):
     """uint8 (count, 128): of each line another kind, from zeros to noise."""
     shape = (count, LINE // 2)
     normal = rng.normal(size=shape).astype("<f4")
-    wide = np.exp(rng.normal(size=shape) * rng.choice([0.5, 3, 20], (count, 1))).astype("<f4")
+    spread = rng.choice([0.5, 3, 20], (count, 1))
+    wide = np.exp(np.clip(rng.normal(size=shape) * spread, -80, 80)).astype("<f4")
     noise = rng.integers(0, 2**32, shape, dtype=np.uint32).view("<f4")
     far = np.where(rng.random(shape) < rng.choice([0.02, 0.1, 0.3], (count, 1)), 1e30, normal)
     kinds = [normal, wide, noise, far.astype("<f4"), np.zeros(shape, "<f4"), normal * 1e-6]
