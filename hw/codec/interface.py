@@ -60,12 +60,12 @@ class LineCodec:
         compressor as `Sector.parameters` and the decompressor as its port `parameters`. The bits
         of the field that a codec does not use must be zero.
     usual_parameters : mapping of str to int
-        What parameters are unless a transfer says otherwise; 0 for those that are not named here.
+        Values of parameters unless a transfer says otherwise; 0 for those that are not named here.
     result : mapping of str to int
-        What the record of a compressing transfer tells beside the rest, in its field `result`,
+        Parts of the field `result` in the record of a compressing transfer, and their widths,
         likewise. A codec with a result has a `line_summary` and a `summary_collector`.
     line_summary_bits : int
-        Width of what `line_summary` tells of each line.
+        Width of the summary that `line_summary` gives of each line.
     locates_errors : bool
         Whether the decompressor itself finds what is wrong with a line, as statuses of the golden
         format with places in the line's stream, and how long the line is there:
@@ -181,16 +181,16 @@ class LineCodec:
     # Hardware. Each of these has the ports that the docstring names.
 
     def compressor(self, config: CodecConfig) -> wiring.Component:
-        """From `i`, a stream of `Sector`, to `o`, a stream of `LineBeat`: a sector per cycle.
+        """The compressor, from `i`, a stream of `Sector`, to `o`, a stream of `LineBeat`.
 
-        `line_latency` is the number of cycles from a line's first sector to its first beat. A line
-        takes no more beats than it has sectors, which are what the DMA buffer reserves for it; the
-        first beat carries the head besides.
+        It takes a sector per cycle; `line_latency` is the number of cycles from a line's first
+        sector to its first beat. A line takes no more beats than it has sectors, which are what the
+        DMA buffer reserves for it; the first beat carries the head besides.
         """
         raise NotImplementedError
 
     def decompressor(self, config: CodecConfig) -> wiring.Component:
-        """From `i`, a stream of `LineBeat`, to `o`, a stream of `ExpandedSector`.
+        """The decompressor, from `i`, a stream of `LineBeat`, to `o`, one of `ExpandedSector`.
 
         All sectors of a line come out, the last one with `last`; of a damaged line, those up to the
         one in which data is missing. `sector_latency` is the number of cycles from a sector's last
@@ -202,7 +202,7 @@ class LineCodec:
         raise NotImplementedError
 
     def line_summary(self, config: CodecConfig) -> wiring.Component:
-        """From `i`, a stream of `Sector`, to `o`, a stream of `line_summary_bits` for each line.
+        """The summary of each line, from `i`, a stream of `Sector`, to `o`, of `line_summary_bits`.
 
         Every line passes through it, whatever its codec, a sector per cycle; one summary may wait
         at `o`. Lines are whole, the last one of a transfer filled with zeros.
@@ -223,7 +223,7 @@ class LineCodec:
 
         Without another choice, the general `Unpacker` asks `payload_elements` for a line's length.
         """
-        from cdma.hw.codec.stream.pack import Unpacker
+        from cdma.hw.codec.stream.unpack import Unpacker
 
         return Unpacker(config, codec=self.name, lines_per_cycle=lines_per_cycle)
 

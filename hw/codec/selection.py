@@ -10,29 +10,24 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import ExpandedSector, Fifo, LineBeat, Sector
+from cdma.hw.lib.fifo import Fifo
 
 LINES = 8
 """Lines that may be in the pipelines together."""
 
 
 def is_one_of(index: Value, wanted: Collection[int], config: CodecConfig) -> Value:
-    """Whether a codec's index is one of some, of a codec of the configuration."""
+    """A bit that says whether a codec's index is one of those wanted, among the configuration's."""
     if len(wanted) == len(config.codecs):
         return C(1, 1)
     return Cat(index == i for i in wanted).any() if wanted else C(0, 1)
 
 
 def is_copy(index: Value, config: CodecConfig) -> Value:
-    """Whether a codec's index is that of plain copies."""
+    """A bit that says whether a codec's index is that of plain copies."""
     return is_one_of(index, (config.copy_index,), config)
-
-
-def has_head(index: Value, config: CodecConfig) -> Value:
-    """Whether the lines of a codec begin with a head, by its index."""
-    entries = enumerate(config.entries)
-    return is_one_of(index, [i for i, e in entries if e.head_bytes(config)], config)
 
 
 def head_sizes(index: Value, config: CodecConfig) -> list[tuple[int, Value]]:
@@ -45,7 +40,7 @@ def head_sizes(index: Value, config: CodecConfig) -> list[tuple[int, Value]]:
 
 
 def locates_errors(index: Value, config: CodecConfig) -> Value:
-    """Whether a codec finds errors itself, by its index."""
+    """A bit that says, by its index, whether a codec finds errors itself."""
     entries = enumerate(config.entries)
     return is_one_of(index, [i for i, e in entries if e.locates_errors], config)
 
@@ -56,7 +51,7 @@ def summarizing_codecs(config: CodecConfig) -> list[LineCodec]:
 
 
 def is_counted(index: Value, config: CodecConfig) -> Value:
-    """Whether the elements of a codec's lines are announced by a mask, by its index."""
+    """A bit that says, by its index, whether a mask announces the elements of a codec's lines."""
     return is_one_of(index, [i for i, e in enumerate(config.entries) if e.counted], config)
 
 
@@ -156,12 +151,12 @@ class SelectedCompressor(wiring.Component):
 
 
 class LineFormat(data.StructLayout):
-    """What a line is compressed with.
+    """The codec of a line and its parameters.
 
     Members
     -------
     codec, parameters
-        Index among the configuration's codecs, and what the descriptor has for it.
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:

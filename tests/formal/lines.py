@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage
 from tests.formal.order import Run
 
 TINY = CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8)
@@ -174,7 +174,7 @@ def encoding(
         beat.eol == final,
         beat.last == (line.last & final),
         beat.empty == line.empty,
-        beat.damage == Damage.NONE,
+        beat.truncation == Truncation.NONE,
     ]
     for i in range(lanes):
         expected = Const(0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module, Signal, Value
 
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, Inside
 from tests.formal.order import Run, one
 

@@ -4,9 +4,9 @@ taken. Since the rules are the same on both sides, proofs of single components a
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 
 ALWAYS = Const(1)
@@ -37,8 +37,8 @@ def received_rules(data_bytes: int) -> Rules:
         beat = port.payload
         return [
             (ALWAYS, beat.size <= data_bytes),
-            (~beat.last & ~beat.torn, beat.size == data_bytes),
-            (beat.torn, beat.size < data_bytes),
+            (~beat.last & ~beat.framing_error, beat.size == data_bytes),
+            (beat.framing_error, beat.size < data_bytes),
         ]
 
     return rules
@@ -98,9 +98,9 @@ class LineRules:
                 self.inside.eq(~beat.eol),
                 self.left.eq(announced - beat.count),
             ]
-        whole = beat.damage == Damage.NONE
-        no_mask = beat.damage == Damage.MASK
-        cut = beat.damage == Damage.PAYLOAD
+        whole = beat.truncation == Truncation.NONE
+        no_mask = beat.truncation == Truncation.MASK
+        cut = beat.truncation == Truncation.PAYLOAD
         return [
             (ALWAYS, beat.sol == ~self.inside),
             (beat.last, beat.eol),

@@ -18,13 +18,13 @@ from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]
-"""Of the greatest class that is not of entries as they are."""
+"""The greatest size class of entries that are compressed."""
 _ZEROS_BITS = int(encode_entries(np.zeros(ENTRY_BYTES, np.uint8)).bits[0])
 """Length of the BPC code of an entry of zeros, and of no other."""
 
 
 class EntryNote(data.StructLayout):
-    """What is known of a kept entry beside its BPC code.
+    """Facts of a kept entry that stand beside its BPC code.
 
     Members
     -------

@@ -1,14 +1,14 @@
-"""What became of lines on their way in, from the units' reports to one of each job."""
+"""Results of inbound lines: the units' reports, collected into one outcome of each job."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
-from cdma.hw.dma.payloads import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
+from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
 
 
 class LineGather(wiring.Component):
@@ -24,21 +24,21 @@ class LineGather(wiring.Component):
 
     Members
     -------
-    job : `In(stream.Signature(GatherJob(config)))`
+    job : `In(stream.Signature(CollectJob(config)))`
     ends : `In(stream.Signature(IssuedLines()))`
         The end of each job; before any report of the next one.
     reports : `In(stream.Signature(ExpansionReport(config.codec))).array(config.units)`
-    outcome : `Out(stream.Signature(GatherOutcome(config.codec)))`
+    outcome : `Out(stream.Signature(CollectOutcome(config.codec)))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         super().__init__(
             {
-                "job": In(stream.Signature(GatherJob(config))),
+                "job": In(stream.Signature(CollectJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "reports": In(stream.Signature(ExpansionReport(config.codec))).array(config.units),
-                "outcome": Out(stream.Signature(GatherOutcome(config.codec))),
+                "outcome": Out(stream.Signature(CollectOutcome(config.codec))),
             }
         )
 
@@ -49,7 +49,7 @@ class LineGather(wiring.Component):
         units = config.units
 
         active = Signal()
-        fill = Signal(range(codec.line_bytes))
+        tail_pad = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         lines = Signal.like(self.ends.payload.lines)
         m.submodules.crc = crc = TransferCrc(codec)
@@ -94,15 +94,15 @@ class LineGather(wiring.Component):
             crc.second.eq(mate.crc32),
         ]
 
-        # The first finding, the first error, and the bytes before each.
-        sums = Signal(GatherOutcome(codec))
+        # The first line error, the first bus error, and the bytes before each.
+        sums = Signal(CollectOutcome(codec))
         found = Signal()
         stopped = Signal()
         found_one = Signal()
         stopped_one = Signal()
         m.d.comb += [
-            found.eq(sums.finding != Finding.NONE),
-            found_one.eq(found | (report.finding != Finding.NONE)),
+            found.eq(sums.line_error != LineError.NONE),
+            found_one.eq(found | (report.line_error != LineError.NONE)),
             stopped.eq(found | (sums.error != BusError.NONE)),
             stopped_one.eq(stopped | found_one | (report.error != BusError.NONE)),
         ]
@@ -121,7 +121,9 @@ class LineGather(wiring.Component):
             ]
             with m.If(~found):
                 m.d.sync += [
-                    sums.finding.eq(Mux(takes_two & ~found_one, mate.finding, report.finding)),
+                    sums.line_error.eq(
+                        Mux(takes_two & ~found_one, mate.line_error, report.line_error)
+                    ),
                     sums.status.eq(Mux(takes_two & ~found_one, mate.status, report.status)),
                 ]
             with m.If(sums.error == BusError.NONE):
@@ -132,7 +134,7 @@ class LineGather(wiring.Component):
 
         # The outcome, less the zeros that filled the last line.
         told = Signal()
-        outcome = Signal(GatherOutcome(codec), reset_less=True)
+        outcome = Signal(CollectOutcome(codec), reset_less=True)
         over = Signal()
         m.d.comb += [
             over.eq(active & all_in & ~told),
@@ -143,7 +145,7 @@ class LineGather(wiring.Component):
             self.job.ready.eq(~active | over),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(over),
-            crc.fill.eq(fill),
+            crc.tail_pad.eq(tail_pad),
         ]
         with m.If(over):
             m.d.sync += [
@@ -156,7 +158,7 @@ class LineGather(wiring.Component):
         with m.If(self.job.ready):
             m.d.sync += [
                 active.eq(self.job.valid),
-                fill.eq(self.job.payload.fill),
+                tail_pad.eq(self.job.payload.tail_pad),
                 unit.eq(self.job.payload.first_unit),
                 lines.eq(0),
                 sums.eq(0),

@@ -32,7 +32,7 @@ from cdma.hw.buddy.address.mapper import (
 )
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
@@ -220,7 +220,7 @@ def stages_proof(config: BuddyConfig) -> Bench:
     bench.watch(mapper.o)
 
     # The requests that are under way, one for each stage.
-    requests = [Register(MapRequest()) for _ in range(SectorMapper.translation_latency)]
+    requests = [PipelineRegister(MapRequest()) for _ in range(SectorMapper.translation_latency)]
     m.submodules += requests
     m.d.comb += [
         requests[0].i.valid.eq(mapper.i.valid),

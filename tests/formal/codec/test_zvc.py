@@ -13,10 +13,11 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.payloads import LineBeat, Sector
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
     PIPELINES,

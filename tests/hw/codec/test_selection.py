@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.selection import (
     SelectedCompressor,
     SelectedDecompressor,
     line_compressor,
     pipelines,
 )
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage
 from tests.hw.codec.xor.codec import xor_registered
 from tests.hw.codec.xor.golden_model import XorModel
 from tests.lib.rtl.bench import STALLS, Bench, stalls
@@ -156,7 +156,7 @@ def test_short_copy_is_filled_with_zeros_and_a_damaged_one_ends(
         beats.append({"elements": padded, "count": len(rest)})
     due = config.elements if cut else elements
     beats[0] |= {"sol": 1, "mask": (1 << due) - 1}
-    beats[-1] |= {"eol": 1, "last": 1, "damage": Damage.PAYLOAD if cut else Damage.NONE}
+    beats[-1] |= {"eol": 1, "last": 1, "truncation": Truncation.PAYLOAD if cut else Truncation.NONE}
     component = decompressor.component
     decompressor.source(component.format, [{"codec": config.copy_index, "parameters": 0}] * 2)
     decompressor.source(component.i, beats * 2)

@@ -10,7 +10,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 BUDDY = 1 << 39
 READS = 16

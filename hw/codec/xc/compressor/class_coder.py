@@ -4,10 +4,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.codec.xc.classes import Code, Parameters, centre_less, code_of
 from cdma.hw.codec.xc.payloads import ELEMENTS, CodedSector, LineShape
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Register, Sector
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class ClassCoder(wiring.Component):
@@ -45,7 +46,7 @@ class ClassCoder(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.coded = coded = Register(CodedSector(config))
+        m.submodules.coded = coded = PipelineRegister(CodedSector(config))
         wiring.connect(m, coded.o, wiring.flipped(self.o))
         sector, out = self.i.payload, coded.i.payload
         parameters = data.View(Parameters(), sector.parameters[: Parameters().size])

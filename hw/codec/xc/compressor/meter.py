@@ -8,7 +8,7 @@ from cdma.hw.codec.xc.classes import is_escape, width_of
 from cdma.hw.codec.xc.payloads import HEADER_BYTES, MOST_BEHIND, CodedSector, LinePlan, LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones, total
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 ZERO_LINE, DENSE_LINE, SPARSE_LINE, RAW_LINE = range(4)
 """The kinds of lines, in bits 7…6 of the header."""
@@ -112,8 +112,8 @@ class LineMeter(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.totals = totals = Register(LineTotals(config))
-        m.submodules.plans = plans = Register(LinePlan(config))
+        m.submodules.totals = totals = PipelineRegister(LineTotals(config))
+        m.submodules.plans = plans = PipelineRegister(LinePlan(config))
         wiring.connect(m, plans.o, wiring.flipped(self.o))
         sector = self.i.payload
         lanes = range(LineShape.of(config).lanes)

@@ -4,13 +4,15 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
 from cdma.hw.codec.xc.compressor.meter import LineMeter
 from cdma.hw.codec.xc.compressor.placer import FieldPlacer, SectorCounter
 from cdma.hw.codec.xc.compressor.window import LineWindow
 from cdma.hw.codec.xc.payloads import CodedSector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Fork, LineBeat, Register, Sector
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class XcCompressor(wiring.Component):
@@ -45,7 +47,7 @@ class XcCompressor(wiring.Component):
     i : `In(stream.Signature(Sector(config)))`
         Whole lines of sectors; short data has been filled with zeros.
     o : `Out(stream.Signature(LineBeat(config)))`
-        Compressed lines, never damaged. The head is the header byte.
+        Compressed lines, never truncated. The head is the header byte.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -73,7 +75,7 @@ class XcCompressor(wiring.Component):
         # A line waits here for its plan.
         waiting = fork.o[1]
         for s in range(config.sectors):
-            m.submodules[f"waiting_{s}"] = register = Register(CodedSector(config))
+            m.submodules[f"waiting_{s}"] = register = PipelineRegister(CodedSector(config))
             wiring.connect(m, waiting, register.i)
             waiting = register.o
         wiring.connect(m, waiting, counter.i)

@@ -11,7 +11,7 @@ from cdma.hw.codec.xc.places import turned_up
 from cdma.hw.codec.xc.trees import block_sums, merge_level, shifted_up
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import gather, ones_before, swaps
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 def _counts(lanes: int, what: str) -> dict[str, int]:
@@ -83,7 +83,7 @@ class SectorCounter(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         lanes = LineShape.of(self.config).lanes
-        m.submodules.counted = counted = Register(CountedSector(self.config))
+        m.submodules.counted = counted = PipelineRegister(CountedSector(self.config))
         wiring.connect(m, counted.o, wiring.flipped(self.o))
         sector, out = self.i.payload, counted.i.payload
         escape = Signal(lanes)
@@ -219,8 +219,8 @@ class FieldPlacer(wiring.Component):
         lanes = shape.lanes
         lane_bits = (lanes - 1).bit_length()
         pieces = max(lanes // 8, 1)
-        m.submodules.gathered = gathered = Register(_GatheredSector(config, pieces))
-        m.submodules.placed = placed = Register(PlacedSector(config))
+        m.submodules.gathered = gathered = PipelineRegister(_GatheredSector(config, pieces))
+        m.submodules.placed = placed = PipelineRegister(PlacedSector(config))
         wiring.connect(m, placed.o, wiring.flipped(self.o))
         sector, plan = self.i.payload, self.plan.payload
         coded = sector.coded

@@ -8,11 +8,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.patterns import CLASS_BITS
+from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.xc.compressor.placer import PlacedSector
 from cdma.hw.codec.xc.payloads import LineShape
 from cdma.hw.codec.xc.places import landed
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, LineBeat
 
 
 class LineWindow(wiring.Component):
@@ -36,7 +36,7 @@ class LineWindow(wiring.Component):
     -------
     i : `In(stream.Signature(PlacedSector(config)))`
     o : `Out(stream.Signature(LineBeat(config)))`
-        Compressed lines, never damaged.
+        Compressed lines, never truncated.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -131,6 +131,6 @@ class LineWindow(wiring.Component):
             out.eol.eq(final),
             out.last.eq(last & final),
             out.empty.eq(empty),
-            out.damage.eq(Damage.NONE),
+            out.truncation.eq(Truncation.NONE),
         ]
         return m

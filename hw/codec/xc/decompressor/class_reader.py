@@ -12,7 +12,7 @@ from cdma.hw.codec.xc.places import picked
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 STAGES = 4
 """Stages from a sector's sums to its escapes, which begin where all of the line's extras end."""
@@ -101,7 +101,7 @@ class ClassReader(wiring.Component):
         shape = LineShape.of(config)
         lanes = shape.lanes
         lane_bits = (lanes - 1).bit_length()
-        m.submodules.classed = classed = Register(ClassedSector(config))
+        m.submodules.classed = classed = PipelineRegister(ClassedSector(config))
         wiring.connect(m, classed.o, wiring.flipped(self.o))
         line, out = self.i.payload, classed.i.payload
 
@@ -170,14 +170,14 @@ class WidthCounter(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         lanes = LineShape.of(self.config).lanes
-        m.submodules.summed = summed = Register(SummedSector(self.config))
+        m.submodules.summed = summed = PipelineRegister(SummedSector(self.config))
         wiring.connect(m, summed.o, wiring.flipped(self.o))
         sector = self.i.payload
 
         # As many totals may wait as lines can be in the stages up to the escapes'.
-        totals: list[Register] = []
+        totals: list[PipelineRegister] = []
         for k in range(max(1, STAGES // self.config.sectors)):
-            m.submodules[f"total_{k}"] = register = Register(self.total.payload.shape())
+            m.submodules[f"total_{k}"] = register = PipelineRegister(self.total.payload.shape())
             if totals:
                 wiring.connect(m, totals[-1].o, register.i)
             totals.append(register)

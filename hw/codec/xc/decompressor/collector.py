@@ -4,10 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.decompressor.head import HeadBytes
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, LineBeat, Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class LineBody(data.StructLayout):
@@ -17,7 +18,7 @@ class LineBody(data.StructLayout):
     -------
     payload
         Behind the line's end, anything.
-    damaged
+    truncated
         The stream ended inside the line.
     last
         As in `LineBeat`.
@@ -27,7 +28,7 @@ class LineBody(data.StructLayout):
         super().__init__(
             {
                 "payload": data.ArrayLayout(unsigned(8), config.line_bytes),
-                "damaged": 1,
+                "truncated": 1,
                 "last": 1,
             }
         )
@@ -73,8 +74,8 @@ class LineCollector(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.heads = heads = Register(HeadBytes(config))
-        m.submodules.bodies = bodies = Register(LineBody(config))
+        m.submodules.heads = heads = PipelineRegister(HeadBytes(config))
+        m.submodules.bodies = bodies = PipelineRegister(LineBody(config))
         wiring.connect(m, heads.o, wiring.flipped(self.head))
         wiring.connect(m, bodies.o, wiring.flipped(self.body))
         beat = self.i.payload
@@ -100,10 +101,10 @@ class LineCollector(wiring.Component):
             head.header.eq(beat.mask),
             head.front.eq(elements),
             head.count.eq(beat.count),
-            head.damage.eq(beat.damage),
+            head.truncation.eq(beat.truncation),
             head.parameters.eq(self.parameters),
             head.empty.eq(beat.empty),
-            body.damaged.eq(beat.damage != Damage.NONE),
+            body.truncated.eq(beat.truncation != Truncation.NONE),
             body.last.eq(beat.last),
         ]
         # The last beat goes past the others, which wait for it.

@@ -13,7 +13,7 @@ from cdma.hw.codec.xc.payloads import ELEMENTS, LineShape
 from cdma.hw.codec.xc.places import picked
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class _PickedEscapes(data.StructLayout):
@@ -44,7 +44,7 @@ class DecodedSector(data.StructLayout):
         Lanes whose element is zero though the line has it, or escaped though it has a code.
     miscounted
         The line does not end with its escapes. Told with the last sector.
-    misfilled, damaged, last, begins, ends
+    misfilled, truncated, last, begins, ends
         As in the stages before.
     """
 
@@ -57,7 +57,7 @@ class DecodedSector(data.StructLayout):
                 "wrong": lanes,
                 "miscounted": 1,
                 "misfilled": 1,
-                "damaged": 1,
+                "truncated": 1,
                 "last": 1,
                 "begins": 1,
                 "ends": 1,
@@ -110,7 +110,7 @@ class EscapeReader(wiring.Component):
         config = self.config
         lanes = LineShape.of(config).lanes
         lane_bits = (lanes - 1).bit_length()
-        m.submodules.picked = register = Register(_PickedEscapes(config))
+        m.submodules.picked = register = PipelineRegister(_PickedEscapes(config))
         indexed = self.i.payload
         sector, layout = indexed.sector, indexed.sector.layout
         out = register.i.payload
@@ -188,7 +188,7 @@ class EscapeReader(wiring.Component):
             decoded.layout.eq(layout),
             decoded.miscounted.eq(found.miscounted),
             decoded.misfilled.eq(indexed.misfilled & ~layout.raw & ~layout.zero),
-            decoded.damaged.eq(indexed.damaged),
+            decoded.truncated.eq(indexed.truncated),
             decoded.last.eq(indexed.last),
             decoded.begins.eq(sector.begins),
             decoded.ends.eq(sector.ends),
@@ -196,13 +196,13 @@ class EscapeReader(wiring.Component):
         return m
 
 
-def status_of(head: Value, damaged: Value, wrong: Value) -> Value:
+def status_of(head: Value, truncated: Value, wrong: Value) -> Value:
     """What is wrong with a line: the first of these, in the order in which a stream shows them."""
     return Mux(
         head != StreamStatus.OK,
         head,
         Mux(
-            damaged,
+            truncated,
             StreamStatus.PAYLOAD_TRUNCATED.value,
             Mux(wrong, StreamStatus.BAD_TOKEN.value, StreamStatus.OK.value),
         ),

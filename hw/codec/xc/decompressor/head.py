@@ -8,12 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.golden.formats.xc.patterns import CLASS_BITS
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.compressor.meter import DENSE_LINE, RAW_LINE, SPARSE_LINE, ZERO_LINE
 from cdma.hw.codec.xc.payloads import HEADER_BYTES, LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones, total
-from cdma.hw.lib.stream import Damage, Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 def payload_bytes(config: CodecConfig, header: Value, ones: Value) -> tuple[Value, Value, Value]:
@@ -61,8 +62,8 @@ class HeadBytes(data.StructLayout):
     front
         The payload's first bytes: room for a mask and a line's classes.
     count
-        Bytes of them that are there, if the line is damaged.
-    damage
+        Bytes of them that are there, if the line is truncated.
+    truncation
         As in `LineBeat`, of the line's first beat.
     parameters
         The line's.
@@ -77,7 +78,7 @@ class HeadBytes(data.StructLayout):
                 "header": 8 * HEADER_BYTES,
                 "front": CLASS_BITS * shape.class_lanes,
                 "count": range(config.lanes + 1),
-                "damage": Damage,
+                "truncation": Truncation,
                 "parameters": Parameters(),
                 "empty": 1,
             }
@@ -168,7 +169,7 @@ class HeadReader(wiring.Component):
         m = Module()
         config = self.config
         shape = LineShape.of(config)
-        m.submodules.heads = heads = Register(LineHead(config))
+        m.submodules.heads = heads = PipelineRegister(LineHead(config))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
         line, out = self.i.payload, heads.i.payload
         layout = out.layout
@@ -209,6 +210,7 @@ class HeadReader(wiring.Component):
 
         bad = Signal()
         cut = Signal()
+        ends_early = Signal()
         status = Signal(StreamStatus)
         m.d.comb += [
             bad.eq(
@@ -220,10 +222,10 @@ class HeadReader(wiring.Component):
                 )
             ),
             # Header and mask must be there to say more.
-            cut.eq(
-                (line.damage == Damage.MASK)
-                | (sparse & (line.damage == Damage.PAYLOAD) & (line.count < shape.mask_bytes))
+            ends_early.eq(
+                (line.truncation == Truncation.PAYLOAD) & (line.count < shape.mask_bytes)
             ),
+            cut.eq((line.truncation == Truncation.MASK) | (sparse & ends_early)),
         ]
         with m.If(line.empty):
             m.d.comb += status.eq(StreamStatus.OK)

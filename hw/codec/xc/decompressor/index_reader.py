@@ -13,7 +13,7 @@ from cdma.hw.codec.xc.places import picked, turned_down
 from cdma.hw.codec.xc.trees import shifted_down, split_level
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class _Parts(data.StructLayout):
@@ -28,7 +28,7 @@ class _Parts(data.StructLayout):
         The extras, in so many pieces.
     misfilled
         The extras are not padded with zeros.
-    damaged, last
+    truncated, last
         As in `LineBody`.
     """
 
@@ -51,7 +51,7 @@ class _Parts(data.StructLayout):
                 "pieces": data.ArrayLayout(unsigned(piece), pieces),
                 **widths,
                 "misfilled": 1,
-                "damaged": 1,
+                "truncated": 1,
                 "last": 1,
             }
         )
@@ -69,7 +69,7 @@ class IndexedSector(data.StructLayout):
         Zero above their widths.
     escape
         Lanes whose exponents are escaped.
-    misfilled, damaged, last
+    misfilled, truncated, last
         As in the stages before.
     """
 
@@ -82,7 +82,7 @@ class IndexedSector(data.StructLayout):
                 "indices": data.ArrayLayout(unsigned(INDEX_BITS), lanes),
                 "escape": lanes,
                 "misfilled": 1,
-                "damaged": 1,
+                "truncated": 1,
                 "last": 1,
             }
         )
@@ -132,9 +132,9 @@ class IndexReader(wiring.Component):
         lanes = LineShape.of(config).lanes
         lane_bits = (lanes - 1).bit_length()
         quarter = min(4, lanes // 2)
-        m.submodules.picked = first = Register(_Parts(config, 1))
-        m.submodules.split = second = Register(_Parts(config, quarter))
-        m.submodules.indexed = third = Register(IndexedSector(config))
+        m.submodules.picked = first = PipelineRegister(_Parts(config, 1))
+        m.submodules.split = second = PipelineRegister(_Parts(config, quarter))
+        m.submodules.indexed = third = PipelineRegister(IndexedSector(config))
         wiring.connect(m, third.o, wiring.flipped(self.o))
 
         summed = self.i.payload
@@ -198,7 +198,7 @@ class IndexReader(wiring.Component):
             out.sector.eq(sector),
             *(out.rest[i].eq(rest) for i, rest in enumerate(spread)),
             out.pieces[0].eq(field),
-            out.damaged.eq(line.damaged),
+            out.truncated.eq(line.truncated),
             out.last.eq(line.last),
         ]
         _pass_sums(m, summed, out)
@@ -256,5 +256,5 @@ def _pass_sums(m: Module, source: Value, sink: Value) -> None:
 
 def _same(source: Value, sink: Value) -> list:
     """Hand on what does not change from stage to stage."""
-    names = ("sector", "rest", "misfilled", "damaged", "last")
+    names = ("sector", "rest", "misfilled", "truncated", "last")
     return [sink[name].eq(source[name]) for name in names]

@@ -4,6 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.decompressor.class_reader import ClassReader, WidthCounter
 from cdma.hw.codec.xc.decompressor.collector import LineBody, LineCollector
@@ -13,7 +14,7 @@ from cdma.hw.codec.xc.decompressor.index_reader import IndexReader
 from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
 from cdma.hw.codec.xc.decompressor.release import LineRelease
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import ExpandedSector, LineBeat, Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class XcDecompressor(wiring.Component):
@@ -88,14 +89,14 @@ class XcDecompressor(wiring.Component):
         # A line waits for its head, which takes longer.
         body = collector.body
         for k in range(4 // config.sectors - 1):
-            m.submodules[f"body_{k}"] = register = Register(LineBody(config))
+            m.submodules[f"body_{k}"] = register = PipelineRegister(LineBody(config))
             wiring.connect(m, body, register.i)
             body = register.o
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
         line = index_reader.passed
         for k in range(-(-3 // config.sectors)):
-            m.submodules[f"line_{k}"] = register = Register(LineBody(config))
+            m.submodules[f"line_{k}"] = register = PipelineRegister(LineBody(config))
             wiring.connect(m, line, register.i)
             line = register.o
         wiring.connect(m, line, escape_reader.line)

@@ -4,11 +4,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
 from cdma.hw.codec.xc.compressor.meter import RAW_LINE, LineMeter
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, Fifo, LineBeat
+from cdma.hw.lib.fifo import Fifo
 
 RAW_LINES = 16
 """Raw lines that may be between their last beat and their last sector."""
@@ -34,7 +35,7 @@ class RawChecker(wiring.Component):
     i : `In(stream.Signature(LineBeat(config)))`
         Lines; those that are not raw pass without an answer.
     o : `Out(stream.Signature(1))`
-        For each raw line: whether no other form of it would fit. Worthless if it was damaged.
+        For each raw line: whether no other form of it would fit. Worthless if it was truncated.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -64,7 +65,7 @@ class RawChecker(wiring.Component):
             coder.i.payload.elements.eq(beat.elements),
             coder.i.payload.parameters.eq(self.parameters),
             # Ends the line, wherever its end is missing.
-            coder.i.payload.empty.eq(beat.damage != Damage.NONE),
+            coder.i.payload.empty.eq(beat.truncation != Truncation.NONE),
             self.i.ready.eq(~raw | coder.i.ready),
             answers.i.valid.eq(meter.o.valid),
             answers.i.payload.eq(meter.o.payload.raw),

@@ -1,14 +1,15 @@
-"""Lines wait here until all of them was looked at: a damaged one gives no data."""
+"""Lines wait here until all of them was looked at: a wrong one gives no data."""
 
 from amaranth.hdl import Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
+from cdma.hw.codec.payloads import ExpandedSector
 from cdma.hw.codec.xc.decompressor.escape_reader import DecodedSector, status_of
 from cdma.hw.codec.xc.payloads import ELEMENTS, HEADER_BYTES, LineShape
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import ExpandedSector, Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class _Judged(data.StructLayout):
@@ -76,10 +77,10 @@ class LineRelease(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.judged = judged = Register(_Judged(config))
-        chain: list[Register] = []
+        m.submodules.judged = judged = PipelineRegister(_Judged(config))
+        chain: list[PipelineRegister] = []
         for s in range(config.sectors):
-            m.submodules[f"held_{s}"] = register = Register(_HeldSector(config))
+            m.submodules[f"held_{s}"] = register = PipelineRegister(_HeldSector(config))
             if chain:
                 wiring.connect(m, chain[-1].o, register.i)
             chain.append(register)
@@ -109,7 +110,7 @@ class LineRelease(wiring.Component):
             self.i.ready.eq(x_fire),
             self.raw_is_right.ready.eq(x_fire & waits_for_raw),
             judged.i.valid.eq(x_fire & sector.ends),
-            judged.i.payload.status.eq(status_of(layout.status, sector.damaged, wrong)),
+            judged.i.payload.status.eq(status_of(layout.status, sector.truncated, wrong)),
             judged.i.payload.size.eq(Mux(layout.empty, 0, layout.size + HEADER_BYTES)),
             judged.i.payload.last.eq(sector.last),
             judged.i.payload.empty.eq(layout.empty),

@@ -11,16 +11,20 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
-from cdma.hw.codec.stream.checker import Finding, SectorJudge
-from cdma.hw.codec.stream.pack import OFFSET_BITS, StreamTail, Unpacker
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector
+from cdma.hw.codec.stream.checker import LineError, StreamChecker
+from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.codec.stream.status import DecompressorStatus, Expectation, TransferStatus
+from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
 from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
 from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.hw.codec.zvc.axis import CompressCommand, DecompressCommand, ZvcCompressorAxis
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender
-from cdma.hw.lib.stream import ExpandedSector, Fifo, Fork, LineBeat, Register, Sector
 from cdma.sim.machine import Pipeline
 from tests.hw.codec.xc.lines import LINE, xc_config
 
@@ -168,25 +172,25 @@ class DecompressorBlock(wiring.Component):
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
         m.submodules.unpacker = unpacker = Unpacker(config)
         m.submodules.decompressor = decompressor = TurningDecompressor(config)
-        m.submodules.judge = judge = SectorJudge(config)
+        m.submodules.checker = checker = StreamChecker(config)
         m.submodules.crc = crc = Crc32(width)
         m.submodules.sender = sender = AxiStreamSender(width)
-        m.submodules.expectation = expectation = Register(Expectation())
-        m.submodules.tail = tail = Register(StreamTail())
+        m.submodules.expectation = expectation = PipelineRegister(Expectation())
+        m.submodules.tail = tail = PipelineRegister(StreamTail())
         m.submodules.joiner = joiner = DecompressorStatus()
         m.submodules.status = status = RecordSender(TransferStatus())
 
         wiring.connect(m, wiring.flipped(self.s_cmd), command.port)
         wiring.connect(m, wiring.flipped(self.s_axis), receiver.axis)
         wiring.connect(m, command.o, fork.i)
-        to_unpacker, to_judge, to_joiner = fork.o
+        to_unpacker, to_checker, to_joiner = fork.o
         m.d.comb += [
             unpacker.command.valid.eq(to_unpacker.valid),
             unpacker.command.payload.eq((to_unpacker.payload.length + (LINE - 1)) // LINE),
             to_unpacker.ready.eq(unpacker.command.ready),
-            judge.length.valid.eq(to_judge.valid),
-            judge.length.payload.eq(to_judge.payload.length),
-            to_judge.ready.eq(judge.length.ready),
+            checker.length.valid.eq(to_checker.valid),
+            checker.length.payload.eq(to_checker.payload.length),
+            to_checker.ready.eq(checker.length.ready),
             expectation.i.valid.eq(to_joiner.valid),
             expectation.i.payload.crc32.eq(to_joiner.payload.crc32),
             expectation.i.payload.check.eq(to_joiner.payload.check_crc),
@@ -195,8 +199,8 @@ class DecompressorBlock(wiring.Component):
         for source, sink in (
             (receiver.o, unpacker.i),
             (unpacker.o, decompressor.i),
-            (decompressor.o, judge.i),
-            (judge.o, crc.i),
+            (decompressor.o, checker.i),
+            (checker.o, crc.i),
             (crc.o, sender.i),
             (sender.axis, wiring.flipped(self.m_axis)),
             (expectation.o, joiner.expectation),
@@ -208,27 +212,27 @@ class DecompressorBlock(wiring.Component):
         ):
             wiring.connect(m, source, sink)
 
-        found, verdict = judge.verdict.payload, joiner.verdict.payload
+        found, result = checker.result.payload, joiner.checked.payload
         places = decompressor.places
         m.d.comb += [
-            joiner.verdict.valid.eq(judge.verdict.valid & places.valid),
-            judge.verdict.ready.eq(joiner.verdict.ready & places.valid),
-            places.ready.eq(joiner.verdict.ready & judge.verdict.valid),
-            verdict.finding.eq(found.finding),
-            verdict.offset.eq(places.payload.end),
-            verdict.size.eq(found.size),
+            joiner.checked.valid.eq(checker.result.valid & places.valid),
+            checker.result.ready.eq(joiner.checked.ready & places.valid),
+            places.ready.eq(joiner.checked.ready & checker.result.valid),
+            result.line_error.eq(found.line_error),
+            result.offset.eq(places.payload.end),
+            result.size.eq(found.size),
         ]
-        with m.If(found.finding == Finding.FILL_NONZERO):
-            m.d.comb += verdict.offset.eq(places.payload.line)
-        with m.Elif(found.finding == Finding.CODEC):
-            m.d.comb += [verdict.offset.eq(places.payload.wrong)]
+        with m.If(found.line_error == LineError.FILL_NONZERO):
+            m.d.comb += result.offset.eq(places.payload.line)
+        with m.Elif(found.line_error == LineError.CODEC):
+            m.d.comb += [result.offset.eq(places.payload.wrong)]
             with m.Switch(found.status):
                 with m.Case(StreamStatus.MASK_TRUNCATED):
-                    m.d.comb += verdict.finding.eq(Finding.MASK_MISSING)
+                    m.d.comb += result.line_error.eq(LineError.MASK_MISSING)
                 with m.Case(StreamStatus.PAYLOAD_TRUNCATED):
-                    m.d.comb += verdict.finding.eq(Finding.ELEMENT_MISSING)
+                    m.d.comb += result.line_error.eq(LineError.ELEMENT_MISSING)
                 with m.Default():
-                    m.d.comb += verdict.finding.eq(Finding.ELEMENT_ZERO)
+                    m.d.comb += result.line_error.eq(LineError.ELEMENT_ZERO)
         return m
 
 

@@ -6,9 +6,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.xc import Xc
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Truncation
 from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat
 
 LINE = 128
 CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3)]
@@ -61,7 +61,7 @@ def beats_of_line(config, stream):
         {
             "elements": list(payload[start : start + size]),
             "count": len(payload[start : start + size]),
-            "damage": Damage.NONE,
+            "truncation": Truncation.NONE,
         }
         for start in starts
     ]
@@ -73,7 +73,7 @@ def beats_of_line(config, stream):
 def cut_beats(config, stream, size):
     """`LineBeat`s of a line of which the first `size` bytes are there; `last` in the last one."""
     if not size:
-        return [{"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK}]
+        return [{"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK}]
     beats = beats_of_line(config, stream)
     kept = beats[: (size - 1) // config.sector_bytes + 1]
     count = size - 1 - config.sector_bytes * (len(kept) - 1)
@@ -82,7 +82,7 @@ def cut_beats(config, stream, size):
         "count": count,
         "eol": 1,
         "last": 1,
-        "damage": Damage.PAYLOAD,
+        "truncation": Truncation.PAYLOAD,
     }
     return kept
 

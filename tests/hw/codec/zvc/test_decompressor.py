@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
-from cdma.hw.lib.stream import Damage
+from cdma.hw.codec.payloads import Truncation
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     CONFIGS,
@@ -110,7 +110,7 @@ def cut_line(config, line, kept):
         "count": count,
         "eol": 1,
         "last": 1,
-        "damage": Damage.PAYLOAD,
+        "truncation": Truncation.PAYLOAD,
     }
     sectors = []
     seen = 0
@@ -158,7 +158,8 @@ def test_line_cut_in_its_payload_ends_in_the_sector_that_lacks_an_element(bench,
     bench.source(bench.component.i, beats)
     taken = bench.sink(bench.component.o, len(sectors))
     bench.run()
-    blank = {"elements": [0] * config.lanes, "missing": 0, "mask_missing": 0, "empty": 0}
+    blank = dict.fromkeys(("missing", "mask_missing", "empty", "status", "offset"), 0)
+    blank["elements"] = [0] * config.lanes
     assert known(config, taken.payloads) == known(config, [{**blank, **s} for s in sectors])
 
 
@@ -167,9 +168,9 @@ def test_line_cut_in_its_mask_gives_one_sector_that_says_so(bench, config):
     before_beats, before = line_beats_of(config, line), expanded_of(config, line)
     before_beats[-1]["last"] = before[-1]["last"] = 0
     beats = [
-        {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK},
+        {"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK},
         *before_beats,
-        {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK},
+        {"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK},
         *line_beats_of(config, line),
     ]
     cut = {"sol": 1, "last": 1, "mask_missing": 1}
