@@ -1,6 +1,6 @@
 """What travels between the stages of the line coder, and the sizes that all of them share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
@@ -17,6 +17,11 @@ MOST_BEHIND = 63
 """The most bytes of extras and escapes that a header can announce."""
 
 HEADER_BYTES = 1
+
+
+def own_config(config: CodecConfig) -> CodecConfig:
+    """A configuration of the same widths, of an engine that has this codec alone."""
+    return replace(config, element_bytes=1, codecs=("xc", "raw"))
 
 
 @dataclass(frozen=True)

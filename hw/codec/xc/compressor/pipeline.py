@@ -9,7 +9,7 @@ from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
 from cdma.hw.codec.xc.compressor.meter import LineMeter
 from cdma.hw.codec.xc.compressor.placer import FieldPlacer, SectorCounter
 from cdma.hw.codec.xc.compressor.window import LineWindow
-from cdma.hw.codec.xc.payloads import CodedSector
+from cdma.hw.codec.xc.payloads import CodedSector, own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -84,3 +84,8 @@ class XcCompressor(wiring.Component):
         wiring.connect(m, placer.o, window.i)
         wiring.connect(m, window.o, wiring.flipped(self.o))
         return m
+
+
+def of_elements(config: CodecConfig) -> XcCompressor:
+    """The pipeline alone, in an engine's widths, whatever codecs that has."""
+    return XcCompressor(own_config(config))

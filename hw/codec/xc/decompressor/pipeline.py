@@ -13,6 +13,7 @@ from cdma.hw.codec.xc.decompressor.head import HeadReader
 from cdma.hw.codec.xc.decompressor.index_reader import IndexReader
 from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
 from cdma.hw.codec.xc.decompressor.release import LineRelease
+from cdma.hw.codec.xc.payloads import own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 
@@ -106,3 +107,8 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, raw_checker.o, release.raw_is_right)
         wiring.connect(m, release.o, wiring.flipped(self.o))
         return m
+
+
+def of_elements(config: CodecConfig) -> XcDecompressor:
+    """The pipeline alone, in an engine's widths, whatever codecs that has."""
+    return XcDecompressor(own_config(config))
