@@ -54,7 +54,7 @@ class XcDecompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
-        self.sector_latency = config.sectors + 9
+        self.sector_latency = config.sectors + 8
         super().__init__(
             {
                 "parameters": In(Parameters().size),
