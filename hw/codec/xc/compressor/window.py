@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -119,6 +119,13 @@ class LineWindow(wiring.Component):
                 last.eq(plan.last),
                 empty.eq(plan.empty),
                 sending.eq(1),
+            ]
+
+        # What the header says is what there is, and no line is longer than a raw one.
+        with m.If(x_fire & sector.ends):
+            m.d.sync += [
+                Assert(plan.size <= line_bytes),
+                Assert((whole >> (plan.size << 3)) == 0),
             ]
 
         out = self.o.payload
