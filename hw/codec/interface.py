@@ -143,6 +143,10 @@ class LineCodec:
         """Bytes of a line's head; whole elements, and at most `CodecConfig.line_bytes`."""
         return 0
 
+    def length_bytes(self, config: CodecConfig) -> int:
+        """Bytes at a line's beginning that tell its length: the head, or more."""
+        return self.head_bytes(config)
+
     def worst_line_bytes(self, config: CodecConfig) -> int:
         """Bytes of the longest line in the stream, head included."""
         return self.head_bytes(config) + config.line_bytes
@@ -231,7 +235,9 @@ class LineCodec:
         Parameters
         ----------
         head : sequence of Value
-            The head's elements, each with the number of its ones in the bits above the element.
+            The elements of the line's first `length_bytes`, each with the number of its ones in the
+            bits above the element. Behind the stream's end anything may stand: what is not in the
+            head must count as payload, so that it is missed.
         config : CodecConfig
         """
         from amaranth.hdl import C

@@ -15,9 +15,10 @@ class CodecRegistryError(ValueError):
 def _codecs() -> dict[str, LineCodec]:
     # Entries load no RTL, so that `cdma.hw.config` can ask for them.
     from cdma.hw.codec.raw.codec import Raw
+    from cdma.hw.codec.xc.codec import Xc
     from cdma.hw.codec.zvc.codec import Zvc
 
-    return {entry.name: entry for entry in (Zvc(), Raw())}
+    return {entry.name: entry for entry in (Zvc(), Raw(), Xc())}
 
 
 def register(entry: LineCodec) -> None:

@@ -325,8 +325,9 @@ class Unpacker(wiring.Component):
         return m
 
     def _payload_elements(self, words: Sequence[Value]) -> Value:
-        """The payload of the line whose head these words begin with."""
-        return self.codec.payload_elements(words[: self.head_elements], self.config)
+        """The payload of the line that these words begin."""
+        needed = self.codec.length_bytes(self.config) // self.config.element_bytes
+        return self.codec.payload_elements(words[:needed], self.config)
 
     def _find_line(
         self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value

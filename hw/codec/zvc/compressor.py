@@ -14,9 +14,9 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat, Sector, Truncation
 from cdma.hw.codec.selection import is_copy
-from cdma.hw.codec.zvc.lanes import gather, lanes_from, ones_before, swaps
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.lanes import gather, lanes_from, ones_before, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
 
 

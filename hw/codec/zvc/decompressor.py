@@ -12,8 +12,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Truncation
-from cdma.hw.codec.zvc.lanes import lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.lanes import lanes_from, ones_before, scatter, swaps
 
 
 @dataclass(frozen=True)
