@@ -131,7 +131,7 @@ class LineDrain(wiring.Component):
                 & heads.mate_report_valid
                 & merger.has_head
                 & ~t.is_last_line
-                & (merger.merged_count <= merger.chunk_elements)
+                & (merger.count_merged <= merger.chunk_elements)
                 & (heads.mate_report.fault.error == BusError.NONE)
                 if self.config.units > 1
                 else 0

@@ -31,7 +31,7 @@ class LineMerger(wiring.Component):
     has_head : `Out(1)`
         The lines' codec has a head, which the first beat of a line begins with.
     merge : `In(1)`
-        Put the second line behind the first one; both together have `merged_count` elements, which
+        Put the second line behind the first one; both together have `count_merged` elements, which
         must not be more than a chunk has.
     elements : `Out(data.ArrayLayout(...))`
         The chunk's elements, zero behind the last one that counts.
