@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from cdma import golden
+from cdma.golden.formats.stream import ByteArray
+
 if TYPE_CHECKING:
     from amaranth.hdl import Value
     from amaranth.lib import wiring
@@ -136,6 +139,26 @@ class LineCodec:
             parts[name] = packed >> place & ((1 << bits) - 1)
             place += bits
         return parts
+
+    # Data of arrays.
+
+    def granule_bytes(self, element_bytes: int) -> int:
+        """`CodecConfig.element_bytes` of an engine for arrays of such elements.
+
+        Raises
+        ------
+        CodecParameterError
+            The codec takes no elements of that size.
+        """
+        return element_bytes
+
+    def model(self, element_bytes: int, parameters: Mapping[str, int]) -> golden.Codec:
+        """The golden format, for arrays of such elements and all parameters of a transfer."""
+        return golden.codec(self.name, element_bytes, **parameters)
+
+    def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
+        """Parameters that suit some data, uint8 (bytes,); those of similar data suit it, too."""
+        return self.all_parameters({})
 
     # Sizes, in bytes.
 

@@ -31,10 +31,13 @@ class Payload:
         one empty piece.
     element_bytes : int
         What the codec takes as an element.
+    parameters : mapping of str to int
+        The codec's, by name.
     """
 
     pieces: Sequence[Array]
     element_bytes: int
+    parameters: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,15 +153,15 @@ class Backend(Protocol):
     ----------
     codec : str
         What it compresses with: a name of the registry, and of its golden format.
-    parameters : mapping of str to int
-        The codec's, by name.
+    parameters : mapping of str to int or None
+        The codec's for all arrays, by name; None if each array has those that suit it.
     """
 
     @property
     def codec(self) -> str: ...
 
     @property
-    def parameters(self) -> Mapping[str, int]: ...
+    def parameters(self) -> Mapping[str, int] | None: ...
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         """Take arrays out and back, and yield each one's index and result as it is complete.

@@ -62,7 +62,7 @@ class EngineBackend:
     codec : str, optional
         One of the engine's; its first one if not given.
     parameters : mapping of str to int, optional
-        The codec's, by name, the same for all arrays; the usual ones if not given.
+        The codec's, by name, the same for all arrays; if not given, those that suit each array.
 
     Raises
     ------
@@ -99,7 +99,9 @@ class EngineBackend:
                 f"{self.codec!r}"
             )
         try:
-            self.parameters = line_codec(self.codec).all_parameters(parameters or {})
+            self.parameters = (
+                None if parameters is None else line_codec(self.codec).all_parameters(parameters)
+            )
         except CodecParameterError as error:
             raise ConfigError(f"parameters: {error}") from error
         self.config = config
@@ -127,7 +129,9 @@ class EngineBackend:
                 yield index, _EMPTY
             for piece in full:
                 last = piece is full[-1]
-                queues.setdefault(payload.element_bytes, []).append(Piece(index, piece, last))
+                queues.setdefault(payload.element_bytes, []).append(
+                    Piece(index, piece, payload.parameters, last)
+                )
         if not queues:
             return
         # Engines that have to be built are built before anything waits for them.
@@ -150,7 +154,7 @@ class EngineBackend:
         while sent < len(queue):
             window = fill_window(engine, queue[sent : sent + self.ring_entries], self.codec)
             sent += len(window)
-            parts, figures = transfer_window(engine, window, self.codec, progress, self.parameters)
+            parts, figures = transfer_window(engine, window, self.codec, progress)
             self._counted.append(figures)
             for index, part, complete in parts:
                 begun.append(part)
@@ -160,7 +164,8 @@ class EngineBackend:
 
     def _engine(self, element_bytes: int) -> Engine:
         if element_bytes not in self._engines:
-            codec = replace(self.config.codec, element_bytes=element_bytes)
+            granule = line_codec(self.codec).granule_bytes(element_bytes)
+            codec = replace(self.config.codec, element_bytes=granule)
             machine = Machine(
                 generated_engine(replace(self.config, codec=codec)),
                 self.environment,

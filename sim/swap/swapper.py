@@ -10,6 +10,9 @@ import numpy as np
 from cdma import golden
 from cdma.builds.progress import Tally
 from cdma.golden.formats.interface import as_bytes, element_dtype, zero_filled
+from cdma.hw.codec.interface import CodecParameterError
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
     Array,
@@ -21,8 +24,8 @@ from cdma.sim.swap.backend import (
     comparison_faults,
 )
 
-BASELINES = ("rle", "csr", "lz4", "deflate")
-"""Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A)."""
+BASELINES = (DEFAULT_CODECS[0], "rle", "csr", "lz4", "deflate")
+"""Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A), the engine's own first."""
 
 GOLDEN = "golden models"
 """The phase, in arrays, that `cdma.builds.progress` is told of while results are compared."""
@@ -154,15 +157,19 @@ class Swapper:
         )
 
 
-def _golden_codec(backend: Backend, element_bytes: int) -> golden.Codec:
-    return golden.codec(backend.codec, element_bytes, **backend.parameters)
-
-
 def _payload(array: Array, element_bytes: int | None, backend: Backend) -> Payload:
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
+    codec, data = line_codec(backend.codec), as_bytes(array)
     # Refuse a wrong size before any RTL is built for it.
-    _golden_codec(backend, size)
-    return Payload(pieces=_pieces(as_bytes(array)), element_bytes=size)
+    try:
+        codec.granule_bytes(size)
+    except CodecParameterError as error:
+        raise golden.CodecError(str(error)) from error
+    parameters = backend.parameters
+    if parameters is None:
+        parameters = codec.fitted_parameters(data, size)
+    codec.model(size, parameters)
+    return Payload(pieces=_pieces(data), element_bytes=size, parameters=parameters)
 
 
 def _round_trip(
@@ -177,7 +184,8 @@ def _round_trip(
     """Compare an array's result with the golden models."""
     size = payload.element_bytes
     data = as_bytes(array)
-    faults = result.faults | comparison_faults(result, payload.pieces, _golden_codec(backend, size))
+    model = line_codec(backend.codec).model(size, payload.parameters)
+    faults = result.faults | comparison_faults(result, payload.pieces, model)
     return RoundTrip(
         name=name,
         dtype=array.dtype.name,

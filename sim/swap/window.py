@@ -39,12 +39,15 @@ class Piece:
         Of the array.
     data : array
         Its bytes.
+    parameters : mapping of str to int
+        The codec's, by name.
     last : bool
         The array ends with it.
     """
 
     index: int
     data: Array
+    parameters: Mapping[str, int]
     last: bool
 
 
@@ -105,11 +108,8 @@ def transfer_window(
     window: Sequence[PlacedPiece],
     codec: str,
     progress: Mapping[str, Tally],
-    parameters: Mapping[str, int],
 ) -> tuple[list[tuple[int, ArrayResult, bool]], QueueFigures]:
     """Take a window's pieces out, then back, and free their memory.
-
-    `parameters` are the codec's, by name.
 
     Returns
     -------
@@ -119,13 +119,13 @@ def transfer_window(
     figures
         What the engine has counted.
     """
-    out, figures_out = _send_out(engine, window, codec, progress[OUT], parameters)
+    out, figures_out = _send_out(engine, window, codec, progress[OUT])
     # Of a transfer that has failed, whatever there is of its stream goes back, and fails again.
     sizes = [
         max(1, min(done.record.out_size, placed.host.nbytes))
         for done, placed in zip(out, window, strict=True)
     ]
-    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN], parameters)
+    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN])
     streams = [p.host.array[:size].copy() for p, size in zip(window, sizes, strict=True)]
     parts = []
     whole = zip(window, out, back, streams, strict=True)
@@ -147,7 +147,6 @@ def _send_out(
     window: Sequence[PlacedPiece],
     codec: str,
     progress: Tally,
-    parameters: Mapping[str, int],
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = placed.piece.data
@@ -159,7 +158,7 @@ def _send_out(
             placed.device.nbytes,
             CopyKind.DEVICE_TO_HOST,
             codec,
-            parameters=parameters,
+            parameters=placed.piece.parameters,
             doorbell=False,
         )
         for placed in window
@@ -174,7 +173,6 @@ def _bring_back(
     stream_sizes: Sequence[int],
     codec: str,
     progress: Tally,
-    parameters: Mapping[str, int],
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = POISON
@@ -187,7 +185,7 @@ def _bring_back(
             placed.device.nbytes,
             CopyKind.HOST_TO_DEVICE,
             codec,
-            parameters=parameters,
+            parameters=placed.piece.parameters,
             # Plain copies are as long as their data, and compare nothing.
             stream_bytes=size if compressed else None,
             crc=done.record.crc32 if compressed else None,

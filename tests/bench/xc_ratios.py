@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdma import golden
+from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
 from cdma.golden.formats.xc.xc import Xc
 from cdma.plan.workload.capture.capture import load_capture
@@ -71,7 +72,7 @@ def _formats(console: Console) -> dict[str, dict[str, float]]:
     for column, arrays in (("weights", tensors), ("GELU of a Gaussian", numbers)):
         table.add_column(column, justify="right")
         figures[column] = {name: _ratio(arrays, element_format(name)) for name in ELEMENT_FORMATS}
-        rounded = [_bf16(array).astype("<u4") << np.uint32(16) for array in arrays]
+        rounded = [rounded_to_bf16(array).astype("<u4") << np.uint32(16) for array in arrays]
         figures[column]["fp32 that was bf16"] = _ratio(
             [array.view("<f4") for array in rounded], element_format("fp32")
         )
@@ -130,7 +131,7 @@ def as_elements(values: Floats, elements: ElementFormat) -> Elements:
     if elements.name == "fp32":
         return values.view("<u4")
     if elements.name == "bf16":
-        return _bf16(values)
+        return rounded_to_bf16(values)
     bias = 2 ** (elements.exponent_bits - 1) - 1
     scale = np.ldexp(1.0, bias - 1 - int(np.frexp(np.abs(values).max() or 1.0)[1]))
     wide = np.abs(values.astype(np.float64)) * (1.0 if elements.name == "fp16" else scale)
@@ -148,13 +149,6 @@ def _rounded(
     words = ((exponents - 1) << elements.mantissa_bits) + whole.astype(np.int64)
     words |= signs.astype(np.int64) << (elements.bits - 1)
     return words.astype(f"<u{elements.element_bytes}")
-
-
-def _bf16(values: Floats) -> npt.NDArray[np.uint16]:
-    words = values.view("<u4").astype(np.uint64)
-    return ((words + 0x7FFF + (words >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)).astype(
-        "<u2"
-    )
 
 
 def entropy_bytes(words: Elements, elements: ElementFormat) -> float:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cdma import golden
@@ -13,6 +14,7 @@ from cdma.commands.network_options import files_of
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
+from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.hw.codec.registry import codec_names, copy_codec
 from cdma.hw.config import DEFAULT_CODECS, EngineConfig, preset
 from cdma.outputs import Force, require_outputs
@@ -28,6 +30,8 @@ from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
 from cdma.terminal.console import terminal
 
 ENGINES = ("dma", "codec")
+
+BF16 = "bf16"
 
 MACHINE = "titanx_gen3"
 THROTTLE = "none"
@@ -76,8 +80,14 @@ def swap(
         ),
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEFAULT_CODECS)}.")
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(codec_names())}.")
     ] = DEFAULT_CODECS[0],
+    round_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="bf16", help="Round float32 arrays first; the round trip is exact from there."
+        ),
+    ] = None,
     element_bytes: Annotated[
         int | None,
         typer.Option(metavar="4|2|1", help="From each array's type when not given."),
@@ -129,6 +139,8 @@ def swap(
         raise UserError(f"there is no RTL of codec {codec!r}; choose {', '.join(codec_names())}")
     if engine not in ENGINES:
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
+    if round_to not in (None, BF16):
+        raise UserError(f"--round-to must be {BF16}, not {round_to!r}")
     if not 0 <= stalls < 1:
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
     read = files_of([*map(str, files or []), *([] if capture is None else [capture])])
@@ -138,7 +150,13 @@ def swap(
     if save is not None:
         saved = [save / name for name in SAVED]
         require_outputs(saved, inputs=read, force=force, makes_folders=True)
-    given = {"codec": codec, "stalls": stalls, "seed": seed, "layout": layout}
+    given = {
+        "codec": codec,
+        "round_to": round_to,
+        "stalls": stalls,
+        "seed": seed,
+        "layout": layout,
+    }
     chosen_link = None if link is None else link_of(link)
     if engine == "dma":
         _refuse(engine, sector_bytes=sector_bytes)
@@ -153,6 +171,8 @@ def swap(
             sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
         )
     arrays = _arrays(files or [], capture, layout)
+    if round_to is not None:
+        arrays = [(name, _rounded(name, array)) for name, array in arrays]
     if waves is not None:
         _require_one_size(arrays, element_bytes)
     with Swapper(backend) as swapper:
@@ -169,6 +189,14 @@ def swap(
             typer.echo(f"{round_trip.name}: {fault}", err=True)
     if not all(round_trip.bit_exact for round_trip in run.round_trips):
         raise typer.Exit(1)
+
+
+def _rounded(name: str, array: Array) -> Array:
+    if array.dtype != np.float32:
+        raise UserError(
+            f"--round-to is for float32 arrays, and {name} has {array.dtype}; leave it out"
+        )
+    return rounded_to_bf16(array)
 
 
 def _wave_files(engine: str, waves: Path) -> list[Path]:
@@ -217,7 +245,8 @@ def _with_codec(config: EngineConfig, codec: str) -> EngineConfig:
     if codec in config.codecs:
         return config
     codecs = (codec, copy_codec().name)
-    return replace(config, codec=replace(config.codec, codecs=codecs))
+    # Each array's element size replaces this one, to which heads of all sizes fit.
+    return replace(config, codec=replace(config.codec, codecs=codecs, element_bytes=1))
 
 
 def _codec_backend(

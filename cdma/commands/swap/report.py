@@ -42,6 +42,7 @@ class SwapSettings:
     machine: str | None
     throttle: str | None
     codec: str
+    round_to: str | None
     sector_bytes: int
     stalls: float
     seed: int
@@ -66,6 +67,7 @@ def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
         "machine": settings.machine,
         "throttle": settings.throttle,
         "codec": settings.codec,
+        "round_to": settings.round_to,
         "sector_bytes": settings.sector_bytes,
         "stalls": settings.stalls,
         "seed": settings.seed,
@@ -193,9 +195,13 @@ def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
         "density": number(figures["density"], ".3f"),
         settings.codec.upper(): ratio(figures["ratio"]),
     }
-    if settings.engine == "codec":
-        # Beside the engine's columns there is no room for them.
-        cells |= {name.upper(): ratio(figures["baseline_ratios"][name]) for name in BASELINES}
+    # Beside the engine's columns there is room for one.
+    beside = BASELINES if settings.engine == "codec" else BASELINES[:1]
+    cells |= {
+        name.upper(): ratio(figures["baseline_ratios"][name])
+        for name in beside
+        if name != settings.codec
+    }
     cells |= {
         "cycles out": f"{figures['cycles_out']:,}",
         "cycles in": f"{figures['cycles_in']:,}",

@@ -6,7 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cdma.hw.codec.interface import LineCodec
+import numpy as np
+
+from cdma import golden
+from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.xc.xc import Xc as GoldenXc
+from cdma.hw.codec.interface import CodecParameterError, LineCodec
 
 if TYPE_CHECKING:
     from amaranth.hdl import Value
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
     from cdma.hw.config import CodecConfig
 
 HEADER_BYTES = 1
+SAMPLE_LINES = 512
+"""Lines whose exponents are counted to choose parameters."""
 ELEMENT_BYTES = 2
 TYPICAL_EXTRA_BITS = 1
 """Extras and escapes of an element, in data that the parameters fit: weights and activations."""
@@ -31,6 +38,25 @@ class Xc(LineCodec):
     number = 1
     parameters = {"centre": 8, "pattern": 2}
     locates_errors = True
+
+    def granule_bytes(self, element_bytes: int) -> int:
+        if element_bytes != ELEMENT_BYTES:
+            raise CodecParameterError(
+                f"the codec {self.name!r} takes elements of {ELEMENT_BYTES} bytes, which are bf16, "
+                f"not {element_bytes}; round the arrays to bf16, or choose another codec"
+            )
+        return 1
+
+    def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
+        """The best ones for `SAMPLE_LINES` lines, evenly spaced."""
+        codec = golden.codec(self.name, ELEMENT_BYTES)
+        whole = data.size // golden.LINE_BYTES
+        if whole > SAMPLE_LINES:
+            lines = data[: whole * golden.LINE_BYTES].reshape(whole, golden.LINE_BYTES)
+            data = lines[np.linspace(0, whole - 1, SAMPLE_LINES).astype(np.int64)].reshape(-1)
+        assert isinstance(codec, GoldenXc)
+        best = codec.fitted(data)
+        return {"centre": best.centre, "pattern": best.pattern}
 
     def head_bytes(self, config: CodecConfig) -> int:
         return HEADER_BYTES
