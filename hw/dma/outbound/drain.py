@@ -94,8 +94,8 @@ class LineDrain(wiring.Component):
             whole_lines.line_end.eq(heads.beat.eol),
             whole_lines.second_line.eq(t.merge_fire),
             whole_lines.lines_before.eq(t.drained),
-            whole_lines.first_count.eq(merger.single_count),
-            whole_lines.merged_count.eq(merger.merged_count),
+            whole_lines.count_alone.eq(merger.count_alone),
+            whole_lines.count_merged.eq(merger.count_merged),
         ]
         self._report_outcome(m, t, heads, crc, whole_lines)
         self._accept_job(m, t)
@@ -133,7 +133,7 @@ class LineDrain(wiring.Component):
                 & heads.mate_report_valid
                 & merger.has_head
                 & ~t.is_last_line
-                & (merger.merged_count <= merger.chunk_elements)
+                & (merger.count_merged <= merger.chunk_elements)
                 & (heads.mate_report.fault.error == BusError.NONE)
                 if self.config.units > 1
                 else 0
@@ -167,7 +167,7 @@ class LineDrain(wiring.Component):
         with m.Elif(line_send):
             m.d.comb += [
                 out.elements.eq(merger.elements),
-                out.count.eq(Mux(t.merge, merger.merged_count, merger.single_count)),
+                out.count.eq(Mux(t.merge, merger.count_merged, merger.count_alone)),
                 out.last.eq(Mux(t.merge, t.is_last_but_one, t.is_last_line & heads.beat.eol)),
             ]
         with m.Elif(end_send):

@@ -31,11 +31,11 @@ class LineMerger(wiring.Component):
     has_head : `Out(1)`
         The lines' codec has a head, which the first beat of a line begins with.
     merge : `In(1)`
-        Put the second line behind the first one; both together have `merged_count` elements, which
+        Put the second line behind the first one; both together have `count_merged` elements, which
         must not be more than a chunk has.
     elements : `Out(data.ArrayLayout(...))`
         The chunk's elements, zero behind the last one that counts.
-    single_count, merged_count : `Out(...)`
+    count_alone, count_merged : `Out(...)`
         Elements of the first line beat alone, and of both.
     """
 
@@ -50,8 +50,8 @@ class LineMerger(wiring.Component):
                 "has_head": Out(1),
                 "merge": In(1),
                 "elements": Out(data.ArrayLayout(8 * config.element_bytes, self.chunk_elements)),
-                "single_count": Out(range(self.chunk_elements + 1)),
-                "merged_count": Out(range(2 * self.chunk_elements + 1)),
+                "count_alone": Out(range(self.chunk_elements + 1)),
+                "count_merged": Out(range(2 * self.chunk_elements + 1)),
             }
         )
 
@@ -65,8 +65,8 @@ class LineMerger(wiring.Component):
         begins_with_head = self.first.sol & self.has_head
         m.d.comb += [
             self.has_head.eq(Cat(selected for _, selected in heads).any()),
-            self.single_count.eq(self.first.count + Mux(begins_with_head, head_elements, 0)),
-            self.merged_count.eq(self.single_count + self.second.count + head_elements),
+            self.count_alone.eq(self.first.count + Mux(begins_with_head, head_elements, 0)),
+            self.count_merged.eq(self.count_alone + self.second.count + head_elements),
         ]
         first_heads = [(size, self.first.sol & selected) for size, selected in heads]
         first = head_and_elements(m, config, self.first, first_heads, name="first_element")
@@ -81,7 +81,7 @@ class LineMerger(wiring.Component):
             ]
             for j, element in enumerate(shifted):
                 far = second[j - distance] if j >= distance else 0
-                m.d.comb += element.eq(Mux(self.single_count[k], far, second[j]))
+                m.d.comb += element.eq(Mux(self.count_alone[k], far, second[j]))
             second = list(shifted)
         m.d.comb += self.elements.as_value().eq(
             Cat(own | Mux(self.merge, mate, 0) for own, mate in zip(first, second, strict=True))
