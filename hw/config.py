@@ -155,7 +155,7 @@ class CodecConfig:
 
     @property
     def locates_errors(self) -> bool:
-        """Whether a codec finds errors itself, and so tells statuses and places in the stream."""
+        """True if a codec finds errors itself, and so tells statuses and places in the stream."""
         return any(entry.locates_errors for entry in self.entries)
 
     @property
@@ -348,7 +348,7 @@ class EntryConfig:
 
     @property
     def zvc(self) -> CodecConfig:
-        """Of the zero-value codec beside BPC."""
+        """Configuration of the zero-value codec beside BPC."""
         return CodecConfig(element_bytes=self.element_bytes, sector_bytes=self.sector_bytes)
 
     @property

@@ -1,4 +1,4 @@
-"""What can be synthesized, by name: generated blocks, and the parts of the DMA engine."""
+"""Components that can be synthesized, by name: generated blocks and parts of the DMA engine."""
 
 import dataclasses
 import re
@@ -21,7 +21,7 @@ FAMILIES = (CODEC, ENGINE, ENTRY, BUDDY)
 
 
 @dataclass(frozen=True)
-class Block:
+class ComponentBlock:
     """A component with its configuration.
 
     Attributes
@@ -30,7 +30,7 @@ class Block:
     config : str
         The named configuration.
     parameters : dict
-        What of it the component has.
+        The configuration's fields that the component uses.
     make : callable
         Makes the component, which can be converted only once.
     """
@@ -42,16 +42,16 @@ class Block:
 
     @property
     def top(self) -> str:
-        """The module's name."""
+        """Name of the top module."""
         return self.name.replace("-", "_")
 
     @property
     def black_boxes(self) -> tuple[str, ...]:
-        """Modules below it that have ports and nothing in them."""
+        """Names of the modules below the top that have ports and no content (black boxes)."""
         return tuple(f"{self.top}_{name}" for name in COMPONENTS[self.name].black_boxes)
 
     def verilog(self) -> str:
-        """Its Verilog with all below it, but for what is in black boxes."""
+        """Convert the component and all below it, except black boxes' content, to Verilog."""
         modules = to_verilog(self.make(), self.top, assertions=False)
         inside = tuple(f"{name}_" for name in self.black_boxes)
         return "".join(
@@ -71,7 +71,7 @@ def _black_box(module: ModuleText) -> str:
 
 
 def block_names(config: str | None = None) -> list[str]:
-    """All that can be synthesized; or those that have such a configuration.
+    """Names of all components, or of those that have a configuration of the given name.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def block_names(config: str | None = None) -> list[str]:
     ]
 
 
-def block(name: str, config: str | None = None) -> Block:
+def block(name: str, config: str | None = None) -> ComponentBlock:
     """Find a component.
 
     Raises
@@ -111,11 +111,13 @@ def block(name: str, config: str | None = None) -> Block:
     component = COMPONENTS[name]
     chosen = config or component.family.default
     shape = component.config(chosen)
-    return Block(name, chosen, _parameters(component, shape), lambda: component.make(shape))
+    return ComponentBlock(
+        name, chosen, _parameters(component, shape), lambda: component.make(shape)
+    )
 
 
 def _parameters(component: Component, shape: Any) -> dict[str, Any]:
-    """Those of the part of the configuration that the component is made from."""
+    """The fields of the part of the configuration that the component is made from."""
     if component.takes == ("cache",):
         return dataclasses.asdict(shape.cache)
     parameters = component.parameters(shape)

@@ -1,4 +1,4 @@
-"""What can be wrong with a stream, and the checksum that tells.
+"""The kinds of errors in a stream, and the checksum that detects damage.
 
 Every decoder in `golden`, and every decompressor in `hw`, reports the *first* error in stream
 order with a kind and a byte offset. The numbers of `StreamStatus` are an interface: the RTL's
@@ -19,7 +19,7 @@ ByteArray = npt.NDArray[np.uint8]
 
 
 class StreamStatus(IntEnum):
-    """How the decoding (or framing) of a stream ended."""
+    """Status of the decoding (or framing) of a stream."""
 
     OK = 0
     MASK_TRUNCATED = 1
@@ -55,9 +55,9 @@ class StreamError(ValueError):
     status : StreamStatus
         The kind of the first error.
     offset : int
-        Where it is, in bytes from the start of the stream; see `StreamStatus`.
+        The error's offset in bytes from the start of the stream; see `StreamStatus`.
     valid_bytes : int
-        How many bytes of output precede it, all of them right as far as structure can tell.
+        Bytes of output before the error, all of them right as far as structure can tell.
     """
 
     def __init__(self, status: StreamStatus, offset: int, valid_bytes: int = 0) -> None:
@@ -70,16 +70,16 @@ class StreamError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """How the decoding of one stream ended.
+    """Outcome of decoding one stream.
 
     Attributes
     ----------
     status : StreamStatus
         OK, or the kind of the first error in stream order.
     offset : int
-        Where the first error is, in bytes from the start of the stream; 0 when OK.
+        The first error's offset in bytes from the start of the stream; 0 when OK.
     valid_bytes : int
-        How many bytes of output precede the first error; all of them when OK.
+        Bytes of output before the first error; all of them when OK.
     data : uint8 array (valid_bytes,)
         Those bytes.
     """
@@ -88,6 +88,29 @@ class Decoded:
     offset: int
     valid_bytes: int
     data: ByteArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodedMany:
+    """Outcome of decoding n streams; see `Decoded`.
+
+    Attributes
+    ----------
+    status : uint8 array (n,)
+        Numbers of `StreamStatus`.
+    offset, valid_bytes : int64 arrays (n,)
+        As in `Decoded`.
+    data : uint8 array (sum of valid_bytes,)
+        The valid bytes of all streams, one after the other.
+    data_offsets : int64 array (n + 1,)
+        Stream i's valid bytes are `data[data_offsets[i] : data_offsets[i + 1]]`.
+    """
+
+    status: npt.NDArray[np.uint8]
+    offset: npt.NDArray[np.int64]
+    valid_bytes: npt.NDArray[np.int64]
+    data: ByteArray
+    data_offsets: npt.NDArray[np.int64]
 
 
 def crc32(data: npt.ArrayLike) -> int:

@@ -1,5 +1,6 @@
-"""What travels on each kind of stream, as rules: asserted where it is made, assumed where it is
-taken. Since the rules are the same on both sides, proofs of single components add up to the whole.
+"""Rules of the payloads of each kind of stream: asserted at its source, assumed at its sink.
+
+Since the rules are the same on both sides, proofs of single components add up to the whole.
 """
 
 from amaranth.hdl import Const, Mux, Signal, Value

@@ -20,7 +20,7 @@ class ScheduleSettings:
 
     Attributes
     ----------
-    dataset, activation : str
+    dataset, activation, precision, optimizer : str
     mode : str or None
         None for each policy's published one.
     density : str
@@ -32,17 +32,23 @@ class ScheduleSettings:
 
     dataset: str
     activation: str
+    precision: str
+    optimizer: str
     mode: str | None
     density: str
     efficiencies: tuple[float, ...]
     seed: int
 
     def title(self, graph: Graph) -> str:
-        return f"{graph.name} ({self.dataset}, {self.activation}), batch {graph.batch}"
+        variants = [self.dataset, self.activation]
+        if self.precision != "fp32":
+            variants.append(self.precision)
+        title = f"{graph.name} ({', '.join(variants)}), batch {graph.batch}"
+        return title if graph.passes == 1 else f"{title}, one of {graph.passes} passes"
 
 
 def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
-    """The unmeasured inputs of all times; docs/guide/schedule.md describes the keys."""
+    """The unmeasured inputs of all times; docs/guide/plan/schedule.md describes the keys."""
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     kinds = sorted({layer.kind for layer in graph.layers})
@@ -50,7 +56,10 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
         "network": graph.name,
         "dataset": settings.dataset,
         "activation": settings.activation,
+        "precision": settings.precision,
+        "optimizer": settings.optimizer,
         "batch": graph.batch,
+        "passes": graph.passes,
         "parameter_bytes": graph.parameter_bytes,
         "parameter_copies": graph.parameter_copies,
         "tensors": [
@@ -159,7 +168,7 @@ def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
-    """The JSON form of a run; docs/guide/schedule.md describes the keys."""
+    """The JSON form of a run; docs/guide/plan/schedule.md describes the keys."""
     efficiencies = settings.efficiencies or (None,)
     pairs = list(zip(efficiencies, comparisons, strict=True))
     return {

@@ -8,19 +8,18 @@ from typing import Annotated
 import typer
 
 from cdma.commands.synth.report import (
-    Device,
+    FpgaTarget,
     fpga_json_of,
     json_of,
     print_fpga_report,
     print_report,
 )
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
 from cdma.synth import (
     UNIT_GATES,
-    Block,
+    ComponentBlock,
     Library,
     block,
     block_names,
@@ -42,6 +41,7 @@ from cdma.synth.report import (
     read_baseline,
     row_of,
 )
+from cdma.terminal.console import terminal
 
 
 def synth(
@@ -127,7 +127,9 @@ def synth(
         _gates(blocks, library, target, place, as_json)
 
 
-def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_json: bool) -> None:
+def _gates(
+    blocks: list[ComponentBlock], library: Library, target: str, out: Path, as_json: bool
+) -> None:
     rows = []
     for chosen in _told(blocks):
         synthesis = synthesize(
@@ -144,7 +146,7 @@ def _gates(blocks: list[Block], library: Library, target: str, out: Path, as_jso
         print_report(terminal(), rows, library, target, read_baseline())
 
 
-def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None:
+def _fpga(blocks: list[ComponentBlock], device: FpgaTarget, out: Path, as_json: bool) -> None:
     rows = [_fpga_row(chosen, device, out) for chosen in _told(blocks)]
     if as_json:
         typer.echo(json.dumps(fpga_json_of(rows, device), indent=2))
@@ -153,7 +155,7 @@ def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None
         print_fpga_report(terminal(), rows, device, baseline)
 
 
-def _fpga_row(chosen: Block, device: Device, out: Path) -> FpgaRow:
+def _fpga_row(chosen: ComponentBlock, device: FpgaTarget, out: Path) -> FpgaRow:
     folder = out / chosen.name
     module = map_to(device.target, chosen.verilog(), chosen.top, folder)
     found = resources(module, device.target)
@@ -165,7 +167,7 @@ def _fpga_row(chosen: Block, device: Device, out: Path) -> FpgaRow:
     return fpga_row_of(chosen, found, routed)
 
 
-def _told(blocks: list[Block]) -> Iterator[Block]:
+def _told(blocks: list[ComponentBlock]) -> Iterator[ComponentBlock]:
     """The blocks, each told as its turn comes: they take a while."""
     for number, chosen in enumerate(blocks, 1):
         typer.echo(f"{chosen.name} ({number} of {len(blocks)})", err=True)
@@ -185,7 +187,7 @@ def _target(target: str | None, liberty: Path | None) -> str:
     return chosen
 
 
-def _device(target: str, speed: int | None, seed: int | None) -> Device | None:
+def _device(target: str, speed: int | None, seed: int | None) -> FpgaTarget | None:
     """The FPGA that is meant; None if it is none."""
     for option, value in (("--speed", speed), ("--seed", seed)):
         if value is not None and target != ECP5:
@@ -195,8 +197,8 @@ def _device(target: str, speed: int | None, seed: int | None) -> Device | None:
     if speed is not None and speed not in SPEEDS:
         raise UserError(f"--speed must be one of {', '.join(map(str, SPEEDS))}, not {speed}")
     if target == ECP5:
-        return Device(target, SPEED if speed is None else speed, SEED if seed is None else seed)
-    return Device(target) if target in FAMILIES else None
+        return FpgaTarget(target, SPEED if speed is None else speed, SEED if seed is None else seed)
+    return FpgaTarget(target) if target in FAMILIES else None
 
 
 def _names(components: list[str], all_components: bool, config: str | None) -> list[str]:

@@ -8,8 +8,10 @@ costs twice the bound; −0.0 comes back as 0.0, and so do all values below the 
 A stream is lines of 128 B, that is 32 values: their numbers q as
 `cdma.golden.formats.lossy.fixed_width` keeps them, with or without Lorenzo's prediction, whichever
 is shorter. A line is raw, its values as they are, when one of them is NaN or infinite, has |q| ≥
-2^22, or is within the bound with neither q. The last line is filled with zeros. Streams are
-canonical: what comes out of one compresses to the same stream, and a decoder accepts no other.
+2^22 or a q·2b that fp32 does not hold, or is within the bound with neither q. The last line is
+filled with zeros. Streams are canonical: what comes out of one compresses to the same stream, and a
+decoder accepts no other. Where b is a power of two, the arithmetic is that of
+`cdma.golden.formats.lossy.power_of_two`, which hardware does with shifters.
 """
 
 import numpy as np
@@ -35,7 +37,7 @@ from cdma.golden.formats.lossy.fixed_width import (
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
-_SMALLEST_BOUND, _LARGEST_BOUND = 2.0**-126, 2.0**126
+_SMALLEST_BOUND, _LARGEST_BOUND = 2.0**-127, 2.0**126
 """Between them, 2b is a normal number of fp32."""
 _CHUNK_LINES = 1024
 """Lines that are worked on at once: few enough for a chunk's arrays to stay in the cache."""
@@ -53,7 +55,7 @@ class Quantize:
     element_bytes : int
         4.
     bound : float
-        b, the largest error: 2^-126 to 2^126.
+        b, the largest error: 2^-127 to 2^126.
 
     Raises
     ------
@@ -109,8 +111,8 @@ class Quantize:
             last = min(first + _CHUNK_LINES, starts.size)
             lines, bad = self._decoded(source[: bounds[last]], starts[first:last])
             place = first * LINE_BYTES + 4 * np.arange(lines.size).reshape(lines.shape)
-            fill = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
-            for line in np.flatnonzero(bad | fill)[:1].tolist():
+            tail_pad = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
+            for line in np.flatnonzero(bad | tail_pad)[:1].tolist():
                 kind = StreamStatus.BAD_TOKEN if bad[line] else StreamStatus.NONZERO_FILL
                 raise StreamError(kind, int(starts[first + line]), (first + line) * LINE_BYTES)
             pieces.append(as_bytes(lines))
@@ -128,14 +130,16 @@ class Quantize:
         return np.concatenate(pieces)
 
     def _quantized(self, lines: Floats) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """q of lines (n, 32), int32 (32, n); and which lines are raw, (n,)."""
+        """Quantize lines (n, 32): their q, int32 (32, n), and which lines are raw, (n,)."""
         # Signaling NaNs are invalid wherever they go.
         with np.errstate(invalid="ignore", over="ignore"):
             values = np.ascontiguousarray(lines.T).astype(np.float64)
             exact = np.rint(values / (2 * self.bound))
             kept = np.abs(exact) < NUMBER_LIMIT
             q = np.where(kept, exact, 0).astype(np.int32)
-            missing = values - self._restored(q)
+            restored = self._restored(q)
+            kept &= np.isfinite(restored)
+            missing = values - restored
             beyond = kept & (np.abs(missing) > self.bound)
             if beyond.any():
                 q += np.where(beyond, np.sign(missing), 0).astype(np.int32)
@@ -148,7 +152,9 @@ class Quantize:
             return (q * (2 * self.bound)).astype(np.float32)
 
     def _decoded(self, stream: ByteArray, starts: IntArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """The lines (n, 32) from these starts to the stream's end; and which are wrong, (n,)."""
+        """Decode the lines from these starts to the stream's end: (n, 32), and which are wrong,
+        (n,).
+        """
         q, words, raw, filled = unpack(stream, starts)
         lines = np.ascontiguousarray(self._restored(q).T)
         lines[raw] = words.view(np.float32)[raw]
@@ -158,7 +164,7 @@ class Quantize:
 
 
 def _chunks(values: Floats) -> list[Floats]:
-    """The lines of values, float32 (n, 32) each, the last filled with zeros."""
+    """Cut values into chunks of lines, float32 (n, 32) each, the last one filled with zeros."""
     step = _CHUNK_LINES * LINE_NUMBERS
     chunks = [values[start : start + step] for start in range(0, values.size, step)]
     for last in chunks[-1:]:

@@ -29,7 +29,7 @@ def gather(view: Words, places: IntArray, columns: int) -> Words:
     """Words that follow one another from byte `places` (n,) on, uint64 (n, columns)."""
     words: Words = np.empty((places.size, columns), "<u8")
     for column in range(columns):
-        np.take(view, places + WORD_BYTES * column, out=words[:, column], mode="clip")
+        words[:, column] = view[places + WORD_BYTES * column]
     return words
 
 
@@ -82,25 +82,30 @@ class WidthTree:
         return parts.view(np.uint8)
 
 
-def joined(lanes: Words, widths: Words) -> Words:
-    """Lanes (n, m) of these widths, at most 64, without gaps: uint64 (n, m + 1)."""
-    count, columns = lanes.shape
-    words: Words = np.zeros((count, columns + 1), "<u8")
-    flat = words.reshape(-1)
-    rows = np.arange(count) * (columns + 1)
-    place = np.zeros(count, np.uint64)
-    for column in range(columns):
-        lane = lanes[:, column]
-        index = rows + (place >> np.uint64(6)).astype(np.int64)
-        shift = place & np.uint64(63)
-        flat[index] |= lane << shift
-        flat[index + 1] |= (lane >> np.uint64(1)) >> (np.uint64(63) - shift)
-        place += widths[:, column]
-    return words
+def scatter_bits(view: Words, places: IntArray, lanes: Words, widths: Words) -> None:
+    """Write lanes (n, m) of these widths without gaps from byte `places` (n,) on.
+
+    No lane is wider than 57 bits. What comes behind a row's end is overwritten with zeros.
+    """
+    eight = np.uint64(8)
+    places = places.copy()
+    # Bits of the byte at `places` that are known, and how many of them.
+    held = np.zeros(places.size, np.uint64)
+    count = np.zeros(places.size, np.uint64)
+    for column in range(lanes.shape[1]):
+        held |= lanes[:, column] << count
+        count += widths[:, column]
+        view[places] = held
+        whole = count // eight
+        places += whole.view(np.int64)
+        count %= eight
+        held >>= whole * eight
 
 
 def pack_even(numbers: Lanes, width: int) -> Words:
     """Numbers (n, m) of `width` bits each, without gaps: uint64 (n, words)."""
+    if width == 8 * numbers.dtype.itemsize:
+        return numbers.view("<u8")
     bits = width
     while numbers.dtype.itemsize < WORD_BYTES:
         half = 8 * numbers.dtype.itemsize
@@ -127,7 +132,7 @@ def unpack_even(view: Words, places: IntArray, width: int, count: int, number_by
     if bits == 64:
         return gather(view, places, count // together).view(f"<u{number_bytes}")
     at = np.arange(count // together) * bits
-    lanes: Lanes = np.take(view, places[:, None] + (at >> 3), mode="clip")
+    lanes: Lanes = view[places[:, None] + (at >> 3)]
     lanes >>= (at & 7).astype(np.uint64)
     lanes &= _ones(bits, lanes.dtype)
     while lanes.dtype.itemsize > number_bytes:

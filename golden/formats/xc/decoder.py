@@ -5,47 +5,27 @@ part is the walk from line to line; all else is done on whole arrays.
 """
 
 import zlib
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from cdma.golden.formats.interface import Array, IntArray, as_bytes
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, Decoded, StreamStatus
-from cdma.golden.formats.xc.bits import (
-    Lanes,
-    WidthTree,
-    Words,
-    byte_view,
-    gather,
-    unpack_even,
-)
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray, Decoded, DecodedMany, StreamStatus
 from cdma.golden.formats.xc.elements import ElementFormat
+from cdma.golden.formats.xc.line_decoder import READ_BEYOND_BYTES, expanded
 from cdma.golden.formats.xc.lines import (
     CHUNK_LINES,
     DENSE,
-    ESCAPED,
     MAX_BEHIND_BYTES,
-    RAW,
     RAW_HEADER,
     SPARSE,
-    ZERO,
-    Bools,
     Coding,
     fields_bytes,
-    forms_of,
-    looked_up,
-    sums,
-    trailing_zeros,
-    whole_bytes,
 )
 
-_FOUR_CLASSES = (
-    (np.arange(256, dtype="<u4")[:, None] >> np.arange(0, 8, 2, dtype="<u4") & 3)
-    .astype(np.uint8)
-    .view("<u4")[:, 0]
-)
-"""The four classes in a byte, a byte each."""
-_PADDING = 2 * LINE_BYTES + 64
-"""Zeros behind the stream: what damaged lines may read."""
+_NO_SIZE = 1000
+"""More than any line's."""
 
 
 def decode(stream: Array, nbytes: int, coding: Coding, crc: int | None = None) -> Decoded:
@@ -71,258 +51,157 @@ def decode(stream: Array, nbytes: int, coding: Coding, crc: int | None = None) -
         the line's offset.
     """
     flat = as_bytes(stream)
-    padded = np.zeros(flat.size + _PADDING, np.uint8)
+    crcs = None if crc is None else np.array([crc], np.uint64)
+    decoded = decode_many(flat, [0, flat.size], [nbytes], coding, crcs)
+    return Decoded(
+        status=StreamStatus(int(decoded.status[0])),
+        offset=int(decoded.offset[0]),
+        valid_bytes=int(decoded.valid_bytes[0]),
+        data=decoded.data,
+    )
+
+
+def decode_many(
+    streams_flat: Array,
+    offsets: npt.ArrayLike,
+    nbytes: npt.ArrayLike,
+    coding: Coding,
+    crcs: npt.ArrayLike | None = None,
+) -> DecodedMany:
+    """Decode n streams of one coding, each as `decode` does.
+
+    Parameters
+    ----------
+    streams_flat : array
+        The bytes of all streams.
+    offsets : int array (n + 1,)
+        Stream i is `streams_flat[offsets[i] : offsets[i + 1]]`; they ascend.
+    nbytes : int array (n,)
+        True lengths of the uncompressed data in bytes.
+    coding : Coding
+        Element format, centre and pattern.
+    crcs : int array (n,), optional
+        The expected CRC-32 values of the uncompressed bytes; not checked when absent.
+    """
+    flat = as_bytes(streams_flat)
+    bounds, lengths = np.asarray(offsets, np.int64), np.asarray(nbytes, np.int64)
+    padded = np.zeros(flat.size + READ_BEYOND_BYTES, np.uint8)
     padded[: flat.size] = flat
-    starts, stop, status = _find_lines(padded, flat.size, -(-nbytes // LINE_BYTES), coding)
-    pieces = [np.empty(0, np.uint8)]
-    for first in range(0, starts.size, CHUNK_LINES):
-        part = starts[first : first + CHUNK_LINES]
-        lines, bad = _expand(padded, part, coding)
-        data = as_bytes(lines)
-        # Only the last line can have bytes behind the true length.
-        beyond = data[max(0, nbytes - first * LINE_BYTES) :]
-        found = np.flatnonzero(bad)
-        if found.size or beyond.any():
-            line = int(found[0]) if found.size else part.size - 1
-            status = StreamStatus.BAD_TOKEN if found.size else StreamStatus.NONZERO_FILL
-            pieces.append(data[: line * LINE_BYTES])
-            stop = int(part[line])
-            break
-        pieces.append(data)
-    data = np.concatenate(pieces)[:nbytes]
-    if status == StreamStatus.OK:
-        if stop < flat.size:
-            status = StreamStatus.TRAILING_BYTES
-        elif crc is not None and zlib.crc32(data.data) != crc:
-            status, stop = StreamStatus.CRC_MISMATCH, flat.size
-        else:
-            stop = 0
-    return Decoded(status=status, offset=stop, valid_bytes=data.size, data=data)
+    starts: list[int] = []
+    counts, stops, ends = [], [], []
+    stream = flat.tobytes()
+    for place, end, length in zip(
+        bounds[:-1].tolist(), bounds[1:].tolist(), lengths.tolist(), strict=True
+    ):
+        before = len(starts)
+        stop, found = _find_lines(
+            stream, place, end, -(-length // LINE_BYTES), coding.elements, starts
+        )
+        counts.append(len(starts) - before)
+        stops.append(stop)
+        ends.append(found)
+    first_lines = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    places = np.array(starts, np.int64)
+    owners = np.repeat(np.arange(lengths.size), counts)
+    line_bytes = np.minimum(
+        lengths[owners] - LINE_BYTES * (np.arange(places.size) - first_lines[owners]), LINE_BYTES
+    )
+    lines = np.empty((places.size, LINE_BYTES), np.uint8)
+    kinds = np.zeros(places.size, np.uint8)
+    for first in range(0, places.size, CHUNK_LINES):
+        part = slice(first, first + CHUNK_LINES)
+        words, bad = expanded(padded, places[part], coding)
+        lines[part] = words.view(np.uint8)
+        short = first + np.flatnonzero(line_bytes[part] < LINE_BYTES)
+        beyond = np.arange(LINE_BYTES) >= line_bytes[short][:, None]
+        kinds[short[(beyond & (lines[short] != 0)).any(axis=1)]] = StreamStatus.NONZERO_FILL
+        kinds[first + np.flatnonzero(bad)] = StreamStatus.BAD_TOKEN
+
+    status, offset = np.array(ends, np.uint8), np.array(stops, np.int64)
+    behind = status == StreamStatus.OK
+    status[behind & (offset < bounds[1:])] = StreamStatus.TRAILING_BYTES
+    valid = np.where(behind, lengths, LINE_BYTES * np.array(counts, np.int64))
+    wrong = np.flatnonzero(kinds)
+    hit, first_wrong = np.unique(owners[wrong], return_index=True)
+    line = wrong[first_wrong]
+    status[hit], offset[hit] = kinds[line], places[line]
+    valid[hit] = LINE_BYTES * (line - first_lines[hit])
+    offset -= bounds[:-1]
+    offset[status == StreamStatus.OK] = 0
+    data = _valid_data(lines, owners, first_lines, valid)
+    data_offsets = np.concatenate([[0], np.cumsum(valid)])
+    if crcs is not None:
+        told = np.asarray(crcs)
+        for index in np.flatnonzero(status == StreamStatus.OK):
+            held = data[data_offsets[index] : data_offsets[index + 1]]
+            if zlib.crc32(held.data) != told[index]:
+                status[index] = StreamStatus.CRC_MISMATCH
+                offset[index] = bounds[index + 1] - bounds[index]
+    return DecodedMany(
+        status=status, offset=offset, valid_bytes=valid, data=data, data_offsets=data_offsets
+    )
+
+
+def _valid_data(
+    lines: ByteArray, owners: IntArray, first_lines: IntArray, valid: IntArray
+) -> ByteArray:
+    """The first `valid` (streams,) bytes of each stream's lines (lines, 128)."""
+    if valid.size == 1:
+        return lines.reshape(-1)[: valid[0]]
+    kept = valid[owners] - LINE_BYTES * (np.arange(owners.size) - first_lines[owners])
+    return lines[np.arange(LINE_BYTES) < kept[:, None]]
 
 
 def _find_lines(
-    padded: ByteArray, size: int, count: int, coding: Coding
-) -> tuple[IntArray, int, StreamStatus]:
-    """Where the first `count` lines start, where the walk from one to the next ended, and why."""
-    sizes, heads = _sizes_everywhere(padded, coding)
-    size_at, head_at = sizes.tobytes(), heads.tobytes()
-    starts: list[int] = []
-    append = starts.append
-    place = 0
-    status = StreamStatus.OK
+    stream: bytes, place: int, size: int, count: int, elements: ElementFormat, starts: list[int]
+) -> tuple[int, StreamStatus]:
+    """Append where the first `count` lines start in what is from `place` to `size`.
+
+    Returns where the walk from one to the next ended, and why.
+    """
+    head, sparse_head = elements.header_bytes, elements.header_bytes + elements.mask_bytes
+    trims, number = elements.trims, elements.line_elements
+    sizes = _sizes(elements)
+    short = {bytes(head): head, bytes([RAW_HEADER, 0][:head]): elements.worst_line_bytes}
     for _ in range(count):
-        # What is read behind the stream's end is a zero line.
-        length = size_at[place] if place < size else 1
-        end = place + length
-        if not length or end > size:
-            if place + head_at[place] > size:
-                status = StreamStatus.MASK_TRUNCATED
-            elif not length:
-                status = StreamStatus.BAD_TOKEN
-            else:
-                status = StreamStatus.PAYLOAD_TRUNCATED
-            break
-        append(place)
-        place = end
-    return np.array(starts, np.int64), place, status
+        if place + head > size:
+            return place, StreamStatus.MASK_TRUNCATED
+        header = stream[place]
+        dropped = stream[place + 1] if trims else 0
+        longest = LINE_BYTES
+        if header >> 6 == DENSE:
+            length = sizes[dropped][number] + (header & MAX_BEHIND_BYTES)
+        elif header >> 6 == SPARSE:
+            if place + sparse_head > size:
+                return place, StreamStatus.MASK_TRUNCATED
+            mask = stream[place + head : place + sparse_head]
+            kept = int.from_bytes(mask, "little").bit_count()
+            length = sizes[dropped][kept] if kept < number else _NO_SIZE
+            length += header & MAX_BEHIND_BYTES
+        else:
+            length = short.get(stream[place : place + head], _NO_SIZE)
+            longest = elements.worst_line_bytes
+        if length > longest:
+            return place, StreamStatus.BAD_TOKEN
+        if place + length > size:
+            return place, StreamStatus.PAYLOAD_TRUNCATED
+        starts.append(place)
+        place += length
+    return place, StreamStatus.OK
 
 
-def _sizes_everywhere(padded: ByteArray, coding: Coding) -> tuple[ByteArray, ByteArray]:
-    """Bytes of the line that would start at each byte, 0 where none may; and of its head.
+@cache
+def _sizes(elements: ElementFormat) -> list[list[int]]:
+    """Bytes of lines without extras and escapes, by second header byte and elements kept.
 
-    A head is the header and the mask: what must be there to know the line's length. Both are uint8
-    (bytes − 18,).
+    Those without any element, or with a second byte that there is not, are too long for a line.
     """
-    elements = coding.elements
-    reach = padded.size - elements.header_bytes - elements.mask_bytes
-    kinds = padded[:reach] >> 6
-    behind = padded[:reach] & MAX_BEHIND_BYTES
-    second = padded[1 : reach + 1]
-    ones = np.bitwise_count(padded)
-    width = 1
-    while width < elements.mask_bytes:
-        ones[:-width] += ones[width:]
-        width *= 2
-    kept = ones[elements.header_bytes :][:reach]
-    kept[kinds == DENSE] = elements.line_elements
     counts = np.arange(elements.line_elements + 1)
-    zeros = np.zeros_like(counts)
-    if elements.trims:
-        drops = np.arange(elements.mantissa_bits + 1)
-        fields = np.array([fields_bytes(elements, counts, zeros + drop) for drop in drops])
-        fields = fields.astype(np.uint16)[np.minimum(second, drops[-1]), kept]
-    else:
-        fields = fields_bytes(elements, counts, zeros).astype(np.uint16)[kept]
-    sizes = fields + np.uint16(elements.header_bytes) + behind
-    unsound = (sizes > LINE_BYTES) | (kept == 0) | (kept == elements.line_elements)
-    unsound &= (kinds == SPARSE) | (sizes > LINE_BYTES)
-    if elements.trims:
-        unsound |= second > elements.mantissa_bits
-    sizes[unsound] = 0
-    short = (kinds == ZERO) | (kinds == RAW)
-    sizes[kinds == ZERO] = elements.header_bytes
-    sizes[kinds == RAW] = elements.worst_line_bytes
-    wrong = (padded[:reach] != ZERO) & (padded[:reach] != RAW_HEADER)
-    if elements.trims:
-        wrong |= second != 0
-    sizes[short & wrong] = 0
-    heads = np.full(reach, elements.header_bytes, np.uint8)
-    heads[kinds == SPARSE] += np.uint8(elements.mask_bytes)
-    return sizes.astype(np.uint8), heads
-
-
-def _expand(padded: ByteArray, starts: IntArray, coding: Coding) -> tuple[Lanes, Bools]:
-    """The elements of lines, unsigned (n, elements), and which lines no compressor writes, (n,).
-
-    The walk has seen that the headers and masks are sound.
-    """
-    elements = coding.elements
-    view = byte_view(padded)
-    dtype = np.dtype(f"<u{elements.element_bytes}")
-    lines = np.zeros((starts.size, elements.line_elements), dtype)
-    bad = np.zeros(starts.size, np.bool_)
-    kinds = padded[starts] >> 6
-    raw = np.flatnonzero(kinds == RAW)
-    if raw.size:
-        words = gather(view, starts[raw] + elements.header_bytes, LINE_BYTES // 8)
-        lines[raw] = words.view(dtype)
-        forms = forms_of(lines[raw], coding)
-        bad[raw] = ~forms.raw | (forms.kept == 0)
-    coded = np.flatnonzero((kinds == DENSE) | (kinds == SPARSE))
-    if coded.size:
-        lines[coded], bad[coded] = _decode_fields(padded, view, starts[coded], coding)
-    return lines, bad
-
-
-def _decode_fields(
-    padded: ByteArray, view: Words, starts: IntArray, coding: Coding
-) -> tuple[Lanes, Bools]:
-    """Dense and sparse lines as in `_expand`."""
-    elements = coding.elements
-    number = elements.line_elements
-    sparse = (padded[starts] >> 6) == SPARSE
-    at = starts + elements.header_bytes
-    masks = gather(view, at[sparse], 2).view(np.uint8)[:, : elements.mask_bytes]
-    present = np.ones((starts.size, number), np.bool_)
-    present[sparse] = np.unpackbits(masks, axis=1, bitorder="little")
-    kept = sums(present.view(np.uint8))
-    # The elements that are kept are in front, for now.
-    front = present
-    if sparse.any():
-        front = np.arange(number) < kept[:, None]
-    at = at + elements.mask_bytes * sparse
-    classes = _classes(view, at, front)
-    bad = _fill(padded, at, 2 * kept)
-    at = at + whole_bytes(2 * kept)
-    dropped = np.zeros(starts.size, np.int64)
-    if elements.trims:
-        dropped = padded[starts + 1].astype(np.int64)
-    rests = _rests(view, at, dropped, front, elements)
-    rest_bits = (elements.mantissa_bits + 1 - dropped) * kept
-    bad |= _fill(padded, at, rest_bits)
-    at = at + whole_bytes(rest_bits)
-    widths = looked_up(coding.extra_bits, classes) * front.view(np.uint8)
-    indices, extra_bits = _extras(view, at, widths)
-    codes = classes | indices << np.uint8(2)
-    escaped = (codes == ESCAPED) & front
-    extra_bytes = whole_bytes(extra_bits)
-    escape_bits = elements.exponent_bits * sums(escaped.view(np.uint8))
-    behind = padded[starts] & MAX_BEHIND_BYTES
-    bad |= behind != extra_bytes + whole_bytes(escape_bits)
-    bad |= _fill(padded, at, extra_bits)
-    exponents = looked_up(coding.exponents, codes).copy()
-    places = at + extra_bytes
-    bad |= _fill(padded, places, escape_bits)
-    _put_escapes(exponents, padded, places, escaped, coding, bad)
-    if elements.exponent_bits < 8:
-        bad |= ((exponents >> elements.exponent_bits != 0) & front).any(axis=1)
-        exponents &= np.uint8(2**elements.exponent_bits - 1)
-    words = _words(rests, exponents, elements)
-    bad |= ((words == 0) & front).any(axis=1)
-    words *= front
-    if elements.trims:
-        together = np.bitwise_or.reduce(words, axis=1)
-        bad |= trailing_zeros(together, elements.mantissa_bits) != dropped
-    if front is not present:
-        lines = np.zeros_like(words)
-        lines[present] = words[front]
-        words = lines
-    return words, bad
-
-
-def _classes(view: Words, at: IntArray, front: Bools) -> ByteArray:
-    """The classes of elements, uint8 (n, elements)."""
-    number = front.shape[1]
-    fields = gather(view, at, -(-number // 32)).view(np.uint8)[:, : number // 4]
-    classes = _FOUR_CLASSES[fields].view(np.uint8)
-    classes *= front
-    return classes
-
-
-def _rests(
-    view: Words, at: IntArray, dropped: IntArray, front: Bools, elements: ElementFormat
-) -> Lanes:
-    """Mantissa and sign of elements, unsigned (n, elements); the bits dropped are zeros again."""
-    number_bytes = max(1, elements.element_bytes // 2) if elements.name == "bf16" else 0
-    number_bytes = number_bytes or elements.element_bytes
-    rests = np.zeros(front.shape, f"<u{number_bytes}")
-    for count in np.unique(dropped).tolist():
-        lines = np.flatnonzero(dropped == count)
-        width = elements.mantissa_bits + 1 - count
-        found = unpack_even(view, at[lines], width, front.shape[1], number_bytes)
-        rests[lines] = found << found.dtype.type(count)
-    return rests
-
-
-def _extras(view: Words, at: IntArray, widths: ByteArray) -> tuple[ByteArray, IntArray]:
-    """The indices of elements in their classes, uint8 (n, elements); and bits of all, (n,)."""
-    tree = WidthTree(widths)
-    ends = np.cumsum(tree.totals, axis=1)
-    places = ends - tree.totals
-    lanes = np.take(view, at[:, None] + (places >> np.uint64(3)).astype(np.int64), mode="clip")
-    lanes >>= places & np.uint64(7)
-    lanes &= (np.uint64(1) << tree.totals) - np.uint64(1)
-    return tree.split(lanes), ends[:, -1].astype(np.int64)
-
-
-def _put_escapes(
-    exponents: ByteArray,
-    padded: ByteArray,
-    at: IntArray,
-    escaped: Bools,
-    coding: Coding,
-    bad: Bools,
-) -> None:
-    """Put escapes where they belong among exponents (n, elements); note those that have a code."""
-    lines, columns = np.nonzero(escaped)
-    if not lines.size:
-        return
-    width = coding.elements.exponent_bits
-    order = np.arange(lines.size)
-    order -= np.searchsorted(lines, lines)
-    bits = order * width
-    # Damaged lines may have more escapes than bytes.
-    places = np.minimum(at[lines] + (bits >> 3), padded.size - 2)
-    pairs = padded[places].astype(np.int64) | padded[places + 1].astype(np.int64) << 8
-    found = (pairs >> (bits & 7) & (2**width - 1)).astype(np.uint8)
-    exponents[lines, columns] = found
-    bad[lines[looked_up(coding.codes, found) != ESCAPED]] = True
-
-
-def _words(rests: Lanes, exponents: ByteArray, elements: ElementFormat) -> Lanes:
-    """Elements' bit patterns, unsigned (n, elements)."""
-    dtype = np.dtype(f"<u{elements.element_bytes}")
-    kind = dtype.type
-    wide = rests.astype(dtype, copy=False)
-    signs = wide >> kind(elements.mantissa_bits) << kind(elements.bits - 1)
-    mantissas = wide & kind(2**elements.mantissa_bits - 1)
-    middle = exponents.astype(dtype) << kind(elements.mantissa_bits)
-    words: Lanes = signs | mantissas | middle
-    return words
-
-
-def _fill(padded: ByteArray, at: IntArray, bits: IntArray) -> Bools:
-    """Which fields of so many bits, from byte `at` (n,) on, have a padding that is not zero."""
-    last = padded[at + (bits >> 3)]
-    wrong: Bools = ((bits & 7) != 0) & (last >> (bits & 7) != 0)
-    return wrong
+    sizes = []
+    for dropped in range(256 if elements.trims else 1):
+        fields = fields_bytes(elements, counts, np.full_like(counts, dropped))
+        fields += elements.header_bytes
+        fields[0] = _NO_SIZE
+        sound = dropped <= elements.mantissa_bits
+        sizes.append((fields if sound else np.full_like(fields, _NO_SIZE)).tolist())
+    return sizes

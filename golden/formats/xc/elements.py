@@ -1,6 +1,9 @@
 """The element formats of XC: how many bits are sign, exponent and mantissa."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from cdma.golden.formats.interface import CodecError
 from cdma.golden.formats.stream import LINE_BYTES
@@ -44,7 +47,7 @@ class ElementFormat:
 
     @property
     def trims(self) -> bool:
-        """Whether lines have a second header byte, and drop common trailing zeros: fp32 only."""
+        """True for fp32 only: lines have a second header byte and drop common trailing zeros."""
         return self.element_bytes == 4
 
     @property
@@ -101,3 +104,40 @@ def element_format_of(element_bytes: int, exponent_bits: int | None = None) -> E
         f"xc has no elements of {element_bytes} bytes with {exponent_bits!r} exponent bits; "
         f"choose from {choices}"
     )
+
+
+def element_format_for(dtype: np.dtype[Any], name: str | None = None) -> ElementFormat:
+    """The element format of arrays of a type.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Little-endian, of 1, 2 or 4 bytes. Floats have their own format. For integers, which hold
+        bit patterns, it must be named; but uint16 is bf16 and uint8 e4m3 when it is not, as numpy
+        has no such types.
+    name : str, optional
+        The element format's name.
+
+    Raises
+    ------
+    CodecError
+        There is no such element format, or the array's type has none, or another.
+    """
+    own = {"<f4": "fp32", "<f2": "fp16"}.get(dtype.str)
+    if name is None:
+        usual = own or {"<u2": "bf16", "|u1": "e4m3"}.get(dtype.str)
+        if usual is None:
+            raise CodecError(
+                f"xc has no element format for {dtype.str}; name that of its bits if it is an "
+                "integer, or choose another codec"
+            )
+        return element_format(usual)
+    named = element_format(name)
+    # Big-endian elements have their exponents elsewhere.
+    bits = dtype.kind in "iub" and dtype.str[0] != ">" and dtype.itemsize == named.element_bytes
+    if name != own and not bits:
+        raise CodecError(
+            f"{name} does not fit an array of {dtype.str}; choose the element format of its own "
+            "bits, or another codec"
+        )
+    return named

@@ -7,7 +7,14 @@ import numpy.typing as npt
 
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray
-from cdma.golden.formats.xc.bits import Lanes, WidthTree, byte_view, joined, pack_even, scatter
+from cdma.golden.formats.xc.bits import (
+    Lanes,
+    WidthTree,
+    byte_view,
+    pack_even,
+    scatter,
+    scatter_bits,
+)
 from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import (
     CLASS_BITS,
@@ -26,9 +33,9 @@ MAX_BEHIND_BYTES = 63
 """Extras and escapes of a line, together: bits 5…0 of the header."""
 ESCAPED = ESCAPE_CLASS + 4 * ESCAPE_INDEX
 
-CHUNK_LINES = 1024
+CHUNK_LINES = 512
 """Lines that are worked on at once: few enough for a chunk's arrays to stay in the cache."""
-_ROW_BYTES = 2 * LINE_BYTES + 32
+_ROW_BYTES = 3 * LINE_BYTES
 """Room for a line, and for what fields write behind their end."""
 _STREAM_WORDS = -(-(2 + LINE_BYTES) // 8)
 
@@ -77,21 +84,21 @@ class Coding:
 
 
 def looked_up(table: bytes, numbers: ByteArray) -> ByteArray:
-    """What a table of 256 bytes has for each number, uint8 of the same shape."""
+    """Entries of a table of 256 bytes at each number, uint8 of the same shape."""
     found = np.frombuffer(numbers.tobytes().translate(table), np.uint8)
     return found.reshape(numbers.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
-    """How n lines are kept.
+    """Forms in which n lines are kept.
 
     Attributes
     ----------
     kept : int64 array (n,)
         Elements that are not zero.
     exponents, codes : uint8 arrays (n, elements)
-        Of each element; of zeros, any.
+        Of each element. Zeros have class 0, index 0.
     widths : uint8 array (n, elements)
         Extra bits of each element; none for zeros.
     escaped : bool array (n, elements)
@@ -123,9 +130,9 @@ def forms_of(words: Lanes, coding: Coding) -> Forms:
     present = words != 0
     kept = sums(present.view(np.uint8))
     exponents = coding.exponents_of(words)
-    codes = looked_up(coding.codes, exponents)
+    codes = looked_up(coding.codes, exponents) * present.view(np.uint8)
     widths = looked_up(coding.extra_bits, codes) * present.view(np.uint8)
-    escaped = (codes == ESCAPED) & present
+    escaped = codes == ESCAPED
     dropped = np.zeros(kept.size, np.int64)
     if elements.trims:
         dropped = trailing_zeros(np.bitwise_or.reduce(words, axis=1), elements.mantissa_bits)
@@ -162,26 +169,34 @@ def encoded(words: Lanes, coding: Coding) -> ByteArray:
     """The stream of lines of elements' bit patterns, unsigned (n, elements)."""
     elements = coding.elements
     present = words != 0
-    packed = _to_the_front(words, present)
+    dense = bool(present.all())
+    packed = words if dense else _to_the_front(words, present)
     forms = forms_of(packed, coding)
-    count = len(words)
-    rows = np.empty((count, _ROW_BYTES), np.uint8)
-    kinds = np.where(forms.kept < elements.line_elements, SPARSE, DENSE)
-    rows[:, 0] = kinds << 6 | forms.behind_bytes
-    rows[forms.raw, 0] = RAW_HEADER
-    rows[forms.kept == 0, 0] = ZERO
+    # A row has room for all that a line could be; fields overwrite what those before them left
+    # behind their end, and raw lines what fields they would have had.
+    rows = np.empty((len(words), _ROW_BYTES), np.uint8)
+    head = elements.header_bytes
+    rows[:, 0] = DENSE << 6 | forms.behind_bytes
     if elements.trims:
         rows[:, 1] = forms.dropped
-    head = elements.header_bytes
+    at = np.arange(len(words)) * _ROW_BYTES + head
+    if not dense:
+        rows[forms.kept < elements.line_elements, 0] ^= (DENSE ^ SPARSE) << 6
+        rows[forms.kept == 0, 0] = ZERO
+        sparse = np.flatnonzero(forms.kept < elements.line_elements)
+        masks = np.packbits(present[sparse], axis=1, bitorder="little")
+        rows[sparse, head : head + elements.mask_bytes] = masks
+        at[sparse] += elements.mask_bytes
+    _write_fields(rows, at, packed, forms, coding)
     raw = np.flatnonzero(forms.raw)
-    rows[raw, head : head + LINE_BYTES] = words[raw].view(np.uint8)
-    coded = np.flatnonzero(~forms.raw & (forms.kept != 0))
-    _write_fields(rows, packed, present, coded, forms, coding)
-    starts = np.cumsum(forms.sizes) - forms.sizes
-    total = int(forms.sizes.sum())
-    stream = np.empty(total + 8 * _STREAM_WORDS, np.uint8)
-    scatter(byte_view(stream), starts, rows[:, : 8 * _STREAM_WORDS].copy().view("<u8"))
-    return stream[:total]
+    if raw.size:
+        rows[raw, :head] = 0
+        rows[raw, 0] = RAW_HEADER
+        rows[raw, head : head + LINE_BYTES] = words[raw].view(np.uint8)
+    ends = np.cumsum(forms.sizes)
+    stream = np.empty(ends[-1] + 8 * _STREAM_WORDS, np.uint8)
+    scatter(byte_view(stream), ends - forms.sizes, rows.view("<u8")[:, :_STREAM_WORDS])
+    return stream[: ends[-1]]
 
 
 def sums(numbers: ByteArray) -> IntArray:
@@ -195,7 +210,7 @@ def sums(numbers: ByteArray) -> IntArray:
 
 
 def trailing_zeros(words: Lanes, most: int) -> IntArray:
-    """How many zero bits there are below the lowest one of each word, at most `most`."""
+    """Count the zero bits below the lowest one of each word, at most `most`."""
     lowest = words & (~words + words.dtype.type(1))
     found = np.bitwise_count(lowest - words.dtype.type(1)).astype(np.int64)
     return np.minimum(found, most)
@@ -203,52 +218,44 @@ def trailing_zeros(words: Lanes, most: int) -> IntArray:
 
 def _to_the_front(words: Lanes, present: Bools) -> Lanes:
     """The lines with their zeros behind all other elements."""
-    if present.all():
-        return words
     packed = np.zeros_like(words)
-    kept = sums(present.view(np.uint8))
-    packed[np.arange(words.shape[1]) < kept[:, None]] = words[present]
+    front = np.arange(words.shape[1]) < sums(present.view(np.uint8))[:, None]
+    packed.reshape(-1)[np.flatnonzero(front)] = words.reshape(-1)[np.flatnonzero(present)]
     return packed
 
 
 def _write_fields(
-    rows: ByteArray, packed: Lanes, present: Bools, coded: IntArray, forms: Forms, coding: Coding
+    rows: ByteArray, at: IntArray, packed: Lanes, forms: Forms, coding: Coding
 ) -> None:
-    """Everything behind the header of the lines `coded`, in the order of the fields.
-
-    So each field overwrites what the one before it left behind its end.
-    """
+    """Classes, rest, extras and escapes of lines, from the bytes `at` of all rows on."""
     elements = coding.elements
     view = byte_view(rows.reshape(-1))
-    at = coded * _ROW_BYTES + elements.header_bytes
-    kept = forms.kept[coded]
-    sparse = kept < elements.line_elements
-    masks = np.zeros((int(sparse.sum()), 16), np.uint8)
-    masks[:, : elements.mask_bytes] = np.packbits(present[coded[sparse]], axis=1, bitorder="little")
-    scatter(view, at[sparse], masks.view("<u8"))
-    at = at + elements.mask_bytes * sparse
-    here = packed[coded]
-    nonzero = here != 0
-    fours = ((forms.codes[coded] & 3) * nonzero.view(np.uint8)).view("<u4")
+    fours = (forms.codes & np.uint8(3)).view("<u4")
     # Four classes, a byte each, into a byte: their places become 24, 26, 28 and 30.
     classes = (fours * np.uint32(1 << 24 | 1 << 18 | 1 << 12 | 1 << 6)) >> np.uint32(24)
     scatter(view, at, classes.astype(np.uint8).view("<u8"))
-    at = at + whole_bytes(CLASS_BITS * kept)
-    dropped = forms.dropped[coded]
-    for count in np.unique(dropped).tolist():
-        lines = np.flatnonzero(dropped == count)
-        width = elements.mantissa_bits + 1 - count
-        scatter(view, at[lines], pack_even(_rests(here[lines], elements, count), width))
-    at = at + whole_bytes((elements.mantissa_bits + 1 - dropped) * kept)
-    tree = WidthTree(forms.widths[coded])
-    indices = (forms.codes[coded] >> 2) * (forms.widths[coded] != 0)
-    scatter(view, at, joined(tree.merge(indices), tree.totals))
-    at = at + forms.extra_bytes[coded]
-    escaping = np.flatnonzero(forms.escaped[coded].any(axis=1))
-    flags = forms.escaped[coded[escaping]]
-    tree = WidthTree(flags * np.uint8(elements.exponent_bits))
-    exponents = tree.merge(forms.exponents[coded[escaping]] * flags)
-    scatter(view, at[escaping], joined(exponents, tree.totals))
+    at = at + whole_bytes(CLASS_BITS * forms.kept)
+    for dropped in np.unique(forms.dropped).tolist() if elements.trims else [0]:
+        rests = _rests(packed, elements, dropped)
+        width = elements.mantissa_bits + 1 - dropped
+        lines = forms.dropped == dropped
+        if lines.all():
+            scatter(view, at, pack_even(rests, width))
+        else:
+            scatter(view, at[lines], pack_even(rests[lines], width))
+    at = at + whole_bytes((elements.mantissa_bits + 1 - forms.dropped) * forms.kept)
+    tree = WidthTree(forms.widths)
+    scatter_bits(view, at, tree.merge(forms.codes >> np.uint8(2)), tree.totals)
+    counts = sums(forms.escaped.view(np.uint8))
+    lines = np.flatnonzero(counts)
+    if lines.size:
+        width = elements.exponent_bits
+        escaped = forms.escaped[lines]
+        columns = np.arange(elements.line_elements)
+        escapes = np.zeros(escaped.shape, np.uint8)
+        escapes[columns < counts[lines][:, None]] = forms.exponents[lines][escaped]
+        at = at + forms.extra_bytes
+        scatter(view, at[lines], pack_even(escapes, width))
 
 
 def _rests(words: Lanes, elements: ElementFormat, dropped: int) -> Lanes:

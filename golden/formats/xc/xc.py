@@ -107,7 +107,7 @@ class Xc:
         return np.concatenate([np.empty(0, np.int64), *sizes])
 
     def histogram(self, array: Array) -> IntArray:
-        """How many elements that are not zero have each exponent, int64 (2^E,)."""
+        """Count the elements that are not zero by exponent, int64 (2^E,)."""
         counts = np.zeros(2**self.exponent_bits, np.int64)
         for lines in self._chunks(array):
             exponents = self.coding.exponents_of(lines)

@@ -56,7 +56,7 @@ class EntryNote(data.StructLayout):
         )
 
 
-class EntryAppraiser(wiring.Component):
+class EntryPrechecker(wiring.Component):
     """Tells what can be told of an entry without decoding it.
 
     Two stages: which bytes are zero, and how many elements a mask announces; the first of these
@@ -195,7 +195,7 @@ class EntryAppraiser(wiring.Component):
         return m
 
 
-class EntryJudge(wiring.Component):
+class EntryChecker(wiring.Component):
     """Tells whether entries are right, but for what only their words tell.
 
     Behind the code: whether a lesser class would do, and whether there is nothing but zeros.

@@ -144,7 +144,7 @@ class PlainSectors(wiring.Component):
     i : `In(stream.Signature(KeptEntry()))`
     o : `Out(stream.Signature(EntrySector(config)))`
         Of entries as they are and of ZVC. Zeros for others; unspecified for those that
-        `EntryAppraiser` finds to be bad.
+        `EntryPrechecker` finds to be bad.
     """
 
     def __init__(self, config: EntryConfig) -> None:

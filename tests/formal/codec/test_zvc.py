@@ -36,7 +36,7 @@ CUT = {**PIPELINES, **WITH_SHIPPED}
 
 
 @dataclass(frozen=True)
-class Place:
+class BeatPosition:
     """A stream inside a component."""
 
     valid: Value
@@ -53,7 +53,7 @@ def coming_beats(
         return bench.drive(decompressor.i, rules)
     bench.drive(decompressor.i)
     beat = data.View(LineBeat(config), inside["counted_beat"])
-    counted = Place(inside["counted_valid"], inside["beat_ready"], beat)
+    counted = BeatPosition(inside["counted_valid"], inside["beat_ready"], beat)
     for k in range(1, config.lanes + 1):
         ones = inside[f"counted_{k}"]
         bench.implies(counted.valid, ones == count_ones(beat.mask[:k])[: len(ones)])
@@ -61,7 +61,7 @@ def coming_beats(
 
 
 def number_of(one_hot: Sequence[Value]) -> Value:
-    """Which of the bits is set."""
+    """Number of the bit that is set."""
     number: Value = C(0)
     for k, bit in enumerate(one_hot):
         number = number | Mux(bit, k, 0)
@@ -78,7 +78,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         # A `Register` is a queue, by its own proof: what is assumed of the port holds behind it.
         bench.drive(compressor.i)
         seen = inside.component("seen_register").o
-        i = bench.trust(Place(seen.valid, seen.ready, seen.payload.sector), sector_rules)
+        i = bench.trust(BeatPosition(seen.valid, seen.ready, seen.payload.sector), sector_rules)
         elements = [i.payload.elements[k] for k in range(lanes)]
         present = Cat(e.any() | i.payload.codec for e in elements)
         bench.implies(seen.valid, seen.payload.present == present)

@@ -1,4 +1,4 @@
-"""From descriptors to records: one for each, in order, whatever the paths and the bus do."""
+"""Records of descriptors: one for each, in order, whatever the paths and the bus do."""
 
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value

@@ -123,7 +123,7 @@ def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
 
 
 @pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
-def test_axis_receiver_tells_torn_beats_of_any_source(data_bytes, tmp_path):
+def test_axis_receiver_reports_malformed_beats_of_any_source(data_bytes, tmp_path):
     bench = Bench()
     receiver = AxiStreamReceiver(data_bytes)
     bench.add(receiver)

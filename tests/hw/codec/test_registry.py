@@ -21,7 +21,7 @@ class Tagged(Xor):
         return config.element_bytes
 
 
-class Ragged(Tagged):
+class PartialElements(Tagged):
     name = "ragged"
     number = 8
 
@@ -111,7 +111,7 @@ def test_engine_of_codecs_that_cannot_be_is_refused(codecs, message):
 
 
 def test_heads_are_of_whole_elements():
-    with registry.registered(Tagged()), registry.registered(Ragged()):
+    with registry.registered(Tagged()), registry.registered(PartialElements()):
         assert CodecConfig(codecs=("tagged", "raw")).head_elements == 1
         assert CodecConfig(codecs=("tagged", "zvc", "raw")).worst_line_bytes == 132
         with pytest.raises(ConfigError, match=r"'ragged' must have a head of whole .* not of 3"):

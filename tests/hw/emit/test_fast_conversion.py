@@ -19,7 +19,7 @@ from cdma.hw.lib.crc import Crc32
 
 
 class Corners(wiring.Component):
-    """What cells there are: constants in the middle, parts, signed values, memories, late nets."""
+    """Cells of every kind: constants in the middle, parts, signed values, memories, late nets."""
 
     a: In(13)
     b: In(wiring.Signature({"x": Out(5), "y": In(3)}))

@@ -1,4 +1,4 @@
-"""What the decompressor's last stage lets through, and what it says of the rest."""
+"""The decompressor's last stage: the data that it lets through, and the status of the rest."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def check(bench, cases, *, source=always, sink=always, result=always, beats=None
 
 
 def stream_bytes(config, packet):
-    """Where the last line ends in the stream."""
+    """Offset of the last line's end in the stream."""
     elements = sum(sector.get("present", 0).bit_count() for sector in expanded_of(config, packet))
     lines = -(-len(packet) // config.line_bytes)
     return lines * config.mask_bytes + elements * config.element_bytes

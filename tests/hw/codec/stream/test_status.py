@@ -1,4 +1,4 @@
-"""How a transfer's status comes together."""
+"""A transfer's status is put together from those of its parts."""
 
 from itertools import product
 

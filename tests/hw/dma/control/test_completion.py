@@ -1,4 +1,4 @@
-"""How descriptors end: one status of several that could be told, and the counts beside it."""
+"""Descriptors end with one status of several that could be told, and the counts beside it."""
 
 import pytest
 from amaranth.hdl import Signal

@@ -67,7 +67,7 @@ class Line:
 
     @classmethod
     def of(cls, config, address, content, **options):
-        """Of a line's content."""
+        """Make the case of a line's content."""
         stream = content
         if not options.get("dense"):
             array = np.frombuffer(content, np.uint8)
@@ -152,7 +152,7 @@ class Line:
 
 
 def line_crc(content):
-    """From a state of zero and without inversion, of a line filled with zeros."""
+    """CRC of a line filled up with zeros, from a state of zero and without inversion."""
     crc = golden.crc32(np.frombuffer(content + bytes(LINE - len(content)), np.uint8))
     return crc ^ 0xFFFF_FFFF ^ times(power(FORWARD, LINE), 0xFFFF_FFFF)
 

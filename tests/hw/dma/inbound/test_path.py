@@ -448,7 +448,7 @@ def test_stream_of_the_next_job_is_read_before_the_former_is_written():
 
 
 def lines_per_cycle(host_bytes_per_cycle, elements, *, dense=False, dst=0):
-    """Of lines with so many non-zero elements in turn; all units at work."""
+    """Rate of lines with so many non-zero elements in turn; all units at work."""
     count = 48 if elements == [32] else 120
     words = np.zeros((count, 32), np.uint32)
     for number, line in enumerate(words):
