@@ -128,6 +128,8 @@ class LineDrain(wiring.Component):
                 heads.beat.sol
                 & heads.beat.eol
                 & heads.mate_valid
+                # With heads of several sizes, a chunk may be longer than a beat and its own head.
+                & heads.mate.eol
                 & heads.mate_report_valid
                 & merger.has_head
                 & ~t.is_last_line
