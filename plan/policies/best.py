@@ -8,11 +8,12 @@ the engine is never worth less than nothing.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.plan.policies import joint
 from cdma.plan.timeline.placement import SWAP, Choice, Mode, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 
-ENGINE = Choice(Placement.SWAP, "zvc")
+ENGINE = Choice(Placement.SWAP, DEFAULT_CODECS[0])
 """The option that an engine adds."""
 
 PLAIN = tuple(choice for choice in joint.LOSSLESS if choice != ENGINE)

@@ -21,6 +21,7 @@ from cdma.commands.value.report import Map, as_dict
 from cdma.commands.value.table import print_map
 from cdma.errors import UserError
 from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.config import DEFAULT_CODECS
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.link import LINKS
@@ -61,7 +62,7 @@ def value(
             metavar="NAME[,NAME]…",
             help=f"Of the engine's: {', '.join(entry.name for entry in compressing_codecs())}.",
         ),
-    ] = "zvc",
+    ] = DEFAULT_CODECS[0],
     precision: Annotated[
         str | None,
         typer.Option(metavar="|".join(PRECISIONS), help="Each network's usual one if not given."),

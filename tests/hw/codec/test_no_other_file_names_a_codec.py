@@ -34,7 +34,6 @@ ALLOWED = {
     "plan/platform/codec_rates.py": "software codecs, ZVC on multiprocessors and hosts among them",
     "plan/policies/cdma.py": "the paper's policy",
     "plan/policies/cswap/learned.py": "the paper's codecs",
-    "plan/policies/engine_worth.py": "what the paper's engine is worth",
     "plan/policies/joint.py": "choices of a policy",
     "plan/policies/static.py": "choices of a policy",
     "plan/policies/vdnn_pp.py": "the paper's policy",
