@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cdma import progress
+from cdma.terminal import progress
 
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
@@ -73,7 +73,7 @@ class LazyCommand(TyperCommand):
     """A command of which only name and help are known until it is used."""
 
     def load(self) -> TyperCommand | TyperGroup:
-        """The command itself, from its module."""
+        """Import the command's module and return the command."""
         found = getattr(import_module(f"cdma.commands.{self.name}"), str(self.name))
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(add_completion=False)

@@ -1,4 +1,4 @@
-"""From the command line to an exit status, whatever happens.
+"""The path from the command line to an exit status, whatever happens.
 
 Bad input of any kind ends in one line on stderr, "cdma: error: cause; mend", and exit status 2;
 a traceback always means a bug in cdma. SIGINT and SIGTERM end in status 130 and 143, without one.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cdma.errors import os_user_error
-from cdma.interruption import Interruption
+from cdma.terminal.interruption import Interruption
 
 REPORTED_ERRORS = frozenset(
     {
@@ -53,15 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except BaseException as error:
             if interruption.signal is None:
-                told = _tell(error)
-                if told is None:
+                error_status = _tell(error)
+                if error_status is None:
                     raise
-                status = told
+                status = error_status
     return interruption.status or status
 
 
 def _tell(error: BaseException) -> int | None:
-    """The exit status of a command that ended so, once its user knows why; None if it is a bug."""
+    """Print an error and return its exit status; None if it is a bug, which keeps its traceback."""
     from cdma.app import Abort, UsageError
 
     if isinstance(error, BrokenPipeError) or (
@@ -87,7 +87,7 @@ def _tell(error: BaseException) -> int | None:
 
 
 def is_reported(error: BaseException) -> bool:
-    """Whether an error is one of `REPORTED_ERRORS`, or of a class below them."""
+    """Return True for errors that are one of `REPORTED_ERRORS`, or of a class below them."""
     names = {f"{one.__module__}.{one.__qualname__}" for one in type(error).__mro__}
     return not REPORTED_ERRORS.isdisjoint(names)
 

@@ -219,7 +219,7 @@ def _stat(path: FilePath) -> os.stat_result | None:
 
 
 def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
-    """Which file it is, whatever links lead to it; None if it is none, as a pipe or a terminal."""
+    """Identify a file whatever links lead to it; None for a pipe or a terminal."""
     if found is None or not stat.S_ISREG(found.st_mode):
         return None
     return found.st_dev, found.st_ino
@@ -275,7 +275,7 @@ def _require_access(place: str, mode: int) -> None:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    """Whether that is a file's content."""
+    """Return True if the file's content is the given one."""
     try:
         return path.is_file() and path.read_bytes() == content
     except OSError:

@@ -62,8 +62,8 @@ def simulate(
     --------
     >>> import numpy as np
     >>> run = cdma.simulate(cdma.EngineConfig(), {"relu": np.eye(64, dtype=np.float32)})
-    >>> trip, = run.trips
-    >>> trip.bit_exact, trip.nbytes, trip.compressed_bytes
+    >>> round_trip, = run.round_trips
+    >>> round_trip.bit_exact, round_trip.nbytes, round_trip.compressed_bytes
     (True, 16384, 768)
     """
     named = (

@@ -54,12 +54,14 @@ _DTYPES = {np.dtype(bool).str} | {
 
 
 class ContainerError(ValueError):
-    """A file that is no whole .cz file. The message tells the cause, to follow the file's name."""
+    """Raised for a file that is no whole .cz file; the message names the cause, after the file's
+    name.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a .cz file says of its array and its stream.
+    """The header of a .cz file: properties of its array and its stream.
 
     Attributes
     ----------
@@ -68,7 +70,7 @@ class Header:
     element_bytes : int
         The codec's element size; not the array's.
     parameters : mapping of str to float
-        What else `golden.codec` is told: nothing for lossless codecs.
+        The codec's parameters besides the element size; empty for lossless codecs.
     dtype : numpy.dtype
         The array's type, with its byte order.
     shape : tuple of int
@@ -80,7 +82,7 @@ class Header:
     crc32, stream_crc32 : int
         CRC-32 of the array's bytes in memory order, and of the stream.
     header_bytes : int
-        Where the stream starts.
+        The file offset of the stream.
     """
 
     codec: str
@@ -96,12 +98,12 @@ class Header:
     header_bytes: int
 
     def make_codec(self) -> Codec:
-        """The codec that the stream is of."""
+        """Make the codec that the stream was compressed with."""
         return codec(self.codec, self.element_bytes, **self.parameters)
 
 
 def pack(array: Array, with_codec: Codec) -> bytes:
-    """A .cz file's bytes.
+    """Compose the bytes of a .cz file.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ def pack(array: Array, with_codec: Codec) -> bytes:
 
 
 def read(content: bytes) -> tuple[Header, ByteArray]:
-    """A .cz file's header and its stream, uint8 (bytes,), which is not decoded.
+    """Parse a .cz file into its header and its stream, uint8 (bytes,), which is not decoded.
 
     Raises
     ------
@@ -168,7 +170,7 @@ def read(content: bytes) -> tuple[Header, ByteArray]:
 
 
 def unpack(content: bytes) -> Array:
-    """The array in a .cz file: type, byte order, shape, memory order and every byte.
+    """Restore the array in a .cz file: type, byte order, shape, memory order and every byte.
 
     Raises
     ------

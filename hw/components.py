@@ -180,7 +180,7 @@ COMPONENTS: dict[str, Component] = {
         _c("descriptor-fetcher", "dma.control.ring:DescriptorFetcher", ENGINE),
         _c("descriptor-checker", "dma.control.descriptor:DescriptorChecker", ENGINE),
         _c("dispatcher", "dma.control.dispatch:Dispatcher", ENGINE),
-        _c("completer", "dma.control.completion:Completer", ENGINE),
+        _c("completer", "dma.control.completion:RetireUnit", ENGINE),
         _c("record-writer", "dma.control.record:RecordWriter", ENGINE),
         _c("engine-registers", "dma.control.registers:Registers", ENGINE),
         _c("memory-port", "dma.engine:memory_port", ENGINE),

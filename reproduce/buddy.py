@@ -252,7 +252,8 @@ PAPER.not_claimable(
     "performance",
     "§4.2",
     "compression for bandwidth alone; buddy with 200, 150, 50 GB/s",
-    needs="their simulator; the controller's RTL on our traces is in docs/guide/buddy-replay.md",
+    needs="their simulator; the controller's RTL on our traces is in "
+    "docs/guide/buddy/buddy-replay.md",
 )
 PAPER.not_claimable(
     "training",

@@ -243,9 +243,10 @@ def _resnet50_batch() -> Measured:
     figure, claimed = PRINTED["largest-batches"], TABLE.column("batch")["ResNet-50"]
     found = _batch("ResNet-50")
     need = claimed * TABLE.column("peak_gb")["ResNet-50"] / figure["measured_at"]
-    room = figure["memory_gb"] * (1 - figure["reserved_percent"] / 100)
+    available_gb = figure["memory_gb"] * (1 - figure["reserved_percent"] / 100)
     return Measured(
-        f"{found}: {claimed} need {need:.1f} GB of {room:.1f}", found < claimed and need > room
+        f"{found}: {claimed} need {need:.1f} GB of {available_gb:.1f}",
+        found < claimed and need > available_gb,
     )
 
 

@@ -445,7 +445,7 @@ PAPER.not_claimable(
     "§6.4",
     "VGG16 on CIFAR: CSWAP+, ZFP-64, ZFP-32; the inverse scheme",
     needs="their network and data set on a GPU; the digits' order is in "
-    "docs/guide/lossy-training.md",
+    "docs/guide/plan/lossy-training.md",
 )
 PAPER.not_claimable(
     "activations",

@@ -10,10 +10,10 @@ from cdma.plan.papers import Figure, printed
 from cdma.plan.platform.device import device
 from cdma.plan.policies import home
 from cdma.plan.search.bound import lower_bound
-from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
+from cdma.plan.search.home_evaluator import HomeEvaluator, StepProfile
 from cdma.plan.search.swarm import search, search_plus, update
 from cdma.plan.timeline.placement import Mode, Placement
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 from cdma.plan.workload.networks.batches import HOME
 from cdma.reproduce import memory_limited, scenarios
 from cdma.reproduce.claim import Kind, Measured, Paper
@@ -46,7 +46,7 @@ def _cost() -> Measured:
     # Of five layers, with room for three feature maps; the last one takes none.
     nbytes = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
     n = len(nbytes)
-    profile = Profile(
+    profile = StepProfile(
         nbytes=nbytes,
         forward=np.full(n, forward),
         backward=np.full(n, backward),
@@ -237,7 +237,7 @@ def _tight() -> Measured:
     share = memory_limited.feasible_share(scenario)
     literal, plus = (
         find(
-            Evaluator(scenario, home.OPTIONS),
+            TimelineEvaluator(scenario, home.OPTIONS),
             len(scenario.graph.managed),
             particles=memory_limited.PARTICLES,
             iterations=memory_limited.ITERATIONS,
@@ -320,7 +320,7 @@ def _evaluator() -> Measured:
             iterations=memory_limited.ITERATIONS,
         )
         policy = np.array([choice.placement for choice in plan.choices], np.int8)
-        predicted = HomeEvaluator(Profile.of(scenario)).estimate(policy).seconds
+        predicted = HomeEvaluator(StepProfile.of(scenario)).estimate(policy).seconds
         off[name] = abs(predicted / scenarios.run(scenario, plan).seconds - 1)
     return Measured(
         f"{scenarios.mean(off):.2%}, at most {max(off.values()):.1%}",
@@ -338,7 +338,7 @@ def _linear() -> Measured:
     bound = lower_bound(scenario, home.OPTIONS)
     tensors = len(scenario.graph.managed)
     found = search_plus(
-        Evaluator(scenario, home.OPTIONS),
+        TimelineEvaluator(scenario, home.OPTIONS),
         tensors,
         particles=memory_limited.PARTICLES,
         iterations=memory_limited.ITERATIONS,

@@ -15,7 +15,7 @@ from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.swarm import search, search_plus
 from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
@@ -29,7 +29,7 @@ BATCH = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class LimitedStep:
     """A policy's step.
 
     Attributes
@@ -46,7 +46,7 @@ class Outcome:
 
 
 @cache
-def outcomes(network: str, batch: int) -> Mapping[str, Outcome]:
+def outcomes(network: str, batch: int) -> Mapping[str, LimitedStep]:
     """On CIFAR and a 2080 Ti, with as little memory as vDNN and SuperNeurons both fit into."""
     roomy = scenarios.swapping(network, batch, "cifar", "2080ti")
     fixed = {
@@ -63,10 +63,10 @@ def outcomes(network: str, batch: int) -> Mapping[str, Outcome]:
     return {name: _outcome(scenario, plan) for name, plan in (fixed | searched).items()}
 
 
-def _outcome(scenario: Scenario, plan: Plan) -> Outcome:
+def _outcome(scenario: Scenario, plan: Plan) -> LimitedStep:
     trace = scenarios.run(scenario, plan)
     again = sum(event.seconds for event in trace.events if event.kind == "recompute")
-    return Outcome(
+    return LimitedStep(
         seconds=trace.seconds,
         waiting=trace.stall_seconds / trace.seconds,
         recomputing=again / trace.seconds,
@@ -99,7 +99,7 @@ def gaps() -> tuple[Gap, ...]:
 
 
 def _gap(scenario: Scenario) -> Gap:
-    evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
+    evaluator, tensors = TimelineEvaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     best = exhaustive(evaluator, tensors).seconds
     literal, plus = (
         find(evaluator, tensors, particles=PARTICLES, iterations=ITERATIONS).seconds
@@ -110,7 +110,7 @@ def _gap(scenario: Scenario) -> Gap:
 
 def least_bytes(scenario: Scenario) -> int:
     """Memory of the leanest plan that treats all tensors alike."""
-    evaluator, tensors = Evaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
+    evaluator, tensors = TimelineEvaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     alike = (np.full(tensors, option, np.int8) for option in range(len(home.OPTIONS)))
     return math.ceil(min(evaluator.run(assignment).least_bytes for assignment in alike))
 
@@ -120,7 +120,7 @@ def feasible_share(scenario: Scenario, particles: int = 500) -> float:
     rng = np.random.default_rng(0)
     tensors = len(scenario.graph.managed)
     drawn = rng.integers(len(home.OPTIONS), size=(particles, tensors), dtype=np.int8)
-    return float(np.isfinite(Evaluator(scenario, home.OPTIONS).seconds(drawn)).mean())
+    return float(np.isfinite(TimelineEvaluator(scenario, home.OPTIONS).seconds(drawn)).mean())
 
 
 def pressed(scenario: Scenario, share: float) -> Scenario:

@@ -23,7 +23,7 @@ SPARSE_CODEC = "zvc-sm"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class SwapComparison:
     """A network's step, by policy.
 
     Attributes
@@ -66,7 +66,7 @@ class Comparison:
 
 
 @cache
-def compare(dataset: str, device: str, kind: str) -> Mapping[str, Comparison]:
+def compare(dataset: str, device: str, kind: str) -> Mapping[str, SwapComparison]:
     """By network: `cifar` or `imagenet`, `v100` or `2080ti`, `sparse` or `dense`."""
     return {
         name: _compare(scenarios.swapping(name, batch, dataset, device, ACTIVATIONS[kind]))
@@ -74,7 +74,7 @@ def compare(dataset: str, device: str, kind: str) -> Mapping[str, Comparison]:
     }
 
 
-def _compare(scenario: Scenario) -> Comparison:
+def _compare(scenario: Scenario) -> SwapComparison:
     codec = SPARSE_CODEC
     if not cswap.is_sparse(scenario.graph):
         bits = cswap.zfp_bits(scenario, cswap.cost_model(scenario), scenario.graph.conv_inputs)
@@ -83,7 +83,7 @@ def _compare(scenario: Scenario) -> Comparison:
     always = static.plan(scenario, codec=codec)
     plans = (ours, vdnn.plan(scenario, swapped="conv"), vdnn_pp.plan(scenario), always)
     seconds = [scenarios.run(scenario, plan).seconds for plan in plans]
-    return Comparison(
+    return SwapComparison(
         oracle_seconds=scenario.compute_seconds,
         cswap_seconds=seconds[0],
         vdnn_seconds=seconds[1],
@@ -93,8 +93,8 @@ def _compare(scenario: Scenario) -> Comparison:
     )
 
 
-def over(figures: Mapping[str, Comparison], figure: str) -> dict[str, float]:
-    """One of `Comparison`'s figures by network."""
+def over(figures: Mapping[str, SwapComparison], figure: str) -> dict[str, float]:
+    """One of `SwapComparison`'s figures by network."""
     return {name: getattr(each, figure) for name, each in figures.items()}
 
 

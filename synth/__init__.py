@@ -5,7 +5,7 @@ and `place_and_route` routes it there; `report` compares with the committed base
 `conversion` put the whole beside the papers.
 """
 
-from cdma.synth.components import Block, block, block_names
+from cdma.synth.components import ComponentBlock, block, block_names
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import place_and_route
 from cdma.synth.fpga.resources import map_to, resources
@@ -15,7 +15,7 @@ from cdma.synth.gates.library import UNIT_GATES, Library
 
 __all__ = [
     "UNIT_GATES",
-    "Block",
+    "ComponentBlock",
     "LibertyError",
     "Library",
     "SynthError",

@@ -14,7 +14,7 @@ from typing import Any
 from amaranth.hdl import UnusedElaboratable
 
 from cdma.hw.emit.docstrings import summary
-from cdma.synth.components import Block, block, block_names
+from cdma.synth.components import ComponentBlock, block, block_names
 from cdma.synth.report import ECP5, GENERIC, Baseline, read_baseline
 
 DOCUMENT = "docs/reference/components.md"
@@ -25,7 +25,7 @@ _HEAD = f"""\
 <!-- Generated: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT} -->
 
 Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
-figures of `cdma synth` ([synth.md](../guide/synth.md) tells how they are made): gates of no process, without
+figures of `cdma synth` ([synth.md](../guide/silicon/synth.md) tells how they are made): gates of no process, without
 wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories that would be macros.
 `engine` is mapped in parts and timed as a whole: paths run through several parts, so that it is slower than each.
 
@@ -36,7 +36,7 @@ _NONE = "–"
 
 
 def document() -> str:
-    """What `DOCUMENT` should hold."""
+    """Compose the text that `DOCUMENT` must hold."""
     gates, luts = read_baseline(GENERIC), read_baseline(ECP5)
     names = block_names()
     return "\n".join(
@@ -75,13 +75,13 @@ def _section(name: str) -> list[str]:
     chosen = block(name)
     kind = _class_of(chosen)
     paragraphs = [" ".join(part.split()) for part in summary(kind).split("\n\n")]
-    told = [part for part in paragraphs if not _COST.match(part)]
+    kept = [part for part in paragraphs if not _COST.match(part)]
     costs = _sentences(" ".join(part for part in paragraphs if _COST.match(part)))
     parameters = ", ".join(f"{key} = {value}" for key, value in chosen.parameters.items())
     return [
         f"## {name}",
         "",
-        *(line for part in told for line in (part, "")),
+        *(line for part in kept for line in (part, "")),
         "| | |",
         "|---|---|",
         *(f"| {heading.lower()} | {text} |" for heading, text in costs.items()),
@@ -96,12 +96,12 @@ _COST = re.compile(rf"(?:{'|'.join(_HEADINGS)}): ")
 
 
 def _sentences(text: str) -> dict[str, str]:
-    """By their headings."""
+    """Split a docstring into sections by their headings."""
     _, *parts = re.split(rf"\b({'|'.join(_HEADINGS)}): ", text)
-    return {heading: told.strip() for heading, told in zip(parts[::2], parts[1::2], strict=True)}
+    return {heading: text.strip() for heading, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def _class_of(chosen: Block) -> type:
+def _class_of(chosen: ComponentBlock) -> type:
     with warnings.catch_warnings():
         # A component that is not built is a mistake elsewhere.
         warnings.simplefilter("ignore", UnusedElaboratable)

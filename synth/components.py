@@ -24,7 +24,7 @@ FAMILIES = (CODEC, ENGINE, ENTRY, BUDDY)
 
 
 @dataclass(frozen=True)
-class Block:
+class ComponentBlock:
     """A component with its configuration.
 
     Attributes
@@ -33,7 +33,7 @@ class Block:
     config : str
         The named configuration.
     parameters : dict
-        What of it the component has.
+        The configuration's fields that the component uses.
     make : callable
         Makes the component, which can be converted only once.
     """
@@ -45,7 +45,7 @@ class Block:
 
     @property
     def top(self) -> str:
-        """The module's name."""
+        """Name of the top module."""
         return self.name.replace("-", "_")
 
     @property
@@ -77,7 +77,7 @@ class Block:
 
 
 def block_names(config: str | None = None) -> list[str]:
-    """All that can be synthesized; or those that have such a configuration.
+    """Names of all components, or of those that have a configuration of the given name.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def block_names(config: str | None = None) -> list[str]:
     ]
 
 
-def block(name: str, config: str | None = None) -> Block:
+def block(name: str, config: str | None = None) -> ComponentBlock:
     """Find a component.
 
     Raises
@@ -117,11 +117,13 @@ def block(name: str, config: str | None = None) -> Block:
     component = COMPONENTS[name]
     chosen = config or component.family.default
     shape = component.config(chosen)
-    return Block(name, chosen, _parameters(component, shape), lambda: component.make(shape))
+    return ComponentBlock(
+        name, chosen, _parameters(component, shape), lambda: component.make(shape)
+    )
 
 
 def _parameters(component: Component, shape: Any) -> dict[str, Any]:
-    """Those of the part of the configuration that the component is made from."""
+    """The fields of the part of the configuration that the component is made from."""
     if component.takes == ("cache",):
         return dataclasses.asdict(shape.cache)
     parameters = component.parameters(shape)

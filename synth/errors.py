@@ -1,4 +1,4 @@
-"""What can go wrong in this room, fit to print."""
+"""The error that this room raises, with a message fit to print."""
 
 
 class SynthError(Exception):

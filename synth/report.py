@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cdma.synth.components import Block
+from cdma.synth.components import ComponentBlock
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import FAMILIES, Resources
@@ -47,7 +47,7 @@ class Compared:
         The key in the row.
     less_is_better : bool
     tolerance : float
-        What may be lost, over what there was.
+        The part of the baseline that may be lost without a regression.
     """
 
     figure: str
@@ -56,7 +56,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ComponentRow:
     """A component's figures, whatever it is mapped to.
 
     Attributes
@@ -67,7 +67,7 @@ class Row:
     depth : int
         Gates on the slowest path, or LUTs on the path with most, between flip-flops.
     fmax_mhz : float or None
-        Of the slowest path, with clock to output and setup.
+        The highest clock by the slowest path, with clock to output and setup.
     slowest_path : list of str, or None
         The registers or ports at its ends.
     """
@@ -84,13 +84,14 @@ class Row:
     slowest_path: list[str] | None
 
     def json(self) -> dict[str, Any]:
-        """As it stands in a file: the same keys of every target, null where one has no such
-        figure."""
+        """The row as a JSON object: the same keys for every target, null where one has no such
+        figure.
+        """
         return {**dict.fromkeys(_KEYS), **dataclasses.asdict(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateRow(Row):
+class GateRow(ComponentRow):
     """Figures in gates.
 
     Attributes
@@ -98,18 +99,18 @@ class GateRow(Row):
     fmax_mhz : float
         Without wires.
     fmax_wire_load_mhz : float or None
-        Of the same netlist with the library's default wire load; None if it has none.
+        The clock of the same netlist with the library's default wire load; None if it has none.
     slowest_path : list of str
     macro_bits : int
-        Of memories that are macros, and in no other figure.
+        Bits of memories that are macros; no other figure includes them.
     kge : float
         Thousand gate equivalents: areas of NAND2.
     area_um2 : float
-        By the given library; of generic gates, by conversion to 45 nm.
+        Area by the given library, or by conversion to 45 nm for generic gates.
     area_um2_28nm : float or None
-        Of generic gates, by conversion.
+        Area by conversion to 28 nm; None unless gates are generic.
     delay_ps : float
-        Of the gates on the slowest path.
+        Delay of the gates on the slowest path.
     overloaded_nets, steep_nets : int
         Nets beyond the library's `max_capacitance` and `max_transition`, without wires.
     parts : list of dict, or None
@@ -144,17 +145,17 @@ class GateRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FpgaRow(Row):
+class FpgaRow(ComponentRow):
     """Figures on an FPGA.
 
     Attributes
     ----------
     fmax_mhz : float or None
-        From place and route, with wires.
+        The clock after place and route, with wires.
     no_fmax : str or None
-        Why there is none.
+        The reason for there being no `fmax_mhz`.
     luts, carries, block_rams, dsps : int
-        As in `cdma.synth.fpga.resources.Resources`.
+        Counts as in `cdma.synth.fpga.resources.Resources`.
     """
 
     COMPARED = (
@@ -179,7 +180,7 @@ _KEYS = tuple(
 
 @dataclass(frozen=True)
 class Change:
-    """How a figure differs from the baseline's.
+    """Difference of a figure from the baseline's.
 
     Attributes
     ----------
@@ -195,25 +196,25 @@ class Change:
 
     @property
     def figure(self) -> str:
-        """The key in the row."""
+        """The figure's key in the row."""
         return self.compared.figure
 
     @property
     def relative(self) -> float:
-        """Difference over the baseline; infinite if there was none of it."""
+        """Difference divided by the baseline; infinite if the baseline is 0."""
         if self.before == 0:
             return float("inf") if self.after else 0.0
         return (self.after - self.before) / self.before
 
     @property
     def regression(self) -> bool:
-        """Whether it is worse by more than is tolerated."""
+        """True if the figure is worse by more than its tolerance."""
         worse = self.relative if self.compared.less_is_better else -self.relative
         return worse > self.compared.tolerance
 
 
-def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) -> GateRow:
-    """A component's figures in gates, rounded to what they are worth."""
+def row_of(block: ComponentBlock, synthesis: Synthesis, library: Library, target: str) -> GateRow:
+    """Make the row of a component in gates, rounded to the figures' accuracy."""
     timing, with_wires = synthesis.timing, synthesis.timing_with_wires
     generic = target == GENERIC
     return GateRow(
@@ -251,8 +252,8 @@ def row_of(block: Block, synthesis: Synthesis, library: Library, target: str) ->
     )
 
 
-def fpga_row_of(block: Block, found: Resources, routed: Routed | str) -> FpgaRow:
-    """A component's figures on an FPGA; why it is not routed, if it is not."""
+def fpga_row_of(block: ComponentBlock, found: Resources, routed: Routed | str) -> FpgaRow:
+    """Make the row of a component on an FPGA, with the reason if it is not routed."""
     return FpgaRow(
         name=block.name,
         config=block.config,
@@ -290,8 +291,8 @@ def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
         ) from error
 
 
-def changes(row: Row, baseline: Baseline) -> list[Change] | None:
-    """What has changed of a component; None if the baseline has no such row."""
+def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:
+    """List the changes of a component since the baseline; None if the baseline has no such row."""
     before = baseline.get((row.name, row.config))
     if before is None or before["parameters"] != row.parameters:
         return None

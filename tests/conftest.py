@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and fixtures that all tests share."""
 
 import gc
 import os

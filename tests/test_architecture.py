@@ -151,7 +151,7 @@ def written(module: Module) -> tuple[tuple[str, str, bool], ...]:
 
 
 def imports(module: Module, modules: Modules) -> list[Import]:
-    """What a module imports of the project."""
+    """Imports of the project's modules by a module."""
     found = []
     for base, name, at_import in written(module):
         whole = f"{base}.{name}"
@@ -176,7 +176,7 @@ def against_arrows(modules: Modules) -> list[str]:
 
 
 def beyond_constants(modules: Modules) -> list[str]:
-    """What `plan` imports of `hw` that is neither its configuration nor a constant or an enum."""
+    """Imports of `plan` from `hw` that are neither configuration nor a constant or an enum."""
     return [
         f"{module.name} imports {one.name or 'all'} of {one.module}"
         for module in modules.values()
@@ -239,7 +239,7 @@ def speakers(modules: Modules) -> list[str]:
 
 @cache
 def speech(module: Module) -> tuple[str, ...]:
-    """What in a module prints or parses arguments."""
+    """Calls in a module that print or parse arguments."""
     return tuple(ast.unparse(node) for node, _ in nodes(module.tree) if _speaks(node))
 
 
@@ -327,7 +327,7 @@ def test_imports_follow_the_arrows():
         ("cdma.sim.planted", "from cdma import synth"),
         ("cdma.sim.planted", "from ..reproduce import claim"),
         ("cdma.synth.planted", "from cdma.plan.platform.link import LINKS"),
-        ("cdma.reproduce.planted", "from cdma.console import terminal"),
+        ("cdma.reproduce.planted", "from cdma.terminal.console import terminal"),
         ("cdma.builds.planted", "from cdma.golden import codec"),
         ("cdma.builds.planted", "from cdma.errors import UserError"),
         ("cdma.sim.planted", "import cdma"),

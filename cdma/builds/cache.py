@@ -18,7 +18,7 @@ from cdma.builds.progress import Tally
 
 
 def cache_directory() -> Path:
-    """Where built libraries are kept."""
+    """The directory that cached results are kept in."""
     if chosen := os.environ.get("CDMA_CACHE"):
         return Path(chosen)
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -82,5 +82,5 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def digest(*parts: str) -> str:
-    """A short hash of some texts, for a name in the cache."""
+    """Compute a short hash of some texts, for a name in the cache."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]

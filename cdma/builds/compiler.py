@@ -42,7 +42,7 @@ def compile_source(source: Path, headers: Mapping[str, str] | None = None) -> Pa
 
 
 def compiler() -> str:
-    """Where g++ is; `BuildError` if there is none, with what to install."""
+    """Find the path of g++; `BuildError` if there is none, with what to install."""
     found = shutil.which("g++")
     if found is None:
         raise BuildError(
@@ -53,7 +53,7 @@ def compiler() -> str:
 
 
 def compiler_version() -> str:
-    """What g++ says it is; `BuildError` if there is none."""
+    """Read the version line that g++ prints; `BuildError` if there is none."""
     return _version_of(compiler())
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while something is built."""
+"""Errors of building a library and of caching it."""
 
 
 class BuildError(RuntimeError):

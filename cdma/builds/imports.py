@@ -1,4 +1,4 @@
-"""Which modules a module imports, read from its source: what a cached result depends on."""
+"""The modules that a module imports, read from its source: what a cached result depends on."""
 
 import ast
 from collections.abc import Collection, Set
@@ -10,7 +10,7 @@ from pathlib import Path
 def imported(
     modules: Collection[str], *, of: Collection[str], but: Set[str] = frozenset()
 ) -> set[str]:
-    """The modules, those that they import, and so on, as far as they are in some packages.
+    """Follow the imports of modules, directly and indirectly, as far as they lie in some packages.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""How far work has come that may take long. Whoever does it reports, and an observer may show it.
+"""Progress of work that may take long: code that does it reports, and an observer may show it.
 
-Nothing is shown unless somebody observes, which only the command line does (`cdma.progress`).
+Nothing is shown unless somebody observes; only the command line does (`cdma.terminal.progress`).
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def report(phase: str, done: int, total: int) -> None:
 
 
 class Tally:
-    """Counts and reports the steps of a phase, on one thread. It begins with the object.
+    """Counts and reports the steps of a phase, on one thread; the phase begins with the object.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class Tally:
         report(phase, 0, total)
 
     def found(self, steps: int) -> None:
-        """There are so many steps more than was known."""
+        """Add steps to those that are known."""
         if steps:
             self.total += steps
             report(self.phase, self.done, self.total)
 
     def step(self) -> None:
-        """One more is done."""
+        """Count one more step as done."""
         self.done += 1
         report(self.phase, self.done, self.total)
 

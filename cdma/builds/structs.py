@@ -52,7 +52,7 @@ class Field:
     note : str
         A comment for the header.
     count : int
-        More than 1 for an array of so many.
+        The number of elements; more than 1 makes an array.
     """
 
     name: str

@@ -35,7 +35,7 @@ def capture(
         typer.Option(
             metavar="MODULE:FUNCTION",
             help="A function that returns a cdma.plan.workload.Subject: your network, minibatch "
-            "and training. See docs/guide/capture.md.",
+            "and training. See docs/guide/plan/capture.md.",
         ),
     ] = None,
     out: Annotated[
@@ -80,7 +80,7 @@ def _parse_epochs(text: str | None) -> list[int] | None:
 
 
 def _find_hook(specification: str) -> Callable[[], Any]:
-    """The function that `module:function` names; modules are also looked for where we run."""
+    """Import the function that `module:function` names, from the current directory too."""
     module_name, colon, function_name = specification.partition(":")
     if not (module_name and colon and function_name):
         raise UserError(f"--hook {specification!r} names no function; write it as module:function")

@@ -69,6 +69,6 @@ def compress(
 
 
 def how(codec: str, parameters: Mapping[str, float], element_bytes: int) -> str:
-    """A codec in words: its name, what it was told, and its elements."""
-    told = "".join(f", {name} {value:g}" for name, value in parameters.items())
-    return f"{codec}{told}, elements of {element_bytes} B"
+    """Describe a codec in words: its name, its parameters, and its elements."""
+    described = "".join(f", {name} {value:g}" for name, value in parameters.items())
+    return f"{codec}{described}, elements of {element_bytes} B"

@@ -33,6 +33,6 @@ def decompress(
 
 
 def damaged(path: Path, error: container.ContainerError | golden.StreamError) -> UserError:
-    """What to tell the user of a file that is no whole .cz file."""
+    """Word the error for a file that is no whole .cz file."""
     cause = f"is damaged: {error}" if isinstance(error, golden.StreamError) else str(error)
     return UserError(f"{path} {cause}; copy it again, or make it with 'cdma compress'")

@@ -90,7 +90,7 @@ def generate(
         int | None, typer.Option(metavar="BYTES", help="Engine: room for streams on their way in.")
     ] = None,
     write_bursts: Annotated[
-        int | None, typer.Option(metavar="N", help="Engine: write bursts under way to the host.")
+        int | None, typer.Option(metavar="N", help="Engine: write bursts outstanding to the host.")
     ] = None,
     split_lines: Annotated[
         int | None, typer.Option(metavar="1|2", help="Engine: lines per cycle on their way in.")
@@ -239,7 +239,7 @@ def _given(**options: int | str | None) -> dict[str, Any]:
 
 
 def _refuse(component: str, whose: str, options: dict[str, Any]) -> None:
-    """Options that the component does not have."""
+    """Raise `UserError` for options that the component does not have."""
     if options:
         option = f"--{next(iter(options)).replace('_', '-')}"
         raise UserError(f"{option} is {whose}, not that of {component}; leave it away")
@@ -261,20 +261,20 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
 
 
 def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) -> Contents:
-    """The files side by side."""
+    """Collect the files that lie side by side, by name."""
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
     sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
     return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
 
 
 def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
-    """The folder that `cdma.hw.emit.ip` describes."""
+    """Collect the files of the IP folder that `cdma.hw.emit.ip` describes."""
     files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
     return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 
 
 def _pages(source: RegisterSource | None, folder: str) -> Contents:
-    """The pages about a block's registers, if it has any; first the one to begin with."""
+    """Collect the pages about a block's registers, if it has any, the main page first."""
     if source is None:
         return {}
     name = f"{folder}{source.name}_registers"

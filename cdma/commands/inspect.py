@@ -1,4 +1,4 @@
-"""`cdma inspect`: what a .cz file holds."""
+"""`cdma inspect`: the contents of a .cz file."""
 
 import json
 from pathlib import Path

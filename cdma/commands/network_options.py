@@ -41,17 +41,17 @@ Epochs = Annotated[int, typer.Option(metavar="N", help="Of the training.")]
 
 
 def dataset_of(network: str, dataset: str | None) -> str:
-    """The one asked for, or a network's usual one."""
+    """The dataset that was asked for, or else the network's usual one."""
     return dataset or next(iter(NETWORKS[network].batches))
 
 
 def density_source(source: str, capture: str | None) -> str:
-    """Where densities are from: a capture's name, or what `--density` says.
+    """The source of densities: a capture's name, or what `--density` says.
 
     Raises
     ------
     UserError
-        If there is a capture that `--density` does not ask for.
+        There is a capture that `--density` does not ask for.
     """
     if source == FROM_CAPTURE:
         return CAPTURE if capture is None else capture

@@ -92,9 +92,9 @@ class BuddyError(ValueError):
     Attributes
     ----------
     status : MapStatus
-        Why.
+        The reason of the refusal.
     address : int
-        The first logical address that it is about.
+        The first logical address at fault.
     """
 
     def __init__(self, status: MapStatus, address: int) -> None:
@@ -122,7 +122,7 @@ class PageFields:
             raise ValueError(f"buddy page must be of {BUDDY_PAGE_BITS} bits, not {self.buddy_page}")
 
     def pack(self) -> int:
-        """The 24 bits."""
+        """Encode the fields into 24 bits."""
         high = self.compressed << TARGET_BITS | self.target
         return int(high << BUDDY_PAGE_BITS | self.buddy_page)
 
@@ -138,14 +138,14 @@ class PageFields:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """Places of n entries. All members but `status` are undefined where the status is not OK.
+    """Locations of n entries. All members but `status` are undefined where the status is not OK.
 
     Attributes
     ----------
     status : uint8 array (n,)
         Numbers of `MapStatus`.
     compressed : bool array (n,)
-        Whether the entry is of a compressed page. If not, it has no metadata and no buddy slot.
+        True for entries of compressed pages. Others have no metadata and no buddy slot.
     target : int64 array (n,)
         The page's target; `Target.X1` for pages that are not compressed.
     device_address, buddy_address : int64 arrays (n,)
@@ -229,7 +229,7 @@ class AddressMap:
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of metadata."""
+        """Size of the metadata region in bytes."""
         return self.logical_bytes // METADATA_RATIO
 
     @property
@@ -250,7 +250,7 @@ class AddressMap:
     def translate(
         self, addresses: npt.ArrayLike, page_fields: npt.ArrayLike, frames: npt.ArrayLike
     ) -> Translation:
-        """Map n logical addresses to the places of their entries.
+        """Map n logical addresses to the locations of their entries.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class RestoredEntries:
     status : uint8 array (n,)
         Numbers of `StreamStatus`; see `EntryCodec.decode`.
     offset : int64 array (n,)
-        Where the error is, in bytes from the start of what is kept; 0 when OK.
+        The error's offset in bytes from the start of what is kept; 0 when OK.
     data : uint8 array (n, 128)
         The entries; zeros where there is an error.
     """
@@ -63,13 +63,13 @@ class RestoredEntries:
 
 
 class EntryCodec:
-    """Entries to what is kept of them and back.
+    """Codec between entries and their stored form.
 
     Parameters
     ----------
     mode : "best-of" or "bpc"
-        Whether an entry is of BPC or ZVC, whichever makes for the lesser class, or always of BPC,
-        as in the paper.
+        "best-of" chooses BPC or ZVC for each entry, whichever gives the smaller class; "bpc" always
+        uses BPC, as in the paper.
     element_bytes : int
         4, 2 or 1: ZVC's element size. It is the same for all entries and not in the metadata.
     """
@@ -145,12 +145,12 @@ class EntryCodec:
         sound = coded & (status == StreamStatus.OK)
         least = np.where(data.any(axis=1), classes_of(used), 0)
         too_large = sound & (least < classes)
-        fill = (np.arange(ENTRY_BYTES) >= used[:, None]) & (rows != 0)
-        filled = sound & ~too_large & fill.any(axis=1)
+        tail_pad = (np.arange(ENTRY_BYTES) >= used[:, None]) & (rows != 0)
+        filled = sound & ~too_large & tail_pad.any(axis=1)
         status[too_large] = StreamStatus.LENGTH_MISMATCH
         offset[too_large] = used[too_large]
         status[filled] = StreamStatus.NONZERO_FILL
-        offset[filled] = fill[filled].argmax(axis=1)
+        offset[filled] = tail_pad[filled].argmax(axis=1)
         data[too_large | filled] = 0
         data[metadata == AS_IT_IS] = rows[metadata == AS_IT_IS]
         return RestoredEntries(status=status, offset=offset, data=data)

@@ -34,7 +34,7 @@ _CHUNK_ENTRIES = 4096
 
 
 @dataclass(kw_only=True)
-class Traffic:
+class SectorCounts:
     """Sectors of 32 B that accesses moved. Those of metadata are not among them.
 
     Each access stands alone: nothing is cached, and sectors that several entries share count once
@@ -53,9 +53,9 @@ class BuddyMemory:
     Parameters
     ----------
     address_map : AddressMap
-        Sizes and places.
+        Sizes of the memories and where their parts lie.
     codec : EntryCodec
-        How entries are kept.
+        The codec of the entries.
 
     Attributes
     ----------
@@ -63,8 +63,8 @@ class BuddyMemory:
         Device memory, metadata included.
     buddy : uint8 array (carve_out_bytes,)
         The carve-out; its first byte is at GBBR.
-    traffic : Traffic
-        What accesses have moved.
+    traffic : SectorCounts
+        The sectors that accesses have moved.
     """
 
     def __init__(self, address_map: AddressMap, codec: EntryCodec) -> None:
@@ -72,7 +72,7 @@ class BuddyMemory:
         self.codec = codec
         self.device = np.zeros(address_map.device_bytes, np.uint8)
         self.buddy = np.zeros(address_map.carve_out_bytes, np.uint8)
-        self.traffic = Traffic()
+        self.traffic = SectorCounts()
         pages = address_map.logical_bytes // address_map.page_bytes
         self._fields = np.zeros(pages, np.int64)
         self._frames = np.zeros(pages, np.int64)
@@ -93,13 +93,13 @@ class BuddyMemory:
         return address
 
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
-        """Set a page-table entry as it is, right or wrong."""
+        """Set a page-table entry to the given fields and frame, which are not checked."""
         self._fields[page] = fields.pack()
         self._frames[page] = frame
         self._mapped[page] = True
 
     def page_entry(self, page: int) -> tuple[int, int]:
-        """The 24 bits and the device frame of a page-table entry."""
+        """Return the 24 bits and the device frame of a page-table entry."""
         return int(self._fields[page]), int(self._frames[page])
 
     def translate(self, addresses: Array) -> Translation:
@@ -110,11 +110,13 @@ class BuddyMemory:
         return translation
 
     def metadata(self, addresses: Array) -> ByteArray:
-        """Metadata of the entries at these addresses, uint8; class 7 where not compressed."""
+        """Look up the metadata of the entries at these addresses, uint8 (n,); class 7 if not
+        compressed.
+        """
         return self._metadata_of(self._translated(np.asarray(addresses, np.int64)))
 
     def read(self, address: int, nbytes: int) -> ByteArray:
-        """Bytes of logical memory, uint8 (nbytes,).
+        """Read bytes of logical memory, uint8 (nbytes,).
 
         Raises
         ------
@@ -144,9 +146,10 @@ class BuddyMemory:
         self._write(starts, rows, covered, address)
 
     def read_entries(self, addresses: Array, covered: Covered | None = None) -> ByteArray:
-        """As many reads of an entry each, uint8 (n, 128).
+        """Read n entries, one read each: uint8 (n, 128).
 
-        `covered` says which bytes they are about, all if not given. Raises as `read` does.
+        `covered`, bool (n, 128), marks the bytes that are read, all if not given. Raises as `read`
+        does.
         """
         starts, covered = _single_entries(addresses, covered)
         return self._read_entries(starts, self._translated(starts), covered, int(starts[0]))
@@ -154,9 +157,10 @@ class BuddyMemory:
     def write_entries(
         self, addresses: Array, rows: ByteArray, covered: Covered | None = None
     ) -> None:
-        """As many writes, of rows uint8 (n, 128), of which no two are of one entry.
+        """Write n rows, uint8 (n, 128), to as many entries, no two to the same one.
 
-        `covered` says which bytes they are about, all if not given. Raises as `write` does.
+        `covered`, bool (n, 128), marks the bytes that are written, all if not given. Raises as
+        `write` does.
         """
         starts, covered = _single_entries(addresses, covered)
         assert np.unique(starts).size == starts.size, "an entry is written twice"
@@ -182,14 +186,14 @@ class BuddyMemory:
     def _read_entries(
         self, starts: IntArray, where: Translation, covered: Covered, address: int
     ) -> ByteArray:
-        """The entries, uint8 (n, 128), for an access that starts at `address`."""
+        """Decompress the entries, uint8 (n, 128), of an access that starts at `address`."""
         data = np.empty(covered.shape, np.uint8)
         for first in range(0, starts.size, _CHUNK_ENTRIES):
             chunk = np.arange(first, min(first + _CHUNK_ENTRIES, starts.size))
             part = where.some(chunk)
             metadata = self._metadata_of(part)
             kept = np.zeros((chunk.size, ENTRY_BYTES), np.uint8)
-            device, buddy = self._places(part, metadata, covered[chunk])
+            device, buddy = self._stored_at(part, metadata, covered[chunk])
             kept[device >= 0] = self.device[device[device >= 0]]
             kept[buddy >= 0] = self.buddy[buddy[buddy >= 0]]
             self.traffic.device_read += _sectors(device)
@@ -211,7 +215,7 @@ class BuddyMemory:
         plain = ~where.compressed
         metadata[plain] = AS_IT_IS
         kept[plain] = rows[plain]
-        device, buddy = self._places(where, metadata, covered)
+        device, buddy = self._stored_at(where, metadata, covered)
         self.device[device[device >= 0]] = kept[device >= 0]
         self.buddy[buddy[buddy >= 0]] = kept[buddy >= 0]
         self.traffic.device_written += _sectors(device)
@@ -227,7 +231,7 @@ class BuddyMemory:
         metadata = packed >> where.metadata_shift & 0xF
         return np.where(where.compressed, metadata, AS_IT_IS).astype(np.uint8)
 
-    def _places(
+    def _stored_at(
         self, where: Translation, metadata: ByteArray, covered: Covered
     ) -> tuple[IntArray, IntArray]:
         """Index of each stored byte in `device` and in `buddy`, int64 (n, 128); or −1."""
@@ -263,7 +267,7 @@ def _single_entries(addresses: Array, covered: Covered | None) -> tuple[IntArray
     return starts, covered
 
 
-def _sectors(places: IntArray) -> int:
+def _sectors(stored_at: IntArray) -> int:
     """Number of sectors of entries that these bytes touch."""
-    used = (places >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
+    used = (stored_at >= 0).reshape(-1, ENTRY_SECTORS, SECTOR_BYTES).any(axis=2)
     return int(used.sum())

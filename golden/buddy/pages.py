@@ -22,7 +22,7 @@ class PageAllocator:
     Attributes
     ----------
     pages : int
-        How many have been handed out: those before this number.
+        The number of pages that have been handed out; the next one has this number.
     """
 
     def __init__(self, address_map: AddressMap) -> None:
@@ -32,7 +32,8 @@ class PageAllocator:
     def allocate(
         self, nbytes: int, target: Target, *, compressed: bool = True
     ) -> tuple[int, list[tuple[int, PageFields, int]]]:
-        """Pages for `nbytes`: their logical address; and number, fields and device frame of each.
+        """Hand out pages for `nbytes`: their logical address; and number, fields and device frame
+        of each.
 
         Raises
         ------

@@ -108,16 +108,16 @@ class Csr:
         values = np.frombuffer(
             source[values_at:indices_at].tobytes(), element_dtype(self.element_bytes)
         )
-        places = start + indices * self.element_bytes
-        inside = np.clip(nbytes - places, 0, self.element_bytes)
-        fill = (values.astype(np.uint64) >> (8 * inside.astype(np.uint64))) != 0
-        bad = np.flatnonzero((values == 0) | fill)
+        positions = start + indices * self.element_bytes
+        inside = np.clip(nbytes - positions, 0, self.element_bytes)
+        tail_pad = (values.astype(np.uint64) >> (8 * inside.astype(np.uint64))) != 0
+        bad = np.flatnonzero((values == 0) | tail_pad)
         if bad.size:
             first = int(bad[0])
             raise StreamError(
                 StreamStatus.NONZERO_FILL if values[first] else StreamStatus.ZERO_ELEMENT,
                 values_at + first * self.element_bytes,
-                min(int(places[first]), nbytes),
+                min(int(positions[first]), nbytes),
             )
         row = np.zeros(row_elements, values.dtype)
         row[indices] = values

@@ -1,4 +1,4 @@
-"""What every codec looks like, and the bytes it works on."""
+"""The interface of every codec, and the bytes it works on."""
 
 from typing import Any, Protocol
 
@@ -33,11 +33,11 @@ class Codec(Protocol):
 
     @property
     def name(self) -> str:
-        """What `golden.codec` finds it by."""
+        """The name that `golden.codec` finds it by."""
 
     @property
     def lossless(self) -> bool:
-        """Whether `decompress` gives back the bytes that `compress` took."""
+        """True if `decompress` gives back the bytes that `compress` took."""
 
     @property
     def element_bytes(self) -> int:

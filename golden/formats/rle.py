@@ -112,7 +112,7 @@ class Rle:
         return sizes
 
     def _token_starts(self, nonzero: npt.NDArray[np.bool_]) -> IntArray:
-        """The elements that tokens start at, of windows that start at the first element."""
+        """Find the elements that tokens start at, of windows that start at the first element."""
         changes = np.empty(nonzero.size, np.bool_)
         np.not_equal(nonzero[1:], nonzero[:-1], out=changes[1:])
         changes[:: self._window_elements] = True
@@ -136,9 +136,11 @@ class Rle:
         stream = np.empty(ends[-1], np.uint8)
         stream[ends - sizes] = np.where(literal, 0, _ZERO_RUN) + lengths - 1
         runs = lengths[literal]
-        places = _consecutive(ends[literal] - runs * self.element_bytes, runs, self.element_bytes)
-        if places.size:
-            _elements_at_bytes(stream, self._dtype)[places] = elements[nonzero]
+        data_positions = _consecutive(
+            ends[literal] - runs * self.element_bytes, runs, self.element_bytes
+        )
+        if data_positions.size:
+            _elements_at_bytes(stream, self._dtype)[data_positions] = elements[nonzero]
         return stream
 
     def _decompress_windows(
@@ -150,7 +152,9 @@ class Rle:
         count: int,
         nbytes: int,
     ) -> tuple[Array, int]:
-        """Elements `start` to `start + count` and where in the stream the next token is."""
+        """Decode elements `start` to `start + count`; also return where the next token is in the
+        stream.
+        """
         positions, stop = self._find_tokens(source, position, count)
         controls = source[positions].astype(np.int64)
         literal = controls < _ZERO_RUN
@@ -167,11 +171,11 @@ class Rle:
         good = int(wrong[0]) if wrong.size else positions.size
 
         runs = lengths[:good][literal[:good]]
-        places = _consecutive(starts[:good][literal[:good]], runs, 1)
+        data_positions = _consecutive(starts[:good][literal[:good]], runs, 1)
         addresses = _consecutive(positions[:good][literal[:good]] + 1, runs, self.element_bytes)
-        room = padded.size - self.element_bytes
-        read = _elements_at_bytes(padded, self._dtype)[np.minimum(addresses, room)]
-        self._check_elements(read, start + places, addresses, source.size, nbytes)
+        last_address = padded.size - self.element_bytes
+        read = _elements_at_bytes(padded, self._dtype)[np.minimum(addresses, last_address)]
+        self._check_elements(read, start + data_positions, addresses, source.size, nbytes)
         if wrong.size:
             before = (start + int(starts[good])) * self.element_bytes
             raise StreamError(StreamStatus.BAD_TOKEN, int(positions[good]), min(before, nbytes))
@@ -180,11 +184,11 @@ class Rle:
             before = (start + found) * self.element_bytes
             raise StreamError(StreamStatus.PAYLOAD_TRUNCATED, stop, min(before, nbytes))
         values = np.zeros(count, self._dtype)
-        values[places] = read
+        values[data_positions] = read
         return values, stop
 
     def _find_tokens(self, source: ByteArray, position: int, count: int) -> tuple[IntArray, int]:
-        """Where tokens start until they make `count` elements or the stream ends; the end.
+        """Find where tokens start until they make `count` elements or the stream ends, and the end.
 
         The one serial part of decoding, as each token tells where the next is.
         """
@@ -206,14 +210,14 @@ class Rle:
         return np.array(positions, np.int64) + position, position + place
 
     def _check_elements(
-        self, values: Array, places: IntArray, addresses: IntArray, end: int, nbytes: int
+        self, values: Array, data_positions: IntArray, addresses: IntArray, end: int, nbytes: int
     ) -> None:
         """Raise the first error among elements, which are in stream order."""
-        before = places * self.element_bytes
+        before = data_positions * self.element_bytes
         inside = np.clip(nbytes - before, 0, self.element_bytes)
-        fill = (values.astype(np.uint64) >> (8 * inside.astype(np.uint64))) != 0
+        tail_pad = (values.astype(np.uint64) >> (8 * inside.astype(np.uint64))) != 0
         missing = addresses + self.element_bytes > end
-        bad = np.flatnonzero(missing | (values == 0) | fill)
+        bad = np.flatnonzero(missing | (values == 0) | tail_pad)
         if not bad.size:
             return
         first = int(bad[0])

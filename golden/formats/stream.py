@@ -1,4 +1,4 @@
-"""What can be wrong with a stream, and the checksum that tells.
+"""The kinds of errors in a stream, and the checksum that detects damage.
 
 Every decoder in `golden`, and every decompressor in `hw`, reports the *first* error in stream
 order with a kind and a byte offset. The numbers of `StreamStatus` are an interface: the RTL's
@@ -18,7 +18,7 @@ ByteArray = npt.NDArray[np.uint8]
 
 
 class StreamStatus(IntEnum):
-    """How the decoding (or framing) of a stream ended."""
+    """Status of the decoding (or framing) of a stream."""
 
     OK = 0
     MASK_TRUNCATED = 1
@@ -54,9 +54,9 @@ class StreamError(ValueError):
     status : StreamStatus
         The kind of the first error.
     offset : int
-        Where it is, in bytes from the start of the stream; see `StreamStatus`.
+        The error's offset in bytes from the start of the stream; see `StreamStatus`.
     valid_bytes : int
-        How many bytes of output precede it, all of them right as far as structure can tell.
+        Bytes of output before the error, all of them right as far as structure can tell.
     """
 
     def __init__(self, status: StreamStatus, offset: int, valid_bytes: int = 0) -> None:

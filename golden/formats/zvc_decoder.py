@@ -30,16 +30,16 @@ _GROUP_BYTES = 32 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """How the decoding of one stream ended.
+    """Outcome of decoding one stream.
 
     Attributes
     ----------
     status : StreamStatus
         OK, or the kind of the first error in stream order.
     offset : int
-        Where the first error is, in bytes from the start of the stream; 0 when OK.
+        The first error's offset in bytes from the start of the stream; 0 when OK.
     valid_bytes : int
-        How many bytes of output precede the first error; all of them when OK.
+        Bytes of output before the first error; all of them when OK.
     data : uint8 array (valid_bytes,)
         Those bytes.
     """
@@ -52,7 +52,7 @@ class Decoded:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedMany:
-    """How the decoding of n streams ended; see `Decoded`.
+    """Outcomes of decoding n streams; see `Decoded`.
 
     Attributes
     ----------
@@ -268,7 +268,8 @@ class _ElementErrors:
 def _find_lines(
     padded: ByteArray, bounds: IntArray, line_counts: IntArray, element_bytes: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Where lines start: the one serial part of decoding, as each mask tells where the next is.
+    """Find where lines start: the one serial part of decoding, as each mask tells where the next
+    is.
 
     Returns the starts of all lines, and per stream how many were found and where the walk ended.
     """
@@ -325,8 +326,8 @@ def _expand(padded: ByteArray, walk: _Walk, element_bytes: int) -> tuple[ByteArr
         # k − j elements behind the line's mask.
         bases = part.start + mask_bytes - element_bytes * _running_sum(counts)[:-1]
         addresses = np.arange(elements.size) * element_bytes + np.repeat(bases, counts)
-        room = padded.size - element_bytes
-        values = element_at[np.minimum(addresses, room) if addresses.size else addresses]
+        last_address = padded.size - element_bytes
+        values = element_at[np.minimum(addresses, last_address) if addresses.size else addresses]
         rows[first : first + len(masks)].reshape(-1)[elements] = values
         bad = _element_errors(part, counts, elements, addresses, values, element_bytes)
         if bad is not None:
@@ -348,9 +349,9 @@ def _element_errors(
 ) -> tuple[IntArray, ...] | None:
     """The errors among the announced elements of a chunk: stream, status, offset, valid bytes."""
     line_ends = part.start + LINE_BYTES // element_bytes // 8 + counts * element_bytes
-    torn = bool((line_ends > part.end).any())
+    truncated = bool((line_ends > part.end).any())
     tail = part.nbytes - part.number * LINE_BYTES < LINE_BYTES
-    if not torn and values.all() and not tail.any():
+    if not truncated and values.all() and not tail.any():
         return None
     lines = np.repeat(np.arange(counts.size), counts)
     missing = addresses + element_bytes > part.end[lines]
@@ -359,8 +360,8 @@ def _element_errors(
     # How many of the element's bytes lie inside the transfer; the others must be zero.
     inside = np.clip(part.nbytes[lines] - position, 0, element_bytes)
     bits = 8 * inside.astype(np.uint64)
-    fill = (values.astype(np.uint64) >> bits) != 0
-    kinds = np.where(fill, int(StreamStatus.NONZERO_FILL), int(StreamStatus.OK))
+    tail_pad = (values.astype(np.uint64) >> bits) != 0
+    kinds = np.where(tail_pad, int(StreamStatus.NONZERO_FILL), int(StreamStatus.OK))
     kinds[values == 0] = StreamStatus.ZERO_ELEMENT
     kinds[missing] = StreamStatus.PAYLOAD_TRUNCATED
     bad = np.flatnonzero(kinds)

@@ -1,4 +1,4 @@
-"""AMBA interfaces under their flat names, and what leads from them to the streams inside.
+"""AMBA interfaces under their flat names, and the adapters between them and streams.
 
 At these ports no output depends combinationally on an input, but that reset forces every VALID low
 at once: a synchronous reset alone would leave it high for the first cycle.
@@ -8,8 +8,9 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Beat, ReceivedBeat, Register, SkidBuffer
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 
 class AxiStreamSignature(wiring.Signature):
@@ -145,14 +146,14 @@ class AxiResponse(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
 
 
 class AxiStreamBeat(data.StructLayout):
-    """What a beat carries on AXI4-Stream."""
+    """The payload of a beat on AXI4-Stream."""
 
     def __init__(self, data_bytes: int) -> None:
         super().__init__({"tdata": 8 * data_bytes, "tkeep": data_bytes, "tlast": 1})
 
 
 class AxiStreamReceiver(wiring.Component):
-    """From AXI4-Stream to beats; tells beats that break the packet's framing as torn.
+    """Receives beats from AXI4-Stream, and marks those that break the packet's framing.
 
     Latency: 2 cycles. Throughput: a beat per cycle.
 
@@ -174,7 +175,7 @@ class AxiStreamReceiver(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.port = port = SkidBuffer(AxiStreamBeat(self.data_bytes))
-        m.submodules.beats = beats = Register(ReceivedBeat(self.data_bytes))
+        m.submodules.beats = beats = PipelineRegister(ReceivedBeat(self.data_bytes))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         m.d.comb += [
             port.i.valid.eq(self.axis.tvalid),
@@ -194,7 +195,7 @@ class AxiStreamReceiver(wiring.Component):
             beats.i.payload.data.eq(received.tdata),
             beats.i.payload.size.eq(count_ones(run)),
             beats.i.payload.last.eq(received.tlast),
-            beats.i.payload.torn.eq(
+            beats.i.payload.framing_error.eq(
                 (received.tkeep != run) | (~received.tlast & ~received.tkeep.all())
             ),
         ]
@@ -202,7 +203,7 @@ class AxiStreamReceiver(wiring.Component):
 
 
 class AxiStreamSender(wiring.Component):
-    """From beats to AXI4-Stream.
+    """Sends beats to AXI4-Stream.
 
     Latency: 1 cycle. Throughput: a beat per cycle.
 

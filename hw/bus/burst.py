@@ -1,4 +1,4 @@
-"""Reads and writes on their way to an AXI port, and what comes back, as streams.
+"""Bursts to an AXI port, and its responses, as streams.
 
 Requests are legal bursts already: within 4 KiB, of whole beats, incrementing. All responses come in
 the order of the requests.
@@ -8,14 +8,14 @@ from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 PAGE_BYTES = 4096
 """No AXI burst crosses a multiple of this."""
 
 
 class BusError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
-    """How a beat or a burst was answered; SLVERR and DECERR have AXI's numbers."""
+    """The response to a beat or a burst; SLVERR and DECERR have AXI's numbers."""
 
     NONE = 0
     FRAMING = 1
@@ -23,7 +23,7 @@ class BusError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
     SLVERR = 2
     DECERR = 3
     TIMEOUT = 4
-    """It was not: the bus was silent for too long."""
+    """There was no response: the bus was silent for too long."""
 
 
 class ReadRequest(data.StructLayout):
@@ -32,9 +32,9 @@ class ReadRequest(data.StructLayout):
     Members
     -------
     address
-        Of the first beat, a multiple of the beat's size.
+        The address of the first beat, a multiple of the beat's size.
     beats
-        How many, less one, as ARLEN.
+        The number of beats, less one, as ARLEN.
     """
 
     def __init__(self, address_bits: int) -> None:
@@ -48,7 +48,7 @@ class ReadBeat(data.StructLayout):
     -------
     data
     error
-        Data is worthless where it is not NONE.
+        The data is invalid where the error is not NONE.
     """
 
     def __init__(self, data_bytes: int) -> None:
@@ -63,14 +63,14 @@ class ReadResponse(data.StructLayout):
 
 
 class WriteRequest(data.StructLayout):
-    """A write burst; all of its data is there.
+    """A write burst whose data is complete.
 
     Members
     -------
     address
-        Of the first beat, a multiple of the beat's size.
+        The address of the first beat, a multiple of the beat's size.
     beats
-        How many, less one, as AWLEN.
+        The number of beats, less one, as AWLEN.
     """
 
     def __init__(self, address_bits: int) -> None:
@@ -85,7 +85,7 @@ class WriteBeat(data.StructLayout):
 
 
 class ReadGuard(wiring.Component):
-    """Gives as many beats for each read burst as were asked for, whatever the bus answers.
+    """Returns as many beats for each read burst as were requested, whatever the bus answers.
 
     If RLAST comes early, the missing beats are made up; if it comes late, what is too much is
     dropped. Either way the beats at fault carry `BusError.FRAMING`. Once the bus is given up, all
@@ -100,7 +100,7 @@ class ReadGuard(wiring.Component):
     address_bits
         Width of an address.
     bursts
-        How many may be under way.
+        The largest number of outstanding bursts.
 
     Members
     -------
@@ -110,10 +110,10 @@ class ReadGuard(wiring.Component):
     bus_response : `In(stream.Signature(ReadResponse(data_bytes)))`
     o : `Out(stream.Signature(ReadBeat(data_bytes)))`
     dead : `In(1)`
-        The bus is given up: what it answers is dropped. Must not rise while an answer of the bus
+        The bus is given up: what it answers is dropped. Must not rise while a beat of the bus
         waits at `o`, nor fall before `idle`.
     idle : `Out(1)`
-        Everything that was asked for has been given.
+        All requested beats have been returned.
     """
 
     def __init__(self, data_bytes: int, address_bits: int, bursts: int) -> None:
@@ -141,15 +141,15 @@ class ReadGuard(wiring.Component):
         ]
 
         # One more than the queue's depth may be expected: one waits at its output.
-        under_way = Signal(range(self.bursts + 2))
-        asks = Signal()
-        ends = Signal()
+        outstanding = Signal(range(self.bursts + 2))
+        request_fire = Signal()
+        burst_end = Signal()
         m.d.comb += [
-            asks.eq(expected.i.valid & expected.i.ready),
-            ends.eq(expected.o.valid & expected.o.ready),
-            self.idle.eq(under_way == 0),
+            request_fire.eq(expected.i.valid & expected.i.ready),
+            burst_end.eq(expected.o.valid & expected.o.ready),
+            self.idle.eq(outstanding == 0),
         ]
-        m.d.sync += under_way.eq(under_way + asks - ends)
+        m.d.sync += outstanding.eq(outstanding + request_fire - burst_end)
 
         response = self.bus_response.payload
         beat = Signal(8)
@@ -167,7 +167,7 @@ class ReadGuard(wiring.Component):
                 self.o.valid.eq(expected.o.valid & (short | self.bus_response.valid)),
                 self.bus_response.ready.eq(expected.o.valid & ~short & self.o.ready),
             ]
-        # What is made up does not change with what happens to stand on the bus meanwhile.
+        # A beat that is made up does not change with what the bus shows meanwhile.
         m.d.comb += self.o.payload.data.eq(Mux(made_up, 0, response.data))
         with m.If(short):
             m.d.comb += self.o.payload.error.eq(BusError.FRAMING)

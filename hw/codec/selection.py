@@ -10,8 +10,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import ExpandedSector, Fifo, LineBeat, Sector
+from cdma.hw.lib.fifo import Fifo
 
 LINES = 8
 """Lines that may be in the pipelines together."""

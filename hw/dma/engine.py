@@ -7,10 +7,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
-from cdma.hw.bus.port import Axi4Port, ReadHalf, SilenceTimer, WriteHalf
+from cdma.hw.bus.port import Axi4Port
+from cdma.hw.bus.read_half import ReadHalf
+from cdma.hw.bus.timeout import SilenceTimer
+from cdma.hw.bus.write_half import WriteHalf
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, Dispatcher
 from cdma.hw.dma.control.record import RECORDS, InterruptCoalescer, RecordWriter
@@ -54,7 +57,7 @@ SLEEPERS = (
     DescriptorFetcher,
     DescriptorChecker,
     Dispatcher,
-    Completer,
+    RetireUnit,
     RecordWriter,
     Supervisor,
 )
@@ -84,13 +87,13 @@ class DmaEngine(wiring.Component):
     with a completion record in host memory, in the order of the ring, whatever went wrong. Data
     leaves device memory through compression units at its controllers, so that only compressed lines
     travel to the engine (cDMA, §V-B), and comes back through expansion units there. Several
-    descriptors are under way at once, both ways: what must wait for others comes behind a fence.
+    descriptors are outstanding at once, both ways: what must wait for others comes behind a fence.
 
     Host reads have ID 0 for descriptors and 1 for data, host writes 0 for data and 1 for records;
     the memory ports use ID 0. Bursts are INCR, of whole-width beats, at most 16 at the host and 8
     at the memories, and cross no 4 KiB boundary. Write data is complete before its address is sent.
 
-    Latency: if nothing is under way, the request for a descriptor comes `descriptor_read_latency`
+    Latency: if nothing is outstanding, the request for a descriptor comes `descriptor_read_latency`
     = 4 cycles after the doorbell, and the first one for its data `data_read_latency` = 10 cycles
     after the descriptor's last beat; registers answer after `register_response_latency` = 2.
 
@@ -140,13 +143,13 @@ class DmaEngine(wiring.Component):
         config = self.config
         m.submodules.registers = registers = Registers(config)
         m.submodules.supervisor = supervisor = Supervisor()
-        m.submodules.fetcher = fetcher = DescriptorFetcher(config)
-        m.submodules.checker = checker = DescriptorChecker(config)
+        m.submodules.fetcher = DescriptorFetcher(config)
+        m.submodules.checker = DescriptorChecker(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
-        m.submodules.out_path = out_path = OutPath(config)
-        m.submodules.in_path = in_path = InPath(config)
-        m.submodules.completer = completer = Completer(config)
-        m.submodules.record_writer = record_writer = RecordWriter(config)
+        m.submodules.out_path = OutPath(config)
+        m.submodules.in_path = InPath(config)
+        m.submodules.retire = retire = RetireUnit(config)
+        m.submodules.record_writer = RecordWriter(config)
         m.submodules.host = host = Axi4Port(
             config.host_bytes,
             HOST_ADDRESS_BITS,
@@ -154,90 +157,119 @@ class DmaEngine(wiring.Component):
             reads=(PREFETCH, config.read_bursts),
             writes=(config.write_bursts, RECORDS),
         )
+        wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
+        wiring.connect(m, host.m_axi, wiring.flipped(self.m_axi_host))
 
-        def connect(source: Any, sink: Any) -> None:
-            wiring.connect(m, source, sink)
-
-        connect(wiring.flipped(self.s_axil), registers.s_axil)
-        connect(host.m_axi, wiring.flipped(self.m_axi_host))
-
-        # A descriptor's walk.
-        connect(fetcher.o, checker.i)
-        connect(checker.o, dispatcher.i)
-        connect(dispatcher.started, completer.started)
-        connect(dispatcher.job_out, out_path.job)
-        connect(out_path.outcome, completer.outcome_out)
-        connect(in_path.outcome, completer.outcome_in)
-        connect(completer.o, record_writer.i)
-        # The dispatcher starts nothing inward while something is verified.
-        verifies = completer.verify.valid
-        m.d.comb += [
-            in_path.job.valid.eq(dispatcher.job_in.valid | verifies),
-            in_path.job.payload.eq(
-                Mux(
-                    verifies,
-                    completer.verify.payload.as_value(),
-                    dispatcher.job_in.payload.as_value(),
-                )
-            ),
-            dispatcher.job_in.ready.eq(in_path.job.ready & ~verifies),
-            completer.verify.ready.eq(in_path.job.ready),
-            dispatcher.verified.eq(completer.verified),
-        ]
-
-        # Data and descriptors at the host.
-        connect(fetcher.request, host.read_request[0])
-        connect(host.read_beats[0], fetcher.beats)
-        connect(in_path.read_request, host.read_request[1])
-        connect(host.read_beats[1], in_path.read_beats)
-        connect(out_path.write_request, host.write_request[0])
-        connect(out_path.write_beats, host.write_beats[0])
-        connect(host.write_response[0], out_path.write_response)
-        connect(record_writer.request, host.write_request[1])
-        connect(record_writer.beats, host.write_beats[1])
-        connect(host.write_response[1], record_writer.response)
-
-        # The memories.
-        ports = [host]
-        for k in range(config.units):
-            m.submodules[f"memory_{k}"] = memory = memory_port(config)
-            ports.append(memory)
-            connect(out_path.read_request[k], memory.read_request[0])
-            connect(memory.read_beats[0], out_path.read_beats[k])
-            connect(in_path.write_request[k], memory.write_request[0])
-            connect(in_path.write_beats[k], memory.write_beats[0])
-            connect(memory.write_response[0], in_path.write_response[k])
-            connect(memory.m_axi, wiring.flipped(getattr(self, f"m_axi_mem{k}")))
+        self._connect_descriptors(m)
+        self._connect_host(m)
+        memories = self._add_memories(m)
+        ports = [host, *memories]
+        m.d.comb += [port.timeout_cycles.eq(registers.timeout_cycles.value) for port in ports]
+        m.d.comb += supervisor.buses_idle.eq(Cat(port.idle for port in ports).all())
 
         now = Signal(CYCLE_BITS)
         m.d.sync += now.eq(now + 1)
-        m.d.comb += [port.timeout_cycles.eq(registers.timeout_cycles.value) for port in ports]
+        m.d.comb += [dispatcher.now.eq(now), retire.now.eq(now)]
+        self._connect_supervisor(m)
+        self._connect_registers(m)
+        self._connect_interrupts(m)
+        self._connect_counters(m, memories)
+        return m
+
+    def _connect_descriptors(self, m: Module) -> None:
+        """Connect a descriptor's stages: fetch, check, dispatch, path, retire, record."""
+        parts: Any = m.submodules
+        dispatcher, retire, in_path = parts.dispatcher, parts.retire, parts.in_path
+        wiring.connect(m, parts.fetcher.o, parts.checker.i)
+        wiring.connect(m, parts.checker.o, dispatcher.i)
+        wiring.connect(m, dispatcher.started, retire.started)
+        wiring.connect(m, dispatcher.job_out, parts.out_path.job)
+        wiring.connect(m, parts.out_path.outcome, retire.outcome_out)
+        wiring.connect(m, in_path.outcome, retire.outcome_in)
+        wiring.connect(m, retire.o, parts.record_writer.i)
+        # The dispatcher starts nothing inward while something is verified.
+        verify = retire.verify.valid
+        m.d.comb += [
+            in_path.job.valid.eq(dispatcher.job_in.valid | verify),
+            in_path.job.payload.eq(
+                Mux(
+                    verify,
+                    retire.verify.payload.as_value(),
+                    dispatcher.job_in.payload.as_value(),
+                )
+            ),
+            dispatcher.job_in.ready.eq(in_path.job.ready & ~verify),
+            retire.verify.ready.eq(in_path.job.ready),
+            dispatcher.verified.eq(retire.verified),
+        ]
+
+    def _connect_host(self, m: Module) -> None:
+        """Connect descriptors, data and records to the port to host memory."""
+        parts: Any = m.submodules
+        host, out_path, in_path = parts.host, parts.out_path, parts.in_path
+        wiring.connect(m, parts.fetcher.request, host.read_request[0])
+        wiring.connect(m, host.read_beats[0], parts.fetcher.beats)
+        wiring.connect(m, in_path.read_request, host.read_request[1])
+        wiring.connect(m, host.read_beats[1], in_path.read_beats)
+        wiring.connect(m, out_path.write_request, host.write_request[0])
+        wiring.connect(m, out_path.write_beats, host.write_beats[0])
+        wiring.connect(m, host.write_response[0], out_path.write_response)
+        wiring.connect(m, parts.record_writer.request, host.write_request[1])
+        wiring.connect(m, parts.record_writer.beats, host.write_beats[1])
+        wiring.connect(m, host.write_response[1], parts.record_writer.response)
+
+    def _add_memories(self, m: Module) -> list[Axi4Port]:
+        """Add a port to device memory for each unit, and return them."""
+        parts: Any = m.submodules
+        out_path, in_path = parts.out_path, parts.in_path
+        memories = []
+        for k in range(self.config.units):
+            m.submodules[f"memory_{k}"] = memory = memory_port(self.config)
+            memories.append(memory)
+            wiring.connect(m, out_path.read_request[k], memory.read_request[0])
+            wiring.connect(m, memory.read_beats[0], out_path.read_beats[k])
+            wiring.connect(m, in_path.write_request[k], memory.write_request[0])
+            wiring.connect(m, in_path.write_beats[k], memory.write_beats[0])
+            wiring.connect(m, memory.write_response[0], in_path.write_response[k])
+            wiring.connect(m, memory.m_axi, wiring.flipped(getattr(self, f"m_axi_mem{k}")))
+        return memories
+
+    def _connect_supervisor(self, m: Module) -> None:
+        """Connect the supervisor to the stages that it starts, stops and watches."""
+        parts: Any = m.submodules
+        supervisor, dispatcher = parts.supervisor, parts.dispatcher
+        fetcher, record_writer = parts.fetcher, parts.record_writer
         m.d.comb += [
             fetcher.enable.eq(supervisor.fetch),
+            fetcher.clear.eq(supervisor.clear),
+            dispatcher.all_retired.eq(supervisor.all_retired),
+            dispatcher.abort.eq(supervisor.abort),
+            parts.out_path.abort.eq(supervisor.abort),
+            parts.in_path.abort.eq(supervisor.abort),
+            record_writer.clear.eq(supervisor.clear),
+            supervisor.fetched.eq(fetcher.idle & ~parts.checker.o.valid),
+            supervisor.start_fire.eq(dispatcher.i.valid & dispatcher.i.ready),
+            supervisor.record_done.eq(record_writer.record_done),
+            supervisor.record_info.eq(record_writer.record_info),
+            supervisor.record_error.eq(record_writer.error),
+            supervisor.ring_faulty.eq(fetcher.faulty),
+            supervisor.ring_fault.eq(fetcher.fault),
+        ]
+
+    def _connect_registers(self, m: Module) -> None:
+        """Connect control, ring, status and throttle registers."""
+        parts: Any = m.submodules
+        registers, supervisor = parts.registers, parts.supervisor
+        fetcher, record_writer, out_path = parts.fetcher, parts.record_writer, parts.out_path
+        m.d.comb += [
+            supervisor.abort_request.eq(registers.control.abort),
+            supervisor.reset_request.eq(registers.control.reset),
+            supervisor.enabled.eq(registers.control.enable),
             fetcher.base.eq(registers.ring_base.address),
             fetcher.log2_entries.eq(registers.ring_size.log2_entries),
             fetcher.tail.eq(registers.ring_tail.index),
             fetcher.done.eq(record_writer.done),
-            fetcher.clear.eq(supervisor.clear),
-            dispatcher.settled.eq(supervisor.settled),
-            dispatcher.abort.eq(supervisor.abort),
-            dispatcher.now.eq(now),
-            out_path.abort.eq(supervisor.abort),
-            in_path.abort.eq(supervisor.abort),
-            completer.log2_entries.eq(registers.ring_size.log2_entries),
-            completer.now.eq(now),
-            record_writer.clear.eq(supervisor.clear),
-            supervisor.abort_asked.eq(registers.control.abort),
-            supervisor.reset_asked.eq(registers.control.reset),
-            supervisor.enabled.eq(registers.control.enable),
-            supervisor.fetched.eq(fetcher.idle & ~checker.o.valid),
-            supervisor.starts.eq(dispatcher.i.valid & dispatcher.i.ready),
-            supervisor.told.eq(record_writer.told),
-            supervisor.about.eq(record_writer.about),
-            supervisor.buses_idle.eq(Cat(port.idle for port in ports).all()),
-            supervisor.ring_faulty.eq(fetcher.faulty),
-            supervisor.ring_fault.eq(fetcher.fault),
-            supervisor.record_error.eq(record_writer.error),
+            parts.retire.log2_entries.eq(registers.ring_size.log2_entries),
             registers.ring_clear.eq(supervisor.clear),
             registers.ring_head.index.eq(fetcher.head),
             registers.ring_done.index.eq(record_writer.done),
@@ -252,16 +284,20 @@ class DmaEngine(wiring.Component):
                 out_path.throttle_burst[k].eq(getattr(registers, f"throttle{k}_burst").value),
             ]
 
-        # Interrupts, and the first error.
+    def _connect_interrupts(self, m: Module) -> None:
+        """Connect the interrupt, and the registers that keep the first error."""
+        parts: Any = m.submodules
+        registers, supervisor = parts.registers, parts.supervisor
+        record_writer = parts.record_writer
         m.submodules.coalescer = coalescer = InterruptCoalescer()
         m.d.comb += [
-            coalescer.arrives.eq(record_writer.told & record_writer.about.interrupt),
+            coalescer.request.eq(record_writer.record_done & record_writer.record_info.interrupt),
             coalescer.count.eq(registers.irq_coalesce_count.value),
             coalescer.cycles.eq(registers.irq_coalesce_cycles.value),
-            registers.irq_status.done_set.eq(coalescer.raises),
-            registers.irq_status.error_set.eq(supervisor.fails),
-            registers.irq_status.ring_error_set.eq(supervisor.ring_stops),
-            registers.error_capture.eq(supervisor.fails & ~registers.irq_status.error),
+            registers.irq_status.done_set.eq(coalescer.interrupt),
+            registers.irq_status.error_set.eq(supervisor.error_valid),
+            registers.irq_status.ring_error_set.eq(supervisor.ring_stop),
+            registers.error_capture.eq(supervisor.error_valid & ~registers.irq_status.error),
             registers.error_status.status.eq(supervisor.error.status),
             registers.error_status.detail.eq(supervisor.error.detail),
             registers.error_tag.value.eq(supervisor.error.tag),
@@ -269,9 +305,13 @@ class DmaEngine(wiring.Component):
             self.irq.eq(registers.irq),
         ]
 
-        # Performance counters.
-        codec = config.codec
-        written = Signal(range(config.host_bytes + 1))
+    def _connect_counters(self, m: Module, memories: list[Axi4Port]) -> None:
+        """Connect what the performance counters count, each by its register's name."""
+        parts: Any = m.submodules
+        registers, host = parts.registers, parts.host
+        out_path, in_path = parts.out_path, parts.in_path
+        host_bytes, sector_bytes = self.config.host_bytes, self.config.codec.sector_bytes
+        written = Signal(range(host_bytes + 1))
         m.d.sync += written.eq(
             Mux(
                 out_path.write_beats.valid & out_path.write_beats.ready,
@@ -279,14 +319,13 @@ class DmaEngine(wiring.Component):
                 0,
             )
         )
-        memories = ports[1:]
         for name, step in {
-            "cycles_busy": ~supervisor.idle,
-            "raw_bytes_out": codec.sector_bytes * sum((p.beat_read for p in memories), C(0)),
+            "cycles_busy": ~parts.supervisor.idle,
+            "raw_bytes_out": sector_bytes * sum((port.beat_read for port in memories), C(0)),
             "stream_bytes_out": written,
-            "raw_bytes_in": codec.sector_bytes * sum((p.beat_written for p in memories), C(0)),
+            "raw_bytes_in": sector_bytes * sum((port.beat_written for port in memories), C(0)),
             "stream_bytes_in": Mux(
-                in_path.read_beats.valid & in_path.read_beats.ready, config.host_bytes, 0
+                in_path.read_beats.valid & in_path.read_beats.ready, host_bytes, 0
             ),
             "lines_out": out_path.issued,
             "lines_in": in_path.split,
@@ -300,7 +339,6 @@ class DmaEngine(wiring.Component):
         }.items():
             m.d.comb += getattr(registers, name).increment.eq(step)
         m.d.comb += [
-            registers.reservation_high_water.value.eq(out_path.reserved * codec.sector_bytes),
-            registers.outstanding_high_water.value.eq(out_path.under_way),
+            registers.reservation_high_water.value.eq(out_path.reserved * sector_bytes),
+            registers.outstanding_high_water.value.eq(out_path.outstanding),
         ]
-        return m

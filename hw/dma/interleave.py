@@ -1,4 +1,4 @@
-"""Which memory controller a line belongs to: lines go round the units."""
+"""Interleaving of lines over the units: each line belongs to one memory controller."""
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 
@@ -6,9 +6,9 @@ from cdma.hw.config import EngineConfig
 
 
 def unit_of(m: Module, config: EngineConfig, address: Value) -> Signal:
-    """The unit at the memory controller of the line at an address.
+    """Return the unit at the memory controller of the line at an address.
 
-    That is the line's number modulo the units, by the remainders of the powers of two.
+    It is the line's number modulo the units, by the remainders of the powers of two.
     """
     line_bits = (config.codec.line_bytes - 1).bit_length()
     number = address[line_bits:]

@@ -1,6 +1,6 @@
-"""CRC-32 of a transfer, from those of its lines: units tell theirs, the engine combines them.
+"""CRC-32 of a transfer: the units compute those of its lines, and the engine combines them.
 
-So no raw data needs to pass one place. A line's own CRC is from a state of zero and without
+No raw data needs to pass one place. A line's own CRC is from a state of zero and without
 inversion; shifting a state past a line is a constant matrix over GF(2).
 """
 
@@ -8,13 +8,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
-from cdma.hw.lib.stream import Sector
 
 
 class LineCrc(wiring.Component):
-    """The CRC of each line of sectors, from a state of zero and without inversion.
+    """Computes the CRC of each line of sectors, from a state of zero and without inversion.
 
     A line ends early with a sector that is `last`.
 
@@ -42,23 +42,23 @@ class LineCrc(wiring.Component):
         share_last = Signal(reset_less=True)
         state = Signal(32, reset_less=True)
         result = Signal(32, reset_less=True)
-        told = Signal()
+        result_valid = Signal()
         steps = Signal()
-        taken = Signal()
+        i_fire = Signal()
         last = Signal()
         after = Signal(32)
         m.d.comb += [
             last.eq((index == config.sectors - 1) | self.i.payload.last),
-            # A line's CRC goes to where it waits only when the former one has left.
-            steps.eq(~(share_valid & share_last & told & ~self.o.ready)),
+            # A line's CRC is registered only when the former one has been accepted.
+            steps.eq(~(share_valid & share_last & result_valid & ~self.o.ready)),
             self.i.ready.eq(steps),
-            taken.eq(self.i.valid & self.i.ready),
+            i_fire.eq(self.i.valid & self.i.ready),
             after.eq(
                 Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
                 ^ share
             ),
         ]
-        with m.If(taken):
+        with m.If(i_fire):
             m.d.sync += [
                 index.eq(Mux(last, 0, index + 1)),
                 share.eq(
@@ -73,22 +73,22 @@ class LineCrc(wiring.Component):
                 share_last.eq(last),
             ]
         with m.If(self.o.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += result_valid.eq(0)
         with m.If(steps):
-            m.d.sync += share_valid.eq(taken)
+            m.d.sync += share_valid.eq(i_fire)
             with m.If(share_valid):
                 m.d.sync += state.eq(after)
                 with m.If(share_last):
-                    m.d.sync += [told.eq(1), result.eq(after)]
-        m.d.comb += [self.o.valid.eq(told), self.o.payload.eq(result)]
+                    m.d.sync += [result_valid.eq(1), result.eq(after)]
+        m.d.comb += [self.o.valid.eq(result_valid), self.o.payload.eq(result)]
         return m
 
 
 class TransferCrc(wiring.Component):
-    """The CRC of a transfer's bytes, from those of its lines in order.
+    """Combines the CRCs of lines in order to that of the transfer.
 
-    The last line's has the zeros that filled it; their effect is undone at the end, a bit of their
-    number per cycle.
+    The last line's CRC includes its padding of zeros, whose effect is undone at the end, a bit
+    of their number per cycle.
 
     Latency: `settled` is high log2(line_bytes) cycles after `ends`. Throughput: two lines per
     cycle.
@@ -100,15 +100,15 @@ class TransferCrc(wiring.Component):
     Members
     -------
     begins : `In(1)`
-        A transfer begins with the next cycle's lines.
+        A transfer begins; its first lines follow in the next cycle.
     lines : `In(2)`
-        How many join in this cycle: 0, 1 or 2.
+        The number of lines in this cycle: 0, 1 or 2.
     first, second : `In(32)`
-        Their CRCs.
+        The lines' CRCs.
     ends : `In(1)`
         The transfer has ended; it may begin another in the same cycle.
-    fill : `In(range(config.line_bytes))`
-        Zeros at its end that do not count.
+    tail_pad : `In(range(config.line_bytes))`
+        Bytes of zero at its end that are not part of it.
     settled : `Out(1)`
         `crc32` is that of the transfer that ended last.
     crc32 : `Out(32)`
@@ -123,7 +123,7 @@ class TransferCrc(wiring.Component):
                 "first": In(32),
                 "second": In(32),
                 "ends": In(1),
-                "fill": In(range(config.line_bytes)),
+                "tail_pad": In(range(config.line_bytes)),
                 "settled": Out(1),
                 "crc32": Out(32),
             }
@@ -131,7 +131,7 @@ class TransferCrc(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        steps = len(self.fill)
+        steps = len(self.tail_pad)
         line_shift = power(FORWARD, self.config.line_bytes)
         state = Signal(32, init=ONES)
         after_one = Signal(32)
@@ -150,7 +150,7 @@ class TransferCrc(wiring.Component):
         steps_left = Signal(range(steps + 1))
         m.d.comb += [self.settled.eq(steps_left == 0), self.crc32.eq(~result)]
         with m.If(self.ends):
-            m.d.sync += [result.eq(state), undo.eq(self.fill), steps_left.eq(steps)]
+            m.d.sync += [result.eq(state), undo.eq(self.tail_pad), steps_left.eq(steps)]
         with m.Elif(steps_left != 0):
             m.d.sync += steps_left.eq(steps_left - 1)
             for step in range(steps):

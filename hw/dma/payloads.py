@@ -1,4 +1,4 @@
-"""What a descriptor becomes for the stages that carry it out, and what they tell in the end."""
+"""Jobs that a descriptor is split into for the stages that carry it out, and their outcomes."""
 
 from amaranth.lib import data
 
@@ -13,18 +13,19 @@ LINE_COUNT_BITS = LENGTH_BITS - 6
 
 
 class ReadJob(data.StructLayout):
-    """What to read from device memory.
+    """A read of device memory.
 
     Members
     -------
     src, length
-        Where, and how many bytes.
+        The address, and the number of bytes.
     codec
         Index among the configuration's codecs.
     throttle_class
-        Which token bucket limits the reads.
+        The token bucket that limits the reads.
     first_unit
-        The unit at the memory controller of the first line; the lines go round from there.
+        The unit at the memory controller of the first line; the following lines take the units
+        round-robin.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -45,59 +46,59 @@ class IssuedLines(data.StructLayout):
     Members
     -------
     lines
-        How many of its lines were issued.
-    cut
-        Not all, since the engine was told to abort.
+        The number of its lines that were issued.
+    aborted
+        Not all were issued, since the engine aborts.
     """
 
     def __init__(self) -> None:
-        super().__init__({"lines": LINE_COUNT_BITS, "cut": 1})
+        super().__init__({"lines": LINE_COUNT_BITS, "aborted": 1})
 
 
 class DrainJob(data.StructLayout):
-    """What to make of a job's lines.
+    """The drain's part of a job.
 
     Members
     -------
     first_unit
-        Where the first line comes from.
-    lead
-        Elements of padding before the first line, so that the stream stands as memory at its
-        destination does.
+        The unit that the first line comes from.
+    head_pad
+        Elements of padding before the first line, so that the stream is aligned as memory at its
+        destination is.
     codec
         Index among the configuration's codecs.
-    fill
-        Bytes that the last line lacks to be whole.
+    tail_pad
+        Bytes of padding in the last line, behind the data.
     capacity
-        Bytes of the stream that there is room for.
+        Bytes of the stream that the destination has space for.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(
             {
                 "first_unit": range(config.units),
-                "lead": range(config.codec.lanes),
+                "head_pad": range(config.codec.lanes),
                 "codec": range(len(config.codecs)),
-                "fill": range(config.codec.line_bytes),
+                "tail_pad": range(config.codec.line_bytes),
                 "capacity": OFFSET_BITS,
             }
         )
 
 
 class DrainOutcome(data.StructLayout):
-    """What a job's lines were like.
+    """The outcome of a job's reads and of its lines.
 
     Members
     -------
     lines
-        How many there were.
+        The number of lines.
     whole_lines, whole_size
-        How many lines without an error came before all that had one or that there was no room for,
-        and the size of their stream.
-    cut
-        Not all of the job's.
+        The number of lines before the first one with an error and before the first one that the
+        destination had no space for, and the size of their stream.
+    aborted
+        Not all of the job's lines were read, since the engine aborts.
     crc32
-        Of the job's bytes, if all of its lines were read without an error.
+        The CRC-32 of the job's bytes, if all of its lines were read without an error.
     error, address
         The first error that the bus answered with, and the address of its beat. The stream ends
         before that line.
@@ -109,7 +110,7 @@ class DrainOutcome(data.StructLayout):
                 "lines": LINE_COUNT_BITS,
                 "whole_lines": LINE_COUNT_BITS,
                 "whole_size": OFFSET_BITS,
-                "cut": 1,
+                "aborted": 1,
                 "crc32": 32,
                 "error": BusError,
                 "address": DEVICE_ADDRESS_BITS,
@@ -118,7 +119,7 @@ class DrainOutcome(data.StructLayout):
 
 
 class WriteJob(data.StructLayout):
-    """Where to write a packet.
+    """A packet's destination.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ class WriteJob(data.StructLayout):
     capacity
         Bytes that may be written.
     limit
-        Bytes that count, from `dst` on; what comes behind them is padding.
+        Bytes of the packet, from `dst` on; what comes behind them is padding.
     """
 
     def __init__(self, address_bits: int = HOST_ADDRESS_BITS, size_bits: int = OFFSET_BITS) -> None:
@@ -141,7 +142,7 @@ class WriteJob(data.StructLayout):
 
 
 class WriteOutcome(data.StructLayout):
-    """How the writes of a packet ended.
+    """The outcome of a packet's writes.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ class WriteOutcome(data.StructLayout):
     size
         Bytes written.
     overflow
-        There was more than the capacity.
+        The packet was longer than the capacity.
     error, address
         The first error that the bus answered with, and the address of its burst.
     """
@@ -170,13 +171,13 @@ class OutJob(data.StructLayout):
     Members
     -------
     src, length
-        What to read, and how many bytes.
+        The source, and the number of bytes.
     dst, capacity
-        Where to write, and how many bytes at most.
+        The destination, and the largest number of bytes to write.
     codec
         Index among the configuration's codecs.
     throttle_class
-        Which token bucket limits the reads.
+        The token bucket that limits the reads.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -193,14 +194,14 @@ class OutJob(data.StructLayout):
 
 
 class OutOutcome(data.StructLayout):
-    """How a transfer to the host ended.
+    """The outcome of a transfer to the host.
 
     Members
     -------
     read
-        What its lines were like.
+        The outcome of its reads and lines.
     write
-        What became of the stream.
+        The outcome of the stream's writes.
     """
 
     def __init__(self) -> None:
@@ -213,11 +214,12 @@ class InJob(data.StructLayout):
     Members
     -------
     src, src_length
-        What to read: so many bytes of the stream, at least 1; as many as `length` if copied.
+        The source, and the bytes of the stream, at least 1; as many as `length` if copied.
     dst, capacity
-        Where to write, and how many bytes at most: 0 to write nothing, only look.
+        The destination, and the largest number of bytes to write; 0 to write nothing and only check
+        the stream.
     length
-        Bytes that the stream should give, at least 1.
+        Bytes that the stream is expected to expand to, at least 1.
     codec
         Index among the configuration's codecs.
     """
@@ -236,13 +238,13 @@ class InJob(data.StructLayout):
 
 
 class ReceiveJob(data.StructLayout):
-    """What to read from host memory.
+    """A read of host memory.
 
     Members
     -------
     src
     size
-        In bytes.
+        The number of bytes.
     """
 
     def __init__(self) -> None:
@@ -250,14 +252,14 @@ class ReceiveJob(data.StructLayout):
 
 
 class ReceiveOutcome(data.StructLayout):
-    """What came from host memory.
+    """The outcome of a read of host memory.
 
     Members
     -------
     size
         Bytes before the first error; all if there was none.
-    cut
-        Not all was asked for, since the engine was told to abort.
+    aborted
+        Not all was requested, since the engine aborts.
     error, address
         The first error that the bus answered with, and the address of its beat.
     """
@@ -266,7 +268,7 @@ class ReceiveOutcome(data.StructLayout):
         super().__init__(
             {
                 "size": OFFSET_BITS,
-                "cut": 1,
+                "aborted": 1,
                 "error": BusError,
                 "address": HOST_ADDRESS_BITS,
             }
@@ -274,14 +276,15 @@ class ReceiveOutcome(data.StructLayout):
 
 
 class SplitJob(data.StructLayout):
-    """How to split a stream into lines.
+    """The line splitter's part of a job.
 
     Members
     -------
     dst, length, capacity, codec
         As in `InJob`.
     first_unit
-        The unit at the memory controller of the first line; the lines go round from there.
+        The unit at the memory controller of the first line; the following lines take the units
+        round-robin.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -297,16 +300,16 @@ class SplitJob(data.StructLayout):
 
 
 class LineCommand(data.StructLayout):
-    """What to make of a line.
+    """The expansion of a line.
 
     Members
     -------
     address
-        Where its first byte goes; a multiple of the element size.
+        The destination of its first byte; a multiple of the element size.
     size
         Its bytes, 1 to the size of a line.
     writable
-        How many of them may be written.
+        The number of bytes that may be written.
     codec
         Index among the configuration's codecs.
     """
@@ -323,19 +326,20 @@ class LineCommand(data.StructLayout):
 
 
 class ExpansionReport(data.StructLayout):
-    """What became of a line.
+    """The outcome of a line's expansion.
 
     Members
     -------
     finding
-        The first thing wrong with it.
+        The first error in it.
     offset
-        Bytes of the stream before that, the head's included; all of the line's if there is none.
+        Bytes of the line's stream before the error, the head's included; all of them if there is
+        none.
     size
-        Bytes before the first thing wrong and before the first burst with an error.
+        Bytes before the first error and before the first burst with an error.
     crc32
-        Of the line's bytes and the zeros that fill it, from a state of zero and without inversion:
-        so that CRCs of lines can be combined in order.
+        The CRC-32 of the line's bytes and its padding of zeros, from a state of zero and without
+        inversion, so that CRCs of lines can be combined in order.
     error, address
         The first error that the bus answered with, and the address of its burst.
     """
@@ -353,36 +357,36 @@ class ExpansionReport(data.StructLayout):
         )
 
 
-class GatherJob(data.StructLayout):
-    """What there is to know of a job's lines before they are written.
+class CollectJob(data.StructLayout):
+    """The report collector's part of a job.
 
     Members
     -------
     first_unit
-        Where the first line's report comes from.
-    fill
-        Bytes that the last line lacks to be whole.
+        The unit that the first line's report comes from.
+    tail_pad
+        Bytes of padding in the last line, behind the data.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(
-            {"first_unit": range(config.units), "fill": range(config.codec.line_bytes)}
+            {"first_unit": range(config.units), "tail_pad": range(config.codec.line_bytes)}
         )
 
 
-class GatherOutcome(data.StructLayout):
-    """What became of a job's lines.
+class CollectOutcome(data.StructLayout):
+    """The outcome of all lines of a job.
 
     Members
     -------
     finding
-        The first thing wrong with them.
+        The first error in them.
     offset
-        Where it is in the stream; the size of all lines if there is none.
+        Its position in the stream; the size of all lines if there is none.
     size
-        Bytes before the first thing wrong and before the first burst with an error.
+        Bytes before the first error and before the first burst with an error.
     crc32
-        Of the job's bytes, if all came and nothing was wrong.
+        The CRC-32 of the job's bytes, if all were received without an error.
     error, address
         The first error that the bus answered with, and the address of its burst.
     """
@@ -401,19 +405,19 @@ class GatherOutcome(data.StructLayout):
 
 
 class InOutcome(data.StructLayout):
-    """How a transfer from the host ended.
+    """The outcome of a transfer from the host.
 
     Members
     -------
     receive
-        What came from host memory.
+        The outcome of the read.
     tail
-        How the stream ended behind its lines.
-    gather
-        What became of the lines.
+        The end of the stream behind its lines.
+    lines
+        The outcome of the lines.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            {"receive": ReceiveOutcome(), "tail": StreamTail(), "gather": GatherOutcome()}
+            {"receive": ReceiveOutcome(), "tail": StreamTail(), "lines": CollectOutcome()}
         )

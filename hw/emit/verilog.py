@@ -39,7 +39,7 @@ class Verilog:
     text : str
         Verilog-2005; SystemVerilog with assertions.
     sidecar : dict
-        What a tool needs to know of it; see docs/guide/generate.md.
+        What a tool needs to know of it; see docs/guide/silicon/generate.md.
     """
 
     name: str

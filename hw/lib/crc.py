@@ -1,23 +1,24 @@
 """CRC-32 (IEEE 802.3, as zlib's) of a byte stream, a beat per cycle.
 
-A last beat of fewer bytes is taken in as if zeros filled it; their effect is then undone, one bit
-of their number per cycle.
+A last beat of fewer bytes is processed as if padded with zeros; their effect is then undone, one
+bit of their number per cycle.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
-from cdma.hw.lib.stream import Beat
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class Crc32(wiring.Component):
     """Lets beats through, and computes the CRC of each packet's bytes on the way.
 
     Latency: a beat passes in `beat_latency` = 1 cycle; a packet's CRC is valid `result_latency` =
-    3 + log2(data_bytes) cycles after its last beat was taken. Throughput: a beat per cycle; the
-    last beat of a packet waits for the former packet's result to be computed and taken.
+    3 + log2(data_bytes) cycles after its last beat was accepted. Throughput: a beat per cycle; the
+    last beat of a packet waits for the former packet's result to be computed and accepted.
 
     Resources: a beat of registers, 32 parities of up to half the data bits each.
 
@@ -59,36 +60,33 @@ class Crc32(wiring.Component):
 
         undo_matrices = [power(BACKWARD, 1 << step) for step in range(size_bits)]
 
-        # The beat on its way through.
-        held = Signal(Beat(self.data_bytes), reset_less=True)
-        held_valid = Signal()
+        # A beat passes through a register. A packet's last beat is stalled until the result of the
+        # former packet has been accepted.
+        m.submodules.beats = beats = PipelineRegister(Beat(self.data_bytes))
+        wiring.connect(m, beats.o, wiring.flipped(self.o))
+        held = beats.o.payload
         came = Signal()
         closing = Signal()
         finishing = Signal()
         ending = Signal()
-        taken = Signal()
+        stalled = Signal()
+        i_fire = Signal()
         m.d.comb += [
             closing.eq(came & held.last),
-            self.i.ready.eq(
-                (self.o.ready | ~held_valid)
-                & ~(self.i.payload.last & (closing | ending | finishing))
-            ),
-            taken.eq(self.i.valid & self.i.ready),
-            self.o.valid.eq(held_valid),
-            self.o.payload.eq(held),
+            stalled.eq(self.i.payload.last & (closing | ending | finishing)),
+            self.i.ready.eq(beats.i.ready & ~stalled),
+            beats.i.valid.eq(self.i.valid & ~stalled),
+            i_fire.eq(beats.i.valid & beats.i.ready),
+            beats.i.payload.eq(self.i.payload),
         ]
-        with m.If(self.o.ready | ~held_valid):
-            m.d.sync += held_valid.eq(taken)
-        with m.If(taken):
-            m.d.sync += held.eq(self.i.payload)
 
-        # The data's share, from the beat that came in the cycle before: its parities and what
-        # brings it here would be too long a way. Registered again before it meets the state.
+        # The data's share, from the beat that came in the cycle before: its parities behind the
+        # path that brings it here would be too long. Registered again before it meets the state.
         share = Signal(32, reset_less=True)
         share_valid = Signal()
         zero_bytes = Signal(size_bits, reset_less=True)
         m.d.sync += [
-            came.eq(taken),
+            came.eq(i_fire),
             share_valid.eq(came & (held.size != 0)),
             ending.eq(closing),
         ]

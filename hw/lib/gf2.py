@@ -12,10 +12,10 @@ POLYNOMIAL = 0xEDB88320
 """IEEE 802.3's, reflected: bit 0 of a byte is its first."""
 
 ONES = 0xFFFFFFFF
-"""The initial state, and what the final one is inverted with."""
+"""The initial state, and the mask that inverts the final one."""
 
 Matrix = tuple[int, ...]
-"""Column k is what bit k of the argument contributes."""
+"""Column k is the contribution of bit k of the argument."""
 
 IDENTITY: Matrix = tuple(1 << k for k in range(32))
 
@@ -49,7 +49,7 @@ def _undo_zero_byte(state: int) -> int:
 
 
 FORWARD: Matrix = tuple(_zero_byte(column) for column in IDENTITY)
-"""What a zero byte makes of the state."""
+"""The effect of a zero byte on the state."""
 
 BACKWARD: Matrix = tuple(_undo_zero_byte(column) for column in IDENTITY)
 """Its inverse."""
@@ -57,7 +57,7 @@ BACKWARD: Matrix = tuple(_undo_zero_byte(column) for column in IDENTITY)
 
 @cache
 def power(matrix: Matrix, exponent: int) -> Matrix:
-    """A matrix to a power: of so many zero bytes. Elaboration and tests ask for the same few."""
+    """Return a matrix to a power: that of so many zero bytes. The same few are needed often."""
     result = IDENTITY
     for _ in range(exponent):
         result = product(matrix, result)
@@ -65,7 +65,7 @@ def power(matrix: Matrix, exponent: int) -> Matrix:
 
 
 def contribution(data_bytes: int) -> Matrix:
-    """What so many bytes, the first in the low bits, add to the state after them."""
+    """Return the matrix of what bytes, the first in the low bits, add to the state after them."""
     columns: list[int] = []
     matrix = IDENTITY
     for _ in range(data_bytes):

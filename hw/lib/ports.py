@@ -7,7 +7,7 @@ from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.lib.stream import SkidBuffer
+from cdma.hw.lib.pipeline import SkidBuffer
 
 
 class RecordPortSignature(wiring.Signature):
@@ -31,7 +31,7 @@ class RecordPortSignature(wiring.Signature):
 
 
 class RecordReceiver(wiring.Component):
-    """From flat ports to a stream. Latency: 1 cycle.
+    """Makes a stream of flat ports. Latency: 1 cycle.
 
     Members
     -------
@@ -58,7 +58,7 @@ class RecordReceiver(wiring.Component):
 
 
 class RecordSender(wiring.Component):
-    """From a stream to flat ports. Latency: 1 cycle.
+    """Makes flat ports of a stream. Latency: 1 cycle.
 
     Members
     -------

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import AxiStreamSignature
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Beat
 
 COUNT_BITS = 32
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Beat
+from cdma.hw.lib.beat import Beat
 from cdma.hw.selftest.plan import FULL_DENSITY, RoundPlan, lane_seed, xorshift
 
 

@@ -1,6 +1,6 @@
 """The profiling pass of Buddy Compression (§3.4): from snapshots to targets, by allocation.
 
-What is defined here, and where the paper leaves it open, is in docs/guide/buddy-profile.md.
+What is defined here, and where the paper leaves it open, is in docs/guide/buddy/buddy-profile.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from cdma.golden.buddy.entry import ENTRY_BYTES, MODES, SIZES, ZVC_FLAG, EntryCo
 from cdma.golden.formats.interface import IntArray, element_bytes_of
 from cdma.golden.formats.stream import ByteArray
 from cdma.plan.buddy.snapshots import Allocation, Time
-from cdma.plan.buddy.targets import Choice, buddy_bytes, choose, choose_single, device_bytes
+from cdma.plan.buddy.targets import TargetChoice, buddy_bytes, choose, choose_single, device_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Annotation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mode:
+class TargetResult:
     """The result of a policy for target ratios.
 
     Attributes
@@ -202,7 +202,7 @@ class Profile:
 
     @property
     def buddy_access_fraction(self) -> float:
-        """See `Mode`."""
+        """See `TargetResult`."""
         return self._spilled(self._final)
 
     @property
@@ -210,7 +210,7 @@ class Profile:
         """The paper's Fig 3: entries in eight sizes that nothing has to be packed for."""
         return self._ratio_of([allocation.mean_entry_bytes for allocation in self.allocations])
 
-    def modes(self) -> dict[str, Mode]:
+    def modes(self) -> dict[str, TargetResult]:
         """Compare four policies, each with a ratio no lower than the one before.
 
         naive
@@ -235,10 +235,10 @@ class Profile:
             BEST: self._best(),
         }
 
-    def sweep(self, thresholds: Iterable[float]) -> dict[float, Mode]:
+    def sweep(self, thresholds: Iterable[float]) -> dict[float, TargetResult]:
         """Ratio and buddy accesses with other thresholds (Fig 9)."""
         profiles = ((t, replace(self, threshold=t)) for t in thresholds)
-        return {t: Mode(p.ratio, p.buddy_access_fraction) for t, p in profiles}
+        return {t: TargetResult(p.ratio, p.buddy_access_fraction) for t, p in profiles}
 
     def over_time(self) -> dict[str, float]:
         """The fraction of buddy accesses at each time, with these constant targets (Fig 8).
@@ -260,7 +260,7 @@ class Profile:
         return np.array([allocation.overflow for allocation in self.allocations])
 
     @cached_property
-    def _choice(self) -> Choice:
+    def _choice(self) -> TargetChoice:
         return choose(self._paged_entries, self._overflow, self.threshold, self.carve_out)
 
     @property
@@ -272,11 +272,11 @@ class Profile:
         overflow = weights @ self._overflow / weights.sum()
         return choose_single(self._paged_entries, overflow, self.threshold, self.carve_out, limit)
 
-    def _mode(self, targets: Sequence[Target]) -> Mode:
+    def _mode(self, targets: Sequence[Target]) -> TargetResult:
         ratio = self.reserved_bytes / device_bytes(self._paged_entries, targets)
-        return Mode(ratio, self._spilled(targets))
+        return TargetResult(ratio, self._spilled(targets))
 
-    def _best(self) -> Mode:
+    def _best(self) -> TargetResult:
         targets = [
             max(target for target in Target if allocation.overflow[target] <= self.threshold)
             for allocation in self.allocations
@@ -289,7 +289,7 @@ class Profile:
             target if slot <= size else Target.X1
             for target, size, slot in zip(targets, sizes, slots, strict=True)
         ]
-        return Mode(self._ratio_of(taken), self._spilled(spilling))
+        return TargetResult(self._ratio_of(taken), self._spilled(spilling))
 
     def _ratio_of(self, entry_bytes: Sequence[float]) -> float:
         return self.reserved_bytes / float(self._paged_entries @ np.array(entry_bytes))

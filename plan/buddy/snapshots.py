@@ -1,10 +1,10 @@
 """Snapshots of memory: what each allocation held at several moments of a run.
 
 They come from files and from the workloads that are shipped, in any mixture.
-docs/guide/buddy-profile.md describes the files: an `.npz` archive has a member for each snapshot of
-an allocation, named `allocation@time`, or `allocation` alone; an `.npy` file is a snapshot of the
-allocation that its name, without suffix, names. Several sources with the same allocation are its
-snapshots in the order given.
+docs/guide/buddy/buddy-profile.md describes the files: an `.npz` archive has a member for each
+snapshot of an allocation, named `allocation@time`, or `allocation` alone; an `.npy` file is a
+snapshot of the allocation that its name, without suffix, names. Several sources with the same
+allocation are its snapshots in the order given.
 """
 
 import io
@@ -45,7 +45,7 @@ class SnapshotError(Exception):
 
 
 class Time(NamedTuple):
-    """When a snapshot was taken. Times sort in the order of the run."""
+    """Time of a snapshot. Times sort in the order of the run."""
 
     source: int
     """The number of the source, or 0 if no allocation is in more than one."""
@@ -55,7 +55,7 @@ class Time(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What one source says of an allocation at one time, which may be ""."""
+    """Contents of an allocation at one time, as one source has them; the time may be ""."""
 
     name: str
     time: str
@@ -64,15 +64,15 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Allocation:
-    """What an allocation held, at each of some times.
+    """Contents of an allocation at each of some times.
 
     Attributes
     ----------
     name : str
     times : tuple of Time
-        In order, each once.
+        Ascending, each once.
     arrays : tuple of arrays
-        One for each, all of the same number of bytes.
+        One array for each time, all of the same number of bytes.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Allocation:
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Size of the allocation in bytes."""
         return self.arrays[0].nbytes
 
 
@@ -163,7 +163,7 @@ def _array(where: str, content: bytes) -> Array:
 
 
 def _allocation(name: str, taken: list[tuple[int, Snapshot]], labels: list[str]) -> Allocation:
-    """One allocation; `labels` are the sources', if these are times."""
+    """Combine one allocation's snapshots; `labels` name the sources, if these are times."""
     at: dict[Time, Array] = {}
     for number, snapshot in taken:
         label = snapshot.time
@@ -230,5 +230,5 @@ WORKLOADS: dict[str, Callable[[], list[Snapshot]]] = {
     "indices": _of_fields(indices),
     "mixed": _of_all(("digits-cnn-training", "heat", "shallow-water", "indices")),
 }
-"""What may be named in place of files: training runs (docs/guide/capture.md), solvers and arrays of
-indices (`cdma.plan.workload.capture.fields`), and all of these together."""
+"""Workloads that may stand in for files: training runs (docs/guide/plan/capture.md), solvers
+and arrays of indices (`cdma.plan.workload.capture.fields`), and all of these together."""

@@ -20,7 +20,7 @@ PLAIN = (Target.X1, Target.X1_33, Target.X2, Target.X4)
 
 
 @dataclass(frozen=True)
-class Choice:
+class TargetChoice:
     """Targets, first by allocation and then with 16x for what is mostly zero."""
 
     per_allocation: tuple[Target, ...]
@@ -37,8 +37,10 @@ def buddy_bytes(entries: IntArray, targets: Sequence[Target]) -> int:
     return int((entries * np.array(BUDDY_SLOT_BYTES)[list(targets)]).sum())
 
 
-def choose(entries: IntArray, overflow: Fractions, threshold: float, carve_out: float) -> Choice:
-    """Each allocation's largest target whose overflow is within the Buddy Threshold.
+def choose(
+    entries: IntArray, overflow: Fractions, threshold: float, carve_out: float
+) -> TargetChoice:
+    """Choose each allocation's largest target whose overflow is within the Buddy Threshold.
 
     The buddy slots of all take at most `carve_out` times the device slots of all, so that the
     carve-out is never too small when these allocations fill device memory; hence the ratio of the
@@ -53,7 +55,7 @@ def choose(entries: IntArray, overflow: Fractions, threshold: float, carve_out: 
     # threshold leaves it out.
     lower = np.unique(overflow[overflow <= threshold])
     choices = [chosen, *(_choose(entries, overflow, t, carve_out)[0] for t in lower[::-1])]
-    return Choice(
+    return TargetChoice(
         min((c.per_allocation for c in choices), key=lambda c: device_bytes(entries, c)),
         min((c.with_zero_page for c in choices), key=lambda c: device_bytes(entries, c)),
     )
@@ -80,19 +82,19 @@ def choose_single(
 
 def _choose(
     entries: IntArray, overflow: Fractions, threshold: float, carve_out: float
-) -> tuple[Choice, bool]:
+) -> tuple[TargetChoice, bool]:
     """Targets, and whether the carve-out kept an allocation from a larger one."""
     targets = [Target.X1] * entries.size
-    room = _Room(entries, carve_out)
+    budget = _CarveOutBudget(entries, carve_out)
     limited = False
     for target in reversed(PLAIN):
         for i in _order(entries, overflow[:, target], threshold):
             if targets[i] == Target.X1:
-                limited |= not room.take(targets, i, target)
+                limited |= not budget.take(targets, i, target)
     per_allocation = tuple(targets)
     for i in _order(entries, overflow[:, Target.X16], threshold):
-        limited |= not room.take(targets, i, Target.X16)
-    return Choice(per_allocation, tuple(targets)), limited
+        limited |= not budget.take(targets, i, Target.X16)
+    return TargetChoice(per_allocation, tuple(targets)), limited
 
 
 def _order(entries: IntArray, overflow: Fractions, threshold: float) -> list[int]:
@@ -101,7 +103,7 @@ def _order(entries: IntArray, overflow: Fractions, threshold: float) -> list[int
     return [int(i) for i in order if overflow[i] <= threshold]
 
 
-class _Room:
+class _CarveOutBudget:
     """Bytes of the carve-out that are free, while everything starts at 1x."""
 
     def __init__(self, entries: IntArray, carve_out: float) -> None:

@@ -21,7 +21,7 @@ COLORS = {
     "writes": "#da8bc3",
     "reads": "#da8bc3",
 }
-"""Of places that limit."""
+"""The colors of the bottlenecks."""
 
 GB = 1e9
 _LEAST_DENSITY = 0.005
@@ -32,8 +32,8 @@ def bandwidth_png(setup: Setup, tensors: Sequence[TensorEstimate] = (), title: s
     """The picture as a PNG file.
 
     Raw bytes per second against density, on logarithmic axes: to the host left, back right. Thin
-    lines are what each place would let through, the thick one is the least of them in the color of
-    the place that limits; points are a network's tensors, latency included.
+    lines are what each bottleneck would let through, the thick one is their minimum in the color of
+    the limiting bottleneck; points are a network's tensors, latency included.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all bytes of a transfer pass, and how fast each of these places is."""
+"""The bottlenecks that all bytes of a transfer pass, and the rate of each."""
 
 import math
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ READ_CYCLES = 6
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where `nbytes` pass at `per_cycle`.
+class Bottleneck:
+    """A bottleneck that `nbytes` bytes pass at `per_cycle` bytes per cycle.
 
     Attributes
     ----------
@@ -27,38 +27,41 @@ class Place:
     nbytes : float
     per_cycle : float
     held : float
-        Of a window: bytes that may be under way; they come back together, a round trip later.
-    lead : float
-        Of a token bucket: bytes that do not wait for the rate.
+        Of a window: the bytes that may be outstanding; they are free again together, a round trip
+        later. 0 for a plain rate.
+    burst_bytes : float
+        Of a token bucket: the bytes that may pass at once, without waiting for the rate.
     """
 
     name: str
     nbytes: float
     per_cycle: float
     held: float = 0.0
-    lead: float = 0.0
+    burst_bytes: float = 0.0
 
     def cycles(self, part: float = 1.0, free: float = 0.0) -> float:
-        """Until a part of the bytes has passed; `free` is what all of them take elsewhere."""
+        """Cycles until a part of the bytes has passed; `free` is what all take elsewhere."""
         nbytes = part * self.nbytes
         if self.held:
-            trip, byte = self.held / self.per_cycle, free / self.nbytes
-            if self.held * byte >= trip:
+            round_trip_cycles, byte = self.held / self.per_cycle, free / self.nbytes
+            if self.held * byte >= round_trip_cycles:
                 return 0.0
-            trips, rest = divmod(nbytes, self.held)
-            return trips * trip + rest * byte
-        return max(0.0, nbytes - self.lead) / self.per_cycle
+            round_trips, rest = divmod(nbytes, self.held)
+            return round_trips * round_trip_cycles + rest * byte
+        return max(0.0, nbytes - self.burst_bytes) / self.per_cycle
 
 
-def slowest(places: Sequence[Place], part: float = 1.0) -> tuple[float, str]:
+def slowest(bottlenecks: Sequence[Bottleneck], part: float = 1.0) -> tuple[float, str]:
     """The most cycles that any of them takes for a part of the bytes, and its name."""
-    free = max((place.cycles() for place in places if not place.held), default=0.0)
-    cycles = {place.name: place.cycles(part, free) for place in places}
+    free = max(
+        (bottleneck.cycles() for bottleneck in bottlenecks if not bottleneck.held), default=0.0
+    )
+    cycles = {bottleneck.name: bottleneck.cycles(part, free) for bottleneck in bottlenecks}
     limit = max(cycles, key=lambda name: cycles[name])
     return cycles[limit], limit
 
 
-def places_of(
+def bottlenecks_of(
     raw: float,
     stream: float,
     outward: bool,
@@ -66,8 +69,9 @@ def places_of(
     engine: EngineConfig,
     throttle: Throttle,
     compressed: bool,
-) -> tuple[list[Place], list[Place]]:
-    """Those on the device's side, which count raw bytes, and those on the link's.
+) -> tuple[list[Bottleneck], list[Bottleneck]]:
+    """Bottlenecks on the device's side, which count raw bytes, and on the link's, which count the
+    stream.
 
     Arguments are those of `cdma.plan.engine_cost.transfer_cost`.
     """
@@ -77,22 +81,24 @@ def places_of(
     latency = machine.link_latency_cycles
     lines_held = engine.unit_lines * engine.units * LINE_BYTES
     device = [
-        Place("port", *_port(raw, stream, outward, engine, compressed)),
-        Place("units", raw, engine.units * engine.codec.sector_bytes),
-        Place("dram", raw, machine.channel_bytes_per_cycle * machine.channels),
-        Place("lines", raw, lines_held / (machine.dram_latency_cycles + LINE_CYCLES), lines_held),
+        Bottleneck("port", *_port(raw, stream, outward, engine, compressed)),
+        Bottleneck("units", raw, engine.units * engine.codec.sector_bytes),
+        Bottleneck("dram", raw, machine.channel_bytes_per_cycle * machine.channels),
+        Bottleneck(
+            "lines", raw, lines_held / (machine.dram_latency_cycles + LINE_CYCLES), lines_held
+        ),
     ]
-    link = [Place("link", stream + overhead, rate)]
+    link = [Bottleneck("link", stream + overhead, rate)]
     gather = burst / rate
     if outward:
         held = min(engine.write_bursts, machine.link_outstanding) * burst
-        link.append(Place("writes", stream, held / (latency + gather + WRITE_CYCLES), held))
+        link.append(Bottleneck("writes", stream, held / (latency + gather + WRITE_CYCLES), held))
         if value := throttle.rate(machine.clock_hz):
             per_cycle = value / 2**RATE_FRACTION_BITS
-            device.append(Place("throttle", raw, per_cycle, lead=throttle.burst_bytes))
+            device.append(Bottleneck("throttle", raw, per_cycle, burst_bytes=throttle.burst_bytes))
     else:
         held = min(engine.read_buffer_bytes, machine.link_outstanding * burst)
-        link.append(Place("reads", stream, held / (2 * latency + gather + READ_CYCLES), held))
+        link.append(Bottleneck("reads", stream, held / (2 * latency + gather + READ_CYCLES), held))
     return device, link
 
 

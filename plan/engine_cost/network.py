@@ -1,4 +1,4 @@
-"""What the tensors of a network's training step cost the engine, and all of them together."""
+"""Costs of a network's training step at the engine: each tensor's, and all of them together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,8 +60,9 @@ class NetworkEstimate:
 
     @classmethod
     def of(cls, graph: Graph, setup: Setup) -> Self:
-        """Of what backward reads, in the order in which forward makes it. All of it has densities
-        (`cdma.plan.workload.density.density`), else `EstimateError`."""
+        """Estimate the tensors that backward reads, in the order in which forward makes them;
+        `EstimateError` if one has no density (`cdma.plan.workload.density.density`).
+        """
         estimates = []
         for t in graph.managed:
             tensor = graph.tensors[t]

@@ -1,4 +1,4 @@
-"""How many cycles a line of a compressed stream takes at the engine's port to the link."""
+"""Cycles that a line of a compressed stream takes at the engine's port to the link."""
 
 from functools import lru_cache
 

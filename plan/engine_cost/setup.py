@@ -16,17 +16,17 @@ from cdma.plan.platform.throttles import throttle as throttle_of
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a transfer's time depends on, beside its bytes.
+    """Everything that a transfer's time depends on, beside its bytes.
 
     Attributes
     ----------
     config : str
-        The name of engine and machine, before anything was changed.
+        The name of engine and machine that the setup started from.
     engine : EngineConfig
     machine : MachineConfig
     throttle : Throttle
     link : str or None
-        Instead of the machine's own.
+        The name of the link that replaces the machine's own; None if none does.
     """
 
     config: str
@@ -51,7 +51,7 @@ class Setup:
         return setup if link is None else setup.with_link(link)
 
     def with_link(self, name: str) -> Self:
-        """Behind that link, at its peak, as `cdma swap --link` simulates it."""
+        """Replace the link by another at its peak rate, as `cdma swap --link` simulates it."""
         found = link_of(name)
         return replace(
             self,
@@ -64,7 +64,9 @@ class Setup:
         )
 
     def with_units(self, units: int) -> Self:
-        """Of so many units, one at each channel; all channels together stay as fast."""
+        """Change the number of units, one at each memory channel; all channels together stay as
+        fast.
+        """
         return replace(
             self,
             engine=replace(self.engine, units=units),
@@ -83,12 +85,12 @@ class Setup:
         return replace(self, engine=replace(self.engine, buffer_bytes=buffer_bytes))
 
     def stream_bytes(self, raw_bytes: int, density: float) -> float:
-        """Of elements of which the part `density` is not zero, by the engine's first codec."""
+        """Bytes of the stream of `raw_bytes` with a density, 0…1, by the engine's first codec."""
         codec = self.engine.codec
         return codec.entries[0].mean_stream_bytes(raw_bytes, density, codec)
 
     def with_codec(self, name: str) -> Self:
-        """With that codec of the registry as the engine's first one.
+        """Make a codec of the registry the engine's first one.
 
         Raises
         ------
@@ -148,7 +150,7 @@ def _bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a sweep may change: how a value is read, what makes it so, and an example."""
+    """A parameter that a sweep may change: how a value is read and applied, and an example."""
 
     read: Callable[[str], int | float | str]
     change: Callable[[Setup, int | float | str], Setup]
@@ -173,7 +175,7 @@ class Sweep:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """As `units=4,6,8`.
+        """Parse a sweep such as `units=4,6,8`.
 
         Raises
         ------

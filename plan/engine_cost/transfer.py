@@ -1,31 +1,32 @@
-"""How long a transfer of the engine takes, from its bytes and the machine's figures.
+"""Duration of a transfer of the engine, from its bytes and the machine's figures.
 
-A transfer is a fixed way there and back, and a flow that is as fast as its narrowest place.
+A transfer is a fixed latency there and back, and a flow that is as fast as its narrowest
+bottleneck.
 
 *Latency*, to the host: the descriptor's read (two latencies of the link and 64 bytes), the first
 data's read (DRAM), the last data's way to the host, the record's (the link each), and what the
 engine itself takes. To the device: the descriptor's read, the first data's (two latencies again),
 the last data's write (DRAM), the record's way.
 
-*Places* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead per
-burst; the engine's port to it, at which a compressed line takes whole cycles
+*Bottlenecks* (`cdma.plan.engine_cost.bottlenecks`): the link with its efficiency, and its overhead
+per burst; the engine's port to it, at which a compressed line takes whole cycles
 (`cdma.plan.engine_cost.packing`); its units; DRAM; the throttle, a token bucket; and three windows,
-which give what they hold once per round trip: lines between units and DRAM, write bursts under way
-to the host, and the read buffer for streams from it.
+which give what they hold once per round trip: lines between units and DRAM, write bursts
+outstanding to the host, and the read buffer for streams from it.
 
-*Bursts* to the host are gathered whole before they leave: behind the device's places the last one
-still takes its time on the link, and before the link's the first one is gathered.
+*Bursts* to the host are gathered whole before they leave: behind the device's bottlenecks the last
+one still takes its time on the link, and before the link's the first one is gathered.
 
-*Stretches*: where zeros are not everywhere alike, and the lines' sizes are known, each stretch is
-as fast as its own narrowest place (`cdma.plan.engine_cost.variable_density`).
+*Variable density*: where zeros are not everywhere alike, and the lines' sizes are known, each part
+of the tensor is as fast as its own narrowest bottleneck (`cdma.plan.engine_cost.variable_density`).
 
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
 is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
 per round trip.
 
 The engine's own cycles are measured in its RTL, once; all else is the configuration's. How far this
-is from the RTL stands in docs/guide/estimate.md; short transfers that stand in the ring in large
-numbers may take 15 % longer than this says.
+is from the RTL stands in docs/guide/swap/estimate.md; short transfers in the ring in large numbers
+may take 15 % longer than this says.
 """
 
 import math
@@ -38,11 +39,11 @@ from cdma.plan.engine_cost.bottlenecks import (
     LINE_CYCLES,
     READ_CYCLES,
     WRITE_CYCLES,
-    Place,
-    places_of,
+    Bottleneck,
+    bottlenecks_of,
     slowest,
 )
-from cdma.plan.engine_cost.variable_density import Passage, in_cycles, out_cycles
+from cdma.plan.engine_cost.variable_density import LineFlow, in_cycles, out_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 
@@ -67,20 +68,20 @@ class EstimateError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferCost:
-    """Where a transfer's cycles go.
+    """Cost of a transfer in cycles, by what another transfer could overlap.
 
     Attributes
     ----------
     latency_cycles : float
-        During which another transfer could flow.
+        The cycles in which another transfer could flow.
     flow_cycles : float
-        During which its bytes occupy the narrowest place.
+        The cycles in which its bytes occupy the narrowest bottleneck.
     link_cycles : float
-        Of its record, to the host, or its descriptor, to the device: it is on the same link.
+        The cycles of its record (to the host) or its descriptor (to the device) on the same link.
     fetch_cycles : float
-        What a descriptor costs at least when many of them are short.
+        The least cycles per descriptor when many of them are short.
     limit : str
-        The narrowest place: `link`, `port`, `units`, `dram`, `throttle`, `lines`, `writes` or
+        The narrowest bottleneck: `link`, `port`, `units`, `dram`, `throttle`, `lines`, `writes` or
         `reads`.
     clock_hz : float
     """
@@ -94,7 +95,7 @@ class TransferCost:
 
     @property
     def cycles(self) -> float:
-        """From the doorbell to the record in host memory, alone."""
+        """Cycles from the doorbell to the record in host memory, alone in the ring."""
         return self.latency_cycles + self.flow_cycles + self.link_cycles
 
     @property
@@ -103,7 +104,7 @@ class TransferCost:
 
     @property
     def queued_cycles(self) -> float:
-        """What it adds to others that are in the ring with it."""
+        """Cycles that the transfer adds to others that are in the ring with it."""
         return max(self.flow_cycles + self.link_cycles, self.fetch_cycles)
 
 
@@ -118,25 +119,25 @@ def transfer_cost(
     compressed: bool = True,
     lines: Sequence[int] | None = None,
 ) -> TransferCost:
-    """What a transfer costs.
+    """Estimate the cost of a transfer.
 
     Parameters
     ----------
     raw_bytes : float
-        Of the tensor on the device, more than 0.
+        Bytes of the tensor on the device, more than 0.
     stream_bytes : float
-        Of what is on the link; `raw_bytes` for a plain copy.
+        Bytes on the link; `raw_bytes` for a plain copy.
     way : str
         `out`, device to host, or `in`.
     machine : MachineConfig
     engine : EngineConfig
     throttle : Throttle
-        Of reads of device memory: to the host only.
+        Limit of reads of device memory; transfers to the device ignore it.
     compressed : bool
-        Whether the engine compresses, or expands, on the way.
+        True if the engine compresses, or expands, on the way.
     lines : sequence of int, optional
-        Bytes of the stream by line, where they are known. Zeros are else taken to be anywhere,
-        and a tensor with long stretches of them takes longer than that.
+        Bytes of the stream by line, where they are known. Otherwise zeros are taken to be spread
+        evenly; a tensor with long runs of them takes longer than that.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def transfer_cost(
     latency = machine.link_latency_cycles
     fetch = 2 * latency + descriptor
     fixed = fetch + latency + machine.dram_latency_cycles
-    device, link = places_of(
+    device, link = bottlenecks_of(
         raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed
     )
     flow, limit = slowest([*device, *link])
@@ -174,8 +175,8 @@ def transfer_cost(
         occupied = descriptor
     uneven = 0.0
     if lines is not None:
-        passage = _passage(device, link, outward, machine, engine, throttle)
-        uneven = (out_cycles if outward else in_cycles)(lines, passage) - moving
+        line_flow = _line_flow(device, link, outward, machine, engine, throttle)
+        uneven = (out_cycles if outward else in_cycles)(lines, line_flow) - moving
     return TransferCost(
         latency_cycles=fixed + moving - flow,
         flow_cycles=flow + uneven,
@@ -196,7 +197,7 @@ def transfer_seconds(
     throttle: Throttle = THROTTLES["none"],
     compressed: bool = True,
 ) -> float:
-    """From the doorbell to the record; `transfer_cost` has arguments and errors."""
+    """Seconds from the doorbell to the record; `transfer_cost` has arguments and errors."""
     return transfer_cost(
         raw_bytes,
         stream_bytes,
@@ -216,7 +217,7 @@ def ceilings(
     engine: EngineConfig,
     throttle: Throttle = THROTTLES["none"],
 ) -> dict[str, float]:
-    """How fast each place lets a large transfer be, whose latencies and leads are nothing.
+    """Throughput that each bottleneck allows a transfer so large that latencies do not count.
 
     The least of them is cDMA's model (§VI): with link and throttle alone it is `S / max(S / (rL),
     S / CAP)` for S bytes at the ratio r.
@@ -231,7 +232,7 @@ def ceilings(
     Returns
     -------
     dict of str to float
-        Raw bytes per second by place.
+        Raw bytes per second by bottleneck.
 
     Raises
     ------
@@ -244,10 +245,10 @@ def ceilings(
     codec = engine.codec
     raw = float(CEILING_LINES * codec.line_bytes)
     stream = codec.entries[0].mean_stream_bytes(raw, density, codec)
-    device, link = places_of(raw, stream, outward, machine, engine, throttle, True)
+    device, link = bottlenecks_of(raw, stream, outward, machine, engine, throttle, True)
     return {
-        place.name: raw * place.per_cycle / place.nbytes * machine.clock_hz
-        for place in [*link, *device]
+        bottleneck.name: raw * bottleneck.per_cycle / bottleneck.nbytes * machine.clock_hz
+        for bottleneck in [*link, *device]
     }
 
 
@@ -266,13 +267,13 @@ def _outward(way: str) -> bool:
 
 
 def _out_cycles(
-    device: Sequence[Place],
-    link: Sequence[Place],
+    device: Sequence[Bottleneck],
+    link: Sequence[Bottleneck],
     stream: float,
     machine: MachineConfig,
     engine: EngineConfig,
 ) -> float:
-    """From the first data to the last byte on the link.
+    """Cycles from the first data to the last byte on the link.
 
     A burst is gathered whole, passes into the link's buffer a beat per cycle, and leaves whole. Any
     burst may be the last one that has to wait for its data; as data flow evenly, it is the first
@@ -292,25 +293,25 @@ def _out_cycles(
     return most
 
 
-def _passage(
-    device: Sequence[Place],
-    link: Sequence[Place],
+def _line_flow(
+    device: Sequence[Bottleneck],
+    link: Sequence[Bottleneck],
     outward: bool,
     machine: MachineConfig,
     engine: EngineConfig,
     throttle: Throttle,
-) -> Passage:
-    """For `cdma.plan.engine_cost.variable_density`."""
-    places = {place.name: place for place in [*device, *link]}
+) -> LineFlow:
+    """Collect the figures for `cdma.plan.engine_cost.variable_density`."""
+    bottlenecks = {bottleneck.name: bottleneck for bottleneck in [*device, *link]}
     line = engine.codec.line_bytes
     rate = machine.link_out_bytes_per_cycle if outward else machine.link_in_bytes_per_cycle
-    cap = places.get("throttle")
+    cap = bottlenecks.get("throttle")
     latency = machine.link_latency_cycles
-    return Passage(
+    return LineFlow(
         engine=engine,
-        line_cycles=line / min(places["units"].per_cycle, places["dram"].per_cycle),
+        line_cycles=line / min(bottlenecks["units"].per_cycle, bottlenecks["dram"].per_cycle),
         cap_cycles=0.0 if cap is None else line / cap.per_cycle,
-        cap_lines=0.0 if cap is None else cap.lead / line,
+        cap_lines=0.0 if cap is None else cap.burst_bytes / line,
         byte_cycles=1 / rate,
         burst_cycles=machine.link_overhead_bytes / rate,
         lines_cycles=machine.dram_latency_cycles + LINE_CYCLES,

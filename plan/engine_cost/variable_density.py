@@ -1,16 +1,16 @@
 """The flow of a transfer whose zeros are not everywhere alike, line by line.
 
 Where a tensor is dense the link is what limits, and where it is empty the units; a buffer between
-them evens out what is shorter than it holds. So a stretch costs what its own narrowest place takes,
-and the sum is more than the tensor's mean density says. In max-plus form, each line leaves a place
-when that place has let the line before go, when the line has come from the place before, and when
-there is room behind:
+them evens out what is shorter than it holds. So each part of a tensor takes what its own narrowest
+bottleneck takes, and the sum is more than the tensor's mean density says. In max-plus form, each
+line leaves a stage when the line before has left it, when the line has come from the stage before,
+and when the stage behind has space:
 
-    out: read i    = max(read i-1 + 1 / rate, a line's room in the buffer)
-         drained i = max(read i + trip, drained i-1, room for its burst) + cycles at the port
+    out: read i    = max(read i-1 + 1 / rate, a line's space in the buffer)
+         drained i = max(read i + trip, drained i-1, space for its burst) + cycles at the port
          burst k   = max(burst k-1, drained end of k) + bytes / link
-    in:  burst k   = max(burst k-1, room in the read buffer) + bytes / link
-         split i   = max(burst k with the end of i + trip, split i-1, room at the units) + port
+    in:  burst k   = max(burst k-1, space in the read buffer) + bytes / link
+         split i   = max(burst k with the end of i + trip, split i-1, space at the units) + port
          written i = max(split i, written i-1) + 1 / rate
 
 A transfer of equal lines comes to the closed form of `cdma.plan.engine_cost.transfer`.
@@ -25,30 +25,30 @@ from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
-    """What lines pass.
+class LineFlow:
+    """Rates and windows that the lines of a transfer pass.
 
     Attributes
     ----------
     engine : EngineConfig
     line_cycles : float
-        A line takes at the units and at DRAM, the more of both.
+        Cycles per line at the units or at DRAM, whichever is more.
     lines_cycles : float
         The round trip of a line between a unit and its memory.
     cap_cycles, cap_lines : float
-        A line takes at the throttle, and as many do not wait for it.
+        Cycles per line at the throttle, and the lines of a burst that do not wait for it.
     byte_cycles : float
-        A byte of the stream takes on the link.
+        Cycles per byte of the stream on the link.
     burst_cycles : float
-        What a burst takes on the link beside its bytes.
+        Cycles per burst on the link, beside those of its bytes.
     read_cycles : float
         The round trip of a read on the link.
     write_cycles : float
-        From a write burst's last byte on the link to its response.
+        Cycles from a write burst's last byte on the link to its response.
     write_bursts : int
-        That may wait for their response.
+        Write bursts that may wait for their response.
     held_bursts : int
-        That are gathered and have not left yet.
+        Bursts that are gathered and have not left yet.
     """
 
     engine: EngineConfig
@@ -64,34 +64,34 @@ class Passage:
     held_bursts: int
 
 
-def out_cycles(lines: Sequence[int], passage: Passage) -> float:
-    """From the first line's data to the last byte on the link.
+def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
+    """Cycles from the first line's data to the last byte on the link.
 
     Parameters
     ----------
     lines : sequence of int
         Bytes of the stream, head included, by line.
-    passage : Passage
+    flow : LineFlow
     """
-    engine = passage.engine
+    engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
-    room = engine.unit_lines * engine.units * engine.codec.sectors
-    reads = _Reservations(room, engine.codec.sectors)
-    read = -passage.line_cycles
+    buffer_beats = engine.unit_lines * engine.units * engine.codec.sectors
+    reads = _Reservations(buffer_beats, engine.codec.sectors)
+    read = -flow.line_cycles
     drained = free = 0.0
     paired = False
     offset = start = 0
-    left: deque[float] = deque(maxlen=max(passage.held_bursts, passage.write_bursts))
+    left: deque[float] = deque(maxlen=max(flow.held_bursts, flow.write_bursts))
     for i, size in enumerate(lines):
-        capped = (i - passage.cap_lines) * passage.cap_cycles
-        read = reads.next(max(read + passage.line_cycles, capped))
-        here = read + passage.line_cycles
+        capped = (i - flow.cap_lines) * flow.cap_cycles
+        read = reads.next(max(read + flow.line_cycles, capped))
+        here = read + flow.line_cycles
         fits = i > 0 and not paired and _together(lines[i - 1], size, engine)
         paired = fits
         port = 0.0 if fits else float(beats[i])
         drained = max(here, drained) + port
-        reads.arrive(read + passage.lines_cycles, beats[i])
+        reads.arrive(read + flow.lines_cycles, beats[i])
         offset += size
         ends = i == len(lines) - 1
         while offset - start >= burst_bytes or (ends and offset > start):
@@ -99,19 +99,19 @@ def out_cycles(lines: Sequence[int], passage: Passage) -> float:
             start += nbytes
             stored = drained - (offset - start) / engine.host_bytes
             stored += -(-nbytes // engine.host_bytes)
-            if len(left) >= passage.write_bursts:
-                stored = max(stored, left[-passage.write_bursts] + passage.write_cycles)
-            free = max(free, stored) + nbytes * passage.byte_cycles + passage.burst_cycles
+            if len(left) >= flow.write_bursts:
+                stored = max(stored, left[-flow.write_bursts] + flow.write_cycles)
+            free = max(free, stored) + nbytes * flow.byte_cycles + flow.burst_cycles
             left.append(free)
-            if len(left) >= passage.held_bursts:
-                drained = max(drained, left[-passage.held_bursts])
-        reads.leave(drained + passage.lines_cycles, beats[i])
+            if len(left) >= flow.held_bursts:
+                drained = max(drained, left[-flow.held_bursts])
+        reads.leave(drained + flow.lines_cycles, beats[i])
     return free
 
 
-def in_cycles(lines: Sequence[int], passage: Passage) -> float:
-    """From the first byte on the link to the last line at its unit; arguments as `out_cycles`."""
-    engine = passage.engine
+def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
+    """Cycles from the first byte on the link to the last line at its unit; see `out_cycles`."""
+    engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
     queued = QUEUED_LINES * engine.codec.sectors * engine.units
@@ -124,7 +124,7 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
     freed: deque[tuple[int, float]] = deque()
     at_units: deque[tuple[float, int]] = deque()
     waiting = 0
-    under_way: deque[float] = deque(maxlen=engine.unit_lines * engine.units)
+    outstanding: deque[float] = deque(maxlen=engine.unit_lines * engine.units)
     for i, size in enumerate(lines):
         taken += size
         while asked < taken:
@@ -133,10 +133,10 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
             while freed and freed[0][0] < needs:
                 freed.popleft()
             # Room is asked for a trip before its bytes come.
-            room = freed[0][1] + passage.read_cycles if needs > 0 and freed else 0.0
-            link = max(link, room) + nbytes * passage.byte_cycles + passage.burst_cycles
+            space_free = freed[0][1] + flow.read_cycles if needs > 0 and freed else 0.0
+            link = max(link, space_free) + nbytes * flow.byte_cycles + flow.burst_cycles
             asked += nbytes
-        come = link - (asked - taken) * passage.byte_cycles
+        come = link - (asked - taken) * flow.byte_cycles
         fits = (
             engine.split_lines == 2
             and i > 0
@@ -151,10 +151,10 @@ def in_cycles(lines: Sequence[int], passage: Passage) -> float:
             waiting -= count
             split = max(split, done)
         freed.append((taken, split))
-        written = max(split, written) + passage.line_cycles
-        if len(under_way) == under_way.maxlen:
-            written = max(written, under_way[0] + passage.lines_cycles)
-        under_way.append(written)
+        written = max(split, written) + flow.line_cycles
+        if len(outstanding) == outstanding.maxlen:
+            written = max(written, outstanding[0] + flow.lines_cycles)
+        outstanding.append(written)
         at_units.append((written, beats[i]))
     return written
 
@@ -169,7 +169,7 @@ class _Reservations:
         self._leaves: deque[tuple[float, int]] = deque()
 
     def next(self, earliest: float) -> float:
-        """When a line can be asked for."""
+        """Return the time at which a line can be requested, `earliest` or later."""
         while self.free < self.worst:
             queue = self._leaves
             if self._arrivals and (not queue or self._arrivals[0][0] <= queue[0][0]):
@@ -195,7 +195,7 @@ def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
 
 
 def _together(first: int, second: int, engine: EngineConfig) -> bool:
-    """Whether two lines pass the port in one cycle: in a head and a port's width."""
+    """Return True if two lines pass the port in one cycle: in a head and a port's width."""
     codec = engine.codec
     entry = codec.entries[0]
     fits = first + second - entry.head_bytes(codec) <= engine.host_bytes

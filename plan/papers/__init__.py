@@ -5,6 +5,6 @@ sentences that they stand in, each with the line of the text. Whatever else need
 takes it from here. `tests/plan/papers/test_papers.py` reads the texts a second time, on its own.
 """
 
-from cdma.plan.papers.printed import PAPERS, Figure, Printed, Quote, Table, printed
+from cdma.plan.papers.printed import PAPERS, Figure, Printed, PrintedTable, Quote, printed
 
-__all__ = ["PAPERS", "Figure", "Printed", "Quote", "Table", "printed"]
+__all__ = ["PAPERS", "Figure", "Printed", "PrintedTable", "Quote", "printed"]

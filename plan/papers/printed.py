@@ -30,7 +30,7 @@ class Quote:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class PrintedTable:
     """A printed table, whole.
 
     Attributes
@@ -47,7 +47,7 @@ class Table:
     rows: Mapping[str, tuple[Cell, ...]]
 
     def column(self, name: str) -> dict[str, Any]:
-        """One column, by the printed name of the row; rows that have nothing there are left out."""
+        """Values of a column by the printed name of the row; rows without a value are left out."""
         place = self.columns.index(name)
         return {row: cells[place] for row, cells in self.rows.items() if cells[place] != "-"}
 
@@ -79,9 +79,9 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """All that is transcribed of a paper."""
+    """All transcribed figures and tables of a paper."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, PrintedTable]
     figures: Mapping[str, Figure]
 
     def __getitem__(self, name: str) -> Figure:
@@ -98,13 +98,13 @@ def printed(paper: str) -> Printed:
     )
 
 
-def _table(data: Mapping[str, Any]) -> Table:
+def _table(data: Mapping[str, Any]) -> PrintedTable:
     columns = tuple(data["columns"])
     rows = {name: tuple(cells) for name, cells in data["rows"].items()}
     for name, cells in rows.items():
         if len(cells) != len(columns):
             raise ValueError(f"row {name!r} has {len(cells)} cells, not {len(columns)}")
-    return Table(caption=Quote(*data["caption"]), columns=columns, rows=rows)
+    return PrintedTable(caption=Quote(*data["caption"]), columns=columns, rows=rows)
 
 
 def _figure(data: Mapping[str, Any]) -> Figure:

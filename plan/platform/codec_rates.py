@@ -1,4 +1,4 @@
-"""What codecs cost, by where they run: bytes of a tensor's stream, and seconds on what does it.
+"""Costs of codecs, by where they run: bytes of a tensor's stream, and seconds of the processor.
 
 `inline` codecs are the DMA engine's: they take no time of their own, but the engine reads device
 memory no faster than its units, its throttle and its link let it (`cdma.plan.engine_cost`). Codecs
@@ -54,12 +54,13 @@ class CodecModel:
     write_bytes_per_s: float = float("inf")
 
     def stream_bytes(self, nbytes: int, density: float) -> float:
-        """Of `nbytes` of fp32 elements; a byte at least, as no stream is empty."""
+        """Bytes of the stream of `nbytes` of fp32 elements, at least 1, as no stream is empty."""
         return max(1.0, nbytes * self.bits(density) / 32)
 
     def seconds(self, nbytes: int, density: float, dram_bytes_per_s: float) -> float:
-        """To compress a tensor on the device, or to decompress it: each reads one and writes the
-        other, raw bytes at one rate and the stream's at the other."""
+        """Seconds to compress a tensor on the device, or to decompress it: either reads one form
+        and writes the other, raw bytes at one rate and the stream's at the other.
+        """
         if self.where != "sm":
             return 0.0
         stream = self.stream_bytes(nbytes, density)

@@ -7,12 +7,12 @@ stops when the memory suffices.
 
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 
 def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
     """The greedy plan. If it does not fit, what is recomputed is swapped, again first to last."""
-    evaluator = Evaluator(scenario, (RETAIN, SWAP, RECOMPUTE), mode)
+    evaluator = TimelineEvaluator(scenario, (RETAIN, SWAP, RECOMPUTE), mode)
     choices: list[Choice] = [RETAIN] * len(scenario.graph.managed)
 
     def fits() -> bool:

@@ -108,12 +108,12 @@ class Comparison:
 
     @property
     def usable(self) -> bool:
-        """Whether any policy fits, or only the oracle was asked for."""
+        """True if any policy fits, or if only the oracle was asked for."""
         fitting = (result.trace.feasible for result in self.results.values())
         return any(fitting) or set(self.results) == {ORACLE}
 
     def infeasible(self) -> InfeasibleError:
-        """Why no policy fits, and what would."""
+        """The reason why no policy fits, and what would."""
         return explain(self.scenario, [result.trace for result in self.results.values()])
 
 

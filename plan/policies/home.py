@@ -3,7 +3,7 @@
 from cdma.plan.search.swarm import search, search_plus
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 OPTIONS = (RETAIN, SWAP, RECOMPUTE)
 """HOME's actions 0, 1 and 2."""
@@ -38,7 +38,7 @@ def plan(
     Plan
         One that does not fit if no particle ever did, as happens to HOME where memory is tight.
     """
-    evaluator = Evaluator(scenario, OPTIONS, mode)
+    evaluator = TimelineEvaluator(scenario, OPTIONS, mode)
     find = search_plus if plus else search
     found = find(
         evaluator,

@@ -21,7 +21,7 @@ from cdma.plan.timeline.placement import (
     Plan,
 )
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 LOSSLESS = (
     RETAIN,
@@ -75,7 +75,7 @@ def plan(
     modes = [mode] if mode is not None else dict.fromkeys([ASYNCHRONOUS, *(p.mode for p in seeds)])
     throttles = dict.fromkeys(["none", *(p.throttle for p in seeds)])
     starts = [
-        _start(Evaluator(scenario, tuple(choices), each_mode, throttle), seeds)
+        _start(TimelineEvaluator(scenario, tuple(choices), each_mode, throttle), seeds)
         for each_mode in modes
         for throttle in throttles
     ]
@@ -95,7 +95,7 @@ def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
     return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
 
 
-def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:
+def _start(evaluator: TimelineEvaluator, seeds: Sequence[Plan]) -> Descent:
     """A search from the best of the known plans, and of those that treat all tensors alike."""
     tensors = len(evaluator.scenario.graph.managed)
     alike = np.repeat(np.arange(len(evaluator.options), dtype=np.int8)[:, None], tensors, axis=1)
@@ -107,6 +107,6 @@ def _start(evaluator: Evaluator, seeds: Sequence[Plan]) -> Descent:
 
 
 def is_lossless(scenario: Scenario, plan: Plan) -> bool:
-    """Whether every tensor comes back as it was."""
+    """Return True if every tensor comes back bit for bit."""
     models = map(scenario.codec, plan.choices)
     return all(model is None or model.lossless for model in models)

@@ -40,7 +40,8 @@ def largest_batches(
     seed: int = 0,
     highest: int = HIGHEST,
 ) -> tuple[Largest, ...]:
-    """By doubling and bisection, each batch planned anew and run on the timeline.
+    """Find the largest batches by doubling and bisection, each planned anew and run on the
+    timeline.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ HOME_PARTICLES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Who decides about tensors.
+    """A policy: a function that makes a plan of a scenario, with its name and properties.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Policy:
 
     @property
     def chooses(self) -> bool:
-        """Whether it begins with the plans of all policies before it."""
+        """True if the policy starts from the plans of all policies before it."""
         return self.mode is None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cdma.plan.timeline.kernel import Assignments, Floats
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 KICKED = 3
 """Tensors that a kick changes at least, and at most so many more."""
@@ -22,11 +22,11 @@ FASTER = 1 - 1e-12
 
 @dataclass(kw_only=True)
 class Descent:
-    """One search from one plan.
+    """One descent: a search that starts from one plan.
 
     Parameters
     ----------
-    evaluator : Evaluator
+    evaluator : TimelineEvaluator
     assignment : int8 array (tensors,)
         Where it starts; afterwards, what it found.
     seconds : float
@@ -42,7 +42,7 @@ class Descent:
         How many have been.
     """
 
-    evaluator: Evaluator
+    evaluator: TimelineEvaluator
     assignment: Assignments
     seconds: float
     budget: int = 0
@@ -99,7 +99,7 @@ class Descent:
 
 
 def _changes(assignment: Assignments, options: int) -> tuple[np.ndarray, Assignments]:
-    """All changes of one tensor: where, and to what."""
+    """List all changes of one tensor: the tensors, and their new options."""
     places = np.repeat(np.arange(assignment.size), options)
     choices = np.tile(np.arange(options, dtype=np.int8), assignment.size)
     other = choices != assignment[places]

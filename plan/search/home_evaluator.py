@@ -41,7 +41,7 @@ Deps = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class StepProfile:
     """The figures that HOME's profiler collects (§3.2). A layer has one feature map of its number.
 
     Attributes
@@ -146,10 +146,10 @@ class HomeEvaluator:
 
     Parameters
     ----------
-    profile : Profile
+    profile : StepProfile
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: StepProfile) -> None:
         self.profile = profile
 
     def seconds(self, assignments: Assignments) -> Seconds:
@@ -157,7 +157,7 @@ class HomeEvaluator:
         return np.array([self.estimate(assignment).seconds for assignment in assignments])
 
     def estimate(self, policy: Assignments) -> Estimate:
-        """One policy, int8 (decided,)."""
+        """Estimate the time of one assignment, int8 (decided,)."""
         return _Step(self.profile, policy).run()
 
 
@@ -168,7 +168,7 @@ class _OutOfMemory(Exception):
 class _Step:
     """The state of a training step as it is estimated."""
 
-    def __init__(self, profile: Profile, policy: Assignments) -> None:
+    def __init__(self, profile: StepProfile, policy: Assignments) -> None:
         self._profile = profile
         n = len(profile.nbytes)
         self._action = dict(zip(profile.decided, (Placement(int(a)) for a in policy), strict=True))
@@ -197,7 +197,7 @@ class _Step:
     def _forward(self, layer: int) -> None:
         profile = self._profile
         self._take(layer)
-        self._make_room(profile.working_bytes[layer])
+        self._free_memory(profile.working_bytes[layer])
         self._now += profile.forward[layer]
         if self._action.get(layer) is Placement.SWAP:
             self._d2h = max(self._d2h, self._now) + profile.offload[layer]
@@ -221,7 +221,7 @@ class _Step:
             # Only on the way to something else, and nobody's any more.
             if profile.last_backward[x] > layer:
                 self._drop(x)
-        self._make_room(working)
+        self._free_memory(working)
         if layer:
             for x in profile.backward_inputs[layer - 1]:
                 self._prefetch_early(x, working)
@@ -241,17 +241,17 @@ class _Step:
             for y in self._profile.forward_inputs[x]:
                 self._bring(y, cause, brought)
             self._take(x)
-            self._make_room(0)
+            self._free_memory(0)
             self._wait(self._now + self._profile.forward[x], cause)
         else:
             return
         brought.add(x)
 
     def _prefetch_early(self, x: int, working: float) -> None:
-        room = self._profile.memory_bytes - self._mem - working
+        free_bytes = self._profile.memory_bytes - self._mem - working
         away = self._action.get(x) is Placement.SWAP and x not in self._prefetched
         if x in self._swapout or (
-            away and x not in self._there and self._profile.nbytes[x] <= room
+            away and x not in self._there and self._profile.nbytes[x] <= free_bytes
         ):
             self._prefetch(x)
 
@@ -261,7 +261,7 @@ class _Step:
             self._swapout.remove(x)
         else:
             self._take(x)
-            self._make_room(0)
+            self._free_memory(0)
         begin = max(self._h2d, self._now, self._offloaded[x])
         self._h2d = begin + self._profile.prefetch[x]
         self._prefetched[x] = self._h2d
@@ -271,8 +271,8 @@ class _Step:
             self._overhead[cause] += until - self._now
             self._now = until
 
-    def _make_room(self, working: float) -> None:
-        """Lines 3 to 10."""
+    def _free_memory(self, working: float) -> None:
+        """Wait for offloads until `working` bytes are free (lines 3 to 10); else `_OutOfMemory`."""
         while self._mem + working > self._profile.memory_bytes:
             if not self._swapout:
                 raise _OutOfMemory

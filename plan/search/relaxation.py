@@ -76,7 +76,7 @@ class Relaxation:
         self._copy()
         self._remember()
         self._wait_for_offloads()
-        self._wait_for_room()
+        self._wait_for_memory()
 
     @property
     def coefficients(self) -> int:
@@ -303,7 +303,7 @@ class Relaxation:
                 )
                 self._program.at_least(row, float(self._forward[a]) - pace)
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_memory(self) -> None:
         """Constrain prefetches: tensors without room at a step before have arrived since."""
         n = self._n
         need = np.broadcast_to(np.array(self._need)[:, None], self._held.shape)
@@ -338,7 +338,7 @@ class Relaxation:
     def _running(
         self, count: int, weights: npt.NDArray[np.float64], step: npt.NDArray[np.int64]
     ) -> list[int]:
-        """For each of so many steps, a variable: all weights that are due by then."""
+        """Make for each of so many steps a variable that sums all weights due by then."""
         due: list[Sum] = [{} for _ in range(count)]
         for i, o in zip(*np.nonzero(weights), strict=True):
             if step[i, o] < count:
@@ -351,5 +351,5 @@ def _where(steps: Sequence[int], step: int) -> Iterator[int]:
 
 
 def _some(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most `CUTS` of them, evenly spread."""
+    """Pick at most `CUTS` items, evenly spread."""
     return pairs[:: math.ceil(len(pairs) / CUTS)] if CUTS and pairs else []

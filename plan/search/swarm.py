@@ -31,7 +31,7 @@ Seconds = npt.NDArray[np.float64]
 
 
 class Evaluator(Protocol):
-    """Evaluator of a search: `cdma.plan.timeline.timeline.Evaluator`, or HOME's own Algorithm 2."""
+    """Evaluator of a search: `TimelineEvaluator` of `cdma.plan.timeline`, or HOME's Algorithm 2."""
 
     def seconds(self, assignments: Assignments) -> Seconds:
         """Times, float64 (m,), of particles, int8 (m, tensors); infinite where infeasible."""
@@ -62,7 +62,7 @@ class Found:
 
     @property
     def feasible(self) -> bool:
-        """Whether any policy was."""
+        """True if any assignment fitted into memory."""
         return math.isfinite(self.seconds)
 
 
@@ -201,7 +201,7 @@ class _Remembering:
 
 
 def packed(particles: Assignments) -> list[bytes]:
-    """Each particle in as few bytes as will do: two bits an action, as in HOME §3.5, up to 4."""
+    """Pack each particle into bytes: 2 bits an action as in HOME §3.5, 8 if there are over 4."""
     if not particles.size or particles.max() > 3:
         return [row.tobytes() for row in particles]
     rows, tensors = particles.shape

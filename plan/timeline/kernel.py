@@ -17,7 +17,7 @@ has 2n steps, forward 0 … n-1 and backward n-1 … 0 of its n stages, and each
    memory traffic, and copies in flight take their share of the memory's bandwidth.
 4. Forward: if the stage's tensor leaves, it is compressed, if that is done here, and then its
    offload may start. What is kept compressed is so after its last forward use.
-5. What has had its last use is freed: tensors on their way out when they are out. A tensor that is
+5. What has had its last use is freed: tensors that leave, when they are out. A tensor that is
    back stays until no later step of backward wants it, be it for another's recomputation.
 
 A prefetch starts when its tensor is out, and not before backward. On a link that is not duplex, all
@@ -235,14 +235,14 @@ class TimelineKernel:
         # Once to count the events, and once to take them.
         arrays = [np.empty(0, dtype) for dtype in (EVENT, WAIT, CHANGE)]
         for _ in range(2):
-            room = [part for array in arrays for part in (array.ctypes.data, array.size)]
+            buffers = [part for array in arrays for part in (array.ctypes.data, array.size)]
             self._library.timeline_run(
                 ctypes.byref(self._problem),
                 ctypes.byref(self._options),
                 row.ctypes.data,
                 staging,
                 lookahead,
-                ctypes.byref(RECORD_STRUCT.ctype(*room)),
+                ctypes.byref(RECORD_STRUCT.ctype(*buffers)),
                 ctypes.byref(outcome),
             )
             counts = (outcome.events, outcome.waits, outcome.changes)
@@ -278,7 +278,9 @@ class TimelineKernel:
         return seconds
 
     def _checked(self, assignments: Assignments) -> Assignments:
-        """As the compiled code reads them; it would read past its tables without a word."""
+        """Check the arrays as the compiled code reads them; it would read past its tables without
+        notice.
+        """
         rows = np.ascontiguousarray(assignments, np.int8)
         if rows.ndim != 2 or rows.shape[1] != self.managed:
             raise ValueError(f"plans must be (plans, {self.managed}), not {rows.shape}")

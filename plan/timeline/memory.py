@@ -60,7 +60,7 @@ class LeastMemory:
 
 
 def last_forward_uses(scenario: Scenario) -> dict[int, int]:
-    """For each tensor that a stage makes, the last stage which reads it forward, or its own."""
+    """Find for each tensor that a stage makes the last stage which reads it forward, or its own."""
     readers = {t: r for r, stage in enumerate(scenario.stages) for t in stage.inputs}
     return {t: max(s, readers.get(t, s)) for t, s in scenario.stage_of.items()}
 
@@ -129,7 +129,7 @@ def least_memory(scenario: Scenario) -> LeastMemory:
 
 
 def explain(scenario: Scenario, traces: Sequence[Trace] = ()) -> InfeasibleError:
-    """Why plans do not fit into a scenario's memory.
+    """Explain why plans do not fit into a scenario's memory.
 
     Parameters
     ----------

@@ -170,7 +170,7 @@ class Scenario:
         return float(nbytes) if model is None else model.stream_bytes(nbytes, density)
 
     def codec_seconds(self, tensor: int, choice: Choice) -> float:
-        """To compress the tensor on the device; to decompress takes as long."""
+        """Seconds to compress the tensor on the device; to decompress takes as long."""
         model = self.codec(choice)
         if model is None:
             return 0.0
@@ -178,7 +178,9 @@ class Scenario:
         return model.seconds(nbytes, density, self.device.dram_bytes_per_s)
 
     def offers(self, choice: Choice) -> bool:
-        """Whether there is what a choice needs: an engine, if it compresses on the way."""
+        """Return True if the scenario has what a choice needs: an engine, if it compresses on the
+        way.
+        """
         return self.engine is not None or not self._is_inline(choice)
 
     def copy_seconds(self, tensor: int, choice: Choice, throttle: str) -> tuple[float, float]:
@@ -215,7 +217,7 @@ class Scenario:
         return out.latency_cycles / out.clock_hz, back.latency_cycles / back.clock_hz
 
     def _fits(self, engine: str) -> bool:
-        """Whether an engine's plain copies are as fast as the link and the device's memory."""
+        """True if an engine's plain copies are as fast as the link and the device's memory."""
         costs = self._plain_costs(engine, LONG_COPY_BYTES)
         return all(
             cost.flow_cycles / cost.clock_hz <= LONG_COPY_BYTES / rate * FITS
@@ -278,7 +280,7 @@ class Scenario:
 
     @property
     def no_engine(self) -> str:
-        """Why there is no engine, and what to do about it."""
+        """Explain why there is no engine, and what to do about it."""
         port = preset(FAST_ENGINE).host_bytes * machine_config(FAST_ENGINE).clock_hz
         wanted = max(self._plain_bytes_per_s)
         return (

@@ -29,7 +29,7 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS)
 
 
-class Evaluator:
+class TimelineEvaluator:
     """The times of many plans of one scenario.
 
     Parameters
@@ -108,7 +108,7 @@ def simulate(scenario: Scenario, plan: Plan) -> Trace:
             f"{len(graph.managed)} tensors to decide about"
         )
     options = tuple(dict.fromkeys(plan.choices))
-    evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
+    evaluator = TimelineEvaluator(scenario, options, plan.mode, plan.throttle)
     outcome = evaluator.run(evaluator.assignment(plan.choices))
     return Trace(
         policy=plan.policy,

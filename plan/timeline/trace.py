@@ -104,7 +104,7 @@ class Trace:
 
     @property
     def feasible(self) -> bool:
-        """Whether the memory suffices."""
+        """True if the memory suffices."""
         return self.peak_bytes <= self.memory_bytes
 
     def busy(self, stream: str) -> float:
@@ -131,14 +131,14 @@ class Trace:
         return stalls
 
     def over(self, wait: Wait) -> float:
-        """When a wait is over, in seconds since the step began."""
+        """End of a wait, in seconds since the step began."""
         if wait.event is None:
             return 0.0
         event = self.events[wait.event]
         return self.completion(event) if wait.reason in ON_COMPLETION else event.end
 
     def completion(self, copy: Event) -> float:
-        """When a copy is complete: a latency behind its last byte, in seconds as `start`."""
+        """Completion of a copy, a latency behind its last byte, in seconds since the step began."""
         return copy.end + self.copy_latency[copy.stream == "h2d"]
 
     @property

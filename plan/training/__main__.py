@@ -1,4 +1,4 @@
-"""The recipe of docs/guide/lossy-training.md: the digits network trained under every scheme.
+"""The recipe of docs/guide/plan/lossy-training.md: the digits network trained under every scheme.
 
     python -m cdma.plan.training --seeds 5 --epochs 10 --out build/lossy-training.json
 

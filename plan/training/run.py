@@ -32,7 +32,7 @@ STEPS = -(-digits_cnn.TRAINING_IMAGES // digits_cnn.BATCH_IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class TrainingRun:
     """The result of a training.
 
     Attributes
@@ -57,7 +57,7 @@ class Run:
     weights_crc32: int
 
 
-def train(scheme: Scheme, activation: str, seed: int, epochs: int) -> Run:
+def train(scheme: Scheme, activation: str, seed: int, epochs: int) -> TrainingRun:
     """Train the digits network under a scheme.
 
     Watched are the outputs of activation, pooling and dropout modules, as far as backward reads
@@ -119,7 +119,7 @@ class _Training:
         self._traffic = ActivationTraffic()
         self._iteration = 0
 
-    def run(self, epochs: int) -> Run:
+    def run(self, epochs: int) -> TrainingRun:
         losses: list[float] = []
         diverged = None
         try:
@@ -129,7 +129,7 @@ class _Training:
         crc32 = 0
         for parameter in self._model.parameters():
             crc32 = zlib.crc32(parameter.detach().numpy().tobytes(), crc32)
-        return Run(
+        return TrainingRun(
             test_accuracy=self._accuracy(*self._test),
             training_accuracy=self._accuracy(*self._training),
             diverged=diverged,
@@ -202,7 +202,7 @@ class _Collector:
         output.register_hook(keep)
 
     def collected(self, optimizer: Any) -> dict[str, Collected]:
-        """After the optimizer's step, by the names of the convolutions' inputs."""
+        """Collect figures after the optimizer's step, by the names of the convolutions' inputs."""
         return {
             name: Collected(
                 momentum=float(optimizer.state[weight]["momentum_buffer"].abs().mean()),

@@ -181,7 +181,7 @@ class _Saved:
 
     @cached_property
     def values(self) -> Array:
-        """Its elements, float32 (elements,), decompressed at the first use."""
+        """Elements of the tensor, float32 (elements,), decompressed at the first use."""
         return self.codec.decompress(self.stream, self.nbytes).view(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Which codec an activation has, and when: the schemes that CSWAP+ and COMET compare."""
+"""Schemes that choose a codec per activation and iteration, as CSWAP+ and COMET compare them."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -24,14 +24,14 @@ class Scheme(Protocol):
         """The codec of an activation in an epoch, from 0; None leaves it as it is."""
 
     def due(self, iteration: int) -> bool:
-        """Whether to collect in an iteration, from 1."""
+        """Return True if figures are collected in an iteration, counted from 1."""
 
     def update(self, iteration: int, batch: int, collected: Mapping[str, Collected]) -> None:
         """Take the statistics of the convolutions, by the names of their inputs."""
 
 
 class Baseline:
-    """All activations as they are."""
+    """The scheme that keeps all activations as they are."""
 
     def codec(self, tensor: str, epoch: int) -> Compressor | None:
         """None."""
@@ -46,7 +46,7 @@ class Baseline:
 
 
 class FixedRate(Baseline):
-    """All activations by ZFP, with a rate for each epoch.
+    """The scheme that compresses all activations by ZFP, with a rate for each epoch.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class ErrorBounded:
         return None if bound is None else golden.codec("quantize", bound=bound)
 
     def due(self, iteration: int) -> bool:
-        """As the controller says; once if static."""
+        """Return True as the controller decides; once if the scheme is static."""
         if self._static and self.controller.bounds:
             return False
         return self.controller.due(iteration)

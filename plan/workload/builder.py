@@ -245,7 +245,8 @@ class Builder(TableWriter):
         return self._plain(name, "softmax", (x,), self.shape(x), saves_output=True)
 
     def _values_needed(self, x: int) -> bool:
-        """Whether someone reads a tensor's values as they are, so that none may be overwritten.
+        """Return True if a layer reads the tensor's values as they are, so that none may be
+        overwritten.
 
         A ReLU does not count: where a dropout has put zeros, no gradient comes from behind.
         """

@@ -120,7 +120,7 @@ class Graph:
 
     @cached_property
     def conv_inputs(self) -> tuple[int, ...]:
-        """Those of `managed` that a convolution reads: what vDNN offloads (CSWAP+, HOME)."""
+        """The managed tensors that a convolution reads: those vDNN offloads (CSWAP+, HOME)."""
         read = {
             t for layer in self.layers if layer.kind in ("conv", "dwconv") for t in layer.inputs
         }

@@ -80,7 +80,7 @@ class Layer:
 
     @property
     def in_place(self) -> bool:
-        """Whether it writes over an input."""
+        """True if the layer writes over an input."""
         return self.output in self.inputs
 
 

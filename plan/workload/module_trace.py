@@ -34,7 +34,7 @@ class Storage:
 
 @dataclass(eq=False, kw_only=True)
 class Operation:
-    """One operation of the forward pass."""
+    """One operation of the forward pass, as it was traced."""
 
     module: str
     """Path of the innermost module that runs it; empty in the root."""

@@ -10,9 +10,9 @@ from cdma.plan.buddy.heat_map import heat_map_png
 from cdma.plan.buddy.profile import (
     AllocationProfile,
     Annotation,
-    Mode,
     Profile,
     ProfileError,
+    TargetResult,
     profile,
 )
 from cdma.plan.buddy.snapshots import (
@@ -36,13 +36,13 @@ __all__ = [
     "Annotation",
     "Content",
     "Expected",
-    "Mode",
     "Profile",
     "ProfileError",
     "Region",
     "Replay",
     "ReplayError",
     "SnapshotError",
+    "TargetResult",
     "Time",
     "expect",
     "heat_map_png",

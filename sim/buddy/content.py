@@ -28,7 +28,7 @@ _BITS_OF_TARGET = {Target.X1_33: 20, Target.X2: 12, Target.X4: 5, Target.X16: 0}
 
 
 class ReplayError(Exception):
-    """A replay that cannot be made of what was asked for; the message is "cause; mend"."""
+    """Raised for a replay that cannot be made of its arguments; the message is "cause; mend"."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,7 +54,7 @@ class Region:
     compressed: bool = True
 
     def pages(self, page_bytes: int) -> int:
-        """Whole ones that it takes."""
+        """Number of whole pages that the region occupies."""
         return -(-self.before.size // page_bytes)
 
 
@@ -82,7 +82,7 @@ class Content:
 
     @property
     def address_map(self) -> AddressMap:
-        """Memories that are just large enough."""
+        """Smallest memories that hold the content."""
         size = self.config.page_bytes
         logical = self._pages * size
         metadata = logical // METADATA_RATIO
@@ -107,19 +107,19 @@ class Content:
 
     @property
     def after(self) -> ByteArray:
-        """The data of writes for each byte of logical memory, uint8 (logical_bytes,)."""
+        """Data of the trace's writes for each byte of logical memory, uint8 (logical_bytes,)."""
         whole = np.zeros(self._pages * self.config.page_bytes, np.uint8)
         for start, region in zip(self.starts, self.regions, strict=True):
             whole[start : start + region.after.size] = region.after
         return whole
 
     def uncompressed(self) -> "Content":
-        """The same in the paper's large memory: nothing is compressed."""
+        """The same content in the paper's large memory, nothing of it compressed."""
         regions = (replace(region, compressed=False) for region in self.regions)
         return Content(tuple(regions), self.config)
 
     def memory(self) -> BuddyMemory:
-        """All of it in the golden model's memory."""
+        """Golden model of the memory with all of the content."""
         entry = self.config.entry
         memory = BuddyMemory(self.address_map, EntryCodec(entry.mode, entry.element_bytes))
         for start, region in zip(self.starts, self.regions, strict=True):

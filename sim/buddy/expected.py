@@ -6,37 +6,37 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.golden.buddy.entry import ENTRY_BYTES
-from cdma.golden.buddy.memory import Traffic
+from cdma.golden.buddy.memory import SectorCounts
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.buddy.trace import AccessTrace
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Expected:
-    """A trace done in the golden model, one access after the other.
+    """Results of a trace in the golden model, one access after the other.
 
     Attributes
     ----------
     content : Content
-    trace : Trace
+    trace : AccessTrace
     data : uint8 array
         As `trace.data`, with what reads read in their places.
     device_before, buddy_before, device_after, buddy_after : uint8 arrays
         The memories, metadata included.
-    traffic : Traffic
+    traffic : SectorCounts
         Sectors of entries that the accesses moved.
     """
 
     content: Content
-    trace: Trace
+    trace: AccessTrace
     data: ByteArray
     device_before: ByteArray
     buddy_before: ByteArray
     device_after: ByteArray
     buddy_after: ByteArray
-    traffic: Traffic
+    traffic: SectorCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,8 @@ class _Steps:
     place: IntArray
 
 
-def expect(content: Content, trace: Trace) -> Expected:
-    """Do a trace's accesses in the golden model.
+def expect(content: Content, trace: AccessTrace) -> Expected:
+    """Carry out a trace's accesses in the golden model.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def expect(content: Content, trace: Trace) -> Expected:
     if np.any(trace.address + trace.nbytes > end) or np.any(trace.address < 0):
         raise ReplayError(f"addresses must be 0 to {end - 1}; there is no other memory")
     before = memory.device.copy(), memory.buddy.copy()
-    memory.traffic = Traffic()
+    memory.traffic = SectorCounts()
     data = trace.data.copy()
     steps = _steps(trace)
     # Entries know nothing of one another: the first access of each comes first, then the second.
@@ -102,7 +102,7 @@ def expect(content: Content, trace: Trace) -> Expected:
     )
 
 
-def _steps(trace: Trace) -> _Steps:
+def _steps(trace: AccessTrace) -> _Steps:
     first = trace.address // ENTRY_BYTES
     counts = (trace.address + trace.nbytes - 1) // ENTRY_BYTES - first + 1
     access = np.repeat(np.arange(len(trace)), counts)

@@ -12,7 +12,7 @@ from cdma.sim.buddy.expected import Expected, expect
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import MOST_READS, MOST_WRITES, BuddyMachine
-from cdma.sim.machine.buddy.trace import Playback, Trace
+from cdma.sim.machine.buddy.trace import AccessTrace, Playback
 from cdma.sim.machine.build.rtl import generated_buddy
 
 CACHE_SIZES = (512, 1024, 4096, 16384)
@@ -104,11 +104,11 @@ def replay_trace(
     expected : Expected
         Trace and content, with what is to come of them.
     machine : BuddyMachineConfig, optional
-        Its surroundings; a channel of the paper's GPU if not given.
+        The environment of the controller; a channel of the paper's GPU if not given.
     most_reads, most_writes : int
         Accesses outstanding at once.
     stalls, seed
-        Of the surroundings; see `BuddyMachine`.
+        Passed to the environment; see `BuddyMachine`.
     """
     machine = machine or BuddyMachineConfig()
     content = expected.content
@@ -163,7 +163,7 @@ def sweep_caches(
     most_reads: int = MOST_READS,
     most_writes: int = MOST_WRITES,
 ) -> dict[int, Replay]:
-    """The same with metadata caches of these sizes; each is a controller of its own to build."""
+    """Replay with metadata caches of these sizes; each is a controller of its own to build."""
     return {
         size: replay_trace(
             replace(config, cache=replace(config.cache, capacity_bytes=size)),
@@ -185,7 +185,7 @@ def sweep_links(
     most_reads: int = MOST_READS,
     most_writes: int = MOST_WRITES,
 ) -> dict[float, Replay]:
-    """The same behind links of so many GB/s for the whole GPU."""
+    """Replay behind links of so many GB/s for the whole GPU."""
     machine = machine or BuddyMachineConfig()
     return {
         rate: replay_trace(
@@ -202,13 +202,13 @@ def sweep_links(
 def link_slowdowns(
     config: BuddyConfig,
     content: Content,
-    trace: Trace,
+    trace: AccessTrace,
     machine: BuddyMachineConfig | None = None,
     rates: Iterable[float] = LINKS_GB_PER_S,
     *,
     outstanding: int,
 ) -> dict[float, float]:
-    """Cycles over those on uncompressed memory, less 1, behind links of so many GB/s.
+    """Slowdown against uncompressed memory, cycles over cycles less 1, by link in GB/s.
 
     Parameters
     ----------

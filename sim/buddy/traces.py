@@ -8,7 +8,7 @@ import numpy as np
 
 from cdma.golden.formats.interface import IntArray
 from cdma.sim.buddy.content import Content, ReplayError
-from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.buddy.trace import AccessTrace
 
 PATTERNS = ("stream", "random", "strided")
 STRIDE_BYTES = 8192 + 128
@@ -27,8 +27,8 @@ def pattern_trace(
     read_fraction: float = 1.0,
     stride_bytes: int = STRIDE_BYTES,
     seed: int = 0,
-) -> Trace:
-    """Accesses to what is in memory; their IDs go round.
+) -> AccessTrace:
+    """Make a trace of accesses to memory's contents by a pattern; their IDs go round.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def pattern_trace(
         order = _strided(numbers, max(1, stride_bytes // access_bytes), units.size)
     else:
         order = numbers % units.size
-    trace = Trace.uniform(
+    trace = AccessTrace.uniform(
         write=rng.random(accesses) >= read_fraction,
         address=units[order],
         nbytes=access_bytes,
@@ -80,7 +80,7 @@ def pattern_trace(
     return _with_data(trace, content)
 
 
-def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
+def load_trace(path: str | os.PathLike[str], content: Content) -> AccessTrace:
     """A trace from an `.npz` archive: `address`, `bytes` and `write`, and if need be `id`,
     `earliest` (cycles), `beat_bytes` and `data`, the bytes of all accesses one after the other.
 
@@ -111,7 +111,7 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
             raise ReplayError(f"{name} must be of {count} accesses, as address is")
     if not count:
         raise ReplayError(f"{os.fspath(path)} has no accesses; give some")
-    trace = Trace.uniform(
+    trace = AccessTrace.uniform(
         write=arrays["write"].astype(np.bool_),
         address=arrays["address"],
         nbytes=arrays["bytes"],
@@ -133,14 +133,14 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> Trace:
 
 
 def _strided(numbers: IntArray, stride: int, count: int) -> IntArray:
-    """Round and round in steps, one further each time round, so that all come to their turn."""
+    """Steps of a stride that starts one further each time round, so that all are reached."""
     per_round = -(-count // stride)
     rounds, step = np.divmod(numbers, per_round)
     return np.asarray((step * stride + rounds) % count)
 
 
-def _with_data(trace: Trace, content: Content) -> Trace:
-    """The trace, whose writes write what the content says."""
+def _with_data(trace: AccessTrace, content: Content) -> AccessTrace:
+    """Fill in the data of a trace's writes from the content."""
     # The bytes' addresses, access by access.
     inside = np.arange(trace.data.size) - np.repeat(trace.offsets[:-1], trace.nbytes)
     data = content.after[np.repeat(trace.address, trace.nbytes) + inside]

@@ -1,4 +1,4 @@
-"""What a kernel's driver would do, against the engine's registers and rings only."""
+"""A driver of the engine like a kernel's: it uses the engine's registers and rings only."""
 
 from cdma.plan.platform.throttles import THROTTLES, Throttle, throttle
 from cdma.sim.driver.buddy.driver import BuddyDriver

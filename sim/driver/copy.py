@@ -1,4 +1,4 @@
-"""From the arguments of a copy to the fields of its descriptor."""
+"""The translation of a copy's arguments into the fields of its descriptor."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -14,14 +14,14 @@ ENGINE_CODEC = "engine"
 
 
 class CopyKind(Enum):
-    """Which way a copy goes."""
+    """The direction of a copy."""
 
     DEVICE_TO_HOST = "device to host"
     HOST_TO_DEVICE = "host to device"
 
 
 def whole(name: str, place: Buffer | Span) -> Span:
-    """A buffer as the span that it is; a span as it is. `name` is the argument's."""
+    """Turn a buffer into the span of all of it; a span stays as it is. `name` is the argument's."""
     if not isinstance(place, Buffer | Span):
         raise DriverError(f"{name} must be a Buffer or a Span, not {place!r}")
     span = place.span() if isinstance(place, Buffer) else place
@@ -119,7 +119,9 @@ def _codec_number(codec: str | None, engine_codecs: Sequence[str]) -> int | None
 
 
 def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None:
-    """What the engine cannot know: whose the bytes are."""
+    """Raise an error if bytes do not lie in a memory that this direction uses; the engine cannot
+    know.
+    """
     if span.memory is not memory:
         # Its name alone would not do: another machine's memories have the same ones.
         whose = " of another machine" if span.memory.name == memory.name else ""
@@ -135,7 +137,7 @@ def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None
 
 
 def _check_sizes(fields: dict[str, int], dst: Span, src: Span) -> None:
-    """What the engine cannot know: where buffers end."""
+    """Raise an error for sizes beyond the buffers' ends, which the engine cannot know."""
     sizes = "src_length" if fields["opcode"] == Opcode.DECOMPRESS_IN else "length"
     if fields[sizes] > src.nbytes:
         raise DescriptorError(sizes, f"must be at most {src.nbytes}, src's, not {fields[sizes]}")

@@ -8,7 +8,7 @@ from cdma.sim.driver.errors import DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.driver.ring.descriptor import Fields, check
 from cdma.sim.driver.ring.queue import Queue, Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError
@@ -38,7 +38,7 @@ class Engine:
     ----------
     machine : Machine
     ring_entries : int
-        Descriptors that may be under way: a power of two, 2 to 32768.
+        Descriptors that may be outstanding: a power of two, 2 to 32768.
     throttles : (Throttle, Throttle)
         What limits the reads of device memory of copies with throttle class 0, and of those with 1.
     timeout_cycles : int
@@ -56,7 +56,7 @@ class Engine:
         The engine's configuration, from its registers.
     device, host : Memory
         Where buffers come from.
-    registers : RegisterPort
+    registers : RegisterFile
 
     Raises
     ------
@@ -103,7 +103,7 @@ class Engine:
         self.coalesce_cycles = coalesce_cycles
         self._throttles = list(throttles)
         with claimed(machine, self._guard):
-            self.registers = RegisterPort(machine)
+            self.registers = RegisterFile(machine)
             self.shape: EngineShape = read_shape(self.registers, machine, codecs)
             self.device = Memory("device", machine.device, machine.device_base, self._guard)
             self.host = Memory("host", machine.host, machine.host_base, self._guard)
@@ -168,7 +168,7 @@ class Engine:
         tag: int | None = None,
         throttle_class: int = 0,
         doorbell: bool = True,
-        wait_for_room: bool = True,
+        wait_for_slot: bool = True,
     ) -> Transfer:
         """Begin a copy. Copies without a fence between them may run at the same time.
 
@@ -197,7 +197,7 @@ class Engine:
             Which of the two throttles is for this copy to the host.
         doorbell
             Tell the engine now. If not, the next doorbell or wait does.
-        wait_for_room
+        wait_for_slot
             If the ring is full, wait until it is not.
 
         Raises
@@ -205,13 +205,13 @@ class Engine:
         DescriptorError
             The engine would refuse it; the message and `field` tell what is wrong.
         OverlapError
-            It could meet a copy that is under way.
+            It could meet a copy that is in flight.
         UseAfterFreeError
             A buffer has been freed.
         DriverError
             An argument is not of the type that it should be.
         RingFullError
-            There is no room, and `wait_for_room` is false.
+            There is no room, and `wait_for_slot` is false.
         EngineError
             There is no room, and the engine does not go on.
         """
@@ -237,7 +237,7 @@ class Engine:
         )
         self._queue.collect()
         self._queue.require_apart((source,), (target,))
-        self._make_room(wait_for_room)
+        self._wait_for_slot(wait_for_slot)
         fields["record"] = self._ring.next_record
         transfer = self._queue.add(fields, (source,), (target,))
         if doorbell:
@@ -246,7 +246,7 @@ class Engine:
 
     @exclusive
     def fence(self, *, doorbell: bool = True) -> Transfer:
-        """Whatever comes later begins after everything before has its record."""
+        """Make all later descriptors wait until every earlier one has its record."""
         return self.submit_raw(
             {"opcode": Opcode.FENCE, "tag": self._ring.tail % 2**32}, doorbell=doorbell, checks=True
         )
@@ -257,22 +257,23 @@ class Engine:
         fields: Fields,
         *,
         doorbell: bool = True,
-        wait_for_room: bool = True,
+        wait_for_slot: bool = True,
         checks: bool = False,
     ) -> Transfer:
-        """Begin whatever these fields say, right or wrong. Buffers are not known, nor protected.
+        """Submit a descriptor of these fields, right or wrong. Buffers are not known, nor
+        protected.
 
         Parameters
         ----------
         fields
             Of the descriptor, by name. What is missing is 0, but for `record`, which is the slot's,
             and the interrupt flag, if interrupts are used.
-        doorbell, wait_for_room
+        doorbell, wait_for_slot
             As of `submit`.
         checks
             Raise `DescriptorError` for what the engine would refuse.
         """
-        self._make_room(wait_for_room)
+        self._wait_for_slot(wait_for_slot)
         complete = {
             "record": self._ring.next_record,
             "flags": int(Flag.INTERRUPT) if self.interrupts else 0,
@@ -292,12 +293,12 @@ class Engine:
 
     @exclusive
     def poll(self) -> int:
-        """Take the records that have come, without waiting, and tell how many there were."""
+        """Collect the records that have come, without waiting, and return their number."""
         return self._queue.collect()
 
     @exclusive
     def wait(self, transfer: Transfer) -> CompletionRecord:
-        """Let time pass until there is a record.
+        """Run the machine until a transfer has its record, and return it.
 
         Raises
         ------
@@ -316,7 +317,7 @@ class Engine:
 
     @exclusive
     def wait_all(self) -> list[CompletionRecord]:
-        """The records of all transfers that are under way, in order. Raises as `wait` does."""
+        """The records of all outstanding transfers, in order. Raises as `wait` does."""
         transfers = list(self._queue)
         self._waiter.wait(lambda: not self._ring.pending)
         return [transfer.result() for transfer in transfers]
@@ -359,7 +360,7 @@ class Engine:
     def close(self) -> None:
         """Give up the machine, so that it can have another driver. Closing twice does no harm.
 
-        The engine is left as it is: the next driver resets it, and what is under way is lost.
+        The engine is left as it is: the next driver resets it, and what is in flight is lost.
         """
         if not self._guard.closed:
             with self._guard:
@@ -379,22 +380,22 @@ class Engine:
 
     @exclusive
     def counters(self) -> dict[str, int]:
-        """The performance registers by their names, as `raw_bytes_out`."""
+        """Performance counters by their names, as `raw_bytes_out`."""
         return self.registers.counters()
 
     @exclusive
     def clear_counters(self) -> None:
-        """Start counting from zero."""
+        """Set all counters to zero."""
         self.registers.write("PERF_CONTROL", clear=1)
 
     @exclusive
     def first_error(self) -> FirstError | None:
-        """What went wrong first since `clear_error`."""
+        """The first error since `clear_error`; None if there was none."""
         return self._waiter.first_error()
 
     @exclusive
     def clear_error(self) -> None:
-        """Let the next error be the first."""
+        """Clear the error registers, so that the next error is the first."""
         self.registers.write("IRQ_STATUS", error=1)
 
     def _set_up(self) -> None:
@@ -411,7 +412,7 @@ class Engine:
             self.set_throttle(throttle_class, throttle)
         write("CONTROL", enable=1)
 
-    def _make_room(self, wait: bool) -> None:
+    def _wait_for_slot(self, wait: bool) -> None:
         if not self._ring.full:
             return
         self._queue.collect()

@@ -1,11 +1,11 @@
-"""What the driver refuses, and what it finds wrong with the engine."""
+"""Errors of the driver: arguments that it refuses, and faults of the engine."""
 
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.machine.errors import MachineError
 
 
 class DriverError(RuntimeError):
-    """The driver was asked for something that cannot be, or the engine does not do its part."""
+    """Raised for arguments that the driver refuses, or an engine that does not do its part."""
 
 
 class OutOfMemoryError(DriverError):
@@ -29,7 +29,7 @@ class BusyError(DriverError):
 
 
 class RingFullError(DriverError):
-    """There is no room for another descriptor, and the caller would not wait."""
+    """Raised when the ring has no free slot and the caller would not wait."""
 
 
 class DescriptorError(DriverError):
@@ -70,4 +70,4 @@ class RingError(EngineError):
 
 
 class StuckError(EngineError):
-    """Nothing has moved for a long time, and yet there is no record."""
+    """Raised when nothing has moved for long although a record is outstanding."""

@@ -48,7 +48,7 @@ class Exclusive:
         self._lock.release()
 
     def close(self) -> None:
-        """Let nobody in any more, and another driver have the machine."""
+        """Refuse all further calls, and let another driver have the machine."""
         self.closed = True
 
 
@@ -63,7 +63,7 @@ G = TypeVar("G", bound=Guarded)
 
 
 def exclusive(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
-    """The method under its object's guard."""
+    """Wrap a method so that it runs under its object's guard."""
 
     @wraps(method)
     def guarded(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -7,7 +7,7 @@ from cdma.sim.driver.errors import DriverError
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether it counts something: a whole number of Python or numpy, but no truth value."""
+    """Return True for whole numbers of Python or numpy, but not for truth values."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -7,7 +7,7 @@ from cdma.sim.machine.bus.machine import BusMachine
 HALF = 32
 
 
-class RegisterPort:
+class RegisterFile:
     """Reads and writes registers and their fields. Each access takes the cycles that it takes.
 
     Parameters
@@ -23,7 +23,7 @@ class RegisterPort:
         self.map: dict[str, Register] = registers or register_map()
 
     def read(self, name: str) -> dict[str, int]:
-        """All fields of a register, at one moment."""
+        """Read all fields of a register at one moment."""
         register = self.map[name]
         return register.values(self.machine.read_register(register.offset))
 
@@ -34,13 +34,13 @@ class RegisterPort:
         return self.machine.write_register(register.offset, word)
 
     def read_long(self, name: str) -> int:
-        """A value of 64 bits, from its two halves."""
+        """Read a value of 64 bits from its two halves."""
         low = self.machine.read_register(self.map[f"{name}_LO"].offset)
         high = self.machine.read_register(self.map[f"{name}_HI"].offset)
         return high << HALF | low
 
     def write_long(self, name: str, value: int) -> None:
-        """A value of 64 bits, into its two halves."""
+        """Write a value of 64 bits into its two halves."""
         self.machine.write_register(self.map[f"{name}_LO"].offset, value % 2**HALF)
         self.machine.write_register(self.map[f"{name}_HI"].offset, value >> HALF)
 

@@ -1,4 +1,4 @@
-"""What kind of engine is there: its identity and configuration registers."""
+"""The engine's shape, as read from its identity and configuration registers."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -7,13 +7,13 @@ from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
 from cdma.sim.driver.copy import ENGINE_CODEC
 from cdma.sim.driver.errors import IdentityError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineShape:
-    """What CONFIG0 and CONFIG1 tell, and the codecs.
+    """Shape of an engine: what CONFIG0 and CONFIG1 report, and the codecs.
 
     Attributes
     ----------
@@ -21,13 +21,13 @@ class EngineShape:
     sector_bytes : int
         Width of each port to device memory.
     element_bytes : int
-        What the codecs work on.
+        Element size of the codecs.
     host_bytes : int
         Width of the port to the host.
     buffer_bytes : int
-        What the DMA buffer holds.
+        Size of the DMA buffer.
     codecs : tuple of str
-        Names; the first one is what copies are compressed with unless told otherwise.
+        Names of the codecs; the first one is the default of compressed copies.
     """
 
     units: int
@@ -38,14 +38,14 @@ class EngineShape:
     codecs: tuple[str, ...]
 
     def worst_stream_bytes(self, nbytes: int, codec: str = ENGINE_CODEC) -> int:
-        """The size of the longest stream of `nbytes`: the room that always suffices."""
+        """Size of the longest stream of `nbytes`: space that always suffices."""
         entry = line_codec(self.codecs[0] if codec == ENGINE_CODEC else codec)
         lines = CodecConfig(element_bytes=self.element_bytes, codecs=self.codecs)
         return entry.worst_stream_bytes(nbytes, lines)
 
 
-def read_shape(registers: RegisterPort, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
-    """Make sure that this is an engine that the driver knows, and find out about it.
+def read_shape(registers: RegisterFile, machine: Machine, codecs: tuple[str, ...]) -> EngineShape:
+    """Check that this is an engine that the driver knows, and read its shape.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver.errors import RingError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.driver.ring.queue import Queue
 from cdma.sim.driver.ring.record import FirstError
 from cdma.sim.driver.ring.ring import INDEXES, PHASE_MASK
@@ -19,12 +19,12 @@ POLL_CYCLES = 16
 
 
 class Waiter:
-    """The part of the driver in which time passes.
+    """The part of the driver that lets the machine's time pass.
 
     Parameters
     ----------
     machine : Machine
-    registers : RegisterPort
+    registers : RegisterFile
     queue : Queue
     interrupts : bool
         Sleep until an interrupt; otherwise look at the oldest transfer's record.
@@ -35,7 +35,7 @@ class Waiter:
     def __init__(
         self,
         machine: Machine,
-        registers: RegisterPort,
+        registers: RegisterFile,
         queue: Queue,
         *,
         interrupts: bool,
@@ -49,17 +49,17 @@ class Waiter:
         self.restart()
 
     def restart(self) -> None:
-        """The engine begins again with the ring's slot 0."""
+        """Note that the engine starts again with the ring's slot 0."""
         # How far the engine was told that there are descriptors, and was seen to be done.
-        self._told = 0
+        self._announced = 0
         self._done = 0
 
     def doorbell(self) -> int:
         """Let the engine fetch all that is in the ring, and return the cycle of the write."""
         # A record is in memory before RING_DONE counts it, and the tail must stay close to that.
         self.poll(self._ring_done_is_near, "RING_DONE lags behind the records")
-        self._told = self.queue.ring.tail
-        return self.registers.write("RING_TAIL", index=self._told % INDEXES)
+        self._announced = self.queue.ring.tail
+        return self.registers.write("RING_TAIL", index=self._announced % INDEXES)
 
     def wait(self, done: Callable[[], bool]) -> None:
         """Let time pass, and take records, until it is done.
@@ -70,7 +70,7 @@ class Waiter:
             It will never be.
         """
         self.queue.collect()
-        if not done() and self._told != self.queue.ring.tail:
+        if not done() and self._announced != self.queue.ring.tail:
             self.doorbell()
         watch = self._watch()
         while not done():
@@ -82,7 +82,7 @@ class Waiter:
                 watch.look(f"{self.queue.oldest} has no record")
 
     def poll(self, condition: Callable[[], bool], what: str) -> None:
-        """Let time pass until registers say so; `StuckError`, about `what`, if they never do."""
+        """Run the machine until a condition on registers holds; `StuckError` if it never does."""
         if condition():
             return
         watch = self._watch()
@@ -91,7 +91,7 @@ class Waiter:
             watch.look(what)
 
     def first_error(self) -> FirstError | None:
-        """What the error registers hold."""
+        """Contents of the error registers; None if they hold no error."""
         if not self.registers.read("IRQ_STATUS")["error"]:
             return None
         what = self.registers.read("ERROR_STATUS")
@@ -103,7 +103,9 @@ class Waiter:
         )
 
     def look_at_ring(self) -> bool:
-        """Whether the ring has stopped; then only what RING_DONE counts has its record."""
+        """Return True if the ring has stopped; then only descriptors that RING_DONE counts have
+        records.
+        """
         stopped = bool(self.registers.read("STATUS")["ring_error"])
         if stopped:
             self.queue.stop(self.registers.read("RING_DONE")["index"])

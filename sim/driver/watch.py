@@ -1,7 +1,7 @@
-"""Whether the engine is still doing something."""
+"""A watchdog that tells whether the engine still makes progress."""
 
 from cdma.sim.driver.errors import StuckError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.machine import Machine
 
 MOVEMENT = (
@@ -21,11 +21,11 @@ class Watch:
     Parameters
     ----------
     machine : Machine
-    registers : RegisterPort
+    registers : RegisterFile
     patience_cycles : int
     """
 
-    def __init__(self, machine: Machine, registers: RegisterPort, patience_cycles: int) -> None:
+    def __init__(self, machine: Machine, registers: RegisterFile, patience_cycles: int) -> None:
         self.machine = machine
         self.registers = registers
         self.patience_cycles = patience_cycles
@@ -33,7 +33,7 @@ class Watch:
         self._moved = machine.cycles
 
     def look(self, what: str) -> None:
-        """Raise `StuckError`, about `what`, if patience is over."""
+        """Raise `StuckError`, about `what`, if nothing has moved for too long."""
         now = [self.registers.read(name) for name in MOVEMENT]
         if now != self._seen:
             self._seen = now

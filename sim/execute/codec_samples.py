@@ -65,9 +65,12 @@ def engine_rows(
     cdma.sim.machine.MachineError
         The simulator cannot be built.
     """
-    room = 4 * limits[1] + (1 << 20)
+    memory_bytes = 4 * limits[1] + (1 << 20)
     machine = Machine(
-        generated_engine(PRESETS[PRESET]), MACHINES[PRESET], device_bytes=room, host_bytes=room
+        generated_engine(PRESETS[PRESET]),
+        MACHINES[PRESET],
+        device_bytes=memory_bytes,
+        host_bytes=memory_bytes,
     )
     with machine:
         engine = Engine(machine)

@@ -50,7 +50,7 @@ class CopyJob:
     inline: bool
 
     @property
-    def room(self) -> int:
+    def memory_bytes(self) -> int:
         """The most bytes of host memory that the stream takes."""
         return self.raw.size + self.raw.size // 16 + 128
 
@@ -102,15 +102,15 @@ class Copier:
 
     @property
     def busy(self) -> bool:
-        """Whether any piece is in flight."""
+        """True if any piece is in flight."""
         return any(self._flying.values())
 
     def put(self, way: str, name: str) -> None:
-        """A tensor goes this way, behind those that were put before."""
+        """Queue a tensor in a direction, behind those that were put before."""
         self._waiting[way].extend(self._pieces[name])
 
     def pump(self, begin: int) -> None:
-        """Give the engine what its ring is to hold. Cycles count from `begin`."""
+        """Submit as many pieces as the ring should hold. Cycles count from `begin`."""
         ways = ("out", "in") if self._duplex else (self._turn(),)
         for way in ways:
             waiting, flying = self._waiting[way], self._flying[way]
@@ -121,7 +121,7 @@ class Copier:
                 self._started.setdefault((way, piece.name), now)
 
     def poll(self, begin: int) -> bool:
-        """Take what has come; whether anything has."""
+        """Collect the records that have come; return True if there were any."""
         self.engine.poll()
         found = False
         for way, flying in self._flying.items():
@@ -135,7 +135,7 @@ class Copier:
         return (way, name) in self.cycles
 
     def stream_bytes(self, name: str) -> int:
-        """Bytes that a tensor took on the link."""
+        """Bytes that a tensor occupied on the link."""
         return sum(piece.stream_bytes for piece in self._pieces[name])
 
     def wait_for_oldest(self) -> None:
@@ -145,12 +145,12 @@ class Copier:
         self.engine.wait(min(flying, key=lambda transfer: transfer.index))
 
     def out_now(self) -> list[str]:
-        """Tensors of which something has left device memory and is not back."""
+        """Names of the tensors of which a part has left device memory and is not back."""
         left = {name for way, name in self._started if way == "out"}
         return sorted(name for name in left if not self.has_ended("in", name))
 
     def describe_out(self) -> str:
-        """Them, for people."""
+        """Describe those tensors for people."""
         names = self.out_now()
         if not names:
             return "no tensor is out"
@@ -175,7 +175,7 @@ class Copier:
             yield _Piece(name, part, host, last=start + part.nbytes == job.raw.size)
 
     def _turn(self) -> str:
-        """The way that a half-duplex link goes: one with pieces in flight, else one that waits."""
+        """Direction of a half-duplex link: one with pieces in flight, else one that waits."""
         for way in ("out", "in"):
             if self._flying[way] or self._waiting[way]:
                 return way
@@ -191,7 +191,7 @@ class Copier:
         return behind < COVER_CYCLES and len(flying) < MOST_IN_FLIGHT
 
     def _expected_bytes(self, piece: _Piece) -> float:
-        """On the link."""
+        """Bytes that are expected on the link."""
         ratio = USUAL_RATIO if self.jobs[piece.name].inline else 1
         return piece.stream_bytes or piece.device.nbytes / ratio
 

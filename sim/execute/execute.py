@@ -47,12 +47,12 @@ PATIENCE_CYCLES = 1_000_000
 
 
 class ExecutionError(RuntimeError):
-    """The engine did not do its part; tells what was out. Fit to print."""
+    """Raised if the engine did not do its part; the message names what was out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Executed:
-    """A copy as it went.
+    """A copy as the RTL carried it out.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Execution:
 
     @property
     def error(self) -> float:
-        """By how much the step took longer, as a part of what the timeline says.
+        """Excess of the step's time over the timeline's, as a part of the latter.
 
         The cycles of the computation, `compute_share` of them, are the timeline's own: where they
         hide the copies, this says little of the engine. `error_of` says it.
@@ -193,15 +193,17 @@ def execute(
     small = scaled(scenario, plan, total_bytes, longest)
     trace = simulate(small.scenario, plan)
     jobs = _jobs(small, plan)
-    room = sum(job.raw.size for job in jobs.values()) + sum(job.room for job in jobs.values())
-    room = -(-(room + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
+    memory_bytes = sum(job.raw.size for job in jobs.values()) + sum(
+        job.memory_bytes for job in jobs.values()
+    )
+    memory_bytes = -(-(memory_bytes + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
     config = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
         generated_engine(preset(scenario.engine)),
         config,
-        device_bytes=room,
-        host_bytes=room,
+        device_bytes=memory_bytes,
+        host_bytes=memory_bytes,
         seed=machine_seed,
     ) as machine:
         copier = Copier(Engine(machine, throttles=(limit, limit)), jobs, scenario.link.duplex)
@@ -312,7 +314,7 @@ class _Run:
         return tuple(found)
 
     def _compute(self, now: int) -> None:
-        """End what has ended, and start what can."""
+        """End the computations that are due, and start those that can start."""
         while self._to_compute:
             index = self._to_compute[0]
             if self._until is not None:

@@ -5,7 +5,7 @@ from cdma.builds.errors import BuildError
 from cdma.plan.platform.environment import MACHINES, MachineConfig, machine_config
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyCounters, BuddyMachine, PortCounters
-from cdma.sim.machine.buddy.trace import Access, Playback, Trace
+from cdma.sim.machine.buddy.trace import Access, AccessTrace, Playback
 from cdma.sim.machine.build.build import VerilogText, build_library
 from cdma.sim.machine.bus.bus import BusFault, Counters, DeliveredFault
 from cdma.sim.machine.engine.machine import Machine
@@ -28,6 +28,7 @@ __all__ = [
     "FAULT",
     "MACHINES",
     "Access",
+    "AccessTrace",
     "AssertionFailedError",
     "Batch",
     "BuddyCounters",
@@ -50,7 +51,6 @@ __all__ = [
     "ProtocolError",
     "RegisterError",
     "RunError",
-    "Trace",
     "VerilogText",
     "buddy_machine_config",
     "build_library",

@@ -1,4 +1,4 @@
-"""What arrays are sent through, and the result that each of them has afterwards."""
+"""Backends that arrays are sent through, and the result of each array."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,20 +39,20 @@ class Payload:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFigures:
-    """What engine and machine counted while an array was at the head of the queue.
+    """Figures of engine and machine, counted while an array was at the head of the queue.
 
     Attributes
     ----------
     link_out_busy_cycles, link_in_busy_cycles : float
-        Those of `ArrayResult.cycles_out` in which the link moved something to the host, and those
-        of `cycles_in` in which it moved something from it; whatever array that belonged to.
+        The cycles of `ArrayResult.cycles_out` in which the link moved something to the host, and
+        those of `cycles_in` in which it moved something from it, for whatever array.
     dram_read_bytes : int
-        What was read of device memory in `cycles_out`, for whatever array.
+        Bytes read from device memory in `cycles_out`, for whatever array.
     latency_cycles_out, latency_cycles_in : int
-        From the arrival of the array's first descriptor in the engine to its last record. The wait
-        for what is ahead of it in the queue is included.
+        Cycles from the arrival of the array's first descriptor in the engine to its last record.
+        The wait for what is ahead of it in the queue is included.
     statuses : tuple of Status
-        Of all transfers.
+        The statuses of all transfers.
     """
 
     link_out_busy_cycles: float = 0.0
@@ -82,14 +82,14 @@ class EngineFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueFigures:
-    """What the engine counted over all arrays, which cannot be split among them.
+    """Figures that the engine counted over all arrays, which cannot be split among them.
 
     Attributes
     ----------
     buffer_high_water_bytes : int
         Most bytes of the DMA buffer that were reserved at once on the way out.
     stall_cycles : dict
-        Both ways, by cause.
+        Stall cycles of both directions, by cause.
     """
 
     buffer_high_water_bytes: int
@@ -107,17 +107,17 @@ class QueueFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayResult:
-    """What came of an array's pieces.
+    """Result of an array's pieces.
 
     Attributes
     ----------
     streams, returned : list of uint8 array
-        Each piece compressed, and what was made of that again.
+        Each piece compressed, and each piece expanded again.
     cycles_out, cycles_in : int
-        What the array added to each way: cycles from the record before its own, or from the first
+        Cycles that the array added to each way: from the record before its own, or from the first
         command of the queue, to its last record. The sum over all arrays is the whole's time.
     faults : set of str
-        What statuses say that is not so, or should not be.
+        Discrepancies of statuses, in words; empty if there is none.
     engine : EngineFigures or None
         None where there is no engine.
     """
@@ -176,16 +176,16 @@ class Backend(Protocol):
 def result_faults(
     block: str, status: str | None, crc32: int, out_size: int, piece: Array, size: int
 ) -> set[str]:
-    """What is wrong with a transfer's result.
+    """List what is wrong with a transfer's result, in words.
 
     Parameters
     ----------
     block
-        Whose result.
+        The name of the block whose result it is.
     status
-        Its name, if it is one that should not be.
+        The status's name if it is an error; None otherwise.
     crc32, out_size
-        What the result says.
+        The result's figures.
     piece, size
         The uncompressed bytes, and how many should have left.
     """
@@ -202,7 +202,7 @@ def result_faults(
 def comparison_faults(
     result: ArrayResult, pieces: Sequence[Array], codec: golden.Codec
 ) -> set[str]:
-    """What differs from the golden model, and from what went out."""
+    """List how an array's result differs from the golden model's, and from what went out."""
     faults = set()
     for piece, stream, back in zip(pieces, result.streams, result.returned, strict=True):
         if not np.array_equal(stream, codec.compress(piece)):

@@ -43,7 +43,7 @@ class EngineBackend:
     ----------
     config : EngineConfig
         The engine; the element size in it does not matter.
-    surroundings : MachineConfig
+    environment : MachineConfig
         Its memory and its link.
     throttle : Throttle
         How fast device memory may be read.
@@ -72,7 +72,7 @@ class EngineBackend:
     def __init__(
         self,
         config: EngineConfig,
-        surroundings: MachineConfig,
+        environment: MachineConfig,
         *,
         throttle: Throttle,
         stalls: float = 0.0,
@@ -83,9 +83,9 @@ class EngineBackend:
         codec: str | None = None,
     ) -> None:
         # Before any RTL is made.
-        if config.units != surroundings.channels:
+        if config.units != environment.channels:
             raise ConfigError(
-                f"channels must be {config.units}, the engine's units, not {surroundings.channels}"
+                f"channels must be {config.units}, the engine's units, not {environment.channels}"
             )
         self.codec = config.codecs[0] if codec is None else codec
         if self.codec not in config.codecs:
@@ -94,7 +94,7 @@ class EngineBackend:
                 f"{self.codec!r}"
             )
         self.config = config
-        self.surroundings = surroundings
+        self.environment = environment
         self.throttle = throttle
         self.stalls = stalls
         self.seed = seed
@@ -154,7 +154,7 @@ class EngineBackend:
             codec = replace(self.config.codec, element_bytes=element_bytes)
             machine = Machine(
                 generated_engine(replace(self.config, codec=codec)),
-                self.surroundings,
+                self.environment,
                 device_bytes=self.memory_bytes,
                 host_bytes=self.memory_bytes,
                 stalls=self.stalls,

@@ -81,7 +81,7 @@ class PipelineBackend:
         )
 
     def _decompress(self, out: Batch, piece: Array, element_bytes: int) -> ArrayResult:
-        """A piece's result, after its way back."""
+        """Result of a piece after its way back."""
         stream = out.packet(0)
         back = self._pipeline(DECOMPRESSOR, element_bytes).run(
             [stream],
@@ -113,7 +113,7 @@ class PipelineBackend:
 
 
 def pipeline_waves(waves: Path, component: str) -> Path:
-    """Where a component's waves go, if `waves` is where all go."""
+    """Path of a component's waves, if `waves` is the path of all."""
     return waves.with_name(f"{waves.stem}-{component.removeprefix(f'{CODEC}-')}{waves.suffix}")
 
 

@@ -17,7 +17,7 @@ class StashError(RuntimeError):
 
 @dataclass(frozen=True)
 class _Piece:
-    """A transfer's worth, in host memory."""
+    """The part of an array that one transfer moves, in host memory."""
 
     buffer: Buffer
     nbytes: int
@@ -27,12 +27,12 @@ class _Piece:
 
 @dataclass(eq=False)
 class Stashed:
-    """What is out.
+    """An array that is out on the host.
 
     Attributes
     ----------
     nbytes, stream_bytes : int
-        Uncompressed, and in host memory.
+        Bytes uncompressed, and bytes in host memory.
     """
 
     pieces: tuple[_Piece, ...]
@@ -47,15 +47,15 @@ class Stashed:
 
 
 @dataclass
-class Traffic:
-    """What has been moved one way.
+class SwapTotals:
+    """Totals of one direction.
 
     Attributes
     ----------
     arrays, nbytes, stream_bytes : int
-        How many, their bytes uncompressed, and on the link.
+        The number of arrays, their bytes uncompressed, and their bytes on the link.
     cycles : int
-        Of the machine, from before each array's first doorbell to behind its last record.
+        Cycles of the machine, from before each array's first doorbell to behind its last record.
     """
 
     arrays: int = 0
@@ -78,7 +78,7 @@ class Stash:
 
     Attributes
     ----------
-    out, back : Traffic
+    out, back : SwapTotals
     nbytes, stream_bytes : int
         What is out now.
     """
@@ -86,8 +86,8 @@ class Stash:
     def __init__(self, engine: Engine, *, verify: bool = False) -> None:
         self.engine = engine
         self.verify = verify
-        self.out = Traffic()
-        self.back = Traffic()
+        self.out = SwapTotals()
+        self.back = SwapTotals()
         self.nbytes = 0
         self.stream_bytes = 0
         # Of transfers that were interrupted; free as soon as the engine has done with them.
@@ -119,7 +119,7 @@ class Stash:
         return stashed
 
     def get(self, stashed: Stashed) -> ByteArray:
-        """The bytes again, a new array; they also stay out until `drop`.
+        """Return the array's bytes, a new array; they also stay out until `drop`.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Stash:
         return array
 
     def drop(self, stashed: Stashed) -> None:
-        """Give its host memory back."""
+        """Free the array's host memory."""
         self.nbytes -= stashed.nbytes
         self.stream_bytes -= stashed.stream_bytes
         for piece in stashed.pieces:
@@ -206,7 +206,7 @@ class Stash:
         except BusyError:
             self._late.append(buffer)
 
-    def _count(self, traffic: Traffic, stashed: Stashed, started: int) -> None:
+    def _count(self, traffic: SwapTotals, stashed: Stashed, started: int) -> None:
         traffic.arrays += 1
         traffic.nbytes += stashed.nbytes
         traffic.stream_bytes += stashed.stream_bytes

@@ -1,4 +1,4 @@
-"""Which of the tensors that autograd saves go out."""
+"""The plan of which tensors that autograd saves are swapped out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,18 +54,18 @@ class SwapPlan:
 
     @classmethod
     def everything(cls, codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """All of them, with a codec or, with None, as they are."""
+        """Plan that swaps every tensor, with a codec or, with None, as it is."""
         return cls.where(lambda saved: True, codec)
 
     @classmethod
     def where(cls, wanted: Callable[[Saved], bool], codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """Those of which `wanted` is true."""
+        """Plan that swaps the tensors of which `wanted` is true."""
         swap = _checked(Choice(Placement.SWAP, codec))
         return cls(lambda: lambda saved: swap if wanted(saved) else RETAIN)
 
     @classmethod
     def from_plan(cls, graph: Graph, plan: Plan) -> Self:
-        """What a schedule says.
+        """Make the swap plan that a schedule's plan asks for.
 
         Autograd does not tell names, so tensors of the graph are known by size and order: the k-th
         activation of a size that is saved is the k-th of `graph.managed` that has it. What the
@@ -108,5 +108,5 @@ def _checked(choice: Choice) -> Choice:
 
 
 def engine_codec(codec: str | None) -> str | None:
-    """What the engine does for a plan's codec; None is a plain copy."""
+    """Name of the engine's codec for a plan's codec; None is a plain copy."""
     return None if codec is None or codec.endswith(HOST_SUFFIX) else codec

@@ -1,35 +1,35 @@
-"""What swapping saved tensors has moved, and what it has spared the device."""
+"""The report of what swapping saved tensors has moved, and what memory it has spared."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.sim.swap.stash import Traffic
+from cdma.sim.swap.stash import SwapTotals
 
 
 @dataclass(frozen=True, kw_only=True)
 class SwapReport:
-    """What swapping has done so far. Parameters count nowhere.
+    """Report of a swapping context so far. Parameters of the model are not counted.
 
     Attributes
     ----------
-    out, back : Traffic
-        To the host, and from it.
+    out, back : SwapTotals
+        The totals to the host, and from it.
     waiting_tensors, waiting_bytes, waiting_stream_bytes : int
-        What is out now: how many, their bytes, and what they take of host memory. If it is not 0
+        The tensors that are out now, their bytes, and their bytes in host memory. If it is not 0
         after a step, something still holds what autograd saved: a loss without a backward pass.
     kept_bytes : int
-        Most of what was saved and stayed on the device, at once.
+        Most bytes of saved tensors that stayed on the device at once.
     peak_bytes : int
-        Most memory of saved tensors that was held on the device at once: while they were computed,
+        Most bytes of saved tensors that were held on the device at once: while they were computed,
         after they were fetched, because they stayed, or because the program holds them itself.
     peak_bytes_without : int
-        The same if nothing had gone out.
+        The same bytes if nothing had gone out.
     peak_out_bytes : int
-        Most that was out at once, uncompressed: what could be spared at best.
+        Most bytes that were out at once, uncompressed: what could be spared at best.
     """
 
-    out: Traffic
-    back: Traffic
+    out: SwapTotals
+    back: SwapTotals
     waiting_tensors: int
     waiting_bytes: int
     waiting_stream_bytes: int
@@ -40,7 +40,9 @@ class SwapReport:
 
     @property
     def saving_ratio(self) -> float:
-        """What was spared of what could be (Megatron's R), at most 1; 0 if nothing was out."""
+        """Bytes that were spared, over those that could be (Megatron's R), at most 1; 0 if none was
+        out.
+        """
         if not self.peak_out_bytes:
             return 0.0
         return (self.peak_bytes_without - self.peak_bytes) / self.peak_out_bytes
@@ -76,7 +78,7 @@ class Ledger:
         self._storages: dict[int, tuple[Any, dict[int, int]]] = {}
 
     def watch(self, storage: Any, first: int, nbytes: int) -> None:
-        """From now on these bytes of a storage count, until it has no memory any more.
+        """Count these bytes of a storage from now on, until the storage has no memory any more.
 
         Parameters
         ----------
@@ -94,20 +96,20 @@ class Ledger:
         self.peaks["device"] = max(self.peaks["device"], held)
 
     def add(self, nbytes: int, *, out: bool) -> None:
-        """Something has been saved."""
+        """Count a tensor that autograd has saved."""
         self.waiting += out
         for what in ("saved", "out" if out else "kept"):
             self._now[what] += nbytes
             self.peaks[what] = max(self.peaks[what], self._now[what])
 
     def remove(self, nbytes: int, *, out: bool) -> None:
-        """Autograd has let go of it."""
+        """Uncount a tensor that autograd has let go of."""
         self.waiting -= out
         for what in ("saved", "out" if out else "kept"):
             self._now[what] -= nbytes
 
 
-def _described(traffic: Traffic) -> str:
+def _described(traffic: SwapTotals) -> str:
     ratio = traffic.nbytes / traffic.stream_bytes if traffic.stream_bytes else 1.0
     return (
         f"{traffic.arrays} tensors, {traffic.nbytes:,} B as {traffic.stream_bytes:,} B "

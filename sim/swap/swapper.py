@@ -79,17 +79,17 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class SwapRun:
-    """What came of some arrays together.
+    """Results of arrays that were swapped together.
 
     Attributes
     ----------
-    trips : tuple of RoundTrip
+    round_trips : tuple of RoundTrip
         In the order of the arrays.
     queue : QueueFigures or None
-        What the engine counted over all of them, if there is one.
+        The engine's figures over all of them; None without an engine.
     """
 
-    trips: tuple[RoundTrip, ...]
+    round_trips: tuple[RoundTrip, ...]
     queue: QueueFigures | None
 
 
@@ -140,17 +140,17 @@ class Swapper:
             There are no elements of that size.
         """
         payloads = [_payload(array, element_bytes, self.backend.codec) for _, array in arrays]
-        trips: dict[int, RoundTrip] = {}
+        round_trips: dict[int, RoundTrip] = {}
         progress = None
         for index, result in self.backend.transfer(payloads):
             progress = progress or Tally(GOLDEN, len(arrays))
             name, array = arrays[index]
-            trips[index] = _trip(
+            round_trips[index] = _round_trip(
                 name, array, payloads[index], result, self.backend.codec, baselines=baselines
             )
             progress.step()
         return SwapRun(
-            tuple(trips[index] for index in range(len(arrays))), self.backend.queue_figures()
+            tuple(round_trips[index] for index in range(len(arrays))), self.backend.queue_figures()
         )
 
 
@@ -161,7 +161,7 @@ def _payload(array: Array, element_bytes: int | None, codec: str) -> Payload:
     return Payload(pieces=_pieces(as_bytes(array)), element_bytes=size)
 
 
-def _trip(
+def _round_trip(
     name: str, array: Array, payload: Payload, result: ArrayResult, codec: str, *, baselines: bool
 ) -> RoundTrip:
     """Compare an array's result with the golden models."""

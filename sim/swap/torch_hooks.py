@@ -76,7 +76,7 @@ def swap_to(
 
 
 class Swapped:
-    """What `swap_to` does, and what it has done."""
+    """Context of `swap_to`, and the figures of what it has done."""
 
     def __init__(
         self, torch: Any, engine: Engine, plan: SwapPlan, min_bytes: int, verify: bool
@@ -93,7 +93,7 @@ class Swapped:
         self._handles = 0
 
     def report(self) -> SwapReport:
-        """All until now."""
+        """Report of everything until now."""
         self._collect()
         peaks = self._ledger.peaks
         return SwapReport(
@@ -109,7 +109,7 @@ class Swapped:
         )
 
     def pack(self, tensor: Any) -> "_Handle | _Kept":
-        """Autograd's hook: what it keeps instead of a tensor."""
+        """Autograd's hook that packs a tensor: it returns what autograd keeps instead."""
         self._collect()
         kept = _Kept(tensor.detach(), tensor._version)
         if _is_parameter(self._torch, tensor) or not _is_plain(self._torch, tensor):
@@ -130,7 +130,7 @@ class Swapped:
         return handle
 
     def unpack(self, handle: "_Handle | _Kept") -> Any:
-        """Autograd's hook: the tensor again."""
+        """Autograd's hook that unpacks: it returns the tensor again."""
         self._collect()
         if isinstance(handle, _Kept):
             return handle.unchanged()
@@ -141,7 +141,9 @@ class Swapped:
         return self._torch.empty(0, dtype=dtype).set_(flat.untyped_storage(), *layout)
 
     def _entry(self, tensor: Any, first: int, nbytes: int) -> "_Entry":
-        """What holds these bytes: as they are now, moved or kept by an earlier tensor or this."""
+        """The entry that holds these bytes as they are now, moved or kept by this tensor or an
+        earlier one.
+        """
         storage = self._weak(tensor.untyped_storage())
         key = storage.cdata, tensor._version
         for entry in self._entries.get(key, ()):
@@ -175,7 +177,7 @@ class Swapped:
         )
 
     def _fetched(self, entry: "_Entry", number: int) -> Any:
-        """An entry's bytes, as they were when it was saved."""
+        """Bytes of an entry, as they were when it was saved."""
         assert entry.out is not None
         flat = entry.fetched
         if flat is None:
@@ -192,7 +194,7 @@ class Swapped:
         self._dropped.append((entry, number))
 
     def _collect(self) -> None:
-        """Give back what nobody can ask for any more."""
+        """Free entries that nobody can ask for any more."""
         self._ledger.look()
         while self._dropped:
             entry, number = self._dropped.popleft()
@@ -257,14 +259,14 @@ class _Entry:
 
 @dataclass(eq=False, kw_only=True)
 class _Handle:
-    """What autograd keeps instead of a tensor.
+    """Handle that autograd keeps instead of a tensor.
 
     Attributes
     ----------
     kept : _Kept or None
         None if the entry is out.
     layout : tuple
-        Type, first element in the entry, size, strides.
+        The tensor's type, its first element in the entry, its size and strides.
     """
 
     number: int
@@ -274,13 +276,13 @@ class _Handle:
 
 
 def _is_parameter(torch: Any, tensor: Any) -> bool:
-    """Whether it is one, or a view of one."""
+    """Return True for a parameter, or a view of one."""
     root = tensor if tensor._base is None else tensor._base
     return isinstance(root, torch.nn.Parameter) or (root.is_leaf and root.requires_grad)
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:
-    """Whether its bytes are all there is to it."""
+    """Return True if the tensor's bytes in memory are all there is to it."""
     return (
         type(tensor) is torch.Tensor
         and tensor.device.type == "cpu"
@@ -291,7 +293,7 @@ def _is_plain(torch: Any, tensor: Any) -> bool:
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
-    """Its first byte in its storage, and the bytes from there to its last one."""
+    """Offset of the tensor's first byte in its storage, and the bytes from there to its last."""
     last = sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))
     itemsize = tensor.element_size()
     return tensor.storage_offset() * itemsize, (last + 1) * itemsize

@@ -31,7 +31,7 @@ POISON = 0xA5
 
 @dataclass(frozen=True)
 class Piece:
-    """A transfer's worth of an array.
+    """The part of an array that one transfer moves.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class PlacedPiece:
-    """A piece with room in both memories."""
+    """A piece with memory on the device and the host."""
 
     piece: Piece
     device: Buffer
@@ -76,7 +76,7 @@ class _Transferred:
 
 
 def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[PlacedPiece]:
-    """As many pieces from the queue's head as both memories have room for.
+    """Take as many pieces from the queue's head as both memories have space for.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _queue_figures(engine: Engine) -> QueueFigures:
 
 
 def _part(rows: Sequence[tuple[PlacedPiece, _Transferred, _Transferred, ByteArray]]) -> ArrayResult:
-    """The result of an array's pieces in a window."""
+    """Result of an array's pieces in a window."""
     faults = set()
     for placed, leaving, coming, stream in rows:
         data = placed.piece.data
@@ -255,7 +255,7 @@ def _part(rows: Sequence[tuple[PlacedPiece, _Transferred, _Transferred, ByteArra
 
 
 def _latency(done: Sequence[_Transferred]) -> int:
-    """From the first descriptor's arrival to the last record."""
+    """Cycles from the first descriptor's arrival in the engine to the last record."""
     return done[-1].at - (done[0].at - done[0].record.cycles)
 
 

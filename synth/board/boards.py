@@ -22,23 +22,23 @@ class Board:
     platform : (str, str)
         Module and class that describe it, in amaranth-boards.
     clock_hz : float
-        What the self-test is clocked with: by the board's own oscillator, or by a PLL if that has
-        another frequency. Oscillators of 48 and 100 MHz are too fast for the codec with framing.
+        The self-test's clock: the board's own oscillator, or a PLL if that has another frequency.
+        Oscillators of 48 and 100 MHz are too fast for the codec with framing.
     tx, alive, passed, failed, fault, stuck : tuple
         Pins of the self-test's ports: the resource's name and number, and the signal's if it has
         several.
     program : str
         openFPGALoader's command that loads `{bitstream}` until the board is switched off.
     uart : str
-        Where the text comes out.
+        The port that the text comes out of.
     lamps : str
-        What shows `passed`, `failed` and `alive`.
+        The lamps that show `passed`, `failed` and `alive`.
     faults : str
-        What plants a fault in the stream, and what holds it up.
+        The buttons or switches that plant a fault in the stream, and that stall it.
     from_rest : bool
-        Switches and not buttons: what counts is that they are not as they were at the start.
+        True for switches: a fault is asked for by a switch that is not as it was at the start.
     resources : callable
-        Gives what amaranth-boards lacks.
+        Returns the resources that amaranth-boards lacks.
     """
 
     name: str
@@ -62,7 +62,9 @@ _PULLED_DOWN = {"IO_TYPE": "LVCMOS33", "PULLMODE": "DOWN"}
 
 
 def _ecpix5_resources() -> list[Any]:
-    """No buttons but the reset: pins of the first connector, to be bridged to its 3.3 V."""
+    """The pins of the first connector, to be bridged to its 3.3 V: the board has no buttons but
+    reset.
+    """
     return [
         Resource("jumper", 0, Pins("1", dir="i", conn=("pmod", 0)), Attrs(**_PULLED_DOWN)),
         Resource("jumper", 1, Pins("2", dir="i", conn=("pmod", 0)), Attrs(**_PULLED_DOWN)),
@@ -70,7 +72,7 @@ def _ecpix5_resources() -> list[Any]:
 
 
 def _orangecrab_resources() -> list[Any]:
-    """Pin 1 is TX on boards of this shape (Feather). One button: the other one is a pin."""
+    """The UART's TX on pin 1, as on boards of this shape (Feather), and a second button's pin."""
     return [
         Resource(
             "uart",
@@ -155,12 +157,12 @@ BOARDS = {
 
 
 def board_names() -> list[str]:
-    """All that there are."""
+    """List the names of all boards."""
     return list(BOARDS)
 
 
 def find_board(name: str) -> Board:
-    """One of them; `SynthError` with the list if there is none of that name."""
+    """Find a board by its name; `SynthError` with the list if there is none of that name."""
     if name not in BOARDS:
         raise SynthError(f"unknown board {name!r}; choose one of {', '.join(BOARDS)}")
     return BOARDS[name]

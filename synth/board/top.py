@@ -31,7 +31,7 @@ OSCILLATOR_HZ = (400e6, 800e6)
 
 @dataclass(frozen=True)
 class PllDividers:
-    """Of an EHXPLLL whose feedback is its output.
+    """Dividers of an ECP5 PLL (EHXPLLL) whose feedback is its own output.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PllDividers:
 
 
 def pll_dividers(input_hz: float, output_hz: float) -> PllDividers:
-    """Dividers for a clock; `SynthError` if a PLL cannot make it from that input."""
+    """Find the dividers of a PLL that makes a clock; `SynthError` if no setting reaches it."""
     found = []
     for divider in range(1, 129):
         phase_hz = input_hz / divider
@@ -66,7 +66,7 @@ def pll_dividers(input_hz: float, output_hz: float) -> PllDividers:
 
 
 class BoardClock(Elaboratable):
-    """Drives the `sync` domain: by the board's oscillator or a PLL behind it, and with a reset.
+    """Driver of the `sync` domain: the board's oscillator or a PLL behind it, and a reset.
 
     Amaranth's own domain for these devices has no reset that logic could ask for. Here it lasts
     until the PLL has locked, and while the board's reset button, if it has one, is pressed.
@@ -74,9 +74,9 @@ class BoardClock(Elaboratable):
     Parameters
     ----------
     input_hz
-        Of the oscillator.
+        The oscillator's frequency.
     output_hz
-        Of the domain.
+        The frequency of the `sync` domain.
     """
 
     def __init__(self, input_hz: float, output_hz: float) -> None:
@@ -152,7 +152,7 @@ class BoardTop(Elaboratable):
     ----------
     board : Board
     config : SelfTestConfig
-        Whose clock is the board's.
+        The self-test; its clock must be the board's.
     """
 
     def __init__(self, board: Board, config: SelfTestConfig) -> None:
@@ -191,14 +191,14 @@ class BoardTop(Elaboratable):
 
 
 class RestingSwitch(Elaboratable):
-    """Tells whether a switch stands otherwise than when the clock began.
+    """Detector of a switch that stands otherwise than when the clock began.
 
-    So it does not matter which way is on. Latency: 2 cycles.
+    It does not matter which way is on. Latency: 2 cycles.
 
     Attributes
     ----------
     i : Signal
-        From the pin.
+        The pin.
     o : Signal
     """
 

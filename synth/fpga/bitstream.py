@@ -43,11 +43,11 @@ class Bitstream:
     size_bytes : int
     luts, flip_flops, block_rams : int
     capacity : dict
-        Of the device: `luts`, `flip_flops`, `block_rams`.
+        What the device has: `luts`, `flip_flops`, `block_rams`.
     clock_mhz : float
-        What the self-test is clocked with.
+        The clock that the self-test runs at.
     fmax_mhz : float
-        What it could be, by nextpnr's timing analysis.
+        The highest clock by nextpnr's timing analysis.
     """
 
     path: Path
@@ -70,7 +70,7 @@ def build_bitstream(board: Board, config: SelfTestConfig, folder: Path) -> Bitst
     ----------
     board
     config
-        Whose clock is the board's.
+        The self-test; its clock must be the board's.
     folder
         Made if it is not there.
 
@@ -116,7 +116,9 @@ def build_bitstream(board: Board, config: SelfTestConfig, folder: Path) -> Bitst
 
 
 def build_plan(board: Board, config: SelfTestConfig) -> dict[str, str]:
-    """The files of a build: netlist, constraints, scripts, by name. Needs amaranth-boards."""
+    """Prepare the files of a build: netlist, constraints and scripts, by name. Needs
+    amaranth-boards.
+    """
     module, name = board.platform
     platform = getattr(importlib.import_module(module), name)()
     platform.add_resources(board.resources())
@@ -152,7 +154,7 @@ def fmax_of(report: dict[str, Any], board: Board) -> float:
 
 
 def _require_tools() -> None:
-    """All of them before minutes go into the first."""
+    """Raise `SynthError` if any tool is missing, before minutes go into the first."""
     wheels = {tool.package: (tool.name, tool.wheel) for tool in (YOSYS, NEXTPNR)}
     wheels["amaranth_boards"] = ("amaranth-boards", "amaranth-boards")
     for package, (name, wheel) in wheels.items():
@@ -161,7 +163,7 @@ def _require_tools() -> None:
 
 
 def _arguments(arguments: list[str]) -> list[str]:
-    """ecppack's with another file, for now, and no vectors for JTAG players."""
+    """ecppack's arguments, with a temporary output file and no vectors for JTAG players."""
     if "--svf" in arguments:
         at = arguments.index("--svf")
         arguments = arguments[:at] + arguments[at + 2 :]

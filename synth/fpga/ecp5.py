@@ -34,12 +34,12 @@ _PORT = "port:"
 
 @dataclass(frozen=True)
 class Routed:
-    """What place and route has found.
+    """Result of place and route.
 
     Attributes
     ----------
     fmax_mhz : float
-        As nextpnr says.
+        The highest clock that nextpnr reports.
     start, end : str
         The registers or ports at the ends of the critical path.
     """
@@ -92,7 +92,7 @@ def place_and_route(
 
 
 def too_large(module: dict[str, Any]) -> str | None:
-    """What of a module the device has not enough of, in words; None if it fits."""
+    """Name the resources that a module needs more of than the device has; None if it fits."""
     needed: Resources = resources(harnessed(module), "ecp5")
     found = [
         f"{getattr(needed, what):,} {_CALLED[what]} of {there:,}"
@@ -214,7 +214,9 @@ def read_report(report: Mapping[str, Any], module: dict[str, Any]) -> Routed:
 
 
 def _register(cell: str, module: dict[str, Any]) -> str:
-    """What the RTL calls a cell: a port, or the wire that a flip-flop drives, or else the cell."""
+    """The name of a cell in the RTL: a port, or the wire that a flip-flop drives, else the cell's
+    own.
+    """
     if cell.startswith(_PORT):
         return cell.removeprefix(_PORT)
     found = module["cells"].get(cell)

@@ -16,17 +16,16 @@ NETLIST = "netlist.json"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What a cell takes of the device.
+class FpgaCell:
+    """FPGA resources of one kind of cell.
 
     Attributes
     ----------
     luts, flip_flops, carries, block_rams, dsps : int
     levels : int or None
-        How many LUTs are passed from inputs to outputs; None where no path goes through, as through
-        a flip-flop.
+        LUTs on the path from inputs to outputs; None where no path goes through, as in a flip-flop.
     chain : str
-        An input from which no LUT is passed: the carry from the cell before.
+        The input that reaches the output without a LUT: the carry of the cell before.
     """
 
     luts: int = 0
@@ -39,81 +38,81 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Family:
+class FpgaFamily:
     """A family of FPGAs.
 
     Attributes
     ----------
     synthesis : str
         Yosys' command without `-top`.
-    cells : mapping of str to Cell
-        By the name of the cell, in which * stands for anything; the first that fits.
+    cells : mapping of str to FpgaCell
+        Resources by the cell's name, in which * stands for anything; the first match counts.
     """
 
     synthesis: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, FpgaCell]
 
 
-_LUT = Cell(luts=1, levels=1)
-_FLIP_FLOP = Cell(flip_flops=1)
-_BLOCK_RAM = Cell(block_rams=1)
-_DSP = Cell(dsps=1)
-_WIRE = Cell(levels=0)
-_NOTHING = Cell()
+_LUT = FpgaCell(luts=1, levels=1)
+_FLIP_FLOP = FpgaCell(flip_flops=1)
+_BLOCK_RAM = FpgaCell(block_rams=1)
+_DSP = FpgaCell(dsps=1)
+_WIRE = FpgaCell(levels=0)
+_NOTHING = FpgaCell()
 
 FAMILIES = {
-    "ecp5": Family(
+    "ecp5": FpgaFamily(
         "synth_ecp5",
         {
             "LUT4": _LUT,
             # Two bits of a sum: a carry chain is two LUTs to each cell.
-            "CCU2C": Cell(luts=2, carries=1, levels=1, chain="CIN"),
+            "CCU2C": FpgaCell(luts=2, carries=1, levels=1, chain="CIN"),
             "PFUMX": _WIRE,
             "L6MUX21": _WIRE,
             # 16 words of 4 bits: four LUTs, and two for the writing.
-            "TRELLIS_DPR16X4": Cell(luts=6),
+            "TRELLIS_DPR16X4": FpgaCell(luts=6),
             "TRELLIS_FF": _FLIP_FLOP,
             "DP16KD": _BLOCK_RAM,
             "MULT18X18D": _DSP,
         },
     ),
-    "ice40": Family(
+    "ice40": FpgaFamily(
         "synth_ice40",
         {
             "SB_LUT4": _LUT,
             # Lies beside its LUT.
-            "SB_CARRY": Cell(carries=1, levels=0),
+            "SB_CARRY": FpgaCell(carries=1, levels=0),
             "SB_DFF*": _FLIP_FLOP,
             "SB_RAM40_4K*": _BLOCK_RAM,
         },
     ),
-    "xilinx": Family(
+    "xilinx": FpgaFamily(
         "synth_xilinx -family xc7 -flatten -noiopad -noclkbuf",
         {
             "LUT?": _LUT,
             "INV": _LUT,
-            "CARRY4": Cell(carries=1, levels=0),
+            "CARRY4": FpgaCell(carries=1, levels=0),
             "MUXF?": _WIRE,
             # LUT RAM: a LUT has 64 words of a bit, or 32 of two.
-            **dict.fromkeys(("RAM32M", "RAM64M", "RAM128X1D", "RAM256X1S"), Cell(luts=4)),
-            **dict.fromkeys(("RAM32X1D", "RAM64X1D", "RAM128X1S"), Cell(luts=2)),
-            **dict.fromkeys(("RAM32X1S", "RAM64X1S", "SRL16E", "SRLC32E"), Cell(luts=1)),
+            **dict.fromkeys(("RAM32M", "RAM64M", "RAM128X1D", "RAM256X1S"), FpgaCell(luts=4)),
+            **dict.fromkeys(("RAM32X1D", "RAM64X1D", "RAM128X1S"), FpgaCell(luts=2)),
+            **dict.fromkeys(("RAM32X1S", "RAM64X1S", "SRL16E", "SRLC32E"), FpgaCell(luts=1)),
             "FD?E*": _FLIP_FLOP,
             # Of 18 Kb each.
             "RAMB18E1": _BLOCK_RAM,
-            "RAMB36E1": Cell(block_rams=2),
+            "RAMB36E1": FpgaCell(block_rams=2),
             "DSP48E1": _DSP,
         },
     ),
-    "gowin": Family(
+    "gowin": FpgaFamily(
         "synth_gowin -noiopads",
         {
             "LUT?": _LUT,
             # A bit of a sum in a LUT.
-            "ALU": Cell(luts=1, carries=1, levels=1, chain="CIN"),
+            "ALU": FpgaCell(luts=1, carries=1, levels=1, chain="CIN"),
             "MUX2_LUT?": _WIRE,
             # A LUT to each bit of 16 words.
-            **{f"RAM16SDP{bits}": Cell(luts=bits) for bits in (1, 2, 4)},
+            **{f"RAM16SDP{bits}": FpgaCell(luts=bits) for bits in (1, 2, 4)},
             "DFF*": _FLIP_FLOP,
             **dict.fromkeys(("SDP*", "SP*", "DP*", "pROM*"), _BLOCK_RAM),
             "MULT*": _DSP,
@@ -127,7 +126,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Resources:
-    """What a netlist takes of a device.
+    """FPGA resources of a netlist.
 
     Attributes
     ----------
@@ -161,7 +160,7 @@ def map_to(family: str, verilog: str, top: str, folder: Path) -> dict[str, Any]:
     family
         One of `FAMILIES`.
     verilog
-        Of the module and all below it.
+        The module and all below it.
     top
         The module's name.
     folder
@@ -220,14 +219,14 @@ def resources(module: dict[str, Any], family: str) -> Resources:
 
 
 @cache
-def _kind(family: str, cell_type: str) -> Cell:
+def _kind(family: str, cell_type: str) -> FpgaCell:
     for pattern, kind in FAMILIES[family].cells.items():
         if fnmatchcase(cell_type, pattern):
             return kind
     raise SynthError(f"cannot count {cell_type} of {family}; add it to synth/fpga/resources.py")
 
 
-def _depth(cells: Mapping[str, Any], kinds: Mapping[str, Cell]) -> int:
+def _depth(cells: Mapping[str, Any], kinds: Mapping[str, FpgaCell]) -> int:
     passed = {name: cells[name] for name, kind in kinds.items() if kind.levels is not None}
     driver = {
         bit: name

@@ -13,7 +13,8 @@ from cdma.synth.gates.timing import gating_ps
 
 SMALLEST_GROUP = 4
 """A clock gate's own clock pin and latch take about as much as a flip-flop's
-(`docs/guide/energy.md`), so that three flip-flops less pay for it if they rest half of the time."""
+(`docs/guide/silicon/energy.md`), so that three flip-flops less pay for it if they rest half of the
+time."""
 
 LONGEST_PS = 80
 """From a clock gate's clock to those of its flip-flops: about as in two buffers of a clock tree.

@@ -122,8 +122,8 @@ class Library:
         group = next((group for group in root.all("wire_load") if group.name == name), None)
         if name is None or group is None:
             return None
-        told = [value.split(",") for key, value in group.statements if key == "fanout_length"]
-        lengths = tuple(sorted((int(pins), float(length)) for pins, length, *_ in told))
+        pairs = [value.split(",") for key, value in group.statements if key == "fanout_length"]
+        lengths = tuple(sorted((int(pins), float(length)) for pins, length, *_ in pairs))
         if not lengths:
             raise self._error(f"has a wire load {name} without a length")
         return WireLoad(

@@ -1,4 +1,4 @@
-"""What changes in a netlist: edges of nets, and of pins as libraries list their energies."""
+"""Switching activity of a netlist: edges of nets, and of pins as libraries list their energies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ Edges = dict[str, Words]
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """What happens to the pins of a group of cells in a cycle.
+    """Edges and levels at the pins of a group of cells in one cycle.
 
     Attributes
     ----------
     edges : dict of str to Edges
-        By pin.
+        Edges of each pin.
     pins : dict of str to dict of str to dict of str to Words
-        By pin and edge: all pins' words at that moment, of which conditions are asked.
+        By pin and edge, all pins' words at that moment; conditions are evaluated on them.
     """
 
     edges: dict[str, Edges]
@@ -33,7 +33,7 @@ class Events:
 
 
 class GroupActivity:
-    """Of cells of one kind, the edges that take energy inside.
+    """Edges that take energy inside the cells of one kind.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class GroupActivity:
         self._when: list[Bitwise] = [bitwise(e.when or "1", pins) for e in kind.energies]
 
     def count(self, events: Events) -> None:
-        """Adds a cycle's."""
+        """Add the edges of one cycle."""
         for pin, totals in self.outputs.items():
             for edge in EDGES:
                 totals[edge] += np.bitwise_count(events.edges[pin][edge])
@@ -81,11 +81,11 @@ class Activity:
     Attributes
     ----------
     cycles : int
-        All simulations' together.
+        Cycles of all simulations together.
     toggles : Counts
-        Of each net, as `Simulation.values`.
+        Edges of each net, in the order of `Simulation.values`.
     pulses : Counts
-        Of each clock, as `Simulation.pulses`.
+        Pulses of each clock, in the order of `Simulation.pulses`.
     groups : list of GroupActivity
         Gates, then flip-flops, then clock gates.
     """
@@ -100,7 +100,7 @@ class Activity:
         self.groups = [*self._gates, *self._flip_flops, *self._clock_gates]
 
     def count(self, simulation: Simulation, before: Words, states: list[Words]) -> None:
-        """Adds a cycle."""
+        """Add one cycle."""
         after, pulses = simulation.values, simulation.pulses
         self.cycles += LANES
         self.toggles += np.bitwise_count(before ^ after)
@@ -122,7 +122,7 @@ def _edges(before: Mapping[str, Words], after: Mapping[str, Words]) -> dict[str,
 
 
 def _of_gates(group: Group, before: Words, after: Words) -> Events:
-    """Conditions are asked of what the pins are when all has settled."""
+    """Events of gates; conditions are evaluated on the pins' levels after all has settled."""
     places = {**group.inputs, **group.outputs}
     settled = {pin: after[place] for pin, place in places.items()}
     edges = _edges({pin: before[place] for pin, place in places.items()}, settled)
@@ -132,7 +132,7 @@ def _of_gates(group: Group, before: Words, after: Words) -> Events:
 def _of_flip_flops(
     group: FlipFlops, state: Words, before: Words, after: Words, pulses: Words
 ) -> Events:
-    """The clock rises, then outputs change, then inputs, then the clock falls."""
+    """Events of flip-flops: the clock rises, outputs change, inputs change, the clock falls."""
     kind, pulse = group.kind, pulses[group.clocks]
     old = {**group.taken(before), **group.given(state)}
     new = {**group.taken(after), **group.given(group.state)}
@@ -154,7 +154,7 @@ def _with(
 
 
 def _of_clock_gates(group: ClockGates, before: Words, after: Words, pulses: Words) -> Events:
-    """The clock rises, its output with it; the enable changes; both fall."""
+    """Events of clock gates: the clock rises, its output with it; the enable changes; both fall."""
     gate = group.kind.gate
     assert gate is not None
     source, pulse = pulses[group.sources], pulses[group.clocks]

@@ -1,7 +1,8 @@
 """A codec's netlist at work: lines of data through 64 simulations of it, checked by `golden`.
 
-So the energies are those of a netlist that does what the RTL should do. The codec is driven through
-its streams alone, whatever its latency: payloads are offered, and wait until they are taken.
+The check makes sure that the energies are those of a netlist that does what the RTL should do. The
+codec is driven through its streams alone, whatever its latency: payloads are offered, and wait
+until they are accepted.
 """
 
 from collections.abc import Mapping
@@ -33,14 +34,14 @@ LONGEST_DRAIN = 64
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a codec did in a while.
+class MeasuredActivity:
+    """Activity of a codec over measured cycles.
 
     Attributes
     ----------
     activity : Activity
     tensor_bytes : int
-        Uncompressed bytes that it took or gave.
+        Uncompressed bytes that it accepted or returned.
     """
 
     activity: Activity
@@ -49,46 +50,46 @@ class Measured:
 
 @dataclass(frozen=True)
 class Work:
-    """A codec's measured whiles, of `cycles` each.
+    """Measurements of a codec in its three states, `cycles` each.
 
     Attributes
     ----------
     simulation : Simulation
-    streaming : Measured
-        Input offered and output taken in every cycle.
-    stalled : Measured
-        Input offered, output not taken.
-    idle : Measured
-        Nothing offered; ports keep what they had last.
+    streaming : MeasuredActivity
+        Input valid and output ready in every cycle.
+    stalled : MeasuredActivity
+        Input valid, output not ready.
+    idle : MeasuredActivity
+        Input not valid; ports keep their last values.
     """
 
     simulation: Simulation
-    streaming: Measured
-    stalled: Measured
-    idle: Measured
+    streaming: MeasuredActivity
+    stalled: MeasuredActivity
+    idle: MeasuredActivity
 
 
 def lines_needed(config: CodecConfig, cycles: int) -> int:
-    """Of each simulation, so that input lasts for so many cycles of streaming."""
+    """Lines that each simulation needs so that its input lasts for `cycles` cycles of streaming."""
     return -(-(WARM_UP_CYCLES + cycles + STALL_CYCLES) // config.sectors) + 2
 
 
 def work(
     netlist: MappedNetlist, component: str, config: CodecConfig, data: Bytes, cycles: int
 ) -> Work:
-    """Run a codec.
+    """Run a codec's netlist while streaming, stalled and idle, and check its output.
 
     Parameters
     ----------
     netlist
-        Of the component.
+        The component, mapped.
     component
         `COMPRESSOR` or `DECOMPRESSOR`.
     config
     data
         Uncompressed, (64, bytes): whole lines, `lines_needed` at least.
     cycles
-        How many are measured of each kind.
+        Cycles that are measured in each state.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def work(
 
 
 class _Run:
-    """The ports' state, and what has come out."""
+    """One run: the state of the ports, and the output so far."""
 
     def __init__(
         self, simulation: Simulation, component: str, config: CodecConfig, data: Bytes
@@ -127,16 +128,16 @@ class _Run:
         simulation.cycle({"rst": _one(False)})
 
     def steps(self, cycles: int, *, willing: bool = True, activity: Activity | None = None) -> int:
-        """So many cycles; the tensor bytes of the transfers in them."""
+        """Run so many cycles; return the tensor bytes of their transfers."""
         return self._config.sector_bytes * sum(self._step(willing, activity) for _ in range(cycles))
 
-    def measured(self, cycles: int, *, willing: bool = True) -> Measured:
-        """The same, counted."""
+    def measured(self, cycles: int, *, willing: bool = True) -> MeasuredActivity:
+        """Run cycles and count their activity."""
         activity = Activity(self.simulation)
-        return Measured(activity, self.steps(cycles, willing=willing, activity=activity))
+        return MeasuredActivity(activity, self.steps(cycles, willing=willing, activity=activity))
 
     def drain(self) -> None:
-        """Until all has come out."""
+        """Run without input until all output has come out."""
         quiet = 0
         while not self._ended.all() and quiet < LONGEST_DRAIN:
             before = sum(map(len, self._given))
@@ -144,7 +145,7 @@ class _Run:
             quiet = 0 if sum(map(len, self._given)) > before else quiet + 1
 
     def _step(self, willing: bool, activity: Activity | None) -> int:
-        """A cycle; the sectors that went through, of all simulations."""
+        """Run one cycle; return the sectors that were transferred, summed over all simulations."""
         offering = self._next < self._lengths
         # What is not offered stays on the ports.
         at = np.minimum(self._next, self._lengths - 1)
@@ -167,17 +168,17 @@ class _Run:
             self._ended[k] |= bool(ports["last"][k, 0])
 
     def _bits(self, port: str) -> Bits:
-        """A port's bits, (64, bits)."""
+        """Bits of a port, (64, bits)."""
         words = self.simulation.read(port).astype("<u8")
         return np.unpackbits(words[:, None].view(np.uint8), axis=1, bitorder="little").T
 
     def check(self) -> None:
-        """Compares all that has come out with what should have.
+        """Compare all output with the golden model's.
 
         Raises
         ------
         SynthError
-            At the first difference; it tells simulation, field and transfer.
+            Raised at the first difference; the message names simulation, field and transfer.
         """
         for k, (expected, given) in enumerate(zip(self._expected, self._given, strict=True)):
             for field, bits in expected.items():
@@ -193,24 +194,24 @@ class _Run:
 
 
 def _one(value: bool) -> Words:
-    """A port of one bit, the same in all simulations."""
+    """Value of a one-bit port that is the same in all simulations."""
     return np.array([ALL if value else NONE])
 
 
 def _words(bits: npt.NDArray[np.bool_] | Bits) -> Words:
-    """A port's words, (bits,), of each simulation's bits, (64, bits)."""
+    """Words of a port, (bits,), from the bits of each simulation, (64, bits)."""
     packed = np.packbits(bits.astype(np.uint8).T, axis=1, bitorder="little")
     words: Words = np.ascontiguousarray(packed).view("<u8").astype(np.uint64)[:, 0]
     return words
 
 
 def _bits_of(numbers: npt.NDArray[np.int64], width: int) -> Bits:
-    """Numbers in binary, (…, width), the lowest bit first."""
+    """Numbers in binary, (…, width), least significant bit first."""
     return ((numbers[..., None] >> np.arange(width)) & 1).astype(np.uint8)
 
 
 def _sectors(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
-    """A compressor's input fields, (sectors, bits) each."""
+    """Input fields of a compressor, (sectors, bits) each."""
     sectors = data.reshape(-1, config.sector_bytes)
     last = np.zeros((len(sectors), 1), np.uint8)
     last[-1] = 1
@@ -252,7 +253,7 @@ def _line_beats(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
 
 
 def _expanded(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
-    """A decompressor's output fields, (sectors, bits) each."""
+    """Output fields of a decompressor, (sectors, bits) each."""
     sectors = _sectors(config, data)
     elements = data.view(f"<u{config.element_bytes}").reshape(-1, config.lanes)
     first = np.arange(len(elements)) % config.sectors == 0
@@ -266,7 +267,7 @@ def _expanded(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
 
 
 def _padded(streams: list[dict[str, Bits]]) -> dict[str, Bits]:
-    """Of each field, (64, longest, bits)."""
+    """Pad each field of the streams to the longest one: (64, longest, bits)."""
     longest = max(len(fields["last"]) for fields in streams)
     return {
         name: np.array(

@@ -16,11 +16,11 @@ from cdma.synth.power.codec_bench import (
     COMPRESSOR,
     DECOMPRESSOR,
     Bytes,
-    Measured,
+    MeasuredActivity,
     lines_needed,
     work,
 )
-from cdma.synth.power.energy import Energy, EnergyModel, Register
+from cdma.synth.power.energy import Energy, EnergyModel, RegisterEnergy
 
 CODECS = (COMPRESSOR, DECOMPRESSOR)
 
@@ -32,7 +32,7 @@ CYCLES = 64
 
 @dataclass(frozen=True)
 class Load:
-    """What goes through the codec.
+    """Data that go through the codec.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Measurement:
     energy : Energy
         Per cycle.
     leakage_mw : float
-    registers : list of Register
+    registers : list of RegisterEnergy
         What the clock does at them, from the most of its energy down.
     """
 
@@ -77,26 +77,26 @@ class Measurement:
     bytes_per_cycle: float
     energy: Energy
     leakage_mw: float
-    registers: list[Register]
+    registers: list[RegisterEnergy]
 
     def power_mw(self, clock_mhz: float) -> float:
-        """At a clock, with leakage."""
+        """Power at a clock in mW, leakage included."""
         return self.energy.total * clock_mhz / 1000 + self.leakage_mw
 
     def pj_per_byte(self, clock_mhz: float) -> float | None:
-        """Of tensor, at a clock, with leakage; None if none goes through."""
+        """Energy per byte of tensor at a clock in pJ, leakage included; None if no byte passes."""
         if not self.bytes_per_cycle:
             return None
         return self.power_mw(clock_mhz) * 1000 / clock_mhz / self.bytes_per_cycle
 
 
 def elements_needed(config: CodecConfig, cycles: int) -> int:
-    """Of each simulation's data.
+    """Elements of data that each simulation needs.
 
     Raises
     ------
     SynthError
-        If the configuration's lines are not those of the format.
+        The configuration's lines are not those of the format.
     """
     if config.line_bytes != LINE_BYTES:
         raise SynthError(
@@ -119,20 +119,20 @@ def measure(
     Parameters
     ----------
     synthesis
-        Of the component.
+        The component, mapped.
     library
     component
         One of `CODECS`.
     config
     loads
-        One at least, of `elements_needed`.
+        At least one, each of `elements_needed` elements per simulation.
     cycles
-        How many are measured, of each simulation.
+        Cycles that are measured, per simulation.
 
     Returns
     -------
     list of Measurement
-        Each load streaming; then of the last one stalled and idle.
+        One for each load, streaming; then the last load stalled and idle.
 
     Raises
     ------
@@ -146,7 +146,9 @@ def measure(
     for load in loads:
         done = work(netlist, component, config, load.data, cycles)
 
-        def measurement(state: str, measured: Measured, load=load, done=done) -> Measurement:
+        def measurement(
+            state: str, measured: MeasuredActivity, load=load, done=done
+        ) -> Measurement:
             activity = measured.activity
             return Measurement(
                 load=load.name,
@@ -166,15 +168,15 @@ def measure(
 
 
 def uniform(values: npt.NDArray[np.generic], density: float, elements: int, seed: int) -> Bytes:
-    """Data of a density, (64, bytes): some of the values in random places, zeros elsewhere.
+    """Data of a density, uint8 (64, bytes): random positions hold some of the values, others zeros.
 
     Parameters
     ----------
     values
-        Of an element's type, none of them zero.
+        Nonzero values of an element's type.
     density
     elements
-        Of each simulation.
+        Elements per simulation.
     seed
     """
     random = np.random.default_rng(seed)
@@ -184,7 +186,7 @@ def uniform(values: npt.NDArray[np.generic], density: float, elements: int, seed
 
 
 def excerpts(tensor: npt.NDArray[np.generic], elements: int) -> Bytes:
-    """Data of a tensor, (64, bytes): runs of it, evenly spaced from its beginning to its end.
+    """Data of a tensor, uint8 (64, bytes): runs of it, evenly spaced from its beginning to its end.
 
     Raises
     ------

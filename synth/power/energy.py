@@ -34,20 +34,20 @@ FJ_PER_PJ = 1000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Energy:
-    """Where the energy of a cycle goes, in pJ.
+    """Energy of one cycle in pJ, by where it is dissipated.
 
     Attributes
     ----------
     clock_pins : float
         Charging the flip-flops' clock pins.
     flip_flops_clock : float
-        Inside of flip-flops, by edges of their clocks.
+        Inside flip-flops, by edges of their clocks.
     flip_flops_data : float
-        Inside of flip-flops, by edges of their inputs and outputs.
+        Inside flip-flops, by edges of their inputs and outputs.
     nets : float
         Charging the input pins of all cells, clocks apart.
     gates : float
-        Inside of gates.
+        Inside gates.
     clock_gates : float
         Clock gates, with their clock pins.
     """
@@ -61,34 +61,34 @@ class Energy:
 
     @property
     def parts(self) -> dict[str, float]:
-        """By name."""
+        """Energies by the fields' names."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Sum of all parts."""
         return sum(self.parts.values())
 
     @property
     def clock(self) -> float:
-        """What the clock takes, whatever the data are."""
+        """Energy that the clock takes, whatever the data are."""
         return self.clock_pins + self.flip_flops_clock + self.clock_gates
 
 
 @dataclass(frozen=True)
-class Register:
-    """What the clock does at a register, the flip-flops that have one name in the Verilog.
+class RegisterEnergy:
+    """Clock energy of a register: the flip-flops that share a name in the Verilog.
 
     Attributes
     ----------
     name : str
     bits : int
     gated : bool
-        Whether all of it is behind clock gates.
+        True if all of its bits are behind clock gates.
     clocked, changed : float
-        Of a bit and cycle: how often it has a clock, and how often it changes.
+        Per bit and cycle, how often the clock arrives and how often the bit changes.
     clock_pj : float
-        Per cycle, by the clock; that of its clock gates is not in it.
+        Energy of the clock per cycle, without that of its clock gates.
     """
 
     name: str
@@ -130,7 +130,7 @@ class EnergyModel:
         self.leakage_mw = sum(cell.kind.leakage_nw for cell in cells) * 1e-6
 
     def energy(self, simulation: Simulation, activity: Activity) -> Energy:
-        """Per cycle, of what has been counted."""
+        """Energy per cycle of the counted activity."""
         parts = dict.fromkeys((field.name for field in fields(Energy)), 0.0)
         parts["nets"] = self._nets_fj(simulation, activity)
         for counted in activity.groups:
@@ -154,8 +154,8 @@ class EnergyModel:
                 parts["gates"] += float(sum(fj.sum() for fj in inside.values()))
         return Energy(**{name: fj / activity.cycles / FJ_PER_PJ for name, fj in parts.items()})
 
-    def registers(self, simulation: Simulation, activity: Activity) -> list[Register]:
-        """What the clock does, from the register that takes most of its energy down."""
+    def registers(self, simulation: Simulation, activity: Activity) -> list[RegisterEnergy]:
+        """Clock energy by register, the largest first."""
         gated = self.netlist.gate_of()
         found: dict[str, list[tuple[bool, float, float, float]]] = {}
         for counted in activity.groups:
@@ -173,7 +173,7 @@ class EnergyModel:
                 behind = flip_flop.pins[flip_flop.kind.clock] in gated
                 found.setdefault(name, []).append((behind, float(pulses[k]), float(changes[k]), fj))
         registers = [
-            Register(
+            RegisterEnergy(
                 name=name,
                 bits=len(bits),
                 gated=all(bit[0] for bit in bits),
@@ -193,7 +193,7 @@ class EnergyModel:
         )
 
     def _inside_fj(self, counted: GroupActivity) -> dict[str, Figures]:
-        """By the pin whose edges take it: the energy of each cell."""
+        """Energy inside the cells by the pin whose edges take it, one figure per cell."""
         kind = counted.group.kind
         found: dict[str, Figures] = {}
         for pin in dict.fromkeys(energy.pin for energy in kind.energies):
@@ -212,7 +212,7 @@ class EnergyModel:
         return found
 
     def _each_fj(self, group: Group, index: int, edge: str) -> Figures:
-        """What an edge takes by one of the cell's energies, of each cell."""
+        """Energy in fJ that an edge takes by one of the cell's `energies`, one figure per cell."""
         key = (group.kind.name, index, edge)
         if key not in self._known:
             energy = group.kind.energies[index]
@@ -229,14 +229,14 @@ class EnergyModel:
 
 
 def _mean(each: Figures, counts: Counts) -> Figures:
-    """By the counts, down the columns; where there are none, each counts the same."""
+    """Mean weighted by the counts, down the columns; unweighted where all counts are zero."""
     weights = np.where(counts.sum(axis=0) > 0, counts, 1)
     mean: Figures = (each * weights).sum(axis=0) / weights.sum(axis=0)
     return mean
 
 
 def interpolated(table: Table, slopes: Figures, loads: Figures) -> Figures:
-    """`Table.at` of many points: (points,) of each."""
+    """`Table.at` for many points: one figure for each of (points,) slopes and loads."""
     values = np.array(table.rows)
     row, down = _places(table.slopes, slopes)
     column, right = _places(table.loads, loads)

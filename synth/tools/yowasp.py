@@ -24,7 +24,7 @@ class Tool:
     Attributes
     ----------
     name : str
-        As its makers write it.
+        The name as its makers write it.
     package : str
         The Python package; the wheel has dashes instead of underscores.
     function : str
@@ -37,12 +37,12 @@ class Tool:
 
     @property
     def log(self) -> str:
-        """The file that has what the tool said, in the folder that it ran in."""
+        """Name of the log file, in the folder that the tool ran in."""
         return f"{self.name}.log".lower()
 
     @property
     def wheel(self) -> str:
-        """What pip installs."""
+        """Name of the wheel that pip installs."""
         return self.package.replace("_", "-")
 
     def version(self) -> str:
@@ -88,7 +88,9 @@ def run_tool(tool: Tool, arguments: list[str], folder: Path) -> None:
 
 
 def _last_lines(text: str) -> str:
-    """What a tool said last: its errors; or, if WebAssembly gave up on it, why."""
+    """The last lines of a tool's output, which have its errors, or the reason if WebAssembly
+    failed.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     chosen = [line for line in lines if line.startswith("ERROR")] or [
         line for line in lines if not line.startswith((" ", "note:", "Info:"))

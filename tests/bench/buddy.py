@@ -27,7 +27,7 @@ from cdma.sim.buddy import (
     sweep_caches,
 )
 from cdma.sim.buddy.replay import LINKS_GB_PER_S
-from cdma.sim.machine import BuddyMachineConfig, Trace, buddy_machine_config
+from cdma.sim.machine import AccessTrace, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import MOST_READS
 
 CONFIG = "channel"
@@ -53,11 +53,11 @@ def run(console: Console) -> dict[str, Any]:
 
 
 def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig) -> dict[str, int]:
-    """Of one read of an entry alone, from the address to the last beat."""
-    memory = machine.surroundings.dram_latency_cycles
-    link = 2 * machine.surroundings.link_latency_cycles
-    cold = Trace.uniform(write=False, address=[0], nbytes=128)
-    warm = Trace.uniform(write=False, address=[0, 128], nbytes=128)
+    """Measure one read of an entry alone, in cycles from the address to the last beat."""
+    memory = machine.environment.dram_latency_cycles
+    link = 2 * machine.environment.link_latency_cycles
+    cold = AccessTrace.uniform(write=False, address=[0], nbytes=128)
+    warm = AccessTrace.uniform(write=False, address=[0, 128], nbytes=128)
     fits, spills = (spilling_content(1 << 16, f, Target.X2, config) for f in (0.0, 1.0))
     figures = {
         "uncompressed": _last_latency(config, machine, fits.uncompressed(), cold),
@@ -79,7 +79,7 @@ def _latency(console: Console, config: BuddyConfig, machine: BuddyMachineConfig)
 
 
 def _last_latency(
-    config: BuddyConfig, machine: BuddyMachineConfig, content: Content, trace: Trace
+    config: BuddyConfig, machine: BuddyMachineConfig, content: Content, trace: AccessTrace
 ) -> int:
     done = _checked(replay_trace(config, expect(content, trace), machine, most_reads=1))
     return int(done.playback.latencies[-1])
@@ -88,7 +88,7 @@ def _last_latency(
 def _bandwidth(
     console: Console, config: BuddyConfig, machine: BuddyMachineConfig
 ) -> dict[str, dict[str, float]]:
-    """Of streams that do not spill, GB/s of uncompressed data."""
+    """Measure the bandwidth of streams that do not spill, in GB/s of uncompressed data."""
     contents = {"uncompressed": spilling_content(BYTES, 0, Target.X2, config).uncompressed()}
     for target in list(Target)[1:]:
         contents[f"{target.ratio:.3g}x"] = spilling_content(BYTES, 0, target, config)

@@ -1,4 +1,4 @@
-"""How long a design takes to become Verilog and a simulator, and a command to say what it can do.
+"""Build times: a design to Verilog and to a simulator, and a command to its help.
 
 Processor time of a process and its children, each in a process of its own with an empty cache.
 """

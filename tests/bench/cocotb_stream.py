@@ -1,4 +1,4 @@
-"""What runs inside cocotb's simulator for `machine_speed`: one long packet, timed."""
+"""The bench that runs inside cocotb's simulator for `machine_speed`: one long packet, timed."""
 
 import json
 import time

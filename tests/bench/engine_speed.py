@@ -1,4 +1,4 @@
-"""What the engine's RTL does in its machine, in cycles: link, buffer, policies, latency, costs."""
+"""Speed of the engine's RTL in its machine, in cycles: link, buffer, policies, latency, costs."""
 
 from typing import Any
 

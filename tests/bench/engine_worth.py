@@ -1,4 +1,4 @@
-"""What the engine is worth beside good plans: networks, devices, links and memories."""
+"""Gain of the engine beside good plans: networks, devices, links and memories."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from cdma.reproduce import scenarios
 
 @dataclass(frozen=True)
 class Case:
-    """A step; `room` says where its memory is between the least and what keeping all takes.
+    """A step; `memory_share` says where its memory is between the least and what keeping all takes.
 
     The least is what the step needs if everything is swapped; densities are of mid-training.
     """
@@ -24,14 +24,14 @@ class Case:
     network: str
     device: str
     link: str
-    room: float
+    memory_share: float
 
     def scenario(self) -> Scenario:
         batch = next(iter(NETWORKS[self.network].batches.values()))
         made = scenarios.scenario(scenarios.graph(self.network, batch), self.device, self.link)
         least = scenarios.run(made, vdnn.plan(made)).least_bytes
         most = scenarios.retained_bytes(made)
-        return with_memory(made, least + self.room * (most - least))
+        return with_memory(made, least + self.memory_share * (most - least))
 
 
 CASES = (

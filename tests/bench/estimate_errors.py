@@ -1,4 +1,4 @@
-"""How far the closed form of a transfer's time is from the RTL, over a grid of transfers."""
+"""Errors of the closed form of a transfer's time against the RTL, over a grid of transfers."""
 
 from collections import defaultdict
 from typing import Any
@@ -47,7 +47,7 @@ def _table(
     title: str, found: dict[str, dict[tuple[str, str, str, str], float]], size: str
 ) -> Table:
     table = Table(title=title)
-    table.add_column("surroundings")
+    table.add_column("environment")
     columns = [(kind, knows) for kind in _PATTERNS for knows in ("density", "lines")]
     for kind, knows in columns:
         table.add_column(f"{kind}, by {knows}", justify="right")

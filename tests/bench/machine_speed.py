@@ -86,7 +86,7 @@ def run(console: Console) -> dict[str, Any]:
 
 
 def library_speed(component: str) -> Speed:
-    """Of a batch of one packet."""
+    """Measure the library on a batch of one packet."""
     rng = np.random.default_rng(0)
     array = rng.standard_normal(ARRAY_BYTES // ELEMENT_BYTES, dtype=np.float32)
     array[rng.random(array.size) < ZERO_FRACTION] = 0
@@ -104,7 +104,7 @@ def library_speed(component: str) -> Speed:
 
 
 def cocotb_speeds(component: str) -> dict[str, Speed]:
-    """Of `tests.bench.cocotb_stream`'s benches, on an optimized build."""
+    """Measure the benches of `tests.bench.cocotb_stream` on an optimized build."""
     rtl = generate(component, CodecConfig(element_bytes=ELEMENT_BYTES, sector_bytes=SECTOR_BYTES))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -15,11 +15,11 @@ from cdma.plan.policies.home import ITERATIONS, OPTIONS, PARTICLES
 from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.bound import lower_bound
 from cdma.plan.search.exact import exhaustive
-from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
-from cdma.plan.search.swarm import Evaluator as Asked
+from cdma.plan.search.home_evaluator import HomeEvaluator, StepProfile
 from cdma.plan.search.swarm import Found, search, search_plus
+from cdma.plan.search.swarm import TimelineEvaluator as Asked
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks.batches import HOME, by_network
@@ -58,9 +58,9 @@ def _small(console: Console) -> dict[str, Any]:
     for heading in ("search", "particles x iterations", "mean", "most", "optimal"):
         table.add_column(heading, justify="left" if heading == "search" else "right")
     scenarios = [random_scenario(seed, TENSORS) for seed in range(SMALL)]
-    timelines = [Evaluator(scenario, OPTIONS) for scenario in scenarios]
+    timelines = [TimelineEvaluator(scenario, OPTIONS) for scenario in scenarios]
     exact = np.array([exhaustive(evaluator, TENSORS).seconds for evaluator in timelines])
-    own = [HomeEvaluator(Profile.of(scenario)) for scenario in scenarios]
+    own = [HomeEvaluator(StepProfile.of(scenario)) for scenario in scenarios]
     figures: dict[str, Any] = {}
 
     def add(name: str, budget: tuple[int, int], found: list[Found]) -> None:
@@ -123,13 +123,13 @@ def _networks(console: Console) -> dict[str, Any]:
         managed = largest_batch(lambda batch, of=name: _planned_fits(_scenario(of, batch)))
         scenario = _scenario(name, (plain + managed) // 2)
         tensors = len(scenario.graph.managed)
-        evaluator = Evaluator(scenario, OPTIONS)
+        evaluator = TimelineEvaluator(scenario, OPTIONS)
         begin = time.perf_counter()
         home = _find(search, evaluator, tensors, BUDGETS[-1], 0)
         search_s = time.perf_counter() - begin
         plus = _find(search_plus, evaluator, tensors, BUDGETS[-1], 0)
         bound = lower_bound(scenario, OPTIONS)
-        own = HomeEvaluator(Profile.of(scenario)).estimate(plus.assignment).seconds
+        own = HomeEvaluator(StepProfile.of(scenario)).estimate(plus.assignment).seconds
         figures[name] = {
             "largest_batch": [plain, managed],
             "batch": scenario.graph.batch,
@@ -202,12 +202,12 @@ def _scenario(name: str, batch: int) -> Scenario:
 
 def _retained_fits(scenario: Scenario) -> bool:
     retain = np.zeros(len(scenario.graph.managed), np.int8)
-    return Evaluator(scenario, OPTIONS).run(retain).least_bytes <= scenario.memory_bytes
+    return TimelineEvaluator(scenario, OPTIONS).run(retain).least_bytes <= scenario.memory_bytes
 
 
 def _planned_fits(scenario: Scenario) -> bool:
     tensors = len(scenario.graph.managed)
-    return _find(search_plus, Evaluator(scenario, OPTIONS), tensors, (20, 5), 0).feasible
+    return _find(search_plus, TimelineEvaluator(scenario, OPTIONS), tensors, (20, 5), 0).feasible
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests of commands need."""
+"""Fixtures that all tests of commands need."""
 
 import pytest
 
@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep stderr the same however fast the machine is; test_progress.py shows progress again."""
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 1e6)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 1e6)

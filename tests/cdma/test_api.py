@@ -89,7 +89,9 @@ def test_examples_in_docstrings_are_so(name):
 def test_arrays_of_a_sequence_come_back_too():
     arrays = [np.arange(300, dtype=np.float32) % 3, np.zeros((2, 5), np.float32)]
     run = cdma.simulate(cdma.EngineConfig(), arrays)
-    assert [(trip.name, trip.shape, trip.bit_exact) for trip in run.trips] == [
+    assert [
+        (round_trip.name, round_trip.shape, round_trip.bit_exact) for round_trip in run.round_trips
+    ] == [
         ("0", (300,), True),
         ("1", (2, 5), True),
     ]

@@ -155,7 +155,7 @@ def test_help_of_commands_that_are_not_loaded_is_theirs(name):
 
 
 def completions(*words):
-    """What the shell would offer behind these words; the last one is not complete."""
+    """Completions that the shell would offer for these words; the last one is not complete."""
     command = root()
     context = command.make_context("cdma", list(words[:-1]), resilient_parsing=True)
     while getattr(context.command, "commands", None) and context._protected_args:
@@ -266,7 +266,7 @@ def test_a_signal_leaves_no_temporary_file(tmp_path, number):
 
 
 def alive(pid):
-    """Whether a process is there and has not ended."""
+    """Return True if a process exists and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

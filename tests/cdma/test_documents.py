@@ -1,4 +1,4 @@
-"""What documents and messages tell a reader to type, and the clock that they assume."""
+"""Documents and messages: the commands they tell a reader to type, and the clock they assume."""
 
 import re
 
@@ -61,14 +61,14 @@ TIMED = {
     "docs/start/tour.md": ENGINE,
     "docs/reference/figures.md": ENGINE,
     "docs/reference/performance.md": ENGINE,
-    "docs/guide/estimate.md": ENGINE,
+    "docs/guide/swap/estimate.md": ENGINE,
     "docs/reference/planning.md": ENGINE,
     "docs/guide/reproduce.md": ENGINE,
-    "docs/guide/schedule.md": ENGINE,
-    "docs/guide/schedule-run.md": ENGINE,
-    "docs/guide/swap.md": ENGINE,
+    "docs/guide/plan/schedule.md": ENGINE,
+    "docs/guide/plan/schedule-run.md": ENGINE,
+    "docs/guide/swap/swap.md": ENGINE,
     "docs/reference/buddy.md": BUDDY,
-    "docs/guide/buddy-replay.md": BUDDY,
+    "docs/guide/buddy/buddy-replay.md": BUDDY,
 }
 
 
@@ -81,6 +81,6 @@ def test_pages_with_times_tell_the_clock_that_the_rtl_reaches(page):
 
 
 def test_synth_page_tells_the_engine_s_clock():
-    text = (ROOT / "docs" / "guide" / "synth.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guide" / "silicon" / "synth.md").read_text(encoding="utf-8")
     assert "it does not clock there yet" in text
     assert f"the engine as a whole, {ENGINE.mhz:.0f} MHz in unit gates" in text

@@ -1,4 +1,4 @@
-"""What works without the packages of the extras, and what the other commands say without them."""
+"""Commands without the packages of the extras: some work, and the others say what is missing."""
 
 import shlex
 import subprocess

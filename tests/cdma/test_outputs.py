@@ -179,7 +179,7 @@ class TestExisting:
 
 
 class TestEarly:
-    """What cannot be written is refused before there is anything to write."""
+    """Outputs that cannot be written are refused before there is anything to write."""
 
     @pytest.mark.parametrize(
         ("name", "message"),

@@ -35,7 +35,7 @@ DATA = {
 
 
 def tracked() -> list[str]:
-    """What of the working tree git has, or would take."""
+    """Files of the working tree that git has, or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

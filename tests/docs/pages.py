@@ -66,7 +66,7 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
 
 
 def command_lines(text: str) -> list[str]:
-    """What a page's blocks tell a reader to type after `cdma `, continued lines joined."""
+    """The command lines behind `cdma ` that a page's blocks show, continued lines joined."""
     found = []
     for block in blocks(text):
         if block.language:

@@ -24,7 +24,7 @@ def named(page: Path) -> str:
 
 
 def found_in(module: str, name: str) -> object | None:
-    """What `from module import name` gives; None if there is nothing of that name."""
+    """The object that `from module import name` imports; None if there is none of that name."""
     try:
         parent = importlib.import_module(module)
     except ModuleNotFoundError:

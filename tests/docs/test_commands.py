@@ -22,7 +22,7 @@ def named(page: Path) -> str:
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 1e6)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 1e6)
 
 
 @pytest.mark.parametrize("line", command_lines(README.read_text("utf-8")))

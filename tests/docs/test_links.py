@@ -22,7 +22,7 @@ def test_no_link_is_broken(page):
     [
         ("[here](index.md)", []),
         ("[here](index.md#start)", []),
-        ("![picture](guide/schedule.png)", []),
+        ("![picture](guide/plan/schedule.png)", []),
         ("[there](nowhere.md)", ["nowhere.md: no such file"]),
         ("[there](index.md#nowhere)", ["index.md#nowhere: no such heading"]),
         ("# A title: of `code`, 1 B\n[up](#a-title-of-code-1-b)", []),

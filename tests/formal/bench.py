@@ -1,4 +1,4 @@
-"""A proof's surroundings: free inputs that keep a port's rules, and watches that assert them.
+"""The environment of a proof: free inputs that keep a port's rules, and watches that assert them.
 
 Everything runs in the component's own clock domain, with a reset that may come at any time.
 """

@@ -1,4 +1,4 @@
-"""What a line's beats have to be, computed from its elements in the plainest way."""
+"""The beats of a line as they must be, computed from its elements in the plainest way."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage
 from tests.formal.order import Run
 
 TINY = CodecConfig(element_bytes=1, sector_bytes=4, line_bytes=8)
@@ -113,7 +113,7 @@ class Line:
 
     @property
     def legal(self) -> Value:
-        """What is absent is zero, and an empty transfer is nothing."""
+        """Condition that absent elements are zero, and that an empty transfer has none."""
         absent_is_zero = Cat(
             self.present[i] | (element == 0) for i, element in enumerate(self.elements)
         ).all()
@@ -150,9 +150,9 @@ def sector_item(sector: object) -> Value:
 def encoding(
     m: Module, config: CodecConfig, beat: object, number: Value, line: Line, *, name: str
 ) -> tuple[list[Value], list[Signal]]:
-    """What makes a `LineBeat` the beat of that number of a compressed line.
+    """Conditions that make a `LineBeat` the beat of that number of a compressed line.
 
-    Asserted where a compressor gives it, assumed where a decompressor takes it. Returns the
+    They are asserted at a compressor's output, and assumed at a decompressor's input. Returns the
     conditions, and the compacted line.
     """
     lanes = config.lanes
@@ -174,7 +174,7 @@ def encoding(
         beat.eol == final,
         beat.last == (line.last & final),
         beat.empty == line.empty,
-        beat.damage == Damage.NONE,
+        beat.truncation == Truncation.NONE,
     ]
     for i in range(lanes):
         expected = Const(0)

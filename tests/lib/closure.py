@@ -117,7 +117,7 @@ class Checkout:
         return self._hashes[path]
 
     def covers(self, path: Path, names: frozenset[str]) -> bool:
-        """Whether the hashes that go with a closure have what a file of the checkout says."""
+        """Return True if the hashes that go with a closure match a file of the checkout."""
         if PATHS in names or self._is_left_behind(path) or path.is_dir():
             return True
         real = path.resolve()
@@ -126,7 +126,7 @@ class Checkout:
         return any(known.resolve() == real for known in self._data_files)
 
     def _is_left_behind(self, path: Path) -> bool:
-        """Whether tools have written it: no test's outcome depends on it."""
+        """Return True for files that tools have written: no test's outcome depends on them."""
         parts = path.relative_to(self.root).parts
         return parts[0] == OUTPUTS or any(
             part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info")
@@ -228,7 +228,7 @@ def references(source: str, package: str, named: bool = True) -> set[str]:
 
 
 def _is_only_defined(node: ast.stmt) -> bool:
-    """Whether a statement runs nothing of its own: a function, or what type checkers tell apart."""
+    """Return True for a statement that runs nothing of its own, such as a function's definition."""
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     return isinstance(node, ast.FunctionDef)

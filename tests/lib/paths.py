@@ -1,4 +1,4 @@
-"""Where the checkout is: documents and data that tests read."""
+"""The checkout's location: documents and data that tests read."""
 
 from pathlib import Path
 

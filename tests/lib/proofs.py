@@ -21,8 +21,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     # teardown, for a test may have put something else in the place of the solver and of the list.
     sby = sys.modules.get("tests.formal.sby")
     if sby is not None and call.when == "teardown":
-        item.user_properties += [("proof", asdict(verdict)) for verdict in sby.VERDICTS]
-        sby.VERDICTS.clear()
+        item.user_properties += [("proof", asdict(result)) for result in sby.PROOF_RESULTS]
+        sby.PROOF_RESULTS.clear()
     return (yield)
 
 
@@ -58,6 +58,6 @@ def table(proofs: list[tuple[str, dict[str, Any]]]) -> list[str]:
     lines = ["| proof | " + " | ".join(MODES.values()) + " | verdict |", "|---|---|---|---|---|"]
     for name, properties in sorted(proofs, key=lambda proof: proof[0]):
         depths = [str(properties["depths"].get(mode, "")) for mode in MODES]
-        verdict = "known" if properties["known"] else f"{properties['seconds']:.0f} s"
-        lines.append(f"| {name} | " + " | ".join(depths) + f" | {verdict} |")
+        result = "known" if properties["known"] else f"{properties['seconds']:.0f} s"
+        lines.append(f"| {name} | " + " | ".join(depths) + f" | {result} |")
     return lines

@@ -1,4 +1,4 @@
-"""What a module depends on, read from sources."""
+"""The files that a module depends on, as read from sources."""
 
 import json
 import subprocess

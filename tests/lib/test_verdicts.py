@@ -116,7 +116,7 @@ def completed(project: Path, *options: str, **variables: str) -> subprocess.Comp
 
 
 def names(project: Path) -> list[str]:
-    """What the last run said to have passed before."""
+    """Names of the tests that the last run reported as passed before."""
     return (project / "build" / "verdicts.txt").read_text().splitlines()
 
 

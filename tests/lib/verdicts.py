@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Verdicts:
-    """What has passed before, and what there is time for."""
+    """The tests that have passed before, and those that there is time for."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -93,7 +93,7 @@ class Verdicts:
             items.sort(key=lambda item: age(item.nodeid))
 
     def _is_known(self, item: pytest.Item) -> bool:
-        """Whether it passed before this run began, so that all workers say the same."""
+        """Return True if the test passed before this run began, so that all workers agree."""
         if runs_always(item):
             return False
         file = verdict_folder(item.nodeid) / self.keys.of(item)
@@ -251,7 +251,7 @@ class Uses:
                 self.opened.add(os.path.abspath(os.fsdecode(arguments[0])))
 
     def beyond(self, closure: frozenset[str]) -> str:
-        """What was used since, and is not in the closure nor in what all tests count with."""
+        """Describe what was used since, and is neither in the closure nor counted for all tests."""
         added = {name for name in set(sys.modules) - self.before if name.split(".")[0] in PACKAGES}
         modules = (added & self.checkout.modules.keys()) - closure
         if modules and PATHS not in closure:
@@ -264,7 +264,7 @@ class Uses:
 
 
 def runs_always(item: pytest.Item) -> bool:
-    """Whether its outcome depends on more than sources and tools."""
+    """Return True if the test's outcome depends on more than sources and tools."""
     if item.get_closest_marker("always"):
         return True
     settings = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
@@ -272,14 +272,14 @@ def runs_always(item: pytest.Item) -> bool:
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether a test ended because its time did: a solver's, or pytest's limit for a test."""
+    """Return True if a test ended because its time did: a solver's, or pytest's limit."""
     if isinstance(error, pytest.fail.Exception):
         return str(error).startswith("Timeout (>")
     return type(error).__name__ == "UndecidedError"
 
 
 def verdict_folder(name: str) -> Path:
-    """Where empty files are, each named by what the test has passed with."""
+    """Folder of empty files, each named by what the test has passed with."""
     return cache_directory() / "verdicts" / digest(name)
 
 

@@ -27,7 +27,7 @@ from cdma.plan.policies.comet import policy as comet_policy
 from cdma.plan.policies.cswap import policy as cswap_policy
 from cdma.plan.policies.cswap.decision import Decision
 from cdma.plan.search import swarm
-from cdma.plan.search.home_evaluator import Profile
+from cdma.plan.search.home_evaluator import StepProfile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.reproduce import (
@@ -240,16 +240,16 @@ def _unmoved(find: Callable[..., Any], *args: Any, **others: Any) -> Any:
 
 
 def _pessimistic_profile(patch: Patch) -> None:
-    of = Profile.of.__func__  # type: ignore[attr-defined]
+    of = StepProfile.of.__func__  # type: ignore[attr-defined]
 
-    def slower(cls: type[Profile], scenario: Scenario) -> Profile:
+    def slower(cls: type[StepProfile], scenario: Scenario) -> StepProfile:
         link = scenario.link
         slow = replace(
             link, bytes_per_s=link.bytes_per_s * 0.6, in_bytes_per_s=link.in_bytes_per_s * 0.6
         )
         return of(cls, replace(scenario, link=slow))  # type: ignore[no-any-return]
 
-    patch.setattr(Profile, "of", classmethod(slower))
+    patch.setattr(StepProfile, "of", classmethod(slower))
 
 
 MUTATIONS = (

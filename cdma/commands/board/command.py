@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from cdma.commands.board.report import json_of, print_report
-from cdma.console import terminal
 from cdma.hw.config import PRESETS, preset
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
 from cdma.synth.board.boards import board_names, find_board
 from cdma.synth.components import CODEC_PRESET
 from cdma.synth.fpga.bitstream import build_bitstream
+from cdma.terminal.console import terminal
 
 
 def board(

@@ -1,4 +1,4 @@
-"""What `cdma board` tells: what was built, how to load it, and how to read what it says."""
+"""The report of `cdma board`: what was built, how to load it, and how to read what it says."""
 
 import shlex
 from dataclasses import asdict
@@ -26,7 +26,7 @@ def reading(config: SelfTestConfig) -> str:
 def json_of(
     board: Board, config_name: str, config: SelfTestConfig, built: Bitstream
 ) -> dict[str, Any]:
-    """The JSON object; docs/guide/board.md lists its keys."""
+    """The JSON object; docs/guide/silicon/board.md lists its keys."""
     return {
         "board": board.name,
         "config": config_name,
@@ -55,7 +55,7 @@ def json_of(
 def print_report(
     console: Console, board: Board, config_name: str, config: SelfTestConfig, built: Bitstream
 ) -> None:
-    """The same for people."""
+    """Print the report for people."""
     codec = config.codec
     facts = {
         "board": board.name,

@@ -75,7 +75,7 @@ def profile(
         with open_atomically(heat_map, force=force) as file:
             file.write(heat_map_png(made))
     if as_json:
-        told = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
-        typer.echo(json.dumps(as_dict(made, told, sweep=sweep_threshold), indent=2))
+        options = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
+        typer.echo(json.dumps(as_dict(made, options, sweep=sweep_threshold), indent=2))
     else:
         print_report(made, codec, sweep=sweep_threshold)

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.table import Table
 
-from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.golden.buddy.entry import SIZES
-from cdma.sim.buddy import Mode, Profile
+from cdma.sim.buddy import Profile, TargetResult
+from cdma.terminal.console import plain_table, terminal
 
 SWEEP = (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40)
 """The paper's range of thresholds (Fig 9)."""
@@ -18,10 +18,10 @@ _WIDE_CHARACTERS = 100
 """A console this wide gets the histograms too."""
 
 
-def as_dict(profile: Profile, told: Mapping[str, Any], *, sweep: bool) -> dict[str, Any]:
-    """The JSON form of a profile; docs/guide/buddy-profile.md describes the keys."""
+def as_dict(profile: Profile, options: Mapping[str, Any], *, sweep: bool) -> dict[str, Any]:
+    """The JSON form of a profile; docs/guide/buddy/buddy-profile.md describes the keys."""
     report: dict[str, Any] = {
-        **told,
+        **options,
         "threshold": profile.threshold,
         "carve_out": profile.carve_out,
         "zero_page": profile.zero_page,
@@ -126,7 +126,7 @@ def _sweep(profile: Profile) -> Table:
     return table
 
 
-def _mode(mode: Mode) -> dict[str, float]:
+def _mode(mode: TargetResult) -> dict[str, float]:
     return {"ratio": mode.ratio, "buddy_access_fraction": mode.buddy_access_fraction}
 
 

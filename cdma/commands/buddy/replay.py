@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.buddy.replay_report import Run, as_dict, print_report
+from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
 from cdma.errors import UserError
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
@@ -88,7 +88,7 @@ def replay(
         float, typer.Option(metavar="X", help="Link of the whole GPU, each way.")
     ] = 150.0,
     outstanding: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Reads, and writes, under way at once.")
+        int, typer.Option(metavar="N", min=1, help="Reads, and writes, outstanding at once.")
     ] = MOST_READS,
     seed: Annotated[int, typer.Option(min=0, help="Of what is random.")] = 0,
     sweep: Annotated[
@@ -123,17 +123,17 @@ def replay(
         made = load_trace(trace, content)
     limits = {"most_reads": outstanding, "most_writes": outstanding}
     plain: Expected = expect(content.uncompressed(), made)
-    baseline = Run("uncompressed", replay_trace(controller, plain, machine, **limits))
+    baseline = ReplayRun("uncompressed", replay_trace(controller, plain, machine, **limits))
     expected = expect(content, made)
     if sweep == "cache":
         caches = sweep_caches(controller, expected, machine, CACHE_SIZES, **limits)
-        runs = [Run(f"cache of {size:,} B", done) for size, done in caches.items()]
+        runs = [ReplayRun(f"cache of {size:,} B", done) for size, done in caches.items()]
     elif sweep == "link":
         links = sweep_links(controller, expected, machine, LINKS_GB_PER_S, **limits)
-        runs = [Run(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
+        runs = [ReplayRun(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
     else:
-        runs = [Run("compressed", replay_trace(controller, expected, machine, **limits))]
-    told = {
+        runs = [ReplayRun("compressed", replay_trace(controller, expected, machine, **limits))]
+    options = {
         "config": config,
         "metadata_cache_bytes": controller.cache.capacity_bytes,
         "link_gb_per_s": link_gb_per_s,
@@ -145,9 +145,9 @@ def replay(
         "clock_hz": machine.clock_hz,
     }
     if as_json:
-        typer.echo(json.dumps(as_dict(baseline, runs, content, told), indent=2))
+        typer.echo(json.dumps(as_dict(baseline, runs, content, options), indent=2))
     else:
-        print_report(baseline, runs, content, told)
+        print_report(baseline, runs, content, options)
     faults = [(run.name, fault) for run in (baseline, *runs) for fault in run.replay.faults]
     for name, fault in faults:
         typer.echo(f"{name}: {fault}", err=True)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.console import plain_table, terminal
 from cdma.golden.buddy.address_map import Target
 from cdma.sim.buddy.content import Content
 from cdma.sim.buddy.replay import Replay
 from cdma.synth.gates.clock import BUDDY, clock_note
+from cdma.terminal.console import plain_table, terminal
 
 _COUNTERS = (
     "reads",
@@ -29,7 +29,7 @@ _COUNTERS = (
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """A replay, and what tells it from the others."""
 
     name: str
@@ -37,11 +37,11 @@ class Run:
 
 
 def as_dict(
-    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+    baseline: ReplayRun, runs: Sequence[ReplayRun], content: Content, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The JSON form; docs/guide/buddy-replay.md describes the keys."""
+    """The JSON form; docs/guide/buddy/buddy-replay.md describes the keys."""
     return {
-        **told,
+        **options,
         "allocations": [
             {"name": region.name, "bytes": region.before.size, "target": region.target.ratio}
             for region in content.regions
@@ -54,12 +54,12 @@ def as_dict(
 
 
 def print_report(
-    baseline: Run, runs: Sequence[Run], content: Content, told: Mapping[str, Any]
+    baseline: ReplayRun, runs: Sequence[ReplayRun], content: Content, options: Mapping[str, Any]
 ) -> None:
     """A table with a column for each run."""
     table = plain_table(
-        f"{told['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
-        f"on {told['config']} beside a channel of memory",
+        f"{options['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
+        f"on {options['config']} beside a channel of memory",
     )
     table.add_column("", no_wrap=True)
     for run in (baseline, *runs):
@@ -84,7 +84,7 @@ def print_report(
     )
 
 
-def _figures(run: Run, baseline: Run) -> dict[str, Any]:
+def _figures(run: ReplayRun, baseline: ReplayRun) -> dict[str, Any]:
     replay = run.replay
     return {
         "name": run.name,

@@ -10,7 +10,6 @@ import typer
 
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import PRESETS, CodecConfig, preset
@@ -27,6 +26,7 @@ from cdma.synth.power.codec_energy import (
     measure,
     uniform,
 )
+from cdma.terminal.console import terminal
 
 DENSITIES = [0.1, 0.38, 1.0]
 """62 % zeros are the papers' average (cDMA, §IV)."""
@@ -92,8 +92,8 @@ def energy(
 ) -> None:
     """Energy per byte of tensor, from the activity of the mapped netlist.
 
-    Streaming at each density, and with the capture's activations as they are; then stalled and
-    idle. All that comes out is compared with golden.
+    The pipelines stream at each density, and with the capture's activations as they are; then they
+    are stalled and idle. All output is compared with the golden model's.
     """
     names = list(dict.fromkeys(components or CODECS))
     densities = DENSITIES if density is None else density
@@ -151,7 +151,7 @@ def _loads(codec: CodecConfig, densities: list[float], capture: str, elements: i
 
 
 def _as_elements(array: npt.NDArray[np.generic], codec: CodecConfig) -> npt.NDArray[np.generic]:
-    """A capture's floats as fp32 or fp16; of one byte, as multiples of a 255th of the largest."""
+    """Convert a capture's floats to fp32, to fp16, or to bytes by a 255th of the largest."""
     floats = np.asarray(array, np.float32).reshape(-1)
     if codec.element_bytes == 4:
         return floats

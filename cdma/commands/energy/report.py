@@ -1,4 +1,4 @@
-"""What `cdma energy` tells: a JSON object, or tables with the gain of clock gating."""
+"""The report of `cdma energy`: a JSON object, or tables with the gain of clock gating."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.console import figures_table
 from cdma.synth import Library, Synthesis
 from cdma.synth.power.codec_energy import STREAMING, Measurement
 from cdma.synth.power.energy import Energy
+from cdma.terminal.console import figures_table
 
 PARTS = {
     "clock_pins": "clock pins",
@@ -71,7 +71,7 @@ def json_of(netlists: Sequence[Netlist], library: Library, clock_mhz: float) -> 
 
 
 def gain_of(before: Measurement, after: Measurement, clock_mhz: float) -> float:
-    """The share of power that is saved."""
+    """Compute the share of power that clock gating saves."""
     return 1 - after.power_mw(clock_mhz) / before.power_mw(clock_mhz)
 
 
@@ -122,7 +122,7 @@ def _rounded(figure: float | None) -> float | None:
 
 
 def _pairs(netlists: Sequence[Netlist]) -> list[tuple[Netlist, Netlist]]:
-    """Without clock gating, and with it."""
+    """Pair each netlist without clock gating with the one that has it."""
     return [
         (plain, gated)
         for plain in netlists
@@ -134,7 +134,7 @@ def _pairs(netlists: Sequence[Netlist]) -> list[tuple[Netlist, Netlist]]:
 def print_report(
     console: Console, netlists: Sequence[Netlist], library: Library, clock_mhz: float
 ) -> None:
-    """Of each component a table, the netlists' sizes, and where the clock's energy goes."""
+    """Print a table for each component, the netlists' sizes, and where the clock's energy goes."""
     for name in dict.fromkeys(netlist.name for netlist in netlists):
         own = [netlist for netlist in netlists if netlist.name == name]
         console.print(_table(own, library, clock_mhz))
@@ -197,7 +197,7 @@ def _size(netlist: Netlist, clock_mhz: float) -> str:
 
 
 def _registers(netlist: Netlist) -> str:
-    """Where the clock's energy goes in the last load that streams."""
+    """Describe which registers the clock's energy goes to in the last load that streams."""
     streaming = [m for m in netlist.measurements if m.state == STREAMING]
     largest = streaming[-1].registers[:REGISTERS]
     lines = [

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.estimate.report import Report, Settings, as_dict
+from cdma.commands.estimate.report import EstimateSettings, Report, as_dict
 from cdma.commands.estimate.table import print_report
 from cdma.commands.network_options import (
     EPOCHS,
@@ -88,7 +88,7 @@ def estimate(
 ) -> None:
     """Tell how long a network's tensors take to the host and back, and what limits them.
 
-    A closed form that the RTL confirms (docs/guide/estimate.md); nothing is simulated.
+    A closed form that the RTL confirms (docs/guide/swap/estimate.md); nothing is simulated.
     """
     require_png("--plot", plot)
     source = density_source(densities, capture)
@@ -103,7 +103,7 @@ def estimate(
     graph = _with_density(graph, source, epoch, epochs)
     report = Report(
         graph=graph,
-        settings=Settings(
+        settings=EstimateSettings(
             dataset=dataset_of(network, dataset),
             density=source,
             epoch=epoch,

@@ -1,4 +1,4 @@
-"""What `cdma estimate` tells as a JSON object: what was assumed, tensors, their sums, a sweep."""
+"""The JSON report of `cdma estimate`: what was assumed, tensors, their sums, a sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from cdma.plan.workload.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a run was told beside its setup.
+class EstimateSettings:
+    """Settings of a run beside its setup.
 
     Attributes
     ----------
     dataset : str
     density : str
-        Where densities are from.
+        The source of the densities.
     epoch, epochs : int
     """
 
@@ -31,7 +31,7 @@ class Report:
     """A network on an engine, and on others that differ in the swept parameter."""
 
     graph: Graph
-    settings: Settings
+    settings: EstimateSettings
     setup: Setup
     estimate: NetworkEstimate
     sweep: Sweep | None = None
@@ -44,7 +44,7 @@ class Report:
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """The JSON form; docs/guide/estimate.md describes the keys."""
+    """The JSON form; docs/guide/swap/estimate.md describes the keys."""
     return {
         "assumptions": assumptions(report),
         "tensors": [
@@ -75,7 +75,7 @@ def as_dict(report: Report) -> dict[str, Any]:
 
 
 def assumptions(report: Report) -> dict[str, Any]:
-    """All that the times depend on."""
+    """List everything that the times depend on."""
     setup, settings = report.setup, report.settings
     engine, machine = setup.engine, setup.machine
     return {
@@ -115,7 +115,7 @@ def assumptions(report: Report) -> dict[str, Any]:
 
 
 def total(estimate: NetworkEstimate) -> dict[str, Any]:
-    """Of all tensors, one after another."""
+    """Sum the figures of all tensors, transferred one after another."""
     raw, stream = estimate.raw_bytes, estimate.stream_bytes
     return {
         "raw_bytes": raw,
@@ -129,7 +129,7 @@ def total(estimate: NetworkEstimate) -> dict[str, Any]:
 
 
 def mean_density(estimate: NetworkEstimate) -> float:
-    """By bytes."""
+    """Mean density of the tensors, weighted by their bytes."""
     return sum(t.density * t.raw_bytes for t in estimate.tensors) / estimate.raw_bytes
 
 
@@ -148,7 +148,7 @@ def _way(
 
 
 def _limits(costs: Sequence[TransferCost]) -> dict[str, float]:
-    """Seconds by what limits."""
+    """Sum seconds by what limits the transfers."""
     seconds: dict[str, float] = {}
     for cost in costs:
         seconds[cost.limit] = seconds.get(cost.limit, 0.0) + cost.seconds

@@ -1,4 +1,4 @@
-"""What `cdma estimate` prints: what was assumed, a table of tensors, and one of a sweep."""
+"""The tables of `cdma estimate`: what was assumed, one row per tensor, and one per swept value."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from cdma.commands.estimate.report import Report, as_dict
-from cdma.console import (
+from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import (
     GB,
     WIDE_CHARACTERS,
     clock_fact,
@@ -15,7 +16,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.synth.gates.clock import ENGINE
 
 KIB = 1024
 
@@ -25,8 +25,8 @@ LIMITS = {
     "units": "units, a sector per cycle each",
     "dram": "DRAM",
     "throttle": "the cap on reads of device memory",
-    "lines": "lines under way between units and DRAM, so the buffer's size",
-    "writes": "write bursts under way to the host",
+    "lines": "lines in flight between units and DRAM, so the buffer's size",
+    "writes": "write bursts outstanding to the host",
     "reads": "the buffer for reads from the host",
 }
 
@@ -36,7 +36,7 @@ WIDE_ONLY = ("density", "GB/s out", "cycles out", "cycles in")
 
 @dataclass(frozen=True)
 class _Unit:
-    """What a column counts in, so that its largest figure has three digits or so."""
+    """The unit of a column, chosen so that its largest figure has about three digits."""
 
     name: str
     scale: float
@@ -54,7 +54,7 @@ def _size(nbytes: float) -> _Unit:
 
 
 def print_report(report: Report) -> None:
-    """Assumptions, tensors, their sum and a legend; of a sweep, its table at the end."""
+    """Print the assumptions, the tensors, their sum and a legend; after a sweep, its table."""
     console = terminal()
     content = as_dict(report)
     console.print(f"{report.title}\n", style="bold", highlight=False)

@@ -1,4 +1,4 @@
-"""What `cdma reproduce` tells: tables by paper and kind of row, or a JSON object."""
+"""The report of `cdma reproduce`: tables by paper and kind of row, or a JSON object."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from cdma.console import plain_table, terminal
 from cdma.reproduce import Kind, Paper, Row, Verdict
+from cdma.terminal.console import plain_table, terminal
 
 STYLES = {
     Verdict.FAILS: "bold red",
@@ -52,7 +52,7 @@ def as_dict(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def failures(rows: Sequence[Row]) -> list[Row]:
-    """Rows that should hold and do not."""
+    """List the rows that should hold and do not."""
     return [row for row in rows if row.verdict is Verdict.FAILS]
 
 
@@ -90,20 +90,20 @@ def _print_kind(heading: str, rows: Sequence[Row], assumptions: list[str]) -> No
 
 
 def print_summary(rows: Sequence[Row]) -> None:
-    """How many rows of each kind there are with each verdict, and which fail."""
+    """Print how many rows of each kind have each verdict, and which rows fail."""
     console = terminal()
     for kind in Kind:
         same = [row for row in rows if row.claim.kind is kind]
         if same:
             counts = _count(row.verdict for row in same)
-            told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-            console.print(f"{kind}: {len(same)} ({told})", highlight=False)
+            described = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+            console.print(f"{kind}: {len(same)} ({described})", highlight=False)
     console.print(f"{len(rows)} claims", highlight=False)
     for row in failures(rows):
         console.print(f"[bold red]FAILS[/] {row.claim.paper}/{row.claim.name}: {escape(row.ours)}")
 
 
 def _count(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
-    """Those that there are, in the order of `Verdict`."""
+    """Count the rows by verdict, in the order of `Verdict`; verdicts without rows are left out."""
     found = Counter(verdicts)
     return {verdict: found[verdict] for verdict in Verdict if found[verdict]}

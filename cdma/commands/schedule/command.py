@@ -43,7 +43,6 @@ from cdma.commands.schedule.options import (
 from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import Device
@@ -59,6 +58,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.sim.execute.execute import ExecutionError
+from cdma.terminal.console import terminal
 
 _UNITS = {
     "": 1,
@@ -207,7 +207,7 @@ def _refuse_with_largest(
     trace: Path | None,
     plot: Path | None,
 ) -> None:
-    """Options that are of one batch."""
+    """Raise `UserError` for options that are of one batch, beside `--largest-batch`."""
     if batch is not None:
         raise UserError("--largest-batch looks for the batch; leave out --batch")
     if run or trace is not None or plot is not None:
@@ -217,7 +217,7 @@ def _refuse_with_largest(
 
 
 def _names(text: str) -> Sequence[str]:
-    """Policies in the order asked for; none stands for all that are possible."""
+    """Order the policies as asked for; none asked for stands for all that are possible."""
     names = [name.strip() for name in text.split(",")]
     if names == ["all"]:
         return ()
@@ -247,7 +247,7 @@ def _devices(device: Device, efficiencies: Sequence[float]) -> list[Device]:
 
 
 def parse_bytes(text: str) -> int:
-    """As 12GB (of 1000), 12GiB (of 1024) or plain."""
+    """Parse a size in bytes: 12GB (powers of 1000), 12GiB (of 1024) or a plain number."""
     found = _BYTES.fullmatch(text)
     factor = None if found is None else _UNITS.get(found[2].lower())
     if found is None or factor is None:

@@ -5,16 +5,16 @@ from typing import Any
 
 from rich.console import Console
 
-from cdma.console import figures_table
 from cdma.plan.policies.largest_batch import Largest, largest_batches
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
+from cdma.terminal.console import figures_table
 
 
 def find_largest(
     scenario_of: Callable[[int], Scenario], names: Sequence[str], mode: Mode | None, seed: int
 ) -> list[Largest]:
-    """Policy by policy, as a search may plan dozens of batches."""
+    """Find the largest minibatch of each policy in turn; a search may plan dozens of batches."""
     console = Console(stderr=True)
     found: list[Largest] = []
     for name in names:
@@ -24,7 +24,7 @@ def find_largest(
 
 
 def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
-    """The JSON form; docs/guide/schedule.md describes the keys."""
+    """The JSON form; docs/guide/plan/schedule.md describes the keys."""
     return {
         "largest_batches": [
             {
@@ -39,7 +39,7 @@ def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
 
 
 def print_largest(console: Console, found: Sequence[Largest], title: str) -> None:
-    """A table of policies."""
+    """Print a table of the policies."""
     console.print(f"{title}\n", style="bold", highlight=False)
     table = figures_table("policy", ("largest batch", "ms", "per second"))
     for one in found:

@@ -42,7 +42,7 @@ class ScheduleSettings:
 
 
 def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
-    """The unmeasured inputs of all times; docs/guide/schedule.md describes the keys."""
+    """The unmeasured inputs of all times; docs/guide/plan/schedule.md describes the keys."""
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     kinds = sorted({layer.kind for layer in graph.layers})
@@ -159,7 +159,7 @@ def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
-    """The JSON form of a run; docs/guide/schedule.md describes the keys."""
+    """The JSON form of a run; docs/guide/plan/schedule.md describes the keys."""
     efficiencies = settings.efficiencies or (None,)
     pairs = list(zip(efficiencies, comparisons, strict=True))
     return {

@@ -7,11 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.console import figures_table
 from cdma.plan.policies.comparison import Comparison
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement
 from cdma.sim.execute.execute import Execution, execute
+from cdma.terminal.console import figures_table
 
 WAYS = ("out", "in")
 
@@ -57,7 +57,7 @@ def run_plans(comparison: Comparison) -> Runs:
 
 
 def runs_as_dict(runs: Runs) -> dict[str, Any]:
-    """The JSON form; docs/guide/schedule.md describes the keys."""
+    """The JSON form; docs/guide/plan/schedule.md describes the keys."""
     return {
         "plans": [
             {
@@ -100,7 +100,7 @@ def print_runs(console: Console, runs: Runs) -> None:
             "Cycles of steps that were made small by a factor, their copies done by the engine's "
             "RTL with real activations, beside the timeline's of the same small steps. computed: "
             "the part whose cycles are the timeline's own, as computation is not simulated. out, "
-            "in: cycles in which a copy was under way. Everything came back bit for bit.\n",
+            "in: cycles in which a copy was in flight. Everything came back bit for bit.\n",
             highlight=False,
         )
     for name, why in runs.left_out.items():

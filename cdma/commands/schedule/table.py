@@ -14,7 +14,13 @@ from cdma.commands.schedule.report import (
     figures_of,
     mean_density,
 )
-from cdma.console import (
+from cdma.plan.policies.comparison import ORACLE, Comparison
+from cdma.plan.policies.registry import POLICIES, possible
+from cdma.plan.timeline.placement import Placement
+from cdma.plan.timeline.scenario import Scenario
+from cdma.sim.driver import THROTTLES
+from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import (
     GB,
     WIDE_CHARACTERS,
     clock_fact,
@@ -23,12 +29,6 @@ from cdma.console import (
     link_rates,
     terminal,
 )
-from cdma.plan.policies.comparison import ORACLE, Comparison
-from cdma.plan.policies.registry import POLICIES, possible
-from cdma.plan.timeline.placement import Placement
-from cdma.plan.timeline.scenario import Scenario
-from cdma.sim.driver import THROTTLES
-from cdma.synth.gates.clock import ENGINE
 
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
@@ -253,8 +253,8 @@ def _engine_gain(comparison: Comparison, units: _Units) -> str:
 
 
 def _limits(limits: dict[str, int]) -> str:
-    places = ", ".join(f"{count} by {place}" for place, count in limits.items() if place != "link")
-    return f"{sum(limits.values()) - limits['link']} of {sum(limits.values())} ({places})"
+    bottlenecks = ", ".join(f"{n} by {name}" for name, n in limits.items() if name != "link")
+    return f"{sum(limits.values()) - limits['link']} of {sum(limits.values())} ({bottlenecks})"
 
 
 def _sweep(comparisons: Sequence[Comparison], efficiencies: Sequence[float]) -> Table:

@@ -10,8 +10,7 @@ import typer
 
 from cdma import golden
 from cdma.commands.network_options import files_of
-from cdma.commands.swap.report import SAVED, Settings, as_dict, print_report, save_report
-from cdma.console import terminal
+from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.hw.codec.registry import codec_names, copy_codec
@@ -26,6 +25,7 @@ from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
+from cdma.terminal.console import terminal
 
 ENGINES = ("dma", "codec")
 
@@ -164,10 +164,10 @@ def swap(
         typer.echo(json.dumps(report, indent=2))
     else:
         print_report(terminal(), report, settings)
-    for trip in run.trips:
-        for fault in trip.faults:
-            typer.echo(f"{trip.name}: {fault}", err=True)
-    if not all(trip.bit_exact for trip in run.trips):
+    for round_trip in run.round_trips:
+        for fault in round_trip.faults:
+            typer.echo(f"{round_trip.name}: {fault}", err=True)
+    if not all(round_trip.bit_exact for round_trip in run.round_trips):
         raise typer.Exit(1)
 
 
@@ -179,13 +179,13 @@ def _wave_files(engine: str, waves: Path) -> list[Path]:
 
 def _engine_backend(
     machine: str, throttle_name: str, link: Link | None, waves: Path | None, given: dict[str, Any]
-) -> tuple[Backend, Settings]:
-    surroundings = machine_config(machine)
+) -> tuple[Backend, SwapSettings]:
+    environment = machine_config(machine)
     if link is None:
-        link = Link(machine, surroundings.link_out_bytes_per_s, "its link")
+        link = Link(machine, environment.link_out_bytes_per_s, "its link")
     else:
-        surroundings = replace(
-            surroundings,
+        environment = replace(
+            environment,
             link_out_bytes_per_s=link.bytes_per_s,
             link_in_bytes_per_s=link.bytes_per_s,
         )
@@ -193,20 +193,20 @@ def _engine_backend(
     limit = throttle(throttle_name)
     backend = EngineBackend(
         config,
-        surroundings,
+        environment,
         throttle=limit,
         stalls=given["stalls"],
         seed=given["seed"],
         waves=waves,
         codec=given["codec"],
     )
-    settings = Settings(
+    settings = SwapSettings(
         engine="dma",
         machine=machine,
         throttle=limit.name,
         sector_bytes=config.codec.sector_bytes,
         link=link,
-        clock_hz=surroundings.clock_hz,
+        clock_hz=environment.clock_hz,
         **given,
     )
     return backend, settings
@@ -222,11 +222,11 @@ def _with_codec(config: EngineConfig, codec: str) -> EngineConfig:
 
 def _codec_backend(
     sector_bytes: int, link: Link, waves: Path | None, given: dict[str, Any]
-) -> tuple[Backend, Settings]:
+) -> tuple[Backend, SwapSettings]:
     backend = PipelineBackend(
         sector_bytes=sector_bytes, stalls=given["stalls"], seed=given["seed"], waves=waves
     )
-    settings = Settings(
+    settings = SwapSettings(
         engine="codec",
         machine=None,
         throttle=None,

@@ -1,4 +1,4 @@
-"""What `cdma swap` tells of its trips: a JSON object and a table."""
+"""The report of `cdma swap` on its round trips: a JSON object and a table."""
 
 import io
 import json
@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cdma.console import GB, WIDE_CHARACTERS, figures_table
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
 from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
+from cdma.terminal.console import GB, WIDE_CHARACTERS, figures_table
 
 SAVED = ("swap.txt", "swap.json")
 """What is saved of a run: what was printed, and the JSON object."""
@@ -27,8 +27,8 @@ WIDE_ONLY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a run was told, as far as the results depend on it.
+class SwapSettings:
+    """Settings of a run, as far as the results depend on them.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Settings:
 
     @property
     def rtl(self) -> str:
-        """What the arrays went through, for people."""
+        """Name for people of what the arrays passed through."""
         if self.engine == "codec":
             return f"the RTL, {self.sector_bytes} B per cycle, and over {self.link.name}"
         limit = "" if self.throttle == "none" else f", reads {self.throttle}"
@@ -59,8 +59,8 @@ class Settings:
         return f"the engine of {self.machine}{where}{limit}"
 
 
-def as_dict(run: SwapRun, settings: Settings) -> dict[str, Any]:
-    """The JSON form of a run; docs/guide/swap.md describes the keys."""
+def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
+    """The JSON form of a run; docs/guide/swap/swap.md describes the keys."""
     return {
         "engine": settings.engine,
         "machine": settings.machine,
@@ -74,33 +74,33 @@ def as_dict(run: SwapRun, settings: Settings) -> dict[str, Any]:
         "clock_hz": settings.clock_hz,
         "arrays": [
             {
-                "name": trip.name,
-                "dtype": trip.dtype,
-                "shape": list(trip.shape),
-                "element_bytes": trip.element_bytes,
-                **_figures([trip], None, settings),
-                "latency_cycles_out": trip.engine and trip.engine.latency_cycles_out,
-                "latency_cycles_in": trip.engine and trip.engine.latency_cycles_in,
-                "crc32": trip.crc32,
-                "faults": list(trip.faults),
+                "name": round_trip.name,
+                "dtype": round_trip.dtype,
+                "shape": list(round_trip.shape),
+                "element_bytes": round_trip.element_bytes,
+                **_figures([round_trip], None, settings),
+                "latency_cycles_out": round_trip.engine and round_trip.engine.latency_cycles_out,
+                "latency_cycles_in": round_trip.engine and round_trip.engine.latency_cycles_in,
+                "crc32": round_trip.crc32,
+                "faults": list(round_trip.faults),
             }
-            for trip in run.trips
+            for round_trip in run.round_trips
         ],
-        "total": _figures(run.trips, run.queue, settings),
+        "total": _figures(run.round_trips, run.queue, settings),
     }
 
 
 def _figures(
-    trips: Sequence[RoundTrip], queue: QueueFigures | None, settings: Settings
+    round_trips: Sequence[RoundTrip], queue: QueueFigures | None, settings: SwapSettings
 ) -> dict[str, Any]:
     """Figures of one array, or of all of them with those of the queue."""
     link = settings.link
-    nbytes = sum(trip.nbytes for trip in trips)
-    compressed = sum(trip.compressed_bytes for trip in trips)
-    cycles_out = sum(trip.cycles_out for trip in trips)
-    cycles_in = sum(trip.cycles_in for trip in trips)
-    elements = sum(-(-trip.nbytes // trip.element_bytes) for trip in trips)
-    nonzero = sum(trip.nonzero for trip in trips)
+    nbytes = sum(round_trip.nbytes for round_trip in round_trips)
+    compressed = sum(round_trip.compressed_bytes for round_trip in round_trips)
+    cycles_out = sum(round_trip.cycles_out for round_trip in round_trips)
+    cycles_in = sum(round_trip.cycles_in for round_trip in round_trips)
+    elements = sum(-(-round_trip.nbytes // round_trip.element_bytes) for round_trip in round_trips)
+    nonzero = sum(round_trip.nonzero for round_trip in round_trips)
     compressed_s = link.seconds(compressed)
     # The engine's cycles have the link in them; beside the codec's, it works at the same time.
     link_s = compressed_s if settings.engine == "codec" else 0.0
@@ -113,28 +113,28 @@ def _figures(
         "cycles_in": cycles_in,
         "bytes_per_cycle_out": _per(nbytes, cycles_out),
         "bytes_per_cycle_in": _per(nbytes, cycles_in),
-        "bit_exact": all(trip.bit_exact for trip in trips),
+        "bit_exact": all(round_trip.bit_exact for round_trip in round_trips),
         "baseline_ratios": {
-            name: nbytes / sum(t.baseline_bytes[name] for t in trips) if nbytes else None
+            name: nbytes / sum(t.baseline_bytes[name] for t in round_trips) if nbytes else None
             for name in BASELINES
         },
         "link_seconds_raw": link.seconds(nbytes),
         "link_seconds_compressed": compressed_s,
         "swap_out_seconds": max(link_s, cycles_out / settings.clock_hz),
         "swap_in_seconds": max(link_s, cycles_in / settings.clock_hz),
-        **_engine_figures(trips, queue, cycles_out, cycles_in, settings.clock_hz),
+        **_engine_figures(round_trips, queue, cycles_out, cycles_in, settings.clock_hz),
     }
 
 
 def _engine_figures(
-    trips: Sequence[RoundTrip],
+    round_trips: Sequence[RoundTrip],
     queue: QueueFigures | None,
     cycles_out: int,
     cycles_in: int,
     clock_hz: float,
 ) -> dict[str, Any]:
-    """What only an engine has; null without one, and what only a queue has null without that."""
-    parts = [trip.engine for trip in trips if trip.engine is not None]
+    """Figures that only an engine has; null without one, and null for a queue's without a queue."""
+    parts = [round_trip.engine for round_trip in round_trips if round_trip.engine is not None]
     if not parts:
         keys = (
             "link_utilization_out",
@@ -161,7 +161,7 @@ def _per(value: float, of: float) -> float | None:
     return value / of if of else None
 
 
-def _table(report: dict[str, Any], settings: Settings, *, wide: bool) -> Table:
+def _table(report: dict[str, Any], settings: SwapSettings, *, wide: bool) -> Table:
     """All columns, or those that fit into 80 characters."""
     rows = [(row["name"], _cells(row, settings)) for row in report["arrays"]]
     if len(rows) > 1:
@@ -178,7 +178,7 @@ def _table(report: dict[str, Any], settings: Settings, *, wide: bool) -> Table:
     return table
 
 
-def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
+def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
     def number(value: float | None, form: str, unit: float = 1.0) -> str:
         return "–" if value is None else format(value / unit, form)
 
@@ -219,7 +219,7 @@ def _cells(figures: dict[str, Any], settings: Settings) -> dict[str, str]:
     return cells
 
 
-def print_report(console: Console, report: dict[str, Any], settings: Settings) -> None:
+def print_report(console: Console, report: dict[str, Any], settings: SwapSettings) -> None:
     """The table, what its columns mean, and the result in a sentence."""
     total = report["total"]
     wide = console.width >= WIDE_CHARACTERS
@@ -244,7 +244,7 @@ def print_report(console: Console, report: dict[str, Any], settings: Settings) -
     console.print(text)
 
 
-def _legend(settings: Settings, *, wide: bool) -> str:
+def _legend(settings: SwapSettings, *, wide: bool) -> str:
     clock = f"{settings.clock_hz / 1e9:g} GHz"
     if settings.engine == "codec":
         return (
@@ -270,7 +270,7 @@ def _legend(settings: Settings, *, wide: bool) -> str:
 
 
 def save_report(
-    directory: Path, report: dict[str, Any], settings: Settings, *, force: bool
+    directory: Path, report: dict[str, Any], settings: SwapSettings, *, force: bool
 ) -> None:
     """Write the files of `SAVED` there."""
     text = io.StringIO()

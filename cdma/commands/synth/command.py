@@ -9,19 +9,18 @@ from typing import Annotated
 import typer
 
 from cdma.commands.synth.report import (
-    Device,
+    FpgaTarget,
     fpga_json_of,
     json_of,
     print_fpga_report,
     print_report,
 )
-from cdma.console import terminal
 from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
 from cdma.synth import (
     UNIT_GATES,
-    Block,
+    ComponentBlock,
     Library,
     Synthesis,
     block,
@@ -45,6 +44,7 @@ from cdma.synth.report import (
     row_of,
 )
 from cdma.synth.tools.opensta import opensta_period_ps
+from cdma.terminal.console import terminal
 
 
 def synth(
@@ -140,7 +140,7 @@ def synth(
 
 
 def _gates(
-    blocks: list[Block],
+    blocks: list[ComponentBlock],
     libraries: list[Library],
     target: str,
     out: Path,
@@ -171,7 +171,7 @@ def _second_opinion(synthesis: Synthesis, library: Library, folder: Path) -> dic
     }
 
 
-def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None:
+def _fpga(blocks: list[ComponentBlock], device: FpgaTarget, out: Path, as_json: bool) -> None:
     rows = [_fpga_row(chosen, device, out) for chosen in _told(blocks)]
     if as_json:
         typer.echo(json.dumps(fpga_json_of(rows, device), indent=2))
@@ -180,7 +180,7 @@ def _fpga(blocks: list[Block], device: Device, out: Path, as_json: bool) -> None
         print_fpga_report(terminal(), rows, device, baseline)
 
 
-def _fpga_row(chosen: Block, device: Device, out: Path) -> FpgaRow:
+def _fpga_row(chosen: ComponentBlock, device: FpgaTarget, out: Path) -> FpgaRow:
     folder = out / chosen.name
     module = map_to(device.target, chosen.verilog(), chosen.top, folder)
     found = resources(module, device.target)
@@ -192,7 +192,7 @@ def _fpga_row(chosen: Block, device: Device, out: Path) -> FpgaRow:
     return fpga_row_of(chosen, found, routed)
 
 
-def _told(blocks: list[Block]) -> Iterator[Block]:
+def _told(blocks: list[ComponentBlock]) -> Iterator[ComponentBlock]:
     """The blocks, each told as its turn comes: they take a while."""
     for number, chosen in enumerate(blocks, 1):
         typer.echo(f"{chosen.name} ({number} of {len(blocks)})", err=True)
@@ -212,7 +212,7 @@ def _target(target: str | None, liberty: list[Path] | None) -> str:
     return chosen
 
 
-def _device(target: str, speed: int | None, seed: int | None) -> Device | None:
+def _device(target: str, speed: int | None, seed: int | None) -> FpgaTarget | None:
     """The FPGA that is meant; None if it is none."""
     for option, value in (("--speed", speed), ("--seed", seed)):
         if value is not None and target != ECP5:
@@ -222,8 +222,8 @@ def _device(target: str, speed: int | None, seed: int | None) -> Device | None:
     if speed is not None and speed not in SPEEDS:
         raise UserError(f"--speed must be one of {', '.join(map(str, SPEEDS))}, not {speed}")
     if target == ECP5:
-        return Device(target, SPEED if speed is None else speed, SEED if seed is None else seed)
-    return Device(target) if target in FAMILIES else None
+        return FpgaTarget(target, SPEED if speed is None else speed, SEED if seed is None else seed)
+    return FpgaTarget(target) if target in FAMILIES else None
 
 
 def _names(components: list[str], all_components: bool, config: str | None) -> list[str]:

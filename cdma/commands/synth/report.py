@@ -1,4 +1,4 @@
-"""What `cdma synth` tells: a JSON object, or a table with the changes since the baseline."""
+"""The report of `cdma synth`: a JSON object, or a table with the changes since the baseline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from cdma.synth.gates.sram import (
     PORT_FACTORS,
     array_mm2,
 )
-from cdma.synth.report import GENERIC, Baseline, Change, FpgaRow, GateRow, Row, changes
+from cdma.synth.report import GENERIC, Baseline, Change, ComponentRow, FpgaRow, GateRow, changes
 
 UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 """What the paper calls a (de)compression unit."""
@@ -41,7 +41,7 @@ UNIT_CONFIG = "titanx_gen3"
 
 
 @dataclass(frozen=True)
-class Device:
+class FpgaTarget:
     """An FPGA that components are mapped to.
 
     Attributes
@@ -58,11 +58,11 @@ class Device:
 
     @property
     def as_in_baseline(self) -> bool:
-        """Whether the committed baseline is of this."""
+        """True if the committed baseline was made with these options."""
         return (self.speed, self.seed) == (SPEED, SEED)
 
 
-def fpga_json_of(rows: Sequence[FpgaRow], device: Device) -> dict[str, Any]:
+def fpga_json_of(rows: Sequence[FpgaRow], device: FpgaTarget) -> dict[str, Any]:
     """The object that `--json` prints of an FPGA; its keys are stable."""
     routed = device.speed is not None
     return {
@@ -229,7 +229,7 @@ def _parts_table(row: GateRow) -> Table:
 
 
 def print_fpga_report(
-    console: Console, rows: Sequence[FpgaRow], device: Device, baseline: Baseline | None
+    console: Console, rows: Sequence[FpgaRow], device: FpgaTarget, baseline: Baseline | None
 ) -> None:
     """The table, what its columns mean, what is not routed and why, and what has changed."""
     console.print(_fpga_table(rows, device))
@@ -249,7 +249,7 @@ def print_fpga_report(
             console.print(sentence, highlight=False)
 
 
-def _fpga_table(rows: Sequence[FpgaRow], device: Device) -> Table:
+def _fpga_table(rows: Sequence[FpgaRow], device: FpgaTarget) -> Table:
     routed = device.speed is not None
     table = Table(
         title=(
@@ -278,7 +278,7 @@ def _fpga_table(rows: Sequence[FpgaRow], device: Device) -> Table:
     return table
 
 
-def _fpga_legend(device: Device) -> str:
+def _fpga_legend(device: FpgaTarget) -> str:
     return (
         "LUTs: with those that carry chains and LUT RAM take. Depth: LUTs on the path with most, "
         "a carry chain\nbeing one. "
@@ -356,7 +356,7 @@ def _beside_the_paper(rows: Sequence[GateRow], target: str) -> list[str]:
     return sentences
 
 
-def _since_the_baseline(rows: Sequence[Row], baseline: Baseline) -> list[str]:
+def _since_the_baseline(rows: Sequence[ComponentRow], baseline: Baseline) -> list[str]:
     known = {row.name: changes(row, baseline) for row in rows}
     new = [name for name, found in known.items() if found is None]
     changed = [change for found in known.values() for change in found or []]
@@ -372,7 +372,7 @@ def _since_the_baseline(rows: Sequence[Row], baseline: Baseline) -> list[str]:
     return sentences
 
 
-def _tolerances(row: Row) -> str:
+def _tolerances(row: ComponentRow) -> str:
     """As in "above 5 %, of fmax_mhz above 15 %"."""
     least = min(each.tolerance for each in row.COMPARED)
     others = [each for each in row.COMPARED if each.tolerance > least]

@@ -68,9 +68,9 @@ class EncodedEntries:
     Attributes
     ----------
     bits : int64 array (n,)
-        Length of each: of its code, or 1,024 if it is raw.
+        Bits of each entry: of its code, or 1,024 if it is raw.
     raw : bool array (n,)
-        Whether the code would have more than 1,024 bits.
+        True if the code would have more than 1,024 bits.
     data : uint8 array (n, 128)
         The codes, with zeros behind them; raw entries as they are.
     """
@@ -96,14 +96,14 @@ class Bpc:
         """The stream, uint8 (bytes,), of an array of any shape and any plain dtype."""
         data = zero_filled(as_bytes(array), LINE_BYTES)
         pieces = [np.empty(0, np.uint8)]
-        places = np.arange(1 + LINE_BYTES)
+        positions = np.arange(1 + LINE_BYTES)
         for start in range(0, data.size, _CHUNK_ENTRIES * LINE_BYTES):
             encoded = encode_entries(data[start : start + _CHUNK_ENTRIES * LINE_BYTES])
             sizes = -(-encoded.bits // 8)
             rows = np.empty((sizes.size, 1 + LINE_BYTES), np.uint8)
             rows[:, 0] = np.where(encoded.raw, _RAW_HEADER, sizes - 1)
             rows[:, 1:] = encoded.data
-            pieces.append(rows[places <= sizes[:, None]])
+            pieces.append(rows[positions <= sizes[:, None]])
         return np.concatenate(pieces)
 
     def decompress(self, stream: Array, nbytes: int) -> ByteArray:
@@ -171,7 +171,7 @@ def encode_entries(array: Array) -> EncodedEntries:
 
 
 class _Symbols:
-    """What the planes of entries are: boolean arrays (33, n), in the order of sending."""
+    """Symbols of the planes of entries: boolean arrays (33, n), in the order of sending."""
 
     def __init__(self, planes: Words) -> None:
         self.dbx = planes.copy()
@@ -200,7 +200,7 @@ def _plane_bits(symbols: _Symbols) -> npt.NDArray[np.uint8]:
 
 
 def _base_kind(base: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-    """Which of the five codes each base has."""
+    """Number, 0 to 4, of the code that each base has."""
     signed = base.view(np.int32)
     kind = (signed != 0).astype(np.intp)
     for bits in (4, 8, 16):
@@ -271,7 +271,7 @@ def _pack(codes: npt.NDArray[np.uint64], lengths: IntArray) -> ByteArray:
 
 
 def _find_entries(source: ByteArray, count: int) -> tuple[IntArray, IntArray, int, StreamStatus]:
-    """Where entries start, their bytes without the first, where the walk ended, and why.
+    """Find where entries start, their bytes without the first, where the walk ended, and why.
 
     The one serial part of decoding, as each entry tells where the next is.
     """
@@ -302,9 +302,9 @@ def _decode_chunk(
     source: ByteArray, starts: IntArray, sizes: IntArray, first: int, nbytes: int
 ) -> ByteArray:
     """The bytes of whole entries, whose places in the data start at entry `first`."""
-    places = np.arange(LINE_BYTES)
-    inside = places < sizes[:, None]
-    rows = np.where(inside, source[np.minimum(starts[:, None] + 1 + places, source.size - 1)], 0)
+    positions = np.arange(LINE_BYTES)
+    inside = positions < sizes[:, None]
+    rows = np.where(inside, source[np.minimum(starts[:, None] + 1 + positions, source.size - 1)], 0)
     rows = rows.astype(np.uint8)
     decoded = decode_entries(rows, sizes)
     status, offset, data = decoded.status, starts + 1 + decoded.offset, decoded.data
@@ -321,10 +321,10 @@ def _decode_chunk(
     needless = raw.copy()
     needless[raw] = code_bits(rows[raw]) <= RAW_BITS
     status[needless] = StreamStatus.BAD_TOKEN
-    behind = (first + np.arange(starts.size))[:, None] * LINE_BYTES + places >= nbytes
-    fill = (status == StreamStatus.OK) & (behind & (data != 0)).any(axis=1)
-    status[fill] = StreamStatus.NONZERO_FILL
-    offset = np.where(needless | fill, starts, offset)
+    behind = (first + np.arange(starts.size))[:, None] * LINE_BYTES + positions >= nbytes
+    tail_pad = (status == StreamStatus.OK) & (behind & (data != 0)).any(axis=1)
+    status[tail_pad] = StreamStatus.NONZERO_FILL
+    offset = np.where(needless | tail_pad, starts, offset)
     bad = np.flatnonzero(status)
     if bad.size:
         worst = int(bad[0])

@@ -27,13 +27,13 @@ _RUN = np.select([_START >= 64, _START >= 32, _START >= 16], [0, (_START & 31) +
 _LENGTH = np.select(
     [_START >= 64, _START >= 32, _START >= 16, _START >= 4 * _TWO], [32, 7, 3, 10], 5
 )
-_PLACES = np.array([32, 32, DELTAS - 1, DELTAS, 32, 32])
+_POSITIONS = np.array([32, 32, DELTAS - 1, DELTAS, 32, 32])
 """How many places there are, by kind: all that five bits can tell where they tell nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedEntries:
-    """How the decoding of n entries ended.
+    """Outcome of decoding n entries.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def decode_entries(rows: ByteArray, nbytes: IntArray) -> DecodedEntries:
 
 
 class _Reader:
-    """Where each entry's decoding is, and how it has ended if it has."""
+    """State of decoding n entries: the bit position in each, and how it has ended if it has."""
 
     def __init__(self, rows: ByteArray, nbytes: IntArray) -> None:
         padded = np.zeros((len(rows), LINE_BYTES + _WINDOW_BYTES), np.uint8)
@@ -111,11 +111,11 @@ def _decode_chunk(rows: ByteArray, nbytes: IntArray) -> DecodedEntries:
     planes = _read_planes(reader)
     offset = np.where(reader.status == StreamStatus.OK, 0, reader.position >> 3)
 
-    fill_byte = np.minimum(reader.position >> 3, LINE_BYTES - 1)
-    fill = rows[np.arange(len(rows)), fill_byte] & (0xFF >> (reader.position & 7))
-    nonzero = (reader.position % 8 != 0) & (fill != 0) & (reader.status == StreamStatus.OK)
+    tail_pad_byte = np.minimum(reader.position >> 3, LINE_BYTES - 1)
+    tail_pad = rows[np.arange(len(rows)), tail_pad_byte] & (0xFF >> (reader.position & 7))
+    nonzero = (reader.position % 8 != 0) & (tail_pad != 0) & (reader.status == StreamStatus.OK)
     reader.status[nonzero] = StreamStatus.NONZERO_FILL
-    offset[nonzero] = fill_byte[nonzero]
+    offset[nonzero] = tail_pad_byte[nonzero]
 
     words = from_planes(base, planes)
     no_words = (signs_of(words) != planes[0]) & (
@@ -171,7 +171,7 @@ def _read_planes(reader: _Reader) -> Words:
         bad = is_zero & (after_run | (row + run > PLANES))
         bad |= ~is_zero & ((dbx == 0) | ((dbx == above) & (kind != _PLANE_ZERO)))
         bad |= (kind == _RAW) & shorter
-        bad |= place >= _PLACES[kind]
+        bad |= place >= _POSITIONS[kind]
 
         taken = reader.take(run_left == 0, _LENGTH[start], bad)
         run_left += np.where(taken, run, 0)

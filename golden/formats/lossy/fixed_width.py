@@ -88,12 +88,12 @@ def pack(forms: Forms, words: npt.NDArray[np.uint32]) -> ByteArray:
     numbers = (forms.symbols - mapped[:, None]).astype("<u4")
     raw = forms.headers == RAW_HEADER
     numbers[raw] = words[raw]
-    places = _Places(forms.headers, present)
-    bits = np.zeros(places.used.shape, np.uint8)
-    places.header(bits)[:] = _bits_of(forms.headers[:, None])[:, 0]
-    places.map(bits)[:] = present
-    places.numbers(bits)[:] = _bits_of(numbers)[:, :, : places.width]
-    return np.packbits(bits[places.used], bitorder="little")
+    layout = _BitLayout(forms.headers, present)
+    bits = np.zeros(layout.used.shape, np.uint8)
+    layout.header(bits)[:] = _bits_of(forms.headers[:, None])[:, 0]
+    layout.map(bits)[:] = present
+    layout.numbers(bits)[:] = _bits_of(numbers)[:, :, : layout.width]
+    return np.packbits(bits[layout.used], bitorder="little")
 
 
 def unpack(
@@ -114,11 +114,11 @@ def unpack(
     mapped = (headers & _MAP) != 0
     maps = stream[np.minimum(starts[:, None] + np.arange(1, 5), stream.size - 1)]
     present = np.unpackbits(maps, axis=1, bitorder="little").view(np.bool_) | ~mapped[:, None]
-    places = _Places(headers, present)
-    bits = np.zeros(places.used.shape, np.uint8)
-    bits[places.used] = np.unpackbits(stream[starts[0] :], bitorder="little")
+    layout = _BitLayout(headers, present)
+    bits = np.zeros(layout.used.shape, np.uint8)
+    bits[layout.used] = np.unpackbits(stream[starts[0] :], bitorder="little")
     wide = np.zeros((*present.shape, _RAW_WIDTH), np.uint8)
-    wide[:, :, : places.width] = places.numbers(bits)
+    wide[:, :, : layout.width] = layout.numbers(bits)
     words = np.packbits(wide, axis=2, bitorder="little").view("<u4")[:, :, 0]
     symbols = words.view(np.int32) + (mapped[:, None] & present)
     symbols = np.ascontiguousarray(symbols.T)
@@ -127,12 +127,12 @@ def unpack(
     numbers = np.where(kinds == 0, symbols, signed)
     sums = np.cumsum(signed, axis=0, dtype=np.int32)
     np.copyto(numbers, sums, where=kinds == 2)
-    filled: Bools = np.not_equal(places.fill(bits), 0).any(axis=1)
+    filled: Bools = np.not_equal(layout.tail_pad(bits), 0).any(axis=1)
     return numbers, words, headers == RAW_HEADER, filled
 
 
 def find(stream: ByteArray, count: int) -> tuple[IntArray, int, StreamStatus]:
-    """Where the first `count` lines start, where the walk from one to the next ended, and why.
+    """Find where the first `count` lines start, where the walk over them ended, and why.
 
     The walk is the one serial part of decoding; the size of a line that would start is found for
     every byte at once.
@@ -153,13 +153,13 @@ def find(stream: ByteArray, count: int) -> tuple[IntArray, int, StreamStatus]:
     return np.array(starts, np.int64), place, StreamStatus.OK
 
 
-class _Places:
-    """Where the bits of lines are in an array of bits with room for all that any of them has.
+class _BitLayout:
+    """Layout of lines as rows of bits, each row wide enough for the longest line.
 
     Attributes
     ----------
     width : int
-        Bits per number that there is room for.
+        The bits per number that a row has space for.
     used : bool array (n, bits)
         The bits that each line has. One behind the other, row by row, they are the stream's.
     """
@@ -170,15 +170,15 @@ class _Places:
         mapped = (headers & _MAP) != 0
         widths = np.where(headers == RAW_HEADER, _RAW_WIDTH, headers & _WIDTH)
         self.width = int(widths.max())
-        self._fill_at = self._NUMBERS_AT + LINE_NUMBERS * self.width
-        self.used = np.zeros((headers.size, self._fill_at + 7), np.bool_)
+        self._tail_pad_at = self._NUMBERS_AT + LINE_NUMBERS * self.width
+        self.used = np.zeros((headers.size, self._tail_pad_at + 7), np.bool_)
         self.header(self.used)[:] = True
         self.map(self.used)[:] = mapped[:, None]
         inside = np.arange(self.width) < widths[:, None]
         sent = present | ~mapped[:, None]
         np.logical_and(inside[:, None, :], sent[:, :, None], out=self.numbers(self.used))
         bits = widths * sent.sum(axis=1)
-        self.fill(self.used)[:] = np.arange(7) < (-bits % 8)[:, None]
+        self.tail_pad(self.used)[:] = np.arange(7) < (-bits % 8)[:, None]
 
     def header(self, bits: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         return bits[:, :8]
@@ -187,11 +187,11 @@ class _Places:
         return bits[:, 8 : self._NUMBERS_AT]
 
     def numbers(self, bits: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        rows = bits[:, self._NUMBERS_AT : self._fill_at]
+        rows = bits[:, self._NUMBERS_AT : self._tail_pad_at]
         return rows.reshape(len(bits), LINE_NUMBERS, self.width)
 
-    def fill(self, bits: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        return bits[:, self._fill_at :]
+    def tail_pad(self, bits: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        return bits[:, self._tail_pad_at :]
 
 
 def _sizes_everywhere(stream: ByteArray) -> ByteArray:

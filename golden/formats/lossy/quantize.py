@@ -109,8 +109,8 @@ class Quantize:
             last = min(first + _CHUNK_LINES, starts.size)
             lines, bad = self._decoded(source[: bounds[last]], starts[first:last])
             place = first * LINE_BYTES + 4 * np.arange(lines.size).reshape(lines.shape)
-            fill = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
-            for line in np.flatnonzero(bad | fill)[:1].tolist():
+            tail_pad = ((place >= nbytes) & (lines.view(np.uint32) != 0)).any(axis=1)
+            for line in np.flatnonzero(bad | tail_pad)[:1].tolist():
                 kind = StreamStatus.BAD_TOKEN if bad[line] else StreamStatus.NONZERO_FILL
                 raise StreamError(kind, int(starts[first + line]), (first + line) * LINE_BYTES)
             pieces.append(as_bytes(lines))
@@ -128,7 +128,7 @@ class Quantize:
         return np.concatenate(pieces)
 
     def _quantized(self, lines: Floats) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """q of lines (n, 32), int32 (32, n); and which lines are raw, (n,)."""
+        """Quantize lines (n, 32): their q, int32 (32, n), and which lines are raw, (n,)."""
         # Signaling NaNs are invalid wherever they go.
         with np.errstate(invalid="ignore", over="ignore"):
             values = np.ascontiguousarray(lines.T).astype(np.float64)
@@ -148,7 +148,9 @@ class Quantize:
             return (q * (2 * self.bound)).astype(np.float32)
 
     def _decoded(self, stream: ByteArray, starts: IntArray) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """The lines (n, 32) from these starts to the stream's end; and which are wrong, (n,)."""
+        """Decode the lines from these starts to the stream's end: (n, 32), and which are wrong,
+        (n,).
+        """
         q, words, raw, filled = unpack(stream, starts)
         lines = np.ascontiguousarray(self._restored(q).T)
         lines[raw] = words.view(np.float32)[raw]
@@ -158,7 +160,7 @@ class Quantize:
 
 
 def _chunks(values: Floats) -> list[Floats]:
-    """The lines of values, float32 (n, 32) each, the last filled with zeros."""
+    """Cut values into chunks of lines, float32 (n, 32) each, the last one filled with zeros."""
     step = _CHUNK_LINES * LINE_NUMBERS
     chunks = [values[start : start + step] for start in range(0, values.size, step)]
     for last in chunks[-1:]:

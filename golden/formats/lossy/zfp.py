@@ -123,9 +123,9 @@ class Zfp:
                 min(whole * self.rate // 8, source.size),
                 valid_bytes,
             )
-        fill = int.from_bytes(source[bits // 8 : size].tobytes(), "little") >> bits % 8
-        if fill:
-            first_bit = bits + (fill & -fill).bit_length() - 1
+        tail_pad = int.from_bytes(source[bits // 8 : size].tobytes(), "little") >> bits % 8
+        if tail_pad:
+            first_bit = bits + (tail_pad & -tail_pad).bit_length() - 1
             raise StreamError(StreamStatus.NONZERO_FILL, first_bit // 8, nbytes)
         if source.size > size:
             raise StreamError(StreamStatus.TRAILING_BYTES, size, nbytes)

@@ -18,7 +18,7 @@ _STORED = 0x8000
 
 
 class BadBlock(Exception):
-    """What a block decoder raises when its compressor did not write this."""
+    """Raised by a block decoder for a payload that its compressor did not write."""
 
 
 class BlockCodec:
@@ -38,7 +38,9 @@ class BlockCodec:
         encode_block: Callable[[memoryview], bytes],
         decode_block: Callable[[memoryview, int], bytes],
     ) -> None:
-        """`encode_block` takes a window's bytes; `decode_block` a payload and a window's length.
+        """Take the window's coder and decoder.
+
+        `encode_block` takes a window's bytes; `decode_block` a payload and a window's length.
 
         `decode_block` raises `BadBlock`, or gives back no more than the length plus one byte.
         """

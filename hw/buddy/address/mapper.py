@@ -36,7 +36,7 @@ from cdma.hw.buddy.payloads import (
     MapRequest,
 )
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 REGION_BITS = 64
 """Width of the sizes and addresses that software sets."""
@@ -339,11 +339,11 @@ class SectorMapper(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.finder = finder = SlotFinder(self.config)
-        m.submodules.found = found = Register(Offsets(self.config))
+        m.submodules.found = found = PipelineRegister(Offsets(self.config))
         m.submodules.placer = placer = SlotPlacer(self.config)
-        m.submodules.placed = placed = Register(Extents(self.config))
+        m.submodules.placed = placed = PipelineRegister(Extents(self.config))
         m.submodules.checker = checker = MapChecker(self.config)
-        m.submodules.checked = checked = Register(Mapping())
+        m.submodules.checked = checked = PipelineRegister(Mapping())
         m.d.comb += [
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),

@@ -8,7 +8,7 @@ from cdma.hw.buddy.address.mapper import REGION_BITS, SectorMapper
 from cdma.hw.buddy.address.page_table import PageTable, PageWrite
 from cdma.hw.buddy.payloads import SECTOR_OFFSET_BITS, AdmittedAccess, Mapping
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 TRANSLATIONS = 8
 """Accesses in the page table and the mapper."""

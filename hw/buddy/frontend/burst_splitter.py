@@ -13,7 +13,7 @@ from cdma.hw.buddy.payloads import (
     EntryAccess,
 )
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class BurstSplitter(wiring.Component):
@@ -42,7 +42,7 @@ class BurstSplitter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.accesses = accesses = Register(EntryAccess(self.config))
+        m.submodules.accesses = accesses = PipelineRegister(EntryAccess(self.config))
         wiring.connect(m, accesses.o, wiring.flipped(self.o))
         burst = self.i.payload
         access = accesses.i.payload

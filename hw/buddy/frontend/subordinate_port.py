@@ -13,7 +13,7 @@ from cdma.hw.buddy.payloads import (
 from cdma.hw.bus.axi import Axi4Signature
 from cdma.hw.bus.burst import WriteBeat
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import SkidBuffer
+from cdma.hw.lib.pipeline import SkidBuffer
 
 
 class SubordinatePort(wiring.Component):

@@ -10,7 +10,9 @@ from cdma.hw.buddy.metadata.slice import MetadataSlice
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataLookup, MetadataResult
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.stream import Fifo, Fork, SkidBuffer
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import SkidBuffer
 
 HINTS = 8
 """Hints that are buffered."""

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.buddy.metadata.line import ROW_BITS, EvictedRow, LineShape
 from cdma.hw.bus.burst import BusError, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 
 class EvictionBuffer(wiring.Component):

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.buddy.payloads import MetadataLookup, MetadataResult
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 
 class LookupArbiter(wiring.Component):

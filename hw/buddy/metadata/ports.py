@@ -7,9 +7,10 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.buddy.metadata.line import ROW_BYTES, LineShape
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from cdma.hw.bus.port import RequestArbiter
+from cdma.hw.bus.request_arbiter import RequestArbiter
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.stream import Fifo, SkidBuffer
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import SkidBuffer
 
 
 class LineRequestArbiter(wiring.Component):

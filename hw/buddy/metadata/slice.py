@@ -18,7 +18,8 @@ from cdma.hw.buddy.metadata.store import MetadataStore
 from cdma.hw.buddy.metadata.tags import MetadataTags
 from cdma.hw.bus.burst import BusError, ReadBeat, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.stream import Fifo, SkidBuffer
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import SkidBuffer
 
 
 class MetadataSlice(wiring.Component):

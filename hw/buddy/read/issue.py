@@ -24,7 +24,7 @@ from cdma.hw.buddy.payloads import (
 )
 from cdma.hw.bus.burst import ReadRequest
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 LOOKUPS = 8
 """Reads buffered during the few cycles of a lookup that hits."""

@@ -25,7 +25,7 @@ from cdma.hw.buddy.read.response import ReadResponse
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 DECOMPRESSIONS = 16
 """Entries in the decompressor."""

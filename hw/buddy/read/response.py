@@ -18,7 +18,7 @@ from cdma.hw.buddy.payloads import (
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.codec.entry.payloads import RestoredSector
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 
 class ReadResponse(wiring.Component):

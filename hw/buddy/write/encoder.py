@@ -15,7 +15,7 @@ from cdma.hw.buddy.payloads import (
 )
 from cdma.hw.codec.entry.compressor import EntryCompressor
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 
 class WriteEncoder(wiring.Component):

@@ -10,7 +10,8 @@ from cdma.hw.buddy.address.sector_runs import PAGE_SECTORS, RunSplitter
 from cdma.hw.buddy.payloads import SECTOR_OFFSET_BITS, SectorRun
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.codec.entry.payloads import ENTRY_BITS
-from cdma.hw.lib.stream import Fifo, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 RUNS_AHEAD = 4
 """Runs whose requests may be issued before their beats."""
@@ -72,7 +73,7 @@ class RunWriter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.run_requests = run_requests = Register(SectorRun(self.address_bits))
+        m.submodules.run_requests = run_requests = PipelineRegister(SectorRun(self.address_bits))
         m.submodules.splitter = splitter = RunSplitter(self.address_bits)
         m.submodules.run_data = run_data = Fifo(WriteRun(self.address_bits), RUNS_AHEAD)
         m.submodules.bursts = bursts = Fifo(2, self.runs)

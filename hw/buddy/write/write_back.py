@@ -28,7 +28,7 @@ from cdma.hw.buddy.write.run_writer import RunWriter
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 POISON = ZVC_FLAG | AS_IT_IS
 """Metadata that no valid entry has: they mark an entry as corrupt."""

@@ -21,7 +21,7 @@ from cdma.hw.buddy.write.encoder import WriteEncoder
 from cdma.hw.buddy.write.write_back import WriteBack
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 DATA_ENTRIES = 8
 """Entries of data buffered in front of the encoder."""

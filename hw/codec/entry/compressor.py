@@ -10,10 +10,12 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS, SIZES
 from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.codec.entry.payloads import EntrySector, KeptEntry
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import total
-from cdma.hw.lib.stream import Fifo, LineBeat, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 CODE_SIZES = SIZES[1:AS_IT_IS]
 """Bytes of the classes that codes are kept in."""
@@ -203,7 +205,7 @@ class EntryCompressor(wiring.Component):
                 m.d.sync += [kept.metadata.eq(metadata), kept.data.eq(Mux(all_zero, 0, bits))]
         return m
 
-    def _zvc(self, m: Module, bpc: BpcCompressor) -> Fifo | Register:
+    def _zvc(self, m: Module, bpc: BpcCompressor) -> Fifo | PipelineRegister:
         """ZVC beside BPC: the queue of its codes."""
         config = self.config.zvc
         m.submodules.zvc = zvc = ZvcCompressor(config)
@@ -211,7 +213,9 @@ class EntryCompressor(wiring.Component):
         # Deep enough for the shortest lines, which are there first.
         wait = bpc.entry_latency - zvc.line_latency
         depth = wait // config.sectors
-        m.submodules.queue = queue = Register(ZvcCode()) if depth == 1 else Fifo(ZvcCode(), depth)
+        m.submodules.queue = queue = (
+            PipelineRegister(ZvcCode()) if depth == 1 else Fifo(ZvcCode(), depth)
+        )
         sector = zvc.i.payload
         element_bits = 8 * config.element_bytes
         m.d.comb += [

@@ -16,7 +16,8 @@ from cdma.hw.codec.entry.checker import EntryAppraiser, EntryJudge, EntryNote
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
 from cdma.hw.codec.entry.sectors import PlainSectors
 from cdma.hw.config import EntryConfig
-from cdma.hw.lib.stream import Fifo, Fork
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
 
 _ZEROS = encode_entries(np.zeros(ENTRY_BYTES, np.uint8))
 

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.entry import AS_IT_IS
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import LineBeat
 
 
 class LineCutter(wiring.Component):

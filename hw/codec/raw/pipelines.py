@@ -4,8 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector, Truncation
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class RawCompressor(wiring.Component):
@@ -45,7 +46,7 @@ class RawCompressor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.beats = beats = Register(LineBeat(config))
+        m.submodules.beats = beats = PipelineRegister(LineBeat(config))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         sector, beat = self.i.payload, beats.i.payload
         position = Signal(range(config.sectors))
@@ -102,7 +103,7 @@ class RawDecompressor(wiring.Component):
         m = Module()
         config = self.config
         lanes = config.lanes
-        m.submodules.sectors = sectors = Register(ExpandedSector(config))
+        m.submodules.sectors = sectors = PipelineRegister(ExpandedSector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
         beat, sector = self.i.payload, sectors.i.payload
 
@@ -117,7 +118,7 @@ class RawDecompressor(wiring.Component):
         x_fire = Signal()
         m.d.comb += [
             mask.eq(Mux(beat.sol, beat.mask, mask_left)),
-            damaged.eq(~fills & (beat.damage != Damage.NONE)),
+            damaged.eq(~fills & (beat.truncation != Truncation.NONE)),
             full.eq(position == config.sectors - 1),
             sectors.i.valid.eq(fills | self.i.valid),
             self.i.ready.eq(sectors.i.ready & ~fills),

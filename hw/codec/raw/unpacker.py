@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage, LineBeat, ReceivedBeat
+from cdma.hw.lib.beat import ReceivedBeat
 
 
 class RawUnpacker(wiring.Component):
@@ -58,7 +59,7 @@ class RawUnpacker(wiring.Component):
         lines_done = Signal()
         closed = Signal()
         ended = Signal()
-        torn = Signal()
+        framing_error = Signal()
         trailing = Signal()
         size = Signal(OFFSET_BITS)
 
@@ -82,7 +83,7 @@ class RawUnpacker(wiring.Component):
             out.sol.eq(sector == 0),
             out.eol.eq(short | (left <= width) | (sector == config.sectors - 1)),
             out.last.eq(short | (left <= width)),
-            out.damage.eq(Mux(short, Damage.PAYLOAD, Damage.NONE)),
+            out.truncation.eq(Mux(short, Truncation.PAYLOAD, Truncation.NONE)),
             out.elements.as_value().eq(
                 Cat(Mux(j < whole, beat.data.word_select(j, 8), 0) for j in range(width))
             ),
@@ -110,8 +111,8 @@ class RawUnpacker(wiring.Component):
             with m.If(~closed):
                 m.d.sync += [
                     size.eq(size + beat.size),
-                    closed.eq(beat.last | beat.torn),
-                    torn.eq(beat.torn),
+                    closed.eq(beat.last | beat.framing_error),
+                    framing_error.eq(beat.framing_error),
                     trailing.eq(trailing | (beat.size > due)),
                 ]
 
@@ -120,7 +121,7 @@ class RawUnpacker(wiring.Component):
         m.d.comb += [
             self.tail.valid.eq(lines_done & ended),
             tail.trailing.eq(trailing),
-            tail.torn.eq(torn),
+            tail.framing_error.eq(framing_error),
             tail.size.eq(size),
             done.eq(self.tail.valid & self.tail.ready),
             self.command.ready.eq(~active | done),
@@ -130,6 +131,6 @@ class RawUnpacker(wiring.Component):
         with m.If(done):
             m.d.sync += [
                 register.eq(0)
-                for register in (sector, lines_done, closed, ended, torn, trailing, size)
+                for register in (sector, lines_done, closed, ended, framing_error, trailing, size)
             ]
         return m

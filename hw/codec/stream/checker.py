@@ -4,10 +4,11 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import ExpandedSector
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Beat, ExpandedSector
 
 
 class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]

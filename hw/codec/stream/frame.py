@@ -4,10 +4,11 @@ from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.adder import add
-from cdma.hw.lib.stream import Beat, ReceivedBeat, Sector
+from cdma.hw.lib.beat import Beat, ReceivedBeat
 
 
 class Taken(data.StructLayout):
@@ -80,7 +81,7 @@ class PacketTrimmer(wiring.Component):
         m.d.comb += [
             near.eq(left),
             size.eq(Mux(~ample & (near < beat.size), near, beat.size)),
-            ends.eq(beat.last | beat.torn | ~ample),
+            ends.eq(beat.last | beat.framing_error | ~ample),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
             passes.eq(active & ~dropping & ~(ends & told)),
@@ -119,12 +120,12 @@ class PacketTrimmer(wiring.Component):
         with m.If(finishes):
             m.d.sync += [
                 told.eq(1),
-                taken.mismatch.eq(beat.torn | ample | (near != beat.size)),
+                taken.mismatch.eq(beat.framing_error | ample | (near != beat.size)),
                 taken.size.eq(add(m, given, size, name="size")),
             ]
         with m.Elif(dropping):
             # A beat without bytes may end a packet that already has all of them.
-            with m.If(came & (beat.torn | (beat.size != 0))):
+            with m.If(came & (beat.framing_error | (beat.size != 0))):
                 m.d.sync += taken.mismatch.eq(1)
         with m.Elif(self.taken.ready):
             m.d.sync += told.eq(0)

@@ -8,10 +8,11 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Beat, Damage, LineBeat, ReceivedBeat
 
 LENGTH_BITS = 32
 """Bits of a transfer's uncompressed length in bytes (DESIGN: descriptors)."""
@@ -228,7 +229,7 @@ class Packer(wiring.Component):
             chunk.last.eq(beat.last),
         ]
         with m.If(self.i.valid):
-            m.d.sync += Assert(beat.damage == Damage.NONE)
+            m.d.sync += Assert(beat.truncation == Truncation.NONE)
         return m
 
 
@@ -239,15 +240,15 @@ class StreamTail(data.StructLayout):
     -------
     trailing
         Bytes followed the last line.
-    torn
-        A beat broke the framing of the packet (`ReceivedBeat.torn`) before any byte was trailing.
-        The packet's bytes from there on are not looked at.
+    framing_error
+        A beat broke the framing of the packet (`ReceivedBeat.framing_error`) before any byte was
+        trailing. The packet's bytes from there on are not looked at.
     size
         Bytes of the packet; until the torn beat's first hole, if there was one.
     """
 
     def __init__(self) -> None:
-        super().__init__({"trailing": 1, "torn": 1, "size": OFFSET_BITS})
+        super().__init__({"trailing": 1, "framing_error": 1, "size": OFFSET_BITS})
 
 
 class LinePair(data.StructLayout):
@@ -352,7 +353,7 @@ class Unpacker(wiring.Component):
         lines_done = Signal()
         closed = Signal()
         ended = Signal()
-        torn = Signal()
+        framing_error = Signal()
         ragged = Signal()
         trailing = Signal()
         size = Signal(OFFSET_BITS)
@@ -438,8 +439,12 @@ class Unpacker(wiring.Component):
             out.eol.eq(ends_line | empty),
             out.last.eq(last),
             out.empty.eq(empty),
-            out.damage.eq(
-                Mux(empty | ~short, Damage.NONE, Mux(no_mask, Damage.MASK, Damage.PAYLOAD))
+            out.truncation.eq(
+                Mux(
+                    empty | ~short,
+                    Truncation.NONE,
+                    Mux(no_mask, Truncation.MASK, Truncation.PAYLOAD),
+                )
             ),
         ]
         for i in range(lanes):
@@ -563,8 +568,8 @@ class Unpacker(wiring.Component):
             with m.If(~closed):
                 m.d.sync += [
                     size.eq(size + beat.size),
-                    closed.eq(beat.last | beat.torn),
-                    torn.eq(beat.torn),
+                    closed.eq(beat.last | beat.framing_error),
+                    framing_error.eq(beat.framing_error),
                     ragged.eq(~drops & (beat.size % config.element_bytes != 0)),
                     trailing.eq(trailing | (drops & (beat.size != 0))),
                 ]
@@ -573,7 +578,7 @@ class Unpacker(wiring.Component):
         m.d.comb += [
             self.tail.valid.eq(lines_done & ended),
             tail.trailing.eq(trailing | (level != 0) | ragged),
-            tail.torn.eq(torn),
+            tail.framing_error.eq(framing_error),
             tail.size.eq(size),
         ]
         done = Signal()
@@ -590,7 +595,7 @@ class Unpacker(wiring.Component):
                     lines_done,
                     closed,
                     ended,
-                    torn,
+                    framing_error,
                     ragged,
                     trailing,
                     size,

@@ -8,7 +8,7 @@ from cdma.golden import StreamStatus
 from cdma.hw.codec.stream.checker import Finding, Verdict
 from cdma.hw.codec.stream.frame import Taken
 from cdma.hw.codec.stream.pack import OFFSET_BITS, StreamTail
-from cdma.hw.lib.stream import Beat
+from cdma.hw.lib.beat import Beat
 
 
 class TransferStatus(data.StructLayout):
@@ -187,9 +187,9 @@ class DecompressorStatus(wiring.Component):
         m.d.comb += missing.eq(
             (verdict.finding == Finding.MASK_MISSING) | (verdict.finding == Finding.ELEMENT_MISSING)
         )
-        torn = Signal()
-        with m.If(missing & tail.torn):
-            m.d.comb += torn.eq(1)
+        framing_error = Signal()
+        with m.If(missing & tail.framing_error):
+            m.d.comb += framing_error.eq(1)
         with m.Elif(verdict.finding == Finding.MASK_MISSING):
             m.d.comb += record.status.eq(StreamStatus.MASK_TRUNCATED)
         with m.Elif(verdict.finding == Finding.ELEMENT_MISSING):
@@ -200,13 +200,13 @@ class DecompressorStatus(wiring.Component):
             m.d.comb += record.status.eq(StreamStatus.NONZERO_FILL)
         with m.Elif(tail.trailing):
             m.d.comb += record.status.eq(StreamStatus.TRAILING_BYTES)
-        with m.Elif(tail.torn):
-            m.d.comb += torn.eq(1)
+        with m.Elif(tail.framing_error):
+            m.d.comb += framing_error.eq(1)
         with m.Elif(expected.check & (expected.crc32 != self.crc32.payload)):
             m.d.comb += record.status.eq(StreamStatus.CRC_MISMATCH)
         with m.Else():
             m.d.comb += record.status.eq(StreamStatus.OK)
-        with m.If(torn):
+        with m.If(framing_error):
             m.d.comb += [
                 record.status.eq(StreamStatus.LENGTH_MISMATCH),
                 record.offset.eq(tail.size),

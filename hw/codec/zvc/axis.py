@@ -21,8 +21,9 @@ from cdma.hw.codec.stream.status import (
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender
-from cdma.hw.lib.stream import Fork, Register
 
 
 class CompressCommand(data.StructLayout):
@@ -202,8 +203,8 @@ class ZvcDecompressorAxis(wiring.Component):
         m.submodules.crc = crc = Crc32(width)
         m.submodules.sender = sender = AxiStreamSender(width)
         # They wait here for the slower ones, so that the next transfer can begin.
-        m.submodules.expectation = expectation = Register(Expectation())
-        m.submodules.tail = tail = Register(StreamTail())
+        m.submodules.expectation = expectation = PipelineRegister(Expectation())
+        m.submodules.tail = tail = PipelineRegister(StreamTail())
         m.submodules.joiner = joiner = DecompressorStatus()
         m.submodules.status = status = RecordSender(TransferStatus())
 

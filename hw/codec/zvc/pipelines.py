@@ -12,11 +12,12 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector, Truncation
 from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.zvc.lanes import gather, lanes_from, ones_before, scatter, swaps
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class ComparedSector(data.StructLayout):
@@ -105,7 +106,7 @@ class ZvcCompressor(wiring.Component):
             self.i.ready.eq(seen.ready),
         ]
         if config.latency == "fast":
-            m.submodules.seen_register = register = Register(ComparedSector(config))
+            m.submodules.seen_register = register = PipelineRegister(ComparedSector(config))
             wiring.connect(m, seen, register.i)
             seen = register.o
         sector, present = seen.payload.sector, seen.payload.present
@@ -286,7 +287,7 @@ class ZvcCompressor(wiring.Component):
             out.eol.eq(window_final),
             out.last.eq(window_last & window_final),
             out.empty.eq(window_empty),
-            out.damage.eq(Damage.NONE),
+            out.truncation.eq(Truncation.NONE),
         ]
         for i in range(lanes):
             there = Signal(name=f"beat_there_{i}")
@@ -467,7 +468,7 @@ class ZvcDecompressor(wiring.Component):
         ends_line = Signal()
         last = Signal()
         m.d.comb += [
-            mask_missing.eq(starts & (beat.damage == Damage.MASK)),
+            mask_missing.eq(starts & (beat.truncation == Truncation.MASK)),
             no_line.eq(starts & beat.empty),
             ends_line.eq((index == sectors - 1) | mask_missing | no_line),
             last.eq(ends_line & Mux(needs_beat, beat.last, held_last)),
@@ -484,7 +485,7 @@ class ZvcDecompressor(wiring.Component):
                 m.d.sync += [
                     latest.eq(~latest),
                     held_count.eq(beat.count),
-                    held_damaged.eq(beat.damage != Damage.NONE),
+                    held_damaged.eq(beat.truncation != Truncation.NONE),
                     held_last.eq(beat.last),
                 ]
         with m.If(cut & routed_ready):

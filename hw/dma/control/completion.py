@@ -1,4 +1,4 @@
-"""How descriptors end: their outcomes, in the ring's order, become completion records."""
+"""Retirement of descriptors: their outcomes, in the ring's order, become completion records."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -13,21 +13,22 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, StartedDescriptor, Way
 from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
-from cdma.hw.lib.stream import Fifo, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 STARTED = 8
-"""Descriptors that may be under way at once."""
+"""Descriptors that may be outstanding at once."""
 
 
 class Completion(data.StructLayout):
-    """A record, and where to write it.
+    """A record, and its address.
 
     Members
     -------
     record
     address
     interrupt
-        The descriptor asked for an interrupt.
+        The descriptor requests an interrupt.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Completion(data.StructLayout):
 
 
 class End(data.StructLayout):
-    """What a record tells of how its descriptor ended, beside what the descriptor has."""
+    """The fields of a record that depend on the outcome of its descriptor."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,12 +51,12 @@ class End(data.StructLayout):
         )
 
 
-class Completer(wiring.Component):
-    """Waits for the outcomes of descriptors, in the order of the ring, and makes their records.
+class RetireUnit(wiring.Component):
+    """Retires descriptors in the order of the ring: makes records of their outcomes.
 
-    What is to be verified is read back and decompressed once it has been written.
+    A descriptor with VERIFY is read back and decompressed once it has been written.
 
-    Of several things that went wrong the status names one: the host's or the memory's answers to
+    Of several errors the status names one: the host's or the memory's answers to
     reads first, then an abort, the stream, the answers to writes, the checksum, the capacity.
 
     Latency: 2 cycles from the last outcome to the completion. Throughput: a descriptor per 2
@@ -75,7 +76,7 @@ class Completer(wiring.Component):
         A descriptor that was to be verified has ended.
     o : `Out(stream.Signature(Completion()))`
     log2_entries : `In(4)`
-        Of the ring: the record's phase is 1 in its first lap.
+        The size of the ring; the record's phase is 1 in the ring's first lap.
     now : `In(48)`
         The engine's clock.
     """
@@ -98,7 +99,7 @@ class Completer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.waiting = waiting = Fifo(StartedDescriptor(self.config), STARTED)
-        m.submodules.completions = completions = Register(Completion())
+        m.submodules.completions = completions = PipelineRegister(Completion())
         wiring.connect(m, wiring.flipped(self.started), waiting.i)
         wiring.connect(m, completions.o, wiring.flipped(self.o))
         d = waiting.o.payload
@@ -110,9 +111,9 @@ class Completer(wiring.Component):
 
         end = Signal(End(), reset_less=True)
         written = Signal(OFFSET_BITS, reset_less=True)
-        verifies = Signal()
+        verify_next = Signal()
         m.d.comb += [
-            verifies.eq(
+            verify_next.eq(
                 (d.flags & Flag.VERIFY).any()
                 & ((ended_out.status == Status.OK) | (ended_out.status == Status.OK_EXPANDED))
             ),
@@ -131,7 +132,7 @@ class Completer(wiring.Component):
                                 end.eq(ended_out),
                                 written.eq(self.outcome_out.payload.write.size),
                             ]
-                            with m.If(verifies):
+                            with m.If(verify_next):
                                 m.next = "VERIFY"
                             with m.Else():
                                 m.next = "END"
@@ -150,7 +151,7 @@ class Completer(wiring.Component):
             with m.State("COMPARE"):
                 m.d.comb += self.outcome_in.ready.eq(1)
                 with m.If(self.outcome_in.valid):
-                    self._compare(m, ended_in, self.outcome_in.payload.gather.crc32, end)
+                    self._compare(m, ended_in, self.outcome_in.payload.lines.crc32, end)
                     m.next = "END"
             with m.State("END"):
                 m.d.comb += completions.i.valid.eq(1)
@@ -184,23 +185,23 @@ class Completer(wiring.Component):
         read = self.outcome_out.payload.read
         write = self.outcome_out.payload.write
         line_bits = (self.config.codec.line_bytes - 1).bit_length()
-        whole = Signal(OFFSET_BITS, name="whole_bytes")
-        reached = Signal(OFFSET_BITS, name="reached_bytes")
-        right = Signal(OFFSET_BITS, name="right_bytes")
+        whole_bytes = Signal(OFFSET_BITS, name="whole_bytes")
+        reached_bytes = Signal(OFFSET_BITS, name="reached_bytes")
+        valid_bytes = Signal(OFFSET_BITS, name="right_bytes")
         m.d.comb += [
-            whole.eq(read.whole_lines << line_bits),
+            whole_bytes.eq(read.whole_lines << line_bits),
             # Bytes before the burst at fault; the first burst begins before `dst`, or there.
-            reached.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
-            right.eq(Mux(write.error == BusError.NONE, write.size, reached)),
-            end.out_size.eq(right),
+            reached_bytes.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
+            valid_bytes.eq(Mux(write.error == BusError.NONE, write.size, reached_bytes)),
+            end.out_size.eq(valid_bytes),
             end.crc32.eq(read.crc32),
         ]
         copied = is_copy(d.codec, self.config.codec)
         with m.If(copied):
             m.d.comb += end.src_done.eq(end.out_size)
         with m.Elif(write.error == BusError.NONE):
-            m.d.comb += end.src_done.eq(Mux(whole > d.length, d.length, whole))
-        # Otherwise nobody knows which lines end before the burst at fault.
+            m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
+        # Otherwise the lines that end before the burst at fault are unknown.
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
@@ -213,9 +214,9 @@ class Completer(wiring.Component):
                 end.status.eq(_bus_status(write.error, Status.WRITE_ERROR)),
                 end.detail.eq(_bus_detail(write.error, Status.WRITE_ERROR)),
                 end.fault_address.eq(write.address),
-                end.crc32.eq(Mux(read.cut, 0, read.crc32)),
+                end.crc32.eq(Mux(read.aborted, 0, read.crc32)),
             ]
-        with m.Elif(read.cut):
+        with m.Elif(read.aborted):
             m.d.comb += [end.status.eq(Status.ABORTED), end.crc32.eq(0)]
         with m.Elif(write.overflow):
             m.d.comb += [
@@ -228,12 +229,12 @@ class Completer(wiring.Component):
     def _end_in(self, m: Module, d: data.View, end: data.View) -> None:
         receive = self.outcome_in.payload.receive
         tail = self.outcome_in.payload.tail
-        gather = self.outcome_in.payload.gather
-        truncated = (gather.finding == Finding.MASK_MISSING) | (
-            gather.finding == Finding.ELEMENT_MISSING
+        lines = self.outcome_in.payload.lines
+        truncated = (lines.finding == Finding.MASK_MISSING) | (
+            lines.finding == Finding.ELEMENT_MISSING
         )
         stream_status = Signal(StreamStatus, name="stream_status")
-        with m.Switch(gather.finding):
+        with m.Switch(lines.finding):
             for finding, status in (
                 (Finding.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
                 (Finding.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
@@ -246,7 +247,7 @@ class Completer(wiring.Component):
                 m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
         m.d.comb += [
             end.src_done.eq(receive.size),
-            end.out_size.eq(Mux(gather.size > d.capacity, d.capacity, gather.size)),
+            end.out_size.eq(Mux(lines.size > d.capacity, d.capacity, lines.size)),
         ]
         with m.If(receive.error != BusError.NONE):
             m.d.comb += [
@@ -254,23 +255,23 @@ class Completer(wiring.Component):
                 end.detail.eq(_bus_detail(receive.error, Status.READ_ERROR)),
                 end.fault_address.eq(receive.address),
             ]
-        with m.Elif(receive.cut):
+        with m.Elif(receive.aborted):
             m.d.comb += end.status.eq(Status.ABORTED)
         with m.Elif(stream_status != StreamStatus.OK):
             m.d.comb += [
                 end.status.eq(Mux(truncated, Status.STREAM_TRUNCATED, Status.STREAM_CORRUPT)),
                 end.detail.eq(stream_status),
-                end.fault_address.eq(gather.offset),
+                end.fault_address.eq(lines.offset),
             ]
         with m.Else():
-            m.d.comb += end.crc32.eq(gather.crc32)
-            with m.If(gather.error != BusError.NONE):
+            m.d.comb += end.crc32.eq(lines.crc32)
+            with m.If(lines.error != BusError.NONE):
                 m.d.comb += [
-                    end.status.eq(_bus_status(gather.error, Status.WRITE_ERROR)),
-                    end.detail.eq(_bus_detail(gather.error, Status.WRITE_ERROR)),
-                    end.fault_address.eq(gather.address),
+                    end.status.eq(_bus_status(lines.error, Status.WRITE_ERROR)),
+                    end.detail.eq(_bus_detail(lines.error, Status.WRITE_ERROR)),
+                    end.fault_address.eq(lines.address),
                 ]
-            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != gather.crc32)):
+            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != lines.crc32)):
                 m.d.comb += end.status.eq(Status.CRC_MISMATCH)
             with m.Elif(d.length > d.capacity):
                 m.d.comb += [
@@ -281,7 +282,7 @@ class Completer(wiring.Component):
                 m.d.comb += end.status.eq(Status.OK)
 
     def _compare(self, m: Module, back: data.View, crc32: Value, end: data.View) -> None:
-        """What verification found; without a finding the former end stays."""
+        """Put the result of verification into the record; without an error the former end stays."""
         with m.Switch(back.status):
             with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED):
                 m.d.sync += [
@@ -305,6 +306,6 @@ def _bus_status(error: Value, refused: Status) -> Value:
 
 
 def _bus_detail(error: Value, refused: Status) -> Value:
-    """The response; of a time-out, what it was that was not answered."""
+    """Return the response; of a time-out, the kind of access that had none."""
     kind = TimeoutDetail.READ if refused is Status.READ_ERROR else TimeoutDetail.WRITE
     return Mux(error == BusError.TIMEOUT, kind, error)

@@ -1,10 +1,11 @@
-"""What software and engine tell each other in memory: descriptors, records, statuses.
+"""Descriptors, completion records and statuses, as software and engine exchange them in memory.
 
 Both are 64 B, aligned to 64 B, little-endian. The numpy types are software's view, the Amaranth
 layouts the hardware's; they are built from the same lists of fields.
 """
 
 from enum import IntEnum, IntFlag
+from typing import Any
 
 import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
@@ -20,7 +21,7 @@ HOST_ADDRESS_BITS = 64
 
 
 class Opcode(IntEnum):
-    """What a descriptor asks for."""
+    """The operation that a descriptor requests."""
 
     COMPRESS_OUT = 1
     """Device to host, compressed."""
@@ -44,17 +45,17 @@ class Flag(IntFlag):
     VERIFY = 4
     """COMPRESS_OUT: decompress what was written and compare its CRC-32."""
     THROTTLE_CLASS = 8
-    """Which of the two token buckets limits the reads of device memory."""
+    """The index of the token bucket that limits the reads of device memory."""
 
 
 class Status(IntEnum):
-    """How a descriptor ended."""
+    """The outcome of a descriptor."""
 
     IN_PROGRESS = 0
     """Not ended; the engine never writes this, software puts it there beforehand."""
     OK = 1
     OK_EXPANDED = 2
-    """The data is valid, and takes more room than before."""
+    """The data is valid, and takes more space than before."""
     DESTINATION_OVERFLOW = 3
     """`dst_capacity` bytes were written and more were to come. `src_done` and `fault_address` tell
     where to go on: so many uncompressed bytes, whose stream has so many bytes, are whole."""
@@ -83,7 +84,7 @@ class Status(IntEnum):
 
 
 class TimeoutDetail(IntEnum):
-    """What was not answered in time."""
+    """The kind of access that was not answered in time."""
 
     READ = 1
     WRITE = 2
@@ -160,7 +161,7 @@ class Record(data.StructLayout):
 
 
 class CheckedDescriptor(data.StructLayout):
-    """A descriptor and what is wrong with it.
+    """A descriptor and the result of its checks.
 
     Members
     -------
@@ -168,7 +169,7 @@ class CheckedDescriptor(data.StructLayout):
     status
         OK, or the first of the checks that failed.
     index
-        Its free-running number.
+        The descriptor's free-running number.
     """
 
     def __init__(self) -> None:
@@ -176,13 +177,13 @@ class CheckedDescriptor(data.StructLayout):
 
 
 class FetchedDescriptor(data.StructLayout):
-    """A descriptor as it came from the ring.
+    """A descriptor as it was read from the ring.
 
     Members
     -------
     descriptor
     index
-        Its free-running number.
+        The descriptor's free-running number.
     """
 
     def __init__(self) -> None:
@@ -190,7 +191,7 @@ class FetchedDescriptor(data.StructLayout):
 
 
 class DescriptorChecker(wiring.Component):
-    """Finds what is wrong with a descriptor before anything is done for it.
+    """Checks a descriptor before anything is done for it.
 
     Checks opcode, flags (with codec, element size and reserved bytes), alignment, lengths and
     overlap, in this order; the first that fails gives the status.
@@ -219,134 +220,167 @@ class DescriptorChecker(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        element_bytes = self.config.codec.element_bytes
         arriving = self.i.payload.descriptor
 
-        # Cycle 1: take it, and find where each range ends. What is read from the host is as long as
-        # the stream; to know that opcode first would take the time of the addition.
+        # Cycle 1: accept it, and add up where each range ends. What is read from the host is as
+        # long as the stream; to know that opcode first would take the time of the addition.
         summed = Signal()
         checked = Signal()
-        takes = Signal()
+        i_fire = Signal()
         fetched = Signal(FetchedDescriptor(), reset_less=True)
-        data_end = Signal(65, reset_less=True)
-        stream_end = Signal(65, reset_less=True)
-        dst_end = Signal(65, reset_less=True)
+        ends = _RangeEnds()
         m.d.comb += [
             self.i.ready.eq(~summed | (checked & self.o.ready)),
-            takes.eq(self.i.valid & self.i.ready),
+            i_fire.eq(self.i.valid & self.i.ready),
         ]
-        with m.If(takes):
+        with m.If(i_fire):
             m.d.sync += [
                 fetched.eq(self.i.payload),
-                data_end.eq(add(m, arriving.src, arriving.length, name="data_end")),
-                stream_end.eq(add(m, arriving.src, arriving.src_length, name="stream_end")),
-                dst_end.eq(add(m, arriving.dst, arriving.dst_capacity, name="dst_end")),
+                ends.data_end.eq(add(m, arriving.src, arriving.length, name="data_end")),
+                ends.stream_end.eq(add(m, arriving.src, arriving.src_length, name="stream_end")),
+                ends.dst_end.eq(add(m, arriving.dst, arriving.dst_capacity, name="dst_end")),
             ]
 
-        # Cycle 2: compare.
+        # Cycle 2: compare. The first check that fails gives the status.
         d = fetched.descriptor
-
-        def is_op(*opcodes: Opcode) -> Value:
-            return Cat(d.opcode == opcode for opcode in opcodes).any()
-
-        compresses = Signal()
-        outward = Signal()
-        inward = Signal()
-        from_stream = Signal()
-        moves = Signal()
-        m.d.comb += [
-            compresses.eq(is_op(Opcode.COMPRESS_OUT, Opcode.DECOMPRESS_IN)),
-            outward.eq(is_op(Opcode.COMPRESS_OUT, Opcode.COPY_OUT)),
-            inward.eq(is_op(Opcode.DECOMPRESS_IN, Opcode.COPY_IN)),
-            from_stream.eq(is_op(Opcode.DECOMPRESS_IN)),
-            moves.eq(outward | inward),
-        ]
-
-        allowed = Signal(8)
-        m.d.comb += allowed.eq(
-            Flag.INTERRUPT
-            | Mux(from_stream, Flag.CHECK_CRC, 0)
-            | Mux(d.opcode == Opcode.COMPRESS_OUT, Flag.VERIFY, 0)
-            | Mux(outward, Flag.THROTTLE_CLASS, 0)
-        )
-        numbers = [e.number for e in self.config.codec.entries if e.number is not None]
-        wrong_codec = d.codec.any()
-        if numbers != [0]:
-            found = Cat(d.codec == number for number in numbers).any() if numbers else C(0, 1)
-            wrong_codec = Mux(compresses, ~found, wrong_codec)
-        reserved = [
-            d.flags & ~allowed,
-            wrong_codec,
-            d.element_bytes ^ Mux(compresses, element_bytes, 0),
-            d.reserved,
-            Mux(from_stream, 0, d.src_length),
-            Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),
-            Mux(moves, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
-        ]
-
-        alignment = (element_bytes - 1).bit_length()
-        misaligned = Signal()
-        m.d.comb += misaligned.eq(
-            d.record[:6].any() | d.src[:alignment].any() | d.dst[:alignment].any()
-        )
-
-        src_end = Signal(65)
-        m.d.comb += src_end.eq(Mux(from_stream, stream_end, data_end))
-
-        def beyond(end: Value, in_device: Value) -> Value:
-            limits = (1 << HOST_ADDRESS_BITS, 1 << DEVICE_ADDRESS_BITS)
-            return Mux(in_device, end > limits[1], end > limits[0])
-
-        bad_length = Signal()
-        m.d.comb += bad_length.eq(
-            moves
-            & (
-                (d.length == 0)
-                | (from_stream & (d.src_length == 0))
-                | beyond(src_end, outward)
-                | beyond(dst_end, inward)
-            )
-        )
-
-        # The record begins before the end, and ends behind the start: both of its bounds are
-        # multiples of its size.
-        record_bits = (ENTRY_BYTES - 1).bit_length()
-        host_start = Signal(64)
-        host_end = Signal(65)
-        m.d.comb += [
-            host_start.eq(Mux(outward, d.dst, d.src)),
-            host_end.eq(Mux(outward, dst_end, src_end)),
-        ]
-        overlap = Signal()
-        m.d.comb += overlap.eq(
-            moves & (d.record < host_end) & (d.record[record_bits:] >= host_start[record_bits:])
-        )
-
+        kind = _Kind(m, d)
+        reserved_set = self._reserved_set(m, d, kind)
+        misaligned = self._misaligned(m, d)
+        bad_length = self._bad_length(m, d, kind, ends)
+        overlaps = self._overlaps(m, d, kind, ends)
         status = Signal(8)
-        with m.If(~moves & (d.opcode != Opcode.FENCE)):
+        with m.If(~kind.moves & (d.opcode != Opcode.FENCE)):
             m.d.comb += status.eq(Status.BAD_OPCODE)
-        with m.Elif(Cat(field.any() for field in reserved).any()):
+        with m.Elif(reserved_set):
             m.d.comb += status.eq(Status.BAD_FLAG)
         with m.Elif(misaligned):
             m.d.comb += status.eq(Status.MISALIGNED)
         with m.Elif(bad_length):
             m.d.comb += status.eq(Status.BAD_LENGTH)
-        with m.Elif(overlap):
+        with m.Elif(overlaps):
             m.d.comb += status.eq(Status.OVERLAP)
         with m.Else():
             m.d.comb += status.eq(Status.OK)
 
-        told = Signal(8, reset_less=True)
+        result = Signal(8, reset_less=True)
         m.d.comb += [
             self.o.valid.eq(checked),
             self.o.payload.descriptor.eq(d),
             self.o.payload.index.eq(fetched.index),
-            self.o.payload.status.eq(told),
+            self.o.payload.status.eq(result),
         ]
         with m.If(self.i.ready):
             m.d.sync += [summed.eq(self.i.valid), checked.eq(0)]
         with m.Else():
             m.d.sync += checked.eq(1)
             with m.If(~checked):
-                m.d.sync += told.eq(status)
+                m.d.sync += result.eq(status)
         return m
+
+    def _reserved_set(self, m: Module, d: Any, kind: "_Kind") -> Value:
+        """Return whether a flag or a field is set that must be zero for this opcode."""
+        codec = self.config.codec
+        allowed = Signal(8, name="allowed_flags")
+        m.d.comb += allowed.eq(
+            Flag.INTERRUPT
+            | Mux(kind.from_stream, Flag.CHECK_CRC, 0)
+            | Mux(d.opcode == Opcode.COMPRESS_OUT, Flag.VERIFY, 0)
+            | Mux(kind.outward, Flag.THROTTLE_CLASS, 0)
+        )
+        numbers = [e.number for e in codec.entries if e.number is not None]
+        wrong_codec = d.codec.any()
+        if numbers != [0]:
+            known = Cat(d.codec == number for number in numbers).any() if numbers else C(0, 1)
+            wrong_codec = Mux(kind.compresses, ~known, wrong_codec)
+        fields = [
+            d.flags & ~allowed,
+            wrong_codec,
+            d.element_bytes ^ Mux(kind.compresses, codec.element_bytes, 0),
+            d.reserved,
+            Mux(kind.from_stream, 0, d.src_length),
+            Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),
+            Mux(kind.moves, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
+        ]
+        return Cat(field.any() for field in fields).any()
+
+    def _misaligned(self, m: Module, d: Any) -> Signal:
+        """Return whether the record or an end of the data is not aligned."""
+        alignment = (self.config.codec.element_bytes - 1).bit_length()
+        misaligned = Signal(name="misaligned")
+        m.d.comb += misaligned.eq(
+            d.record[:6].any() | d.src[:alignment].any() | d.dst[:alignment].any()
+        )
+        return misaligned
+
+    def _bad_length(self, m: Module, d: Any, kind: "_Kind", ends: "_RangeEnds") -> Signal:
+        """Return whether a length is zero, or a range ends outside its address space."""
+        m.d.comb += ends.src_end.eq(Mux(kind.from_stream, ends.stream_end, ends.data_end))
+
+        def beyond(end: Value, in_device: Value) -> Value:
+            limits = (1 << HOST_ADDRESS_BITS, 1 << DEVICE_ADDRESS_BITS)
+            return Mux(in_device, end > limits[1], end > limits[0])
+
+        bad_length = Signal(name="bad_length")
+        m.d.comb += bad_length.eq(
+            kind.moves
+            & (
+                (d.length == 0)
+                | (kind.from_stream & (d.src_length == 0))
+                | beyond(ends.src_end, kind.outward)
+                | beyond(ends.dst_end, kind.inward)
+            )
+        )
+        return bad_length
+
+    def _overlaps(self, m: Module, d: Any, kind: "_Kind", ends: "_RangeEnds") -> Signal:
+        """Return whether the record lies in the range of host memory.
+
+        The record begins before the range's end, and ends behind its start: both bounds of the
+        record are multiples of its size.
+        """
+        record_bits = (ENTRY_BYTES - 1).bit_length()
+        host_start = Signal(64, name="host_start")
+        host_end = Signal(65, name="host_end")
+        overlaps = Signal(name="overlaps")
+        m.d.comb += [
+            host_start.eq(Mux(kind.outward, d.dst, d.src)),
+            host_end.eq(Mux(kind.outward, ends.dst_end, ends.src_end)),
+            overlaps.eq(
+                kind.moves
+                & (d.record < host_end)
+                & (d.record[record_bits:] >= host_start[record_bits:])
+            ),
+        ]
+        return overlaps
+
+
+class _Kind:
+    """The direction of a descriptor's data, by its opcode."""
+
+    def __init__(self, m: Module, d: Any) -> None:
+        self.compresses = Signal()
+        self.outward = Signal()
+        self.inward = Signal()
+        self.from_stream = Signal()
+        self.moves = Signal()
+
+        def is_op(*opcodes: Opcode) -> Value:
+            return Cat(d.opcode == opcode for opcode in opcodes).any()
+
+        m.d.comb += [
+            self.compresses.eq(is_op(Opcode.COMPRESS_OUT, Opcode.DECOMPRESS_IN)),
+            self.outward.eq(is_op(Opcode.COMPRESS_OUT, Opcode.COPY_OUT)),
+            self.inward.eq(is_op(Opcode.DECOMPRESS_IN, Opcode.COPY_IN)),
+            self.from_stream.eq(is_op(Opcode.DECOMPRESS_IN)),
+            self.moves.eq(self.outward | self.inward),
+        ]
+
+
+class _RangeEnds:
+    """The first addresses behind the ranges that a descriptor names, one bit wider than these."""
+
+    def __init__(self) -> None:
+        self.data_end = Signal(65, reset_less=True)
+        self.stream_end = Signal(65, reset_less=True)
+        self.dst_end = Signal(65, reset_less=True)
+        self.src_end = Signal(65)

@@ -1,4 +1,4 @@
-"""Descriptors to the two ways, and what is to be remembered until they end."""
+"""Dispatch of descriptors to the two paths, and the record of those that are outstanding."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
@@ -15,29 +15,29 @@ from cdma.hw.dma.control.descriptor import (
     Status,
 )
 from cdma.hw.dma.payloads import InJob, OutJob
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 
 CYCLE_BITS = 48
-"""Of the engine's clock, in cycles."""
+"""Width of the engine's clock, in cycles."""
 
 
 class Way(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Which way a descriptor's data goes."""
+    """The direction of a descriptor's data."""
 
     NONE = 0
-    """It moves nothing, or was refused."""
+    """It moves nothing, or was rejected."""
     OUT = 1
     IN = 2
 
 
 class StartedDescriptor(data.StructLayout):
-    """What is remembered of a descriptor until it ends.
+    """The fields of a descriptor that its record needs.
 
     Members
     -------
     way
     status
-        How it ends, if it moves nothing.
+        The outcome, if it moves nothing.
     codec
         Index among the configuration's codecs.
     flags, tag, record, index
@@ -72,9 +72,10 @@ class StartedDescriptor(data.StructLayout):
 class Dispatcher(wiring.Component):
     """Starts descriptors in their order, without waiting for those before.
 
-    Descriptors of both ways are under way at once. A fence is held until everything before it has
-    its record. Behind a descriptor that is verified, none that goes in starts until it has ended,
-    since verification takes that way too. While the engine aborts, descriptors end unstarted.
+    Descriptors of both directions are outstanding at once. A fence is stalled until everything
+    before it has its record. Behind a descriptor that is verified, no inbound one starts until it
+    has ended, since verification needs the inbound path too. While the engine aborts, descriptors
+    end unstarted.
 
     Latency: 1 cycle. Throughput: a descriptor per 2 cycles.
 
@@ -86,10 +87,10 @@ class Dispatcher(wiring.Component):
     -------
     i : `In(stream.Signature(CheckedDescriptor()))`
     started : `Out(stream.Signature(StartedDescriptor(config)))`
-        Each of them, in order.
+        Each descriptor, in order.
     job_out : `Out(stream.Signature(OutJob(config)))`
     job_in : `Out(stream.Signature(InJob(config)))`
-    settled : `In(1)`
+    all_retired : `In(1)`
         All descriptors that were started have their records.
     verified : `In(1)`
         A descriptor that was to be verified has ended.
@@ -106,7 +107,7 @@ class Dispatcher(wiring.Component):
                 "started": Out(stream.Signature(StartedDescriptor(config))),
                 "job_out": Out(stream.Signature(OutJob(config))),
                 "job_in": Out(stream.Signature(InJob(config))),
-                "settled": In(1),
+                "all_retired": In(1),
                 "verified": In(1),
                 "abort": In(1),
                 "now": In(CYCLE_BITS),
@@ -117,55 +118,59 @@ class Dispatcher(wiring.Component):
         m = Module()
         codec = self.config.codec
         line_bits = (codec.line_bytes - 1).bit_length()
-        m.submodules.starts = starts = Register(StartedDescriptor(self.config))
-        m.submodules.outs = outs = Register(OutJob(self.config))
-        m.submodules.ins = ins = Register(InJob(self.config))
+        m.submodules.starts = starts = PipelineRegister(StartedDescriptor(self.config))
+        m.submodules.outs = outs = PipelineRegister(OutJob(self.config))
+        m.submodules.ins = ins = PipelineRegister(InJob(self.config))
         wiring.connect(m, starts.o, wiring.flipped(self.started))
         wiring.connect(m, outs.o, wiring.flipped(self.job_out))
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))
 
         d = self.i.payload.descriptor
-        sound = Signal()
+        is_valid = Signal()
         fence = Signal()
         outward = Signal()
         inward = Signal()
         copied = Signal()
         index = Signal(range(len(codec.codecs)))
         m.d.comb += [
-            sound.eq((self.i.payload.status == Status.OK) & ~self.abort),
+            is_valid.eq((self.i.payload.status == Status.OK) & ~self.abort),
             fence.eq(d.opcode == Opcode.FENCE),
-            outward.eq(sound & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))),
-            inward.eq(sound & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))),
+            outward.eq(
+                is_valid & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))
+            ),
+            inward.eq(
+                is_valid & ((d.opcode == Opcode.DECOMPRESS_IN) | (d.opcode == Opcode.COPY_IN))
+            ),
             copied.eq((d.opcode == Opcode.COPY_OUT) | (d.opcode == Opcode.COPY_IN)),
         ]
         for i, entry in enumerate(codec.entries):
-            x_selected = copied if entry.number is None else ~copied & (d.codec == entry.number)
-            # Whatever else would be there, the checker has refused.
-            with m.If(x_selected if i else 1):
+            selected = copied if entry.number is None else ~copied & (d.codec == entry.number)
+            # The checker has rejected all other numbers.
+            with m.If(selected if i else 1):
                 m.d.comb += index.eq(i)
 
         verifying = Signal(range(16))
-        held = Signal()
-        m.d.comb += held.eq((sound & fence & ~self.settled) | (inward & (verifying != 0)))
+        blocked = Signal()
+        m.d.comb += blocked.eq((is_valid & fence & ~self.all_retired) | (inward & (verifying != 0)))
 
-        # The registers must all have room, so that nothing is given twice.
-        goes = Signal()
+        # All registers must be free, so that nothing is dispatched twice.
+        start_fire = Signal()
         m.d.comb += [
-            goes.eq(
+            start_fire.eq(
                 self.i.valid
-                & ~held
+                & ~blocked
                 & starts.i.ready
                 & (~outward | outs.i.ready)
                 & (~inward | ins.i.ready)
                 & (verifying != 15)
             ),
-            self.i.ready.eq(goes),
-            starts.i.valid.eq(goes),
-            outs.i.valid.eq(goes & outward),
-            ins.i.valid.eq(goes & inward),
+            self.i.ready.eq(start_fire),
+            starts.i.valid.eq(start_fire),
+            outs.i.valid.eq(start_fire & outward),
+            ins.i.valid.eq(start_fire & inward),
         ]
         m.d.sync += verifying.eq(
-            verifying + (goes & outward & (d.flags & Flag.VERIFY).any()) - self.verified
+            verifying + (start_fire & outward & (d.flags & Flag.VERIFY).any()) - self.verified
         )
 
         # More than a stream's worst case is too much in any case, and need not be read to its end.

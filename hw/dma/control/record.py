@@ -1,4 +1,4 @@
-"""Completion records to host memory, and the interrupts that tell of them."""
+"""Completion records to host memory, and their interrupts."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -9,23 +9,23 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
 from cdma.hw.dma.control.ring import INDEX_BITS
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 RECORDS = 4
-"""Records that may be on their way."""
+"""Records whose response may be outstanding."""
 
 
-class Told(data.StructLayout):
-    """What is done once a record has arrived.
+class RecordInfo(data.StructLayout):
+    """The fields of a record that are needed when it has been written.
 
     Members
     -------
     address
-        Of the record.
+        The record's address.
     interrupt
-        The descriptor asked for one.
+        The descriptor requests an interrupt.
     failed
-        The descriptor ended with an error, about which the rest tells.
+        The descriptor ended with an error, which the other fields describe.
     status, detail, tag, fault_address
         The record's.
     """
@@ -47,8 +47,8 @@ class Told(data.StructLayout):
 class RecordWriter(wiring.Component):
     """Writes records, whole and in order, each by a burst of its own.
 
-    A record whose address is no multiple of 64 goes where the lower bits are zero. After a record
-    that could not be written `done` stays where it is.
+    The lower 6 bits of a record's address are ignored. After a record that could not be written
+    `done` stays where it is.
 
     Latency: 2 cycles from a completion to its request. Throughput: a record in as many cycles as it
     has beats.
@@ -63,16 +63,16 @@ class RecordWriter(wiring.Component):
     request : `Out(stream.Signature(WriteRequest(64)))`
     beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     response : `In(stream.Signature(BusError))`
-        Always taken.
-    told : `Out(1)`
-        A record has been answered, and `about` it.
-    about : `Out(Told())`
+        Always ready.
+    record_done : `Out(1)`
+        A record's response is accepted in this cycle; `record_info` describes the record.
+    record_info : `Out(RecordInfo())`
     done : `Out(16)`
         Records in host memory, modulo 65536.
     error : `Out(BusError)`
-        The first answer that was no success; it stays until `clear`.
+        The first error response; it stays until `clear`.
     clear : `In(1)`
-        Begin again at index 0. Only while no record is on its way.
+        The ring begins again at index 0. High only while no record is outstanding.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -83,8 +83,8 @@ class RecordWriter(wiring.Component):
                 "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
                 "beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
                 "response": In(stream.Signature(BusError)),
-                "told": Out(1),
-                "about": Out(Told()),
+                "record_done": Out(1),
+                "record_info": Out(RecordInfo()),
                 "done": Out(INDEX_BITS),
                 "error": Out(BusError),
                 "clear": In(1),
@@ -97,16 +97,16 @@ class RecordWriter(wiring.Component):
         width_bits = (width - 1).bit_length()
         entry_bits = (ENTRY_BYTES - 1).bit_length()
         beats = max(1, ENTRY_BYTES // width)
-        m.submodules.pending = pending = Fifo(Told(), RECORDS)
+        m.submodules.pending = pending = Fifo(RecordInfo(), RECORDS)
 
-        # The record that is sent: announced once, then beat by beat.
+        # The record that is sent: its request, then its beats.
         held = Signal(Completion(), reset_less=True)
         sending = Signal()
         announced = Signal()
         beat = Signal(range(beats))
         last = Signal()
         address = Signal(HOST_ADDRESS_BITS)
-        over = Signal()
+        record_sent = Signal()
         m.d.comb += [
             address.eq(Cat(C(0, entry_bits), held.address[entry_bits:])),
             self.request.valid.eq(sending & ~announced),
@@ -115,8 +115,8 @@ class RecordWriter(wiring.Component):
             last.eq(beat == beats - 1),
             self.beats.valid.eq(sending & announced),
             self.beats.payload.last.eq(last),
-            over.eq(self.beats.valid & self.beats.ready & last),
-            self.i.ready.eq((~sending | over) & pending.i.ready),
+            record_sent.eq(self.beats.valid & self.beats.ready & last),
+            self.i.ready.eq((~sending | record_sent) & pending.i.ready),
         ]
         content = held.record.as_value()
         if width > ENTRY_BYTES:
@@ -137,15 +137,15 @@ class RecordWriter(wiring.Component):
             m.d.sync += announced.eq(1)
         with m.If(self.beats.valid & self.beats.ready):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))
-        with m.If(~sending | over):
+        with m.If(~sending | record_sent):
             m.d.sync += sending.eq(self.i.valid & pending.i.ready)
-        taken = Signal()
-        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        i_fire = Signal()
+        m.d.comb += i_fire.eq(self.i.valid & self.i.ready)
         record = self.i.payload.record
-        with m.If(taken):
+        with m.If(i_fire):
             m.d.sync += [held.eq(self.i.payload), announced.eq(0)]
         m.d.comb += [
-            pending.i.valid.eq(taken),
+            pending.i.valid.eq(i_fire),
             pending.i.payload.address.eq(
                 Cat(C(0, entry_bits), self.i.payload.address[entry_bits:])
             ),
@@ -159,14 +159,14 @@ class RecordWriter(wiring.Component):
             pending.i.payload.fault_address.eq(record.fault_address),
         ]
 
-        # Its answer.
+        # Its response.
         m.d.comb += [
             self.response.ready.eq(pending.o.valid),
-            self.told.eq(pending.o.valid & self.response.valid),
-            pending.o.ready.eq(self.told),
-            self.about.eq(pending.o.payload),
+            self.record_done.eq(pending.o.valid & self.response.valid),
+            pending.o.ready.eq(self.record_done),
+            self.record_info.eq(pending.o.payload),
         ]
-        with m.If(self.told):
+        with m.If(self.record_done):
             with m.If(self.response.payload != BusError.NONE):
                 with m.If(self.error == BusError.NONE):
                     m.d.sync += self.error.eq(self.response.payload)
@@ -184,39 +184,45 @@ class InterruptCoalescer(wiring.Component):
 
     Members
     -------
-    arrives : `In(1)`
-        A record that asks for an interrupt has arrived.
+    request : `In(1)`
+        A record whose descriptor requests an interrupt has been written.
     count : `In(16)`
-        Records that share one; 0 counts as 1.
+        The number of records that share an interrupt; 0 counts as 1.
     cycles : `In(32)`
-        How long the first of them waits; 0: for ever.
-    raises : `Out(1)`
+        Cycles that the first of them waits at most; 0: without limit.
+    interrupt : `Out(1)`
     clear : `In(1)`
-        Forget those that wait.
+        Drop the requests that wait.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            {"arrives": In(1), "count": In(16), "cycles": In(32), "raises": Out(1), "clear": In(1)}
+            {
+                "request": In(1),
+                "count": In(16),
+                "cycles": In(32),
+                "interrupt": Out(1),
+                "clear": In(1),
+            }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         waiting = Signal(17)
-        waited = Signal(32)
+        waited_cycles = Signal(32)
         many = Signal()
         late = Signal()
         m.d.comb += [
             many.eq((waiting != 0) & (waiting >= self.count)),
-            late.eq((waiting != 0) & (self.cycles != 0) & (waited >= self.cycles - 1)),
-            self.raises.eq(many | late),
+            late.eq((waiting != 0) & (self.cycles != 0) & (waited_cycles >= self.cycles - 1)),
+            self.interrupt.eq(many | late),
         ]
-        with m.If(self.raises):
-            m.d.sync += [waiting.eq(self.arrives), waited.eq(0)]
+        with m.If(self.interrupt):
+            m.d.sync += [waiting.eq(self.request), waited_cycles.eq(0)]
         with m.Else():
             m.d.sync += [
-                waiting.eq(waiting + self.arrives),
-                waited.eq(Mux(waiting == 0, 0, waited + 1)),
+                waiting.eq(waiting + self.request),
+                waited_cycles.eq(Mux(waiting == 0, 0, waited_cycles + 1)),
             ]
         with m.If(self.clear):
             m.d.sync += waiting.eq(0)

@@ -11,9 +11,9 @@ from cdma.hw.registers.map import register_map as map_of
 def register_source(
     config: EngineConfig | None = None, *, name: str = "cdma_engine"
 ) -> RegisterSource:
-    """Where the engine's registers are described; `titanx_gen3` if no configuration is given.
+    """Return the source of the engine's registers; `titanx_gen3` if no configuration is given.
 
-    `name` is the block's top module's.
+    `name` is that of the block's top module.
     """
     config = config or EngineConfig()
     return RegisterSource(

@@ -8,21 +8,23 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
 from cdma.hw.dma.limits import ENTRY_BYTES, PREFETCH
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 INDEX_BITS = 16
-BASE_BITS = HOST_ADDRESS_BITS - (ENTRY_BYTES - 1).bit_length()
+ENTRY_BITS = (ENTRY_BYTES - 1).bit_length()
+BASE_BITS = HOST_ADDRESS_BITS - ENTRY_BITS
 
 
 class RingFault(data.StructLayout):
-    """Why no more descriptors are fetched.
+    """The reason why no more descriptors are fetched.
 
     Members
     -------
     error
-        What the bus answered; NONE: the ring's registers make no sense.
+        The bus's answer; NONE: the ring's registers have impossible values.
     address
-        Of the beat at fault.
+        The address of the beat at fault.
     """
 
     def __init__(self) -> None:
@@ -32,8 +34,8 @@ class RingFault(data.StructLayout):
 class DescriptorFetcher(wiring.Component):
     """Fetches descriptors in their order, up to `PREFETCH` ahead.
 
-    A descriptor is asked for only when there is room for it. After a fault nothing is fetched until
-    `clear`; descriptors that were asked for after the one at fault are dropped.
+    A descriptor is requested only when the queue has space for it. After a fault nothing is fetched
+    until `clear`; descriptors that were requested after the one at fault are dropped.
 
     Latency: 1 cycle from `tail` to the request, 3 from a descriptor's last beat to the descriptor.
     Throughput: a descriptor in as many cycles as it has beats.
@@ -45,7 +47,7 @@ class DescriptorFetcher(wiring.Component):
     Members
     -------
     enable : `In(1)`
-        Ask for more.
+        Descriptors may be requested.
     base : `In(58)`
         The ring's address, in descriptors.
     log2_entries : `In(4)`
@@ -53,21 +55,21 @@ class DescriptorFetcher(wiring.Component):
     tail : `In(16)`
         One past the last descriptor that may be fetched, modulo 65536.
     done : `In(16)`
-        Descriptors that have ended. `tail` being further ahead of it than the ring's size is a
-        fault.
+        Descriptors that have their record. It is a fault if `tail` is further ahead than the
+        ring's size.
     clear : `In(1)`
-        Begin again at index 0. Only while `idle`.
+        The ring begins again at index 0. High only while `idle`.
     request : `Out(stream.Signature(ReadRequest(64)))`
     beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
-        Always taken.
+        Always ready.
     o : `Out(stream.Signature(FetchedDescriptor()))`
     head : `Out(16)`
         Descriptors fetched, modulo 65536.
     faulty : `Out(1)`
-        There has been a fault; `fault` tells which.
+        There has been a fault, which `fault` describes.
     fault : `Out(RingFault())`
     idle : `Out(1)`
-        Nothing is on its way or waits.
+        No descriptor is requested or queued.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -92,87 +94,109 @@ class DescriptorFetcher(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        width = self.config.host_bytes
-        beats = max(1, ENTRY_BYTES // width)
-        entry_bits = (ENTRY_BYTES - 1).bit_length()
-        width_bits = (width - 1).bit_length()
         m.submodules.queue = queue = Fifo(FetchedDescriptor(), PREFETCH)
-        # Where in a beat each descriptor is that is on its way.
+        # The addresses of descriptors that are requested: they lie anywhere in their beats.
         m.submodules.expected = expected = Fifo(unsigned(HOST_ADDRESS_BITS), PREFETCH)
+        m.submodules.requests = requests = PipelineRegister(unsigned(HOST_ADDRESS_BITS))
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 
-        # Ask.
-        asked = Signal(INDEX_BITS)
+        # Descriptors that are requested or queued; each has its place in the queue.
+        reserved = Signal(range(PREFETCH + 1))
+        request_fire = Signal()
+        registers_bad = Signal()
+        dropped = Signal()
+        self._request(m, requests, expected, reserved, request_fire, registers_bad)
+        self._receive(m, expected, queue, registers_bad, dropped)
+        m.d.sync += reserved.eq(reserved + request_fire - (self.o.valid & self.o.ready) - dropped)
+        m.d.comb += self.idle.eq((reserved == 0) & ~requests.o.valid)
+        return m
+
+    def _request(
+        self,
+        m: Module,
+        requests: PipelineRegister,
+        expected: Fifo,
+        reserved: Signal,
+        request_fire: Signal,
+        registers_bad: Signal,
+    ) -> None:
+        """Request the next descriptor while the registers allow it and there is space for it.
+
+        A request stays as it is until it is accepted, whatever the registers say then.
+        """
+        width = self.config.host_bytes
+        width_bits = (width - 1).bit_length()
+        requested = Signal(INDEX_BITS)
         entries = Signal(INDEX_BITS)
-        place = Signal(INDEX_BITS)
+        index = Signal(INDEX_BITS)
         address = Signal(HOST_ADDRESS_BITS)
         ahead = Signal(INDEX_BITS)
-        senseless = Signal()
-        held = Signal(range(PREFETCH + 1))
-        wants = Signal()
+        invalid = Signal()
+        wanted = Signal()
         m.d.comb += [
             entries.eq(1 << self.log2_entries),
-            place.eq(asked & (entries - 1)),
-            address.eq(Cat(C(0, entry_bits), self.base + place)),
+            index.eq(requested & (entries - 1)),
+            address.eq(Cat(C(0, ENTRY_BITS), self.base + index)),
             ahead.eq(self.tail - self.done),
-            senseless.eq((self.log2_entries == 0) | (ahead > entries)),
-            wants.eq(self.enable & ~self.faulty & (asked != self.tail)),
-        ]
-        # A request stands until it is taken, whatever the registers say then.
-        asking = Signal()
-        request = Signal(HOST_ADDRESS_BITS, reset_less=True)
-        asks = Signal()
-        taken = Signal()
-        m.d.comb += [
-            asks.eq(wants & ~senseless & (held != PREFETCH) & (~asking | self.request.ready)),
-            self.request.valid.eq(asking),
-            self.request.payload.address.eq(Cat(C(0, width_bits), request[width_bits:])),
-            self.request.payload.beats.eq(beats - 1),
-            expected.i.valid.eq(asks),
+            invalid.eq((self.log2_entries == 0) | (ahead > entries)),
+            wanted.eq(self.enable & ~self.faulty & (requested != self.tail)),
+            registers_bad.eq(wanted & invalid),
+            request_fire.eq(wanted & ~invalid & (reserved != PREFETCH) & requests.i.ready),
+            requests.i.valid.eq(request_fire),
+            requests.i.payload.eq(address),
+            expected.i.valid.eq(request_fire),
             expected.i.payload.eq(address),
-            taken.eq(self.o.valid & self.o.ready),
+            self.request.valid.eq(requests.o.valid),
+            requests.o.ready.eq(self.request.ready),
+            self.request.payload.address.eq(Cat(C(0, width_bits), requests.o.payload[width_bits:])),
+            self.request.payload.beats.eq(max(1, ENTRY_BYTES // width) - 1),
         ]
-        with m.If(self.request.ready):
-            m.d.sync += asking.eq(0)
-        with m.If(asks):
-            m.d.sync += [asking.eq(1), request.eq(address), asked.eq(asked + 1)]
+        with m.If(request_fire):
+            m.d.sync += requested.eq(requested + 1)
+        with m.If(self.clear):
+            m.d.sync += requested.eq(0)
 
-        # Gather a descriptor's beats.
-        arrived = Signal()
+    def _receive(
+        self, m: Module, expected: Fifo, queue: Fifo, registers_bad: Signal, dropped: Signal
+    ) -> None:
+        """Collect the beats of each descriptor, and stop at the first fault."""
+        width = self.config.host_bytes
+        width_bits = (width - 1).bit_length()
+        beats = max(1, ENTRY_BYTES // width)
+        beat_fire = Signal()
         beat = Signal(range(beats))
         last = Signal()
-        gathered = Signal(8 * ENTRY_BYTES, reset_less=True)
-        whole = Signal(8 * ENTRY_BYTES)
+        collected = Signal(8 * ENTRY_BYTES, reset_less=True)
+        descriptor = Signal(8 * ENTRY_BYTES)
         received = self.beats.payload
         m.d.comb += [
             self.beats.ready.eq(expected.o.valid),
-            arrived.eq(self.beats.valid & self.beats.ready),
+            beat_fire.eq(self.beats.valid & self.beats.ready),
             last.eq(beat == beats - 1),
-            expected.o.ready.eq(arrived & last),
+            expected.o.ready.eq(beat_fire & last),
         ]
         if width >= ENTRY_BYTES:
-            choice = expected.o.payload[entry_bits:width_bits] if width > ENTRY_BYTES else 0
-            m.d.comb += whole.eq(received.data.word_select(choice, 8 * ENTRY_BYTES))
+            choice = expected.o.payload[ENTRY_BITS:width_bits] if width > ENTRY_BYTES else 0
+            m.d.comb += descriptor.eq(received.data.word_select(choice, 8 * ENTRY_BYTES))
         else:
-            m.d.comb += whole.eq(Cat(gathered[8 * width :], received.data))
-        with m.If(arrived):
+            m.d.comb += descriptor.eq(Cat(collected[8 * width :], received.data))
+        with m.If(beat_fire):
             m.d.sync += [
                 beat.eq(Mux(last, 0, beat + 1)),
-                gathered.eq(Cat(gathered[8 * width :], received.data)),
+                collected.eq(Cat(collected[8 * width :], received.data)),
             ]
-        bad = Signal()
-        lost = Signal()
+
+        read_failed = Signal()
         m.d.comb += [
-            bad.eq(arrived & (received.error != BusError.NONE) & ~self.faulty),
-            lost.eq(arrived & last & (self.faulty | bad)),
-            queue.i.valid.eq(arrived & last & ~lost),
-            queue.i.payload.descriptor.eq(whole),
+            read_failed.eq(beat_fire & (received.error != BusError.NONE) & ~self.faulty),
+            dropped.eq(beat_fire & last & (self.faulty | read_failed)),
+            queue.i.valid.eq(beat_fire & last & ~dropped),
+            queue.i.payload.descriptor.eq(descriptor),
             queue.i.payload.index.eq(self.head),
         ]
         with m.If(queue.i.valid):
             m.d.sync += self.head.eq(self.head + 1)
-
-        with m.If(bad):
+        with m.If(read_failed):
             m.d.sync += [
                 self.faulty.eq(1),
                 self.fault.error.eq(received.error),
@@ -180,14 +204,11 @@ class DescriptorFetcher(wiring.Component):
                     Cat(C(0, width_bits), expected.o.payload[width_bits:] + beat)
                 ),
             ]
-        with m.Elif(wants & senseless):
+        with m.Elif(registers_bad):
             m.d.sync += [
                 self.faulty.eq(1),
                 self.fault.error.eq(BusError.NONE),
-                self.fault.address.eq(Cat(C(0, entry_bits), self.base)),
+                self.fault.address.eq(Cat(C(0, ENTRY_BITS), self.base)),
             ]
-        m.d.sync += held.eq(held + asks - taken - lost)
-        m.d.comb += self.idle.eq((held == 0) & ~asking)
         with m.If(self.clear):
-            m.d.sync += [asked.eq(0), self.head.eq(0), self.faulty.eq(0)]
-        return m
+            m.d.sync += [self.head.eq(0), self.faulty.eq(0)]

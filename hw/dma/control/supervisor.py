@@ -1,4 +1,4 @@
-"""Starting, aborting and resetting the engine, and what it tells of itself."""
+"""Start, abort and reset of the engine, and its status."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -6,15 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
-from cdma.hw.dma.control.record import Told
+from cdma.hw.dma.control.record import RecordInfo
 from cdma.hw.dma.control.ring import RingFault
 
 OPEN_BITS = 8
-"""Of the number of descriptors under way."""
+"""Width of the number of outstanding descriptors."""
 
 
 class CapturedError(data.StructLayout):
-    """What the error registers take over.
+    """The content of the error registers.
 
     Members
     -------
@@ -27,7 +27,7 @@ class CapturedError(data.StructLayout):
 
 
 class Supervisor(wiring.Component):
-    """Carries out CONTROL's bits, and finds out whether the engine is idle and what went wrong.
+    """Carries out CONTROL's bits, and reports whether the engine is idle and its first error.
 
     An abort goes on until every descriptor that was fetched has its record; nothing is fetched
     meanwhile. A reset is an abort after which the ring begins again.
@@ -36,24 +36,24 @@ class Supervisor(wiring.Component):
 
     Members
     -------
-    abort_asked, reset_asked : `In(1)`
+    abort_request, reset_request : `In(1)`
         CONTROL's bits; high for a cycle.
     enabled : `In(1)`
     fetch : `Out(1)`
         Descriptors may be fetched.
     abort : `Out(1)`
-        Everything under way is to end.
+        All outstanding descriptors are to end.
     resetting : `Out(1)`
     clear : `Out(1)`
         The ring begins again; high for a cycle.
     fetched : `In(1)`
         No descriptor is being fetched, or waits to be started.
-    starts : `In(1)`
+    start_fire : `In(1)`
         A descriptor is started in this cycle.
-    told : `In(1)`
-        A record has been answered, and `about` it.
-    about : `In(Told())`
-    settled : `Out(1)`
+    record_done : `In(1)`
+        A record's response is accepted in this cycle; `record_info` describes the record.
+    record_info : `In(RecordInfo())`
+    all_retired : `Out(1)`
         Every descriptor that was started has its record.
     buses_idle : `In(1)`
     idle : `Out(1)`
@@ -62,99 +62,99 @@ class Supervisor(wiring.Component):
     record_error : `In(BusError)`
     ring_error : `Out(1)`
         The ring has stopped.
-    ring_stops : `Out(1)`
-        It does so in this cycle.
-    fails : `Out(1)`
-        There is an error in this cycle, which `error` tells.
+    ring_stop : `Out(1)`
+        The ring stops in this cycle.
+    error_valid : `Out(1)`
+        There is an error in this cycle, which `error` describes.
     error : `Out(CapturedError())`
     """
 
     def __init__(self) -> None:
         super().__init__(
             {
-                "abort_asked": In(1),
-                "reset_asked": In(1),
+                "abort_request": In(1),
+                "reset_request": In(1),
                 "enabled": In(1),
                 "fetch": Out(1),
                 "abort": Out(1),
                 "resetting": Out(1),
                 "clear": Out(1),
                 "fetched": In(1),
-                "starts": In(1),
-                "told": In(1),
-                "about": In(Told()),
-                "settled": Out(1),
+                "start_fire": In(1),
+                "record_done": In(1),
+                "record_info": In(RecordInfo()),
+                "all_retired": Out(1),
                 "buses_idle": In(1),
                 "idle": Out(1),
                 "ring_faulty": In(1),
                 "ring_fault": In(RingFault()),
                 "record_error": In(BusError),
                 "ring_error": Out(1),
-                "ring_stops": Out(1),
-                "fails": Out(1),
+                "ring_stop": Out(1),
+                "error_valid": Out(1),
                 "error": Out(CapturedError()),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        under_way = Signal(OPEN_BITS)
-        m.d.sync += under_way.eq(under_way + self.starts - self.told)
-        over = Signal()
+        outstanding = Signal(OPEN_BITS)
+        m.d.sync += outstanding.eq(outstanding + self.start_fire - self.record_done)
+        all_done = Signal()
         m.d.comb += [
-            self.settled.eq(under_way == 0),
-            over.eq(self.fetched & self.settled),
-            self.idle.eq(over & self.buses_idle & ~self.abort),
+            self.all_retired.eq(outstanding == 0),
+            all_done.eq(self.fetched & self.all_retired),
+            self.idle.eq(all_done & self.buses_idle & ~self.abort),
             self.fetch.eq(self.enabled & ~self.abort & ~self.ring_error),
-            self.clear.eq(self.resetting & over),
+            self.clear.eq(self.resetting & all_done),
         ]
-        # What was asked for in the cycle in which an abort ends begins another one.
-        with m.If(self.abort_asked | self.reset_asked):
+        # A request in the cycle in which an abort ends begins another one.
+        with m.If(self.abort_request | self.reset_request):
             m.d.sync += self.abort.eq(1)
-        with m.Elif(over):
+        with m.Elif(all_done):
             m.d.sync += self.abort.eq(0)
-        with m.If(self.reset_asked):
+        with m.If(self.reset_request):
             m.d.sync += self.resetting.eq(1)
-        with m.Elif(over):
+        with m.Elif(all_done):
             m.d.sync += self.resetting.eq(0)
 
         faulty = Signal()
         m.d.comb += [
             faulty.eq(self.ring_faulty | (self.record_error != BusError.NONE)),
-            self.ring_stops.eq(faulty & ~self.ring_error),
+            self.ring_stop.eq(faulty & ~self.ring_error),
         ]
         m.d.sync += self.ring_error.eq(faulty & ~self.clear)
 
         error = self.error
         bus_error = Signal(BusError)
-        reads = Signal()
+        is_read = Signal()
         address = Signal(HOST_ADDRESS_BITS, reset_less=True)
         m.d.comb += [
-            reads.eq(self.ring_faulty),
-            bus_error.eq(Mux(reads, self.ring_fault.error, self.record_error)),
-            self.fails.eq((self.told & self.about.failed) | self.ring_stops),
+            is_read.eq(self.ring_faulty),
+            bus_error.eq(Mux(is_read, self.ring_fault.error, self.record_error)),
+            self.error_valid.eq((self.record_done & self.record_info.failed) | self.ring_stop),
         ]
         # A record's fault is known a cycle after the answer.
-        m.d.sync += address.eq(self.about.address)
-        with m.If(self.ring_stops):
-            m.d.comb += error.address.eq(Mux(reads, self.ring_fault.address, address))
+        m.d.sync += address.eq(self.record_info.address)
+        with m.If(self.ring_stop):
+            m.d.comb += error.address.eq(Mux(is_read, self.ring_fault.address, address))
             with m.If(bus_error == BusError.NONE):
                 m.d.comb += error.status.eq(Status.BAD_LENGTH)
             with m.Elif(bus_error == BusError.TIMEOUT):
                 m.d.comb += [
                     error.status.eq(Status.TIMEOUT),
-                    error.detail.eq(Mux(reads, TimeoutDetail.READ, TimeoutDetail.WRITE)),
+                    error.detail.eq(Mux(is_read, TimeoutDetail.READ, TimeoutDetail.WRITE)),
                 ]
             with m.Else():
                 m.d.comb += [
-                    error.status.eq(Mux(reads, Status.READ_ERROR, Status.WRITE_ERROR)),
+                    error.status.eq(Mux(is_read, Status.READ_ERROR, Status.WRITE_ERROR)),
                     error.detail.eq(bus_error),
                 ]
         with m.Else():
             m.d.comb += [
-                error.status.eq(self.about.status),
-                error.detail.eq(self.about.detail),
-                error.tag.eq(self.about.tag),
-                error.address.eq(self.about.fault_address),
+                error.status.eq(self.record_info.status),
+                error.detail.eq(self.record_info.detail),
+                error.tag.eq(self.record_info.tag),
+                error.address.eq(self.record_info.fault_address),
             ]
         return m

@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat
 from cdma.hw.codec.selection import SelectedDecompressor, is_counted, pipelines
 from cdma.hw.codec.stream.checker import Finding, SectorJudge
 from cdma.hw.config import CodecConfig
@@ -18,7 +19,10 @@ from cdma.hw.dma.limits import QUEUED_LINES
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, StreamWriter
 from cdma.hw.dma.payloads import ExpansionReport, LineCommand
-from cdma.hw.lib.stream import Beat, ExpandedSector, Fifo, Fork, LineBeat, Register
+from cdma.hw.lib.beat import Beat
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 
 LINES_UNDER_WAY = 4
 """Lines in the stages before the one that writes."""
@@ -67,7 +71,7 @@ class PacketShifter(wiring.Component):
         beat = self.i.payload
         lead = self.lead.payload
 
-        m.submodules.beats = beats = Register(Beat(width))
+        m.submodules.beats = beats = PipelineRegister(Beat(width))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
 
         # Turned: the elements that stay behind come to stand where the next beat has room for them.
@@ -232,7 +236,7 @@ class ExpansionUnit(wiring.Component):
         connect(places.o, place_fork.i)
         to_shifter, to_job = place_fork.o
         # So that the writer knows of a line before the shifter begins it.
-        m.submodules.leads = leads = Register(range(config.lanes))
+        m.submodules.leads = leads = PipelineRegister(range(config.lanes))
         connect(leads.o, shifter.lead)
         m.d.comb += [
             leads.i.valid.eq(to_shifter.valid),

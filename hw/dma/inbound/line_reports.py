@@ -8,7 +8,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
-from cdma.hw.dma.payloads import ExpansionReport, GatherJob, GatherOutcome, IssuedLines
+from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
 
 
 class LineGather(wiring.Component):
@@ -24,21 +24,21 @@ class LineGather(wiring.Component):
 
     Members
     -------
-    job : `In(stream.Signature(GatherJob(config)))`
+    job : `In(stream.Signature(CollectJob(config)))`
     ends : `In(stream.Signature(IssuedLines()))`
         The end of each job; before any report of the next one.
     reports : `In(stream.Signature(ExpansionReport(config.codec))).array(config.units)`
-    outcome : `Out(stream.Signature(GatherOutcome()))`
+    outcome : `Out(stream.Signature(CollectOutcome()))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         super().__init__(
             {
-                "job": In(stream.Signature(GatherJob(config))),
+                "job": In(stream.Signature(CollectJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "reports": In(stream.Signature(ExpansionReport(config.codec))).array(config.units),
-                "outcome": Out(stream.Signature(GatherOutcome())),
+                "outcome": Out(stream.Signature(CollectOutcome())),
             }
         )
 
@@ -49,7 +49,7 @@ class LineGather(wiring.Component):
         units = config.units
 
         active = Signal()
-        fill = Signal(range(codec.line_bytes))
+        tail_pad = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
         lines = Signal.like(self.ends.payload.lines)
         m.submodules.crc = crc = TransferCrc(codec)
@@ -95,7 +95,7 @@ class LineGather(wiring.Component):
         ]
 
         # The first finding, the first error, and the bytes before each.
-        sums = Signal(GatherOutcome())
+        sums = Signal(CollectOutcome())
         found = Signal()
         stopped = Signal()
         found_one = Signal()
@@ -131,7 +131,7 @@ class LineGather(wiring.Component):
 
         # The outcome, less the zeros that filled the last line.
         told = Signal()
-        outcome = Signal(GatherOutcome(), reset_less=True)
+        outcome = Signal(CollectOutcome(), reset_less=True)
         over = Signal()
         m.d.comb += [
             over.eq(active & all_in & ~told),
@@ -142,7 +142,7 @@ class LineGather(wiring.Component):
             self.job.ready.eq(~active | over),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(over),
-            crc.fill.eq(fill),
+            crc.tail_pad.eq(tail_pad),
         ]
         with m.If(over):
             m.d.sync += [
@@ -155,7 +155,7 @@ class LineGather(wiring.Component):
         with m.If(self.job.ready):
             m.d.sync += [
                 active.eq(self.job.valid),
-                fill.eq(self.job.payload.fill),
+                tail_pad.eq(self.job.payload.tail_pad),
                 unit.eq(self.job.payload.first_unit),
                 lines.eq(0),
                 sums.eq(0),

@@ -17,7 +17,7 @@ from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
 from cdma.hw.dma.outbound.issue import JOBS
 from cdma.hw.dma.payloads import (
-    GatherJob,
+    CollectJob,
     InJob,
     InOutcome,
     IssuedLines,
@@ -25,7 +25,9 @@ from cdma.hw.dma.payloads import (
     ReceiveOutcome,
     SplitJob,
 )
-from cdma.hw.lib.stream import Fifo, Fork, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class InJobSplitter(wiring.Component):
@@ -38,7 +40,7 @@ class InJobSplitter(wiring.Component):
     i : `In(stream.Signature(InJob(config)))`
     receive : `Out(stream.Signature(ReceiveJob()))`
     split : `Out(stream.Signature(SplitJob(config)))`
-    gather : `Out(stream.Signature(GatherJob(config)))`
+    gather : `Out(stream.Signature(CollectJob(config)))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -48,7 +50,7 @@ class InJobSplitter(wiring.Component):
                 "i": In(stream.Signature(InJob(config))),
                 "receive": Out(stream.Signature(ReceiveJob())),
                 "split": Out(stream.Signature(SplitJob(config))),
-                "gather": Out(stream.Signature(GatherJob(config))),
+                "gather": Out(stream.Signature(CollectJob(config))),
             }
         )
 
@@ -58,7 +60,7 @@ class InJobSplitter(wiring.Component):
         line_bits = (config.codec.line_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
         found = data.StructLayout({"job": InJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = Register(found)
+        m.submodules.next_job = next_job = PipelineRegister(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
@@ -80,7 +82,7 @@ class InJobSplitter(wiring.Component):
             self.split.payload.codec.eq(job.codec),
             self.split.payload.first_unit.eq(first_unit),
             self.gather.payload.first_unit.eq(first_unit),
-            self.gather.payload.fill.eq(-job.length[:line_bits]),
+            self.gather.payload.tail_pad.eq(-job.length[:line_bits]),
         ]
         return m
 
@@ -145,7 +147,7 @@ class InPath(wiring.Component):
         m.submodules.gather = gather = LineGather(config)
         # Jobs wait here for the stages that get to them last.
         m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS)
-        m.submodules.gather_jobs = gather_jobs = Fifo(GatherJob(config), JOBS)
+        m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), JOBS)
         # What the first stages tell waits here for the last one.
         m.submodules.received = received = Fifo(ReceiveOutcome(), JOBS)
         m.submodules.tails = tails = Fifo(StreamTail(), JOBS)
@@ -178,14 +180,14 @@ class InPath(wiring.Component):
         connect(splitter.tail, tails.i)
         connect(splitter.ends, ends.i)
         connect(ends.o, gather.ends)
-        m.submodules.outcomes = outcomes = Register(InOutcome())
+        m.submodules.outcomes = outcomes = PipelineRegister(InOutcome())
         connect(outcomes.o, wiring.flipped(self.outcome))
         done = Signal()
         m.d.comb += [
             outcomes.i.valid.eq(received.o.valid & tails.o.valid & gather.outcome.valid),
             outcomes.i.payload.receive.eq(received.o.payload),
             outcomes.i.payload.tail.eq(tails.o.payload),
-            outcomes.i.payload.gather.eq(gather.outcome.payload),
+            outcomes.i.payload.lines.eq(gather.outcome.payload),
             done.eq(outcomes.i.valid & outcomes.i.ready),
             received.o.ready.eq(done),
             tails.o.ready.eq(done),

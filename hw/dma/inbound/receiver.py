@@ -11,7 +11,9 @@ from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.outbound.issue import JOBS
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
-from cdma.hw.lib.stream import Fifo, ReceivedBeat, Register
+from cdma.hw.lib.beat import ReceivedBeat
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class StreamReceiver(wiring.Component):
@@ -78,8 +80,10 @@ class StreamReceiver(wiring.Component):
 
         m.submodules.jobs = jobs = Fifo(ReceiveJob(), JOBS)
         # How far each job was asked for: the number of the beat behind.
-        m.submodules.asked = asked = Fifo(data.StructLayout({"end": count_bits, "cut": 1}), JOBS)
-        m.submodules.requests = requests = Register(ReadRequest(HOST_ADDRESS_BITS))
+        m.submodules.asked = asked = Fifo(
+            data.StructLayout({"end": count_bits, "aborted": 1}), JOBS
+        )
+        m.submodules.requests = requests = PipelineRegister(ReadRequest(HOST_ADDRESS_BITS))
         m.submodules.queue = queue = Fifo(ReadBeat(width), self.config.read_beats)
         wiring.connect(m, requests.o, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beats), queue.i)
@@ -115,7 +119,7 @@ class StreamReceiver(wiring.Component):
             requests.i.payload.beats.eq(burst - 1),
             asked.i.valid.eq(asked_all),
             asked.i.payload.end.eq(next_beat + Mux(asks, burst, 0)),
-            asked.i.payload.cut.eq(self.abort),
+            asked.i.payload.aborted.eq(self.abort),
             self.job.ready.eq((~asking | asked_all) & jobs.i.ready),
             jobs.i.valid.eq(self.job.valid & (~asking | asked_all)),
             jobs.i.payload.eq(job),
@@ -143,7 +147,7 @@ class StreamReceiver(wiring.Component):
         told = Signal()
         held = Signal(8 * width, reset_less=True)
         result = Signal(ReceiveOutcome(), reset_less=True)
-        m.submodules.packet = packet = Register(ReceivedBeat(width))
+        m.submodules.packet = packet = PipelineRegister(ReceivedBeat(width))
         wiring.connect(m, packet.o, wiring.flipped(self.o))
 
         behind = Signal(range(width + 1))
@@ -224,7 +228,11 @@ class StreamReceiver(wiring.Component):
                     result.address.eq(Cat(C(0, width_bits), beat_number)),
                 ]
         with m.If(done):
-            m.d.sync += [told.eq(1), result.cut.eq(asked.o.payload.cut), Assert(asked.o.valid)]
+            m.d.sync += [
+                told.eq(1),
+                result.aborted.eq(asked.o.payload.aborted),
+                Assert(asked.o.valid),
+            ]
         with m.Elif(self.outcome.ready):
             m.d.sync += told.eq(0)
         m.d.comb += [self.outcome.valid.eq(told), self.outcome.payload.eq(result)]

@@ -4,11 +4,13 @@ from amaranth.hdl import Array, Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import is_one_of
 from cdma.hw.codec.stream.pack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
-from cdma.hw.lib.stream import LineBeat, ReceivedBeat, Register
+from cdma.hw.lib.beat import ReceivedBeat
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class LineSplitter(wiring.Component):
@@ -72,8 +74,8 @@ class LineSplitter(wiring.Component):
             unpacker = entry.unpacker(codec, lines_per_cycle=lines_per_cycle)
             m.submodules[f"{entry.name}_unpacker"] = unpacker
             unpackers.append((entry, unpacker, lines_per_cycle))
-        m.submodules.tails = tails = Register(StreamTail())
-        m.submodules.job_ends = job_ends = Register(IssuedLines())
+        m.submodules.tails = tails = PipelineRegister(StreamTail())
+        m.submodules.job_ends = job_ends = PipelineRegister(IssuedLines())
         wiring.connect(m, tails.o, wiring.flipped(self.tail))
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
@@ -134,8 +136,8 @@ class LineSplitter(wiring.Component):
         m.d.comb += begins.eq(first.sol)
         can_take = Signal(units)
         for k in range(units):
-            m.submodules[f"line_slot_{k}"] = line_slot = Register(LineBeat(codec))
-            m.submodules[f"command_slot_{k}"] = command_slot = Register(LineCommand(codec))
+            m.submodules[f"line_slot_{k}"] = line_slot = PipelineRegister(LineBeat(codec))
+            m.submodules[f"command_slot_{k}"] = command_slot = PipelineRegister(LineCommand(codec))
             wiring.connect(m, line_slot.o, wiring.flipped(self.lines[k]))
             wiring.connect(m, command_slot.o, wiring.flipped(self.commands[k]))
             line_slots.append(line_slot)

@@ -1,18 +1,19 @@
-"""The DMA buffer: compressed lines wait here until it is their turn."""
+"""The DMA buffer: compressed lines are queued until the drain selects their unit."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.config import EngineConfig
-from cdma.hw.lib.stream import Fifo, LineBeat
+from cdma.hw.lib.fifo import Fifo
 
 
 class UnitBuffer(wiring.Component):
     """A unit's part of the buffer.
 
-    A unit's lines come in order, so a queue is enough; the drain takes from one unit after the
-    other. It tells how many beats become free: those that leave, and those that a line did not
+    A unit's lines come in order, so a queue is enough; the drain selects the units round-robin.
+    `freed` counts the beats that become free: those that leave, and those that a line did not
     need of the worst case that was reserved for it.
 
     Latency: 2 cycles. Throughput: a beat per cycle in and out.
@@ -24,7 +25,7 @@ class UnitBuffer(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(LineBeat(config.codec)))`
-        Always ready: room has been reserved.
+        Always ready: space has been reserved.
     o : `Out(stream.Signature(LineBeat(config.codec)))`
     freed : `Out(...)`
         Beats that become free in this cycle.
@@ -47,17 +48,17 @@ class UnitBuffer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i), queue.i)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 
-        arrives = Signal()
-        leaves = Signal()
+        i_fire = Signal()
+        o_fire = Signal()
         beats_before = Signal(range(sectors))
         unused = Signal(range(sectors))
         m.d.comb += [
-            arrives.eq(self.i.valid & self.i.ready),
-            leaves.eq(self.o.valid & self.o.ready),
-            unused.eq(Mux(arrives & self.i.payload.eol, sectors - 1 - beats_before, 0)),
-            self.freed.eq(unused + leaves),
+            i_fire.eq(self.i.valid & self.i.ready),
+            o_fire.eq(self.o.valid & self.o.ready),
+            unused.eq(Mux(i_fire & self.i.payload.eol, sectors - 1 - beats_before, 0)),
+            self.freed.eq(unused + o_fire),
         ]
-        with m.If(arrives):
+        with m.If(i_fire):
             m.d.sync += beats_before.eq(Mux(self.i.payload.eol, 0, beats_before + 1))
         with m.If(self.i.valid):
             m.d.sync += Assert(self.i.ready)

@@ -1,28 +1,42 @@
-"""Lines out of the buffer, in the order of the transfer, to one stream."""
+"""The drain: lines leave the units' buffers in the order of the transfer, as one stream."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from typing import Any
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import has_head
-from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, mask_and_elements
+from cdma.hw.codec.stream.pack import Chunk
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
+from cdma.hw.dma.outbound.line_merge import LineMerger
 from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
+from cdma.hw.dma.outbound.whole_lines import WholeLineCounter
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
-from cdma.hw.lib.stream import LineBeat
 
 
+# A job with 2 elements of head padding, cycle by cycle, with 8 lanes and heads of one element (H):
+#
+#   cycle   unit       chunk: lanes + head_elements = 9 elements       count
+#     0     -        | 0  | 0  |    |    |    |    |    |    |    |      2    head padding
+#     1     u        | Ha | a0 | a1 | a2 | a3 | a4 | a5 | a6 | a7 |      9    a long line
+#     2     u        | a8 | a9 |    |    |    |    |    |    |    |      2    its last beat
+#     3     u+1, u+2 | Hb | b0 | b1 | Hc | c0 |    |    |    |    |      5    two short lines
+#     4     u+3      | Hd | d0 | d1 | d2 | d3 | d4 |    |    |    |      7    its mate does not fit
 class LineDrain(wiring.Component):
-    """Takes lines from the units in turn, and what they tell of them.
+    """Drains the units round-robin, a line from each, and combines the reports on the lines.
 
     Two lines leave in one cycle when both are so short that they fit a chunk: the link is then busy
     at ratios at which a line per cycle would not do. The lines' CRCs are combined on the way.
 
     Latency: 0 cycles for lines; an outcome comes 2 + log2(line_bytes) cycles after a job's last
     chunk. Throughput: a line beat per cycle, or two lines.
+
+    Resources: a barrel shifter of a chunk, and two CRC steps of a line.
 
     Parameters
     ----------
@@ -32,14 +46,14 @@ class LineDrain(wiring.Component):
     -------
     job : `In(stream.Signature(DrainJob(config)))`
     ends : `In(stream.Signature(IssuedLines()))`
-        Comes before the job's last line does.
+        The end of the job's issue. Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
     reports : `In(stream.Signature(LineReport())).array(config.units)`
     o : `Out(stream.Signature(Chunk(config.codec)))`
-        The lead, then the lines.
+        The head padding, then the lines.
     outcome : `Out(stream.Signature(DrainOutcome()))`
     starved : `Out(1)`
-        In this cycle, a line would have been taken, and none was there.
+        In this cycle a line would have been accepted, and none was valid.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -58,233 +72,230 @@ class LineDrain(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        codec = config.codec
-        units = config.units
-        chunk_elements = codec.lanes + codec.head_elements
-
-        active = Signal()
-        leads = Signal()
-        lead = Signal(range(codec.lanes))
-        codec_index = Signal.like(self.job.payload.codec)
-        headed = Signal()
-        m.d.comb += headed.eq(has_head(codec_index, codec))
-        fill = Signal(range(codec.line_bytes))
-        unit = Signal(range(units))
-        inside = Signal()
-        drained = Signal.like(self.ends.payload.lines)
-        closed = Signal()
-        spoiled = Signal()
-        fault = Signal(LineFault(), reset_less=True)
+        codec = self.config.codec
         m.submodules.crc = crc = TransferCrc(codec)
+        m.submodules.merger = merger = LineMerger(codec)
+        m.submodules.whole_lines = whole_lines = WholeLineCounter(codec)
+        t = _Transfer(self.config)
+        heads = _QueueHeads(m, self, t)
 
-        # The heads of this unit's queue and of the next one's.
-        next_unit = Signal.like(unit)
-        m.d.comb += next_unit.eq(Mux(unit == units - 1, 0, unit + 1))
-
-        def head(port: str, which: Value, name: str) -> tuple[Signal, Signal]:
-            streams = getattr(self, port)
-            valid = Signal(name=f"{name}_valid")
-            payload = Signal(streams[0].payload.shape(), name=name)
-            m.d.comb += [
-                valid.eq(Array(s.valid for s in streams)[which]),
-                payload.as_value().eq(Array(s.payload.as_value() for s in streams)[which]),
-            ]
-            return valid, payload
-
-        beat_valid, beat = head("lines", unit, "beat")
-        report_valid, report = head("reports", unit, "report")
-        mate_valid, mate = head("lines", next_unit, "mate")
-        mate_report_valid, mate_report = head("reports", next_unit, "mate_report")
-
-        # All lines are out when as many are as were issued.
-        all_out = Signal()
-        this_ends = Signal()
+        self._select_lines(m, t, heads, merger)
+        self._send_chunk(m, t, heads, merger)
+        self._advance(m, t, heads)
         m.d.comb += [
-            all_out.eq(self.ends.valid & (drained == self.ends.payload.lines)),
-            this_ends.eq(self.ends.valid & (drained + 1 == self.ends.payload.lines)),
+            crc.lines.eq(Mux(t.line_fire & ~t.inside_line, 1 + t.merge_fire, 0)),
+            crc.first.eq(heads.report.crc32),
+            crc.second.eq(heads.mate_report.crc32),
+            whole_lines.job_ready.eq(self.job.ready),
+            whole_lines.capacity.eq(self.job.payload.capacity),
+            whole_lines.fire.eq(t.line_fire & ~t.line_drop),
+            whole_lines.line_end.eq(heads.beat.eol),
+            whole_lines.second_line.eq(t.merge_fire),
+            whole_lines.lines_before.eq(t.drained),
+            whole_lines.count_alone.eq(merger.count_alone),
+            whole_lines.count_merged.eq(merger.count_merged),
         ]
-        faulty = Signal()
-        m.d.comb += faulty.eq(~inside & (report.fault.error != BusError.NONE))
-        present = Signal()
-        m.d.comb += present.eq(active & ~leads & ~all_out & beat_valid & (inside | report_valid))
+        self._report_outcome(m, t, crc, whole_lines)
+        self._accept_job(m, t)
+        return m
 
-        count = Signal(range(chunk_elements + 1))
-        both = Signal(range(2 * chunk_elements + 1))
-        fits = Signal()
-        pairs = Signal()
+    def _select_lines(self, m: Module, t: "_Transfer", heads: "_QueueHeads", merger: Any) -> None:
+        """Decide whether a line is valid, and whether the next unit's line joins it."""
+        issued = self.ends.payload
+        mergeable = Signal()
+        stalled = Signal()
+        stalled_alone = Signal()
         m.d.comb += [
-            count.eq(beat.count + Mux(beat.sol & headed, codec.head_elements, 0)),
-            both.eq(count + mate.count + codec.head_elements),
-            fits.eq(
-                beat.sol
-                & beat.eol
-                & mate_valid
-                & mate_report_valid
-                & headed
-                & ~this_ends
-                & (both <= chunk_elements)
-                & (mate_report.fault.error == BusError.NONE)
-                if units > 1
+            # All lines are drained when as many are as were issued.
+            t.all_drained.eq(self.ends.valid & (t.drained == issued.lines)),
+            t.is_last_line.eq(self.ends.valid & (t.drained + 1 == issued.lines)),
+            t.is_last_but_one.eq(self.ends.valid & (t.drained + 2 == issued.lines)),
+            t.faulty.eq(~t.inside_line & (heads.report.fault.error != BusError.NONE)),
+            t.line_valid.eq(
+                t.active
+                & ~t.head_pad_pending
+                & ~t.all_drained
+                & heads.beat_valid
+                & (t.inside_line | heads.report_valid)
+            ),
+            merger.first.eq(heads.beat),
+            merger.second.eq(heads.mate),
+            merger.has_head.eq(has_head(t.codec_index, self.config.codec)),
+            merger.merge.eq(t.merge),
+            mergeable.eq(
+                heads.beat.sol
+                & heads.beat.eol
+                & heads.mate_valid
+                & heads.mate_report_valid
+                & merger.has_head
+                & ~t.is_last_line
+                & (merger.count_merged <= merger.chunk_elements)
+                & (heads.mate_report.fault.error == BusError.NONE)
+                if self.config.units > 1
                 else 0
             ),
+            # A line that was offered alone leaves alone: what is offered must not change.
+            t.merge.eq(mergeable & ~(stalled & stalled_alone)),
         ]
-        # A line that was offered alone leaves alone: what is offered must not change.
-        waits = Signal()
-        waits_alone = Signal()
-        m.d.comb += pairs.eq(fits & ~(waits & waits_alone))
-        m.d.sync += [waits.eq(self.o.valid & ~self.o.ready), waits_alone.eq(~pairs)]
+        m.d.sync += [stalled.eq(self.o.valid & ~self.o.ready), stalled_alone.eq(~t.merge)]
 
-        ends_second = Signal()
-        m.d.comb += ends_second.eq(self.ends.valid & (drained + 2 == self.ends.payload.lines))
+    def _send_chunk(self, m: Module, t: "_Transfer", heads: "_QueueHeads", merger: Any) -> None:
+        """Send the head padding, lines, or an end that could not be marked on a line.
 
-        # What goes out: the lead, lines, or an end that could not be marked on a line.
-        own = mask_and_elements(m, codec, beat, beat.sol & headed, name="own")
-        mates: list[Value] = list(mask_and_elements(m, codec, mate, Value.cast(1), name="mates"))
-        for k in range((chunk_elements - 1).bit_length()):
-            distance = 1 << k
-            moved = [
-                Signal(8 * codec.element_bytes, name=f"mates_by_{distance}_{j}")
-                for j in range(chunk_elements)
-            ]
-            for j, element in enumerate(moved):
-                far = mates[j - distance] if j >= distance else 0
-                m.d.comb += element.eq(Mux(count[k], far, mates[j]))
-            mates = list(moved)
-
-        line_goes = Signal()
-        end_goes = Signal()
-        drops = Signal()
+        From the first line with an error on, lines are dropped.
+        """
         out = self.o.payload
+        line_send = Signal()
+        end_send = Signal()
         m.d.comb += [
-            drops.eq(present & (spoiled | faulty)),
-            line_goes.eq(present & ~spoiled & ~faulty),
-            end_goes.eq(active & ~leads & all_out & ~closed),
-            self.o.valid.eq((active & leads) | line_goes | end_goes),
+            t.line_drop.eq(t.line_valid & (t.line_failed | t.faulty)),
+            line_send.eq(t.line_valid & ~t.line_failed & ~t.faulty),
+            end_send.eq(t.active & ~t.head_pad_pending & t.all_drained & ~t.last_sent),
+            self.o.valid.eq((t.active & t.head_pad_pending) | line_send | end_send),
+            t.line_fire.eq(t.line_drop | (line_send & self.o.ready)),
+            t.merge_fire.eq(t.line_fire & t.merge & ~t.line_drop),
+            self.starved.eq(
+                t.active & ~t.head_pad_pending & ~t.all_drained & ~t.line_valid & self.o.ready
+            ),
         ]
-        with m.If(leads):
-            m.d.comb += out.count.eq(lead)
-        with m.Elif(line_goes):
+        with m.If(t.head_pad_pending):
+            m.d.comb += out.count.eq(t.head_pad)
+        with m.Elif(line_send):
             m.d.comb += [
-                out.elements.as_value().eq(
-                    Cat(
-                        own_element | Mux(pairs, mates_element, 0)
-                        for own_element, mates_element in zip(own, mates, strict=True)
-                    )
-                ),
-                out.count.eq(Mux(pairs, both, count)),
-                out.last.eq(Mux(pairs, ends_second, this_ends & beat.eol)),
+                out.elements.eq(merger.elements),
+                out.count.eq(Mux(t.merge, merger.count_merged, merger.count_alone)),
+                out.last.eq(Mux(t.merge, t.is_last_but_one, t.is_last_line & heads.beat.eol)),
             ]
-        with m.Elif(end_goes):
+        with m.Elif(end_send):
             m.d.comb += out.last.eq(1)
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [t.head_pad_pending.eq(0), t.last_sent.eq(t.last_sent | out.last)]
 
-        goes = Signal()
-        takes = Signal()
-        m.d.comb += [
-            goes.eq(self.o.valid & self.o.ready),
-            takes.eq(drops | (line_goes & self.o.ready)),
-            self.starved.eq(active & ~leads & ~all_out & ~present & self.o.ready),
-        ]
-        took_two = Signal()
-        m.d.comb += took_two.eq(takes & pairs & ~drops)
-        for k in range(units):
-            first = takes & (unit == k)
-            second = took_two & (next_unit == k)
+    def _advance(self, m: Module, t: "_Transfer", heads: "_QueueHeads") -> None:
+        """Take what was sent or dropped from the queues, and go on to the next unit."""
+        for k in range(self.config.units):
+            first = t.line_fire & (t.unit == k)
+            second = t.merge_fire & (t.next_unit == k)
             m.d.comb += [
                 self.lines[k].ready.eq(first | second),
-                self.reports[k].ready.eq((first & ~inside) | second),
+                self.reports[k].ready.eq((first & ~t.inside_line) | second),
             ]
-        with m.If(takes):
+        with m.If(t.line_fire):
             m.d.sync += [
-                inside.eq(~beat.eol),
-                drained.eq(drained + Mux(took_two, 2, beat.eol)),
+                t.inside_line.eq(~heads.beat.eol),
+                t.drained.eq(t.drained + Mux(t.merge_fire, 2, heads.beat.eol)),
             ]
-            with m.If(took_two):
-                m.d.sync += unit.eq(Mux(next_unit == units - 1, 0, next_unit + 1))
-            with m.Elif(beat.eol):
-                m.d.sync += unit.eq(next_unit)
-            with m.If(~inside & ~spoiled):
-                m.d.sync += spoiled.eq(faulty)
-                with m.If(faulty):
-                    m.d.sync += fault.eq(report.fault)
-        with m.If(goes):
-            m.d.sync += [leads.eq(0), closed.eq(closed | out.last)]
+            with m.If(t.merge_fire):
+                m.d.sync += t.unit.eq(_following(t.next_unit, self.config.units))
+            with m.Elif(heads.beat.eol):
+                m.d.sync += t.unit.eq(t.next_unit)
+            with m.If(~t.inside_line & ~t.line_failed):
+                m.d.sync += t.line_failed.eq(t.faulty)
+                with m.If(t.faulty):
+                    m.d.sync += t.fault.eq(heads.report.fault)
 
-        m.d.comb += [
-            crc.lines.eq(Mux(takes & ~inside, 1 + took_two, 0)),
-            crc.first.eq(report.crc32),
-            crc.second.eq(mate_report.crc32),
-        ]
-
-        # How far the destination goes, a cycle behind: what ends in it is whole.
-        size = Signal(OFFSET_BITS)
-        capacity = Signal(OFFSET_BITS, reset_less=True)
-        whole = Signal(data.StructLayout({"lines": len(drained), "size": OFFSET_BITS}))
-        whole_now = Signal.like(whole)
-        checked = Signal(data.ArrayLayout(whole.shape(), 2), reset_less=True)
-        to_check = Signal(2)
-        size_one = Signal(OFFSET_BITS)
-        size_two = Signal(OFFSET_BITS)
-        m.d.comb += [
-            size_one.eq(size + count * codec.element_bytes),
-            size_two.eq(size + both * codec.element_bytes),
-            whole_now.eq(whole),
-        ]
-        m.d.sync += to_check.eq(Cat(takes & ~drops & beat.eol, took_two))
-        with m.If(takes & ~drops):
-            m.d.sync += [
-                size.eq(Mux(took_two, size_two, size_one)),
-                checked[0].size.eq(size_one),
-                checked[0].lines.eq(drained + 1),
-                checked[1].size.eq(size_two),
-                checked[1].lines.eq(drained + 2),
-            ]
-        for k in range(2):
-            with m.If(to_check[k] & (checked[k].size <= capacity)):
-                m.d.comb += whole_now.eq(checked[k])
-        m.d.sync += whole.eq(whole_now)
-
-        # The outcome, less the zeros that filled the last line.
-        told = Signal()
+    def _report_outcome(
+        self, m: Module, t: "_Transfer", crc: TransferCrc, whole_lines: WholeLineCounter
+    ) -> None:
+        """Keep the transfer's outcome until its CRC, less the tail padding, is computed."""
         outcome = Signal(DrainOutcome(), reset_less=True)
-        over = Signal()
+        outcome_valid = Signal()
         m.d.comb += [
-            over.eq(active & ~leads & all_out & closed & ~told),
-            self.ends.ready.eq(over),
-            self.outcome.valid.eq(told & crc.settled),
+            t.done.eq(
+                t.active & ~t.head_pad_pending & t.all_drained & t.last_sent & ~outcome_valid
+            ),
+            self.ends.ready.eq(t.done),
+            self.outcome.valid.eq(outcome_valid & crc.settled),
             self.outcome.payload.eq(outcome),
             self.outcome.payload.crc32.eq(crc.crc32),
-            self.job.ready.eq(~active | over),
             crc.begins.eq(self.job.ready),
-            crc.ends.eq(over),
-            crc.fill.eq(fill),
+            crc.ends.eq(t.done),
+            crc.tail_pad.eq(t.tail_pad),
         ]
-        with m.If(over):
+        with m.If(t.done):
             m.d.sync += [
-                told.eq(1),
-                outcome.lines.eq(drained),
-                outcome.whole_lines.eq(whole_now.lines),
-                outcome.whole_size.eq(whole_now.size),
-                outcome.cut.eq(self.ends.payload.cut),
-                outcome.error.eq(Mux(spoiled, fault.error, BusError.NONE)),
-                outcome.address.eq(fault.address),
+                outcome_valid.eq(1),
+                outcome.lines.eq(t.drained),
+                outcome.whole_lines.eq(whole_lines.lines),
+                outcome.whole_size.eq(whole_lines.size),
+                outcome.aborted.eq(self.ends.payload.aborted),
+                outcome.error.eq(Mux(t.line_failed, t.fault.error, BusError.NONE)),
+                outcome.address.eq(t.fault.address),
             ]
         with m.Elif(crc.settled & self.outcome.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += outcome_valid.eq(0)
 
+    def _accept_job(self, m: Module, t: "_Transfer") -> None:
+        """Begin the next transfer when there is none, or the present one is done."""
+        job = self.job.payload
+        m.d.comb += self.job.ready.eq(~t.active | t.done)
         with m.If(self.job.ready):
             m.d.sync += [
-                active.eq(self.job.valid),
-                leads.eq(self.job.payload.lead != 0),
-                lead.eq(self.job.payload.lead),
-                codec_index.eq(self.job.payload.codec),
-                fill.eq(self.job.payload.fill),
-                capacity.eq(self.job.payload.capacity),
-                size.eq(0),
-                whole.eq(0),
-                unit.eq(self.job.payload.first_unit),
-                drained.eq(0),
-                closed.eq(0),
-                spoiled.eq(0),
+                t.active.eq(self.job.valid),
+                t.head_pad_pending.eq(job.head_pad != 0),
+                t.head_pad.eq(job.head_pad),
+                t.codec_index.eq(job.codec),
+                t.tail_pad.eq(job.tail_pad),
+                t.unit.eq(job.first_unit),
+                t.drained.eq(0),
+                t.last_sent.eq(0),
+                t.line_failed.eq(0),
             ]
-        return m
+
+
+class _Transfer:
+    """The registers of the transfer that is drained, and what is decided in this cycle."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        job = DrainJob(config)
+        self.active = Signal()
+        self.head_pad_pending = Signal()
+        self.head_pad = Signal(job["head_pad"].shape)
+        self.codec_index = Signal(job["codec"].shape)
+        self.tail_pad = Signal(job["tail_pad"].shape)
+        self.unit = Signal(job["first_unit"].shape)
+        self.next_unit = Signal(job["first_unit"].shape)
+        self.inside_line = Signal()
+        self.drained = Signal(IssuedLines()["lines"].shape)
+        self.last_sent = Signal()
+        self.line_failed = Signal()
+        self.fault: Any = Signal(LineFault(), reset_less=True)
+
+        self.all_drained = Signal()
+        self.is_last_line = Signal()
+        self.is_last_but_one = Signal()
+        self.faulty = Signal()
+        self.line_valid = Signal()
+        self.line_drop = Signal()
+        self.line_fire = Signal()
+        self.merge = Signal()
+        self.merge_fire = Signal()
+        self.done = Signal()
+
+
+class _QueueHeads:
+    """The oldest line beat and report of the present unit, and of the next one, the mate."""
+
+    def __init__(self, m: Module, drain: LineDrain, t: _Transfer) -> None:
+        m.d.comb += t.next_unit.eq(_following(t.unit, drain.config.units))
+        self.beat_valid, self.beat = _select(m, drain.lines, t.unit, "beat")
+        self.report_valid, self.report = _select(m, drain.reports, t.unit, "report")
+        self.mate_valid, self.mate = _select(m, drain.lines, t.next_unit, "mate")
+        self.mate_report_valid, self.mate_report = _select(
+            m, drain.reports, t.next_unit, "mate_report"
+        )
+
+
+def _following(unit: Value, units: int) -> Value:
+    return Mux(unit == units - 1, 0, unit + 1)
+
+
+def _select(m: Module, streams: Any, unit: Value, name: str) -> tuple[Signal, Any]:
+    """Select the valid and the payload of one of several streams."""
+    valid = Signal(name=f"{name}_valid")
+    payload: Any = Signal(streams[0].payload.shape(), name=name)
+    m.d.comb += [
+        valid.eq(Array(s.valid for s in streams)[unit]),
+        payload.as_value().eq(Array(s.payload.as_value() for s in streams)[unit]),
+    ]
+    return valid, payload

@@ -1,4 +1,4 @@
-"""Which line is read when: never before there is room for it."""
+"""The issue of lines: a line is read when the buffer has reserved space for it."""
 
 from amaranth.hdl import Array, Assert, C, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -8,18 +8,19 @@ from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.reader import LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
-from cdma.hw.lib.stream import Fifo, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 JOBS = 4
-"""Jobs whose lines may be under way at once."""
+"""Jobs whose lines may be outstanding at once."""
 
 
 class LineIssuer(wiring.Component):
-    """Splits jobs into lines and hands them to the units in turn, up to two a cycle.
+    """Splits jobs into lines and issues them to the units round-robin, up to two per cycle.
 
-    A line is issued only when the buffer has room for its worst case, which is then reserved:
-    whatever comes back from memory can be taken at once, and only reads that have not been issued
-    ever wait for the buffer. What compression saved is given back.
+    A line is issued only when the buffer has space for its worst case, which is then reserved:
+    whatever memory returns can be accepted at once, and only reads that have not been issued ever
+    wait for the buffer. The space that compression saved is freed.
 
     Latency: 2 cycles from a job to its first line at a unit. Throughput: two lines per cycle.
 
@@ -42,13 +43,13 @@ class LineIssuer(wiring.Component):
     issued : `Out(2)`
         Lines issued in this cycle.
     abort : `In(1)`
-        Issue no more: end this job and all that come.
+        Issue no more lines: end this job and all that follow.
     reserved : `Out(...)`
         Beats of the buffer that are reserved, of all units.
     no_credit : `Out(1)`
-        In this cycle, only the buffer's lack of room keeps a line back.
+        In this cycle, only the buffer's lack of space stalls a line.
     throttled : `Out(1)`
-        In this cycle, only the throttle keeps a line back.
+        In this cycle, only the throttle stalls a line.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -78,7 +79,7 @@ class LineIssuer(wiring.Component):
 
         active = Signal()
         address = Signal.like(job.src)
-        left = Signal(LENGTH_BITS)
+        bytes_left = Signal(LENGTH_BITS)
         unit = Signal(range(config.units))
         codec = Signal.like(job.codec)
         throttle_class = Signal()
@@ -87,12 +88,12 @@ class LineIssuer(wiring.Component):
         m.submodules.job_ends = job_ends = Fifo(IssuedLines(), JOBS)
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
-        has_room = Signal(config.units)
-        can_take = Signal(config.units)
+        has_credit = Signal(config.units)
+        slot_free = Signal(config.units)
         slots = []
         credits = []
         for k, output in enumerate(self.o):
-            m.submodules[f"slot_{k}"] = slot = Register(LineRequest(config.codec))
+            m.submodules[f"slot_{k}"] = slot = PipelineRegister(LineRequest(config.codec))
             wiring.connect(m, slot.o, wiring.flipped(output))
             slots.append(slot)
             credit = Signal(
@@ -100,8 +101,8 @@ class LineIssuer(wiring.Component):
             )
             credits.append(credit)
             m.d.comb += [
-                has_room[k].eq(credit >= sectors),
-                can_take[k].eq(has_room[k] & slot.i.ready),
+                has_credit[k].eq(credit >= sectors),
+                slot_free[k].eq(has_credit[k] & slot.i.ready),
             ]
 
         second_unit = Signal.like(unit)
@@ -112,33 +113,33 @@ class LineIssuer(wiring.Component):
         ]
         first = Signal()
         second = Signal()
-        willing = Signal()
-        takes = Array(can_take[k] for k in range(config.units))
+        may_issue = Signal()
+        unit_free = Array(slot_free[k] for k in range(config.units))
         m.d.comb += [
-            willing.eq(active & ~self.abort & (left != 0) & job_ends.i.ready),
-            first.eq(willing & (self.permits != 0) & takes[unit]),
+            may_issue.eq(active & ~self.abort & (bytes_left != 0) & job_ends.i.ready),
+            first.eq(may_issue & (self.permits != 0) & unit_free[unit]),
             second.eq(
-                first & (self.permits == 2) & (left > line_bytes) & takes[second_unit]
+                first & (self.permits == 2) & (bytes_left > line_bytes) & unit_free[second_unit]
                 if config.units > 1
                 else 0
             ),
             self.issued.eq(first + second),
             self.throttle_class.eq(throttle_class),
-            self.throttled.eq(willing & (self.permits == 0) & takes[unit]),
+            self.throttled.eq(may_issue & (self.permits == 0) & unit_free[unit]),
             self.no_credit.eq(
-                willing
+                may_issue
                 & (self.permits != 0)
-                & ~Array(has_room[k] for k in range(config.units))[unit]
+                & ~Array(has_credit[k] for k in range(config.units))[unit]
             ),
         ]
 
-        behind_first = Signal(LENGTH_BITS)
+        bytes_behind_first = Signal(LENGTH_BITS)
         first_size = Signal(range(line_bytes + 1))
         second_size = Signal(range(line_bytes + 1))
         m.d.comb += [
-            first_size.eq(Mux(left > line_bytes, line_bytes, left)),
-            behind_first.eq(left - first_size),
-            second_size.eq(Mux(behind_first > line_bytes, line_bytes, behind_first)),
+            first_size.eq(Mux(bytes_left > line_bytes, line_bytes, bytes_left)),
+            bytes_behind_first.eq(bytes_left - first_size),
+            second_size.eq(Mux(bytes_behind_first > line_bytes, line_bytes, bytes_behind_first)),
         ]
         for k, slot in enumerate(slots):
             is_second = Signal(name=f"second_to_{k}")
@@ -156,30 +157,30 @@ class LineIssuer(wiring.Component):
 
         m.d.sync += self.reserved.eq(self.reserved + self.issued * sectors - sum(self.freed, C(0)))
 
-        left_behind = Signal(LENGTH_BITS)
-        lines_then = Signal.like(lines)
+        bytes_left_next = Signal(LENGTH_BITS)
+        lines_next = Signal.like(lines)
         ends = Signal()
         m.d.comb += [
-            left_behind.eq(behind_first - Mux(second, second_size, 0)),
-            lines_then.eq(lines + self.issued),
-            ends.eq(active & job_ends.i.ready & (self.abort | (first & (left_behind == 0)))),
+            bytes_left_next.eq(bytes_behind_first - Mux(second, second_size, 0)),
+            lines_next.eq(lines + self.issued),
+            ends.eq(active & job_ends.i.ready & (self.abort | (first & (bytes_left_next == 0)))),
             job_ends.i.valid.eq(ends),
-            job_ends.i.payload.lines.eq(lines_then),
-            job_ends.i.payload.cut.eq(~first),
+            job_ends.i.payload.lines.eq(lines_next),
+            job_ends.i.payload.aborted.eq(~first),
             self.i.ready.eq(~active | ends),
         ]
         with m.If(first):
             m.d.sync += [
                 address.eq(address + Mux(second, 2 * line_bytes, line_bytes)),
-                left.eq(left_behind),
+                bytes_left.eq(bytes_left_next),
                 unit.eq(Mux(second, third_unit, second_unit)),
-                lines.eq(lines_then),
+                lines.eq(lines_next),
             ]
         with m.If(self.i.ready):
             m.d.sync += [
                 active.eq(self.i.valid),
                 address.eq(job.src),
-                left.eq(job.length),
+                bytes_left.eq(job.length),
                 unit.eq(job.first_unit),
                 codec.eq(job.codec),
                 throttle_class.eq(job.throttle_class),

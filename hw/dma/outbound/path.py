@@ -1,4 +1,4 @@
-"""The way out: device memory, units, buffer, drain, host memory."""
+"""The outbound path: device memory, units, buffer, drain, host memory."""
 
 from typing import Any
 
@@ -20,15 +20,17 @@ from cdma.hw.dma.outbound.unit import CompressionUnit, LineReport
 from cdma.hw.dma.outbound.writer import StreamWriter
 from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Fifo, Fork, Register
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
 
 THROTTLE_CLASSES = 2
 
 
 class OutJobSplitter(wiring.Component):
-    """Tells issuer, drain and writer what of a job concerns them.
+    """Splits a job into those of the issuer, the drain and the writer.
 
-    Latency: 1 cycle. Throughput: a job per cycle while all take theirs.
+    Latency: 1 cycle. Throughput: a job per cycle while all accept theirs.
 
     Members
     -------
@@ -56,9 +58,9 @@ class OutJobSplitter(wiring.Component):
         line_bits = (codec.line_bytes - 1).bit_length()
         element_bits = (codec.element_bytes - 1).bit_length()
         width_bits = (codec.sector_bytes - 1).bit_length()
-        # The first line's unit takes a while to find.
+        # The first line's unit is a remainder, so it has a stage of its own.
         found = data.StructLayout({"job": OutJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = Register(found)
+        m.submodules.next_job = next_job = PipelineRegister(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
@@ -67,8 +69,8 @@ class OutJobSplitter(wiring.Component):
             next_job.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.src)),
             self.i.ready.eq(next_job.i.ready),
         ]
-        for given, output in zip(fork.o, (self.read, self.drain, self.write), strict=True):
-            m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
+        for copy, output in zip(fork.o, (self.read, self.drain, self.write), strict=True):
+            m.d.comb += [output.valid.eq(copy.valid), copy.ready.eq(output.ready)]
         job = next_job.o.payload.job
         first_unit = next_job.o.payload.first_unit
         copied = is_copy(job.codec, codec)
@@ -79,9 +81,9 @@ class OutJobSplitter(wiring.Component):
             self.read.payload.throttle_class.eq(job.throttle_class),
             self.read.payload.first_unit.eq(first_unit),
             self.drain.payload.first_unit.eq(first_unit),
-            self.drain.payload.lead.eq(job.dst[element_bits:width_bits]),
+            self.drain.payload.head_pad.eq(job.dst[element_bits:width_bits]),
             self.drain.payload.codec.eq(job.codec),
-            self.drain.payload.fill.eq(-job.length[:line_bits]),
+            self.drain.payload.tail_pad.eq(-job.length[:line_bits]),
             self.drain.payload.capacity.eq(job.capacity),
             self.write.payload.dst.eq(job.dst),
             self.write.payload.capacity.eq(job.capacity),
@@ -93,7 +95,7 @@ class OutJobSplitter(wiring.Component):
 class OutPath(wiring.Component):
     """Carries transfers out, several at once, in order.
 
-    Each stage takes the next transfer when it is done with its part of the former one, so a
+    Each stage accepts the next transfer when it is done with its part of the former one, so a
     transfer's reads begin while the former one is still being written.
 
     Parameters
@@ -111,20 +113,20 @@ class OutPath(wiring.Component):
     write_request : `Out(stream.Signature(WriteRequest(64)))`
     write_beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     write_response : `In(stream.Signature(BusError))`
-        Host memory. A response is taken whatever the outcomes wait for.
+        Host memory. A response is accepted whatever the outcomes wait for.
     throttle_rate, throttle_burst : `In(20).array(2)`
         The token buckets.
     abort : `In(1)`
-        Read no more; all jobs end with what they have.
+        Issue no more reads; all jobs end with the lines that they have.
     issued : `Out(2)`
         Lines issued in this cycle.
     reserved : `Out(...)`
         Beats of the buffer that are reserved.
-    under_way : `Out(...)`
-        Lines that have been issued and have not come yet.
+    outstanding : `Out(...)`
+        Lines that have been issued and have not been compressed yet.
     no_credit, throttled, starved, blocked : `Out(1)`
-        What keeps the stream back in this cycle: no room in the buffer, the throttle, no line from
-        memory, the host.
+        The stream is stalled in this cycle: by the buffer's lack of space, by the throttle, by
+        memory, by the host.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -147,7 +149,7 @@ class OutPath(wiring.Component):
                 "abort": In(1),
                 "issued": Out(2),
                 "reserved": Out(range(units * config.unit_beats + 1)),
-                "under_way": Out(range(units * config.unit_beats + 1)),
+                "outstanding": Out(range(units * config.unit_beats + 1)),
                 "no_credit": Out(1),
                 "throttled": Out(1),
                 "starved": Out(1),
@@ -163,7 +165,7 @@ class OutPath(wiring.Component):
         m.submodules.drain = drain = LineDrain(config)
         m.submodules.packer = packer = ElementPacker(config.codec)
         m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
-        # Jobs wait here for the stages that get to them last.
+        # Jobs are queued for the stages that get to them last.
         m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS)
         m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), JOBS)
 
@@ -189,7 +191,7 @@ class OutPath(wiring.Component):
             with m.If(mine):
                 m.d.comb += issuer.permits.eq(bucket.permits)
 
-        arrived = Signal(config.units)
+        line_done = Signal(config.units)
         for k in range(config.units):
             m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, config.unit_lines)
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
@@ -203,30 +205,30 @@ class OutPath(wiring.Component):
             connect(reports.o, drain.reports[k])
             m.d.comb += [
                 issuer.freed[k].eq(buffer.freed),
-                arrived[k].eq(reports.i.valid & reports.i.ready),
+                line_done[k].eq(reports.i.valid & reports.i.ready),
             ]
-        m.d.sync += self.under_way.eq(self.under_way + issuer.issued - count_ones(arrived))
+        m.d.sync += self.outstanding.eq(self.outstanding + issuer.issued - count_ones(line_done))
 
         connect(drain.o, packer.i)
         connect(packer.o, writer.i)
         connect(writer.request, wiring.flipped(self.write_request))
         connect(writer.beats, wiring.flipped(self.write_beats))
-        # Room for all that are owed: the writer takes none while an outcome waits, and that may
-        # wait for a record whose own response comes behind these.
+        # Space for all outstanding responses: the writer accepts none while an outcome is stalled,
+        # which may wait for a record whose own response comes behind these.
         m.submodules.responses = responses = Fifo(BusError, config.write_bursts)
         connect(wiring.flipped(self.write_response), responses.i)
         connect(responses.o, writer.response)
 
-        m.submodules.outcomes = outcomes = Register(OutOutcome())
+        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome())
         connect(outcomes.o, wiring.flipped(self.outcome))
-        done = Signal()
+        outcome_fire = Signal()
         m.d.comb += [
             outcomes.i.valid.eq(drain.outcome.valid & writer.outcome.valid),
             outcomes.i.payload.read.eq(drain.outcome.payload),
             outcomes.i.payload.write.eq(writer.outcome.payload),
-            done.eq(outcomes.i.valid & outcomes.i.ready),
-            drain.outcome.ready.eq(done),
-            writer.outcome.ready.eq(done),
+            outcome_fire.eq(outcomes.i.valid & outcomes.i.ready),
+            drain.outcome.ready.eq(outcome_fire),
+            writer.outcome.ready.eq(outcome_fire),
             issuer.abort.eq(self.abort),
             self.issued.eq(issuer.issued),
             self.reserved.eq(issuer.reserved),

@@ -1,13 +1,15 @@
-"""Lines from memory: requests that a bus takes, and sectors that begin where the line begins."""
+"""Lines from memory: legal bursts to the bus, and sectors that begin where the line begins."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import PAGE_BYTES, BusError, ReadBeat, ReadRequest
+from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
-from cdma.hw.lib.stream import Fifo, Register, Sector
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class LineRequest(data.StructLayout):
@@ -16,7 +18,7 @@ class LineRequest(data.StructLayout):
     Members
     -------
     address
-        Of its first byte; a multiple of the element size.
+        The address of its first byte; a multiple of the element size.
     size
         Its bytes, 1 to the size of a line.
     codec
@@ -34,14 +36,14 @@ class LineRequest(data.StructLayout):
 
 
 class LineFault(data.StructLayout):
-    """What the bus answered to the reads of a line.
+    """The first error among the bus's responses to the reads of a line.
 
     Members
     -------
     error
-        That of the first beat with one.
+        The error of the first beat with one.
     address
-        Of that beat.
+        The address of that beat.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class LineReader(wiring.Component):
     ----------
     config : CodecConfig
     lines
-        How many may be under way.
+        The largest number of outstanding lines.
 
     Members
     -------
@@ -69,7 +71,7 @@ class LineReader(wiring.Component):
     request : `Out(stream.Signature(ReadRequest(40)))`
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(Sector(config)))`
-        Whole lines, filled with zeros.
+        Whole lines, padded with zeros.
     fault : `Out(stream.Signature(LineFault()))`
         For each line.
     """
@@ -97,7 +99,7 @@ class LineReader(wiring.Component):
         page_bits = (PAGE_BYTES - 1).bit_length()
         line = self.i.payload
 
-        # Ask for the beats that the line lies in. `second`: the first page's are asked for.
+        # Request the beats that the line lies in. `second`: those of the first page are requested.
         m.submodules.pending = pending = Fifo(LineRequest(config), self.lines)
         second = Signal()
         in_page = Signal(page_bits)
@@ -124,18 +126,18 @@ class LineReader(wiring.Component):
                 request.address.eq(Cat(C(0, width_bits), line.address[width_bits:])),
                 request.beats.eq(Mux(crosses, last_of_page, last_beat) - in_page[width_bits:]),
             ]
-        asks_more = crosses & ~second
+        second_follows = crosses & ~second
         m.d.comb += [
             self.request.valid.eq(self.i.valid & pending.i.ready),
-            self.i.ready.eq(self.request.ready & pending.i.ready & ~asks_more),
-            pending.i.valid.eq(self.i.valid & self.request.ready & ~asks_more),
+            self.i.ready.eq(self.request.ready & pending.i.ready & ~second_follows),
+            pending.i.valid.eq(self.i.valid & self.request.ready & ~second_follows),
             pending.i.payload.eq(line),
         ]
         with m.If(self.request.valid & self.request.ready):
-            m.d.sync += second.eq(asks_more)
+            m.d.sync += second.eq(second_follows)
 
-        # Take the beats in. Those of a line that begins inside a beat are one behind: a sector
-        # is the end of the beat before and the beginning of the present one.
+        # Assemble the sectors. Those of a line that begins inside a beat are one beat behind: a
+        # sector is the end of the beat before and the beginning of the present one.
         expected = pending.o.payload
         lane_bits = (config.lanes - 1).bit_length()
         offset = Signal(width_bits)
@@ -148,19 +150,19 @@ class LineReader(wiring.Component):
             offset.eq(expected.address[:width_bits]),
             beats_less_one.eq((offset + expected.size - 1) >> width_bits),
         ]
-        wants_beat = Signal()
+        needs_beat = Signal()
         primes = Signal()
         steps = Signal()
-        m.submodules.sectors = sectors = Register(Sector(config))
+        m.submodules.sectors = sectors = PipelineRegister(Sector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
-        told = Signal()
+        fault_valid = Signal()
         ends = Signal()
         m.d.comb += [
-            wants_beat.eq(used <= beats_less_one),
+            needs_beat.eq(used <= beats_less_one),
             primes.eq((offset != 0) & ~primed),
             ends.eq(~primes & (sector == config.sectors - 1)),
             sectors.i.valid.eq(
-                pending.o.valid & ~primes & (self.beats.valid | ~wants_beat) & ~(ends & told)
+                pending.o.valid & ~primes & (self.beats.valid | ~needs_beat) & ~(ends & fault_valid)
             ),
             steps.eq(
                 Mux(
@@ -169,11 +171,11 @@ class LineReader(wiring.Component):
                     sectors.i.valid & sectors.i.ready,
                 )
             ),
-            self.beats.ready.eq(steps & wants_beat),
+            self.beats.ready.eq(steps & needs_beat),
             pending.o.ready.eq(steps & ends),
         ]
         beat = Signal(8 * width)
-        m.d.comb += beat.eq(Mux(wants_beat, self.beats.payload.data, 0))
+        m.d.comb += beat.eq(Mux(needs_beat, self.beats.payload.data, 0))
         window = [
             Mux(primed, held, beat).word_select(i, element_bits) for i in range(config.lanes)
         ] + [beat.word_select(i, element_bits) for i in range(config.lanes)]
@@ -198,7 +200,7 @@ class LineReader(wiring.Component):
         m.d.comb += sectors.i.payload.codec.eq(expected.codec)
         with m.If(steps):
             m.d.sync += [
-                used.eq(Mux(ends, 0, used + wants_beat)),
+                used.eq(Mux(ends, 0, used + needs_beat)),
                 sector.eq(Mux(primes | ends, 0, sector + 1)),
                 primed.eq(~ends & (offset != 0)),
                 held.eq(beat),
@@ -209,7 +211,7 @@ class LineReader(wiring.Component):
         fault = Signal(LineFault(), reset_less=True)
         now = Signal(LineFault())
         m.d.comb += now.eq(found)
-        with m.If(wants_beat & (found.error == BusError.NONE)):
+        with m.If(needs_beat & (found.error == BusError.NONE)):
             m.d.comb += [
                 now.error.eq(self.beats.payload.error),
                 now.address.eq(Cat(C(0, width_bits), (expected.address[width_bits:] + used))),
@@ -217,8 +219,8 @@ class LineReader(wiring.Component):
         with m.If(steps):
             m.d.sync += found.eq(Mux(ends, 0, now))
         with m.If(steps & ends):
-            m.d.sync += [told.eq(1), fault.eq(now)]
+            m.d.sync += [fault_valid.eq(1), fault.eq(now)]
         with m.Elif(self.fault.ready):
-            m.d.sync += told.eq(0)
-        m.d.comb += [self.fault.valid.eq(told), self.fault.payload.eq(fault)]
+            m.d.sync += fault_valid.eq(0)
+        m.d.comb += [self.fault.valid.eq(fault_valid), self.fault.payload.eq(fault)]
         return m

@@ -23,13 +23,13 @@ class TokenBucket(wiring.Component):
     Members
     -------
     rate : `In(20)`
-        In 1/256 byte per cycle; 0 lets everything through.
+        Rate in 1/256 byte per cycle; 0 lets everything through.
     burst : `In(20)`
-        In bytes; less than two lines counts as two.
+        Burst in bytes; less than two lines counts as two.
     permits : `Out(2)`
-        How many lines may pass in this cycle: 0, 1 or 2.
+        The number of lines that may pass in this cycle: 0, 1 or 2.
     passed : `In(2)`
-        How many do.
+        The number of lines that pass in this cycle.
     """
 
     def __init__(self, config: EngineConfig) -> None:

@@ -9,24 +9,26 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
+from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.selection import line_compressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
 from cdma.hw.dma.outbound.reader import LineFault, LineReader, LineRequest
-from cdma.hw.lib.stream import Fifo, Fork, LineBeat, Sector
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
 
 
 class LineReport(data.StructLayout):
-    """What a unit tells of a line beside its data.
+    """A unit's report on a line, beside its data.
 
     Members
     -------
     crc32
-        Of the line's bytes and the zeros that fill it, from a state of zero and without inversion:
-        so that CRCs of lines can be combined in order.
+        The CRC-32 of the line's bytes and its padding of zeros, from a state of zero and without
+        inversion, so that CRCs of lines can be combined in order.
     fault
-        What the bus answered.
+        The bus's error, if there was one.
     """
 
     def __init__(self) -> None:
@@ -44,7 +46,7 @@ class CompressionUnit(wiring.Component):
     ----------
     config : CodecConfig
     lines
-        How many may be under way in memory.
+        The largest number of lines outstanding in memory.
 
     Members
     -------
@@ -76,7 +78,7 @@ class CompressionUnit(wiring.Component):
         m.submodules.fork = fork = Fork(Sector(self.config), 2)
         m.submodules.crc = crc = LineCrc(self.config)
         m.submodules.compressor = compressor = line_compressor(self.config)
-        # A report waits here for its line, which is in the compressor for longer.
+        # Reports are queued for their lines, which are in the compressor for longer.
         m.submodules.reports = reports = Fifo(LineReport(), 4)
 
         wiring.connect(m, wiring.flipped(self.i), reader.i)

@@ -1,6 +1,8 @@
 """Streams to memory: bursts that are complete before they are announced."""
 
-from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, unsigned
+from typing import Any
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,52 +10,66 @@ from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.limits import HOST_BURST_BEATS
+from cdma.hw.dma.outbound.burst_sender import BurstSender
+from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
 from cdma.hw.dma.payloads import WriteJob, WriteOutcome
 from cdma.hw.lib.adder import add
-from cdma.hw.lib.stream import Beat, Fifo
+from cdma.hw.lib.beat import Beat
+from cdma.hw.lib.pipeline import PipelineRegister
 
 DEVICE_BURST_BEATS = 8
 
 
-class Pending(data.StructLayout):
-    """What is to be known of a burst when its response comes.
+class BoundedJob(data.StructLayout):
+    """A job, and the bounds of what it may write, counted from the start of its first beat.
 
     Members
     -------
-    address
-    written
-        There is a burst. Without one, the entry only ends its job.
-    ends
-        Ends its job, with `size` bytes written and `overflow`.
+    job
+    capped
+        The capacity is less than the limit, so it is met first.
+    limit, capacity
+        The job's, and the bytes of head padding.
     """
 
     def __init__(self, address_bits: int, size_bits: int) -> None:
         super().__init__(
             {
-                "address": address_bits,
-                "written": 1,
-                "ends": 1,
-                "size": size_bits,
-                "overflow": 1,
+                "job": WriteJob(address_bits, size_bits),
+                "capped": 1,
+                "limit": size_bits + 1,
+                "capacity": size_bits + 1,
             }
         )
 
 
+# A packet of 20 bytes (0 to 9, a to j) for `dst` = 0x1E6 with a capacity of 15 bytes, on a bus of 4
+# bytes with bursts of 4 beats, beat by beat:
+#
+#   memory    bytes      strobe     space_left   burst
+#   0x1E4     . . 0 1    0 0 1 1        17       address 0x1E4
+#   0x1E8     2 3 4 5    1 1 1 1        13
+#   0x1EC     6 7 8 9    1 1 1 1         9       closed after 3 beats: 0x1F0 is a boundary
+#   0x1F0     a b c d    1 1 1 1         5       address 0x1F0
+#   0x1F4     e f g h    1 0 0 0         1       closed after 2 beats: no space is left; overflow
+#   0x1F8     i j . .    0 0 0 0         0       none: the last beat ends the packet
 class StreamWriter(wiring.Component):
     """Writes packets to memory, each to any element of it, and no byte beyond its capacity.
 
-    A packet's first beat stands at the beat of memory that holds `dst`: its bytes before `dst` are
-    padding and not written.
+    A packet's first beat lies at the beat of memory that holds `dst`: its bytes before `dst` are
+    head padding and not written. Beats are collected to bursts.
 
     Latency: 4 cycles from the beat that completes a burst to the burst's request; 2 from a job to
     its first beat. Throughput: a beat per cycle.
+
+    Resources: memory for two of the longest bursts.
 
     Parameters
     ----------
     data_bytes
         Width of the bus.
     bursts
-        How many may wait for their response.
+        The largest number of outstanding responses.
     burst_beats
         Bursts end where an address is a multiple of so many beats, a power of two: none crosses a
         page.
@@ -101,72 +117,56 @@ class StreamWriter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        width = self.data_bytes
-        width_bits = (width - 1).bit_length()
-        burst_bits = (self.burst_beats - 1).bit_length()
-        beat = self.i.payload
-
-        # Two bursts of data, so that one can be filled while the other is sent.
-        m.submodules.queue = queue = Fifo(
-            data.StructLayout({"data": 8 * width, "strobe": width}), 2 * self.burst_beats
+        m.submodules.sender = sender = BurstSender(
+            self.data_bytes, self.address_bits, self.bursts, self.burst_beats
         )
-        # Short bursts, such as those of single lines, are more than two.
-        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), 4)
-        m.submodules.sizes = sizes = Fifo(unsigned(8), 4)
-        m.submodules.pending = pending = Fifo(
-            Pending(self.address_bits, self.size_bits), self.bursts
+        m.submodules.responses = responses = WriteResponseCollector(
+            self.address_bits, self.size_bits, self.bursts
         )
+        m.submodules.next_job = next_job = PipelineRegister(
+            BoundedJob(self.address_bits, self.size_bits)
+        )
+        wiring.connect(m, sender.request, wiring.flipped(self.request))
+        wiring.connect(m, sender.beats, wiring.flipped(self.beats))
+        wiring.connect(m, wiring.flipped(self.response), responses.response)
+        wiring.connect(m, responses.outcome, wiring.flipped(self.outcome))
 
-        # The next job, and with it, so that none of it takes time later: up to which byte from the
-        # first beat's start on each of its bounds lets it write, and which of them is met first.
-        job = self.job.payload
-        next_valid = Signal()
-        next_job = Signal.like(job, reset_less=True)
-        next_capped = Signal(reset_less=True)
-        next_limit = Signal(self.size_bits + 1, reset_less=True)
-        next_capacity = Signal(self.size_bits + 1, reset_less=True)
-        starts = Signal()
-        job_lead = job.dst[:width_bits]
-        m.d.comb += self.job.ready.eq(~next_valid | starts)
-        with m.If(self.job.ready):
-            m.d.sync += [
-                next_valid.eq(self.job.valid),
-                next_job.eq(job),
-                next_capped.eq(job.limit > job.capacity),
-                next_limit.eq(add(m, job.limit, job_lead, name="limit")),
-                next_capacity.eq(add(m, job.capacity, job_lead, name="capacity")),
-            ]
+        p = _Packet(self)
+        self._bound_job(m, next_job)
+        self._mask_beat(m, p)
+        self._collect_burst(m, p, sender, responses)
+        self._advance(m, p)
+        self._start_packet(m, p, next_job)
+        return m
 
-        # The packet: which of a beat's bytes are between `dst` and the end of what may be written?
-        active = Signal()
-        first = Signal(reset_less=True)
-        lead = Signal(width_bits, reset_less=True)
-        address = Signal(self.address_bits, reset_less=True)
-        capped = Signal(reset_less=True)
-        writable = Signal(self.size_bits, reset_less=True)
-        overflow = Signal()
-        # From the beat's start on; nothing counts but beats, all of which but the last are full.
-        room = Signal(self.size_bits + 1, reset_less=True)
-        ample = Signal(reset_less=True)
-        # Written before the beat.
-        written = Signal(self.size_bits, reset_less=True)
-
-        start = Signal(width_bits)
-        near_room = Signal(range(width + 1))
-        fills_room = Signal()
-        overflows = Signal()
-        writes = Signal()
-        strobe = Signal(width)
+    def _bound_job(self, m: Module, next_job: PipelineRegister) -> None:
+        """Add the head padding to a job's bounds, so that none of it takes time later."""
+        job, bounded = self.job.payload, next_job.i.payload
+        head_pad = job.dst[: (self.data_bytes - 1).bit_length()]
         m.d.comb += [
-            start.eq(Mux(first, lead, 0)),
-            near_room.eq(Mux(ample, width, room)),
-            fills_room.eq(~ample & (beat.size >= near_room)),
-            overflows.eq(capped & ~ample & (beat.size > near_room)),
-            writes.eq((start < beat.size) & (start < near_room)),
-            strobe.eq(
+            next_job.i.valid.eq(self.job.valid),
+            self.job.ready.eq(next_job.i.ready),
+            bounded.job.eq(job),
+            bounded.capped.eq(job.limit > job.capacity),
+            bounded.limit.eq(add(m, job.limit, head_pad, name="limit")),
+            bounded.capacity.eq(add(m, job.capacity, head_pad, name="capacity")),
+        ]
+
+    def _mask_beat(self, m: Module, p: "_Packet") -> None:
+        """Find the beat's bytes between `dst` and the end of what may be written."""
+        width, beat = self.data_bytes, self.i.payload
+        start = Signal(range(width))
+        end = Signal(range(width + 1))
+        m.d.comb += [
+            start.eq(Mux(p.first, p.head_pad, 0)),
+            end.eq(Mux(p.space_for_beat, width, p.space_left)),
+            p.fills_space.eq(~p.space_for_beat & (beat.size >= end)),
+            p.overflows.eq(p.capped & ~p.space_for_beat & (beat.size > end)),
+            p.writes.eq((start < beat.size) & (start < end)),
+            p.strobe.eq(
                 Cat(
                     (j < beat.size)
-                    & (j < near_room)
+                    & (j < end)
                     # The last byte is behind any padding.
                     & (1 if j == width - 1 else j >= start)
                     for j in range(width)
@@ -174,134 +174,113 @@ class StreamWriter(wiring.Component):
             ),
         ]
 
-        # The burst.
+    def _collect_burst(
+        self, m: Module, p: "_Packet", sender: BurstSender, responses: WriteResponseCollector
+    ) -> None:
+        """Queue the beat, and close the burst at a boundary and at the end of the packet."""
+        beat = self.i.payload
+        width_bits = (self.data_bytes - 1).bit_length()
+        burst_bits = (self.burst_beats - 1).bit_length()
+        burst, pending = sender.burst.payload, responses.pending.payload
         count = Signal(range(self.burst_beats))
         burst_address = Signal(self.address_bits)
-        closes = Signal()
-        ends = Signal()
         at_boundary = Signal()
+        closes = Signal()
         m.d.comb += [
-            at_boundary.eq(address[width_bits:].bit_select(0, burst_bits) == self.burst_beats - 1),
+            at_boundary.eq(
+                p.address[width_bits:].bit_select(0, burst_bits) == self.burst_beats - 1
+            ),
             closes.eq(
-                (writes & (at_boundary | fills_room)) | (beat.last & (writes | (count != 0)))
+                (p.writes & (at_boundary | p.fills_space)) | (beat.last & (p.writes | (count != 0)))
             ),
-            ends.eq(beat.last),
-        ]
-        may_close = requests.i.ready & sizes.i.ready & pending.i.ready
-        takes = Signal()
-        m.d.comb += [
-            self.i.ready.eq(active & queue.i.ready & may_close),
-            takes.eq(self.i.valid & self.i.ready),
-            queue.i.valid.eq(takes & writes),
-            queue.i.payload.data.eq(beat.data),
-            queue.i.payload.strobe.eq(strobe),
-            requests.i.valid.eq(takes & closes),
-            requests.i.payload.address.eq(Mux(count == 0, address, burst_address)),
-            requests.i.payload.beats.eq(Mux(writes, count, count - 1)),
-            sizes.i.valid.eq(takes & closes),
-            sizes.i.payload.eq(requests.i.payload.beats),
-            pending.i.valid.eq(takes & (closes | ends)),
-            pending.i.payload.address.eq(requests.i.payload.address),
-            pending.i.payload.written.eq(closes),
-            pending.i.payload.ends.eq(ends),
-            pending.i.payload.size.eq(
-                Mux(fills_room, writable, add(m, written, beat.size, name="so_far"))
+            self.i.ready.eq(
+                p.active & sender.data.ready & sender.burst.ready & responses.pending.ready
             ),
-            pending.i.payload.overflow.eq(overflow | overflows),
+            p.i_fire.eq(self.i.valid & self.i.ready),
+            sender.data.valid.eq(p.i_fire & p.writes),
+            sender.data.payload.data.eq(beat.data),
+            sender.data.payload.strobe.eq(p.strobe),
+            sender.burst.valid.eq(p.i_fire & closes),
+            burst.address.eq(Mux(count == 0, p.address, burst_address)),
+            burst.beats.eq(Mux(p.writes, count, count - 1)),
+            responses.pending.valid.eq(p.i_fire & (closes | beat.last)),
+            pending.address.eq(burst.address),
+            pending.written.eq(closes),
+            pending.ends.eq(beat.last),
+            pending.size.eq(
+                Mux(p.fills_space, p.writable, add(m, p.written, beat.size, name="so_far"))
+            ),
+            pending.overflow.eq(p.overflow | p.overflows),
         ]
-        next_beat = add(m, address[width_bits:], C(1, 1), name="next_beat")
-        with m.If(takes):
-            m.d.sync += [
-                address[width_bits:].eq(next_beat),
-                first.eq(0),
-                room.eq(Mux(ample, room - width, 0)),
-                ample.eq(ample & (room > 2 * width)),
-                written.eq(written + width),
-                overflow.eq(overflow | overflows),
-            ]
+        with m.If(p.i_fire):
             with m.If(closes):
                 m.d.sync += count.eq(0)
-            with m.Elif(writes):
+            with m.Elif(p.writes):
                 m.d.sync += count.eq(count + 1)
                 with m.If(count == 0):
-                    m.d.sync += burst_address.eq(address)
+                    m.d.sync += burst_address.eq(p.address)
 
-        next_room = Signal.like(room)
-        m.d.comb += [
-            starts.eq(~active | (takes & ends)),
-            next_room.eq(Mux(next_capped, next_capacity, next_limit)),
-        ]
-        with m.If(starts):
+    def _advance(self, m: Module, p: "_Packet") -> None:
+        """Go on to the next beat of memory."""
+        width = self.data_bytes
+        width_bits = (width - 1).bit_length()
+        next_beat = add(m, p.address[width_bits:], C(1, 1), name="next_beat")
+        with m.If(p.i_fire):
             m.d.sync += [
-                active.eq(next_valid),
-                first.eq(1),
-                lead.eq(next_job.dst[:width_bits]),
-                address.eq(Cat(C(0, width_bits), next_job.dst[width_bits:])),
-                capped.eq(next_capped),
-                writable.eq(Mux(next_capped, next_job.capacity, next_job.limit)),
-                room.eq(next_room),
-                ample.eq(next_room > width),
-                written.eq(-next_job.dst[:width_bits]),
-                overflow.eq(0),
+                p.address[width_bits:].eq(next_beat),
+                p.first.eq(0),
+                p.space_left.eq(Mux(p.space_for_beat, p.space_left - width, 0)),
+                p.space_for_beat.eq(p.space_for_beat & (p.space_left > 2 * width)),
+                p.written.eq(p.written + width),
+                p.overflow.eq(p.overflow | p.overflows),
             ]
 
-        # Announce it, then send it.
-        announced = Signal(range(self.bursts + 2))
-        announces = Signal()
-        sent = Signal()
-        sent_beats = Signal(range(self.burst_beats))
+    def _start_packet(self, m: Module, p: "_Packet", next_job: PipelineRegister) -> None:
+        """Begin the next packet when there is none, or the last beat of the present one fires."""
+        width_bits = (self.data_bytes - 1).bit_length()
+        bounded = next_job.o.payload
+        job = bounded.job
+        space = Signal.like(p.space_left)
         m.d.comb += [
-            self.request.valid.eq(requests.o.valid),
-            self.request.payload.eq(requests.o.payload),
-            requests.o.ready.eq(self.request.ready),
-            announces.eq(self.request.valid & self.request.ready),
-            self.beats.valid.eq(queue.o.valid & sizes.o.valid & (announced != 0)),
-            self.beats.payload.data.eq(queue.o.payload.data),
-            self.beats.payload.strobe.eq(queue.o.payload.strobe),
-            self.beats.payload.last.eq(sent_beats == sizes.o.payload),
-            queue.o.ready.eq(self.beats.valid & self.beats.ready),
-            sent.eq(queue.o.ready & self.beats.payload.last),
-            sizes.o.ready.eq(sent),
+            next_job.o.ready.eq(~p.active | (p.i_fire & self.i.payload.last)),
+            space.eq(Mux(bounded.capped, bounded.capacity, bounded.limit)),
         ]
-        m.d.sync += announced.eq(announced + announces - sent)
-        with m.If(queue.o.ready):
-            m.d.sync += sent_beats.eq(Mux(sent, 0, sent_beats + 1))
-
-        # Its response.
-        oldest = pending.o.payload
-        told = Signal()
-        found = Signal(BusError)
-        found_address = Signal(self.address_bits)
-        result = Signal(WriteOutcome(self.address_bits, self.size_bits), reset_less=True)
-        answered = Signal()
-        fails = Signal()
-        m.d.comb += [
-            self.response.ready.eq(pending.o.valid & oldest.written & ~(oldest.ends & told)),
-            answered.eq(
-                pending.o.valid & ~(oldest.ends & told) & (~oldest.written | self.response.valid)
-            ),
-            pending.o.ready.eq(answered),
-            fails.eq(
-                oldest.written & (self.response.payload != BusError.NONE) & (found == BusError.NONE)
-            ),
-            self.outcome.valid.eq(told),
-            self.outcome.payload.eq(result),
-        ]
-        with m.If(told & self.outcome.ready):
-            m.d.sync += told.eq(0)
-        with m.If(answered):
+        with m.If(next_job.o.ready):
             m.d.sync += [
-                found.eq(Mux(oldest.ends, BusError.NONE, Mux(fails, self.response.payload, found))),
-                found_address.eq(Mux(fails, oldest.address, found_address)),
+                p.active.eq(next_job.o.valid),
+                p.first.eq(1),
+                p.head_pad.eq(job.dst[:width_bits]),
+                p.address.eq(Cat(C(0, width_bits), job.dst[width_bits:])),
+                p.capped.eq(bounded.capped),
+                p.writable.eq(Mux(bounded.capped, job.capacity, job.limit)),
+                p.space_left.eq(space),
+                p.space_for_beat.eq(space > self.data_bytes),
+                p.written.eq(-job.dst[:width_bits]),
+                p.overflow.eq(0),
             ]
-            with m.If(oldest.ends):
-                m.d.sync += [
-                    told.eq(1),
-                    result.size.eq(oldest.size),
-                    result.overflow.eq(oldest.overflow),
-                    result.error.eq(Mux(fails, self.response.payload, found)),
-                    result.address.eq(Mux(fails, oldest.address, found_address)),
-                ]
 
-        m.d.sync += Assert(announced <= self.bursts + 1)
-        return m
+
+class _Packet:
+    """The registers of the packet that is written, and what is decided of its present beat."""
+
+    def __init__(self, writer: StreamWriter) -> None:
+        width, size_bits = writer.data_bytes, writer.size_bits
+        self.active = Signal()
+        self.first = Signal(reset_less=True)
+        self.head_pad = Signal(range(width), reset_less=True)
+        # The beat's address, and the bytes that were written before it.
+        self.address: Any = Signal(writer.address_bits, reset_less=True)
+        self.written = Signal(size_bits, reset_less=True)
+        # Bytes that may be written, in all and from the beat's start on; `space_for_beat`: more
+        # than a beat. All beats but the last are full, so nothing else counts.
+        self.writable = Signal(size_bits, reset_less=True)
+        self.space_left = Signal(size_bits + 1, reset_less=True)
+        self.space_for_beat = Signal(reset_less=True)
+        self.capped = Signal(reset_less=True)
+        self.overflow = Signal()
+
+        self.i_fire = Signal()
+        self.writes = Signal()
+        self.strobe = Signal(width)
+        self.fills_space = Signal()
+        self.overflows = Signal()

@@ -94,7 +94,7 @@ class Controller:
         self._next_update = period
 
     def due(self, iteration: int) -> bool:
-        """Whether to collect in this iteration; they count from 1."""
+        """Return True if figures are collected in this iteration; iterations count from 1."""
         return iteration >= self._next_update
 
     def update(self, iteration: int, batch: int, collected: Mapping[str, Collected]) -> None:

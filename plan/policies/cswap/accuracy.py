@@ -12,7 +12,7 @@ from cdma.plan.policies.cswap.decision import Decision
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import SWAP, Choice, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 
 ROUNDING = 1e-9
 """Times that differ by less, in proportion, are equal."""
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 def right_decisions(
     scenario: Scenario, plan: Plan, decisions: Sequence[Decision]
 ) -> dict[int, bool]:
-    """For each decision's tensor, whether the timeline agrees.
+    """Return for each decision whether the timeline agrees with it, bool by tensor.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def right_decisions(
     places = {t: i for i, t in enumerate(scenario.graph.managed)}
     others = {d.tensor: _other(d) for d in decisions if d.codec is not None}
     options = list(dict.fromkeys([*plan.choices, *others.values()]))
-    evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
+    evaluator = TimelineEvaluator(scenario, options, plan.mode, plan.throttle)
     base = evaluator.assignment(plan.choices)
     flipped = np.tile(base, (len(others), 1))
     for row, (tensor, other) in zip(flipped, others.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Which tensors are worth compressing (CSWAP+, §5.3)."""
+"""The choice of the tensors that are worth compressing (CSWAP+, §5.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from cdma.plan.timeline.placement import SWAP, Choice, Placement
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Whether a tensor is compressed, and why.
+    """Decision about a tensor: its best codec, if any, and the costs that decide.
 
     Attributes
     ----------
     tensor : int
-        By index into `Graph.tensors`.
+        Index into `Graph.tensors`.
     plain : Cost
-        T'.
+        The cost T' of swapping the tensor plain.
     codec : str or None
         The one with the least T, and its `compressed` cost; None if there is none to choose from.
     compressed : Cost or None
@@ -39,7 +39,9 @@ class Decision:
 
 
 def decide(costs: CostModel, tensors: Sequence[int], codecs: Sequence[str]) -> list[Decision]:
-    """For each tensor the codec with the least T, and T'. Of equals the first codec wins."""
+    """Choose for each tensor the codec with the least T, and compare with T'. The first of equals
+    wins.
+    """
     decisions = []
     for tensor in tensors:
         options = [(codec, costs.compressed(tensor, codec)) for codec in codecs]

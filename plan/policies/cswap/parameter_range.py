@@ -42,7 +42,7 @@ class ParameterRange:
 
     @property
     def useful(self) -> bool:
-        """Whether to compress at all (lines 28 to 31)."""
+        """True if compressing is worth it at all (lines 28 to 31)."""
         return self.top is not None and self.top > self.bottom
 
 

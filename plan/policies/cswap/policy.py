@@ -112,7 +112,7 @@ def decisions(
 
 
 def is_sparse(graph: Graph) -> bool:
-    """Whether the network has ReLUs, as the paper's tensor profiler asks (§5.1)."""
+    """Return True if the network has ReLUs, which the paper's tensor profiler looks for (§5.1)."""
     return any(layer.kind == "relu" for layer in graph.layers)
 
 

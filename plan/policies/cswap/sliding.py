@@ -25,7 +25,7 @@ def printed_step(top: int, bottom: int, epochs: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingDown:
-    """Which P an epoch has.
+    """Rule for the P of each epoch of a training run.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class SlidingDown:
 
     @property
     def slides(self) -> bool:
-        """Whether P ever leaves its first value."""
+        """True if P ever leaves its first value."""
         return self.bits(self.epochs - 1) != self.bits(0)
 
     def bits(self, epoch: int) -> int:

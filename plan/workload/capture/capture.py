@@ -2,7 +2,7 @@
 
 `NAME.json` is the recipe: how the arrays came about, and one line per array with shape, density
 and checksums. `NAME.npz` holds the arrays, one `.npy` member each, and can be read with
-`numpy.load`. docs/guide/capture.md describes the format. PyTorch is needed to make a capture
+`numpy.load`. docs/guide/plan/capture.md describes the format. PyTorch is needed to make a capture
 (`cdma.plan.workload.capture.recorder`), not to read one.
 """
 

@@ -1,7 +1,7 @@
 """Training a network while keeping what its layers put out. Needs PyTorch.
 
 A *hook* is a function without arguments that returns a `Subject`: a model, a minibatch, and how to
-train for one epoch. `record` runs it and keeps the activations; docs/guide/capture.md has an
+train for one epoch. `record` runs it and keeps the activations; docs/guide/plan/capture.md has an
 example.
 """
 

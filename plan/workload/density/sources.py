@@ -189,7 +189,7 @@ def scale(values: Sequence[int]) -> list[float]:
 
 
 def _pools_dense(kind: str, inputs: float) -> bool:
-    """Whether it is a pooling of values without zeros, as behind a leaky ReLU."""
+    """Return True for a pooling of values without zeros, as behind a leaky ReLU."""
     return kind == "pool" and inputs == 1
 
 

@@ -4,7 +4,7 @@ from cdma.plan.workload.builder import Builder
 
 
 def alexnet(net: Builder, dataset: str) -> None:
-    """At 227×227 as published.
+    """AlexNet at 227×227, as published.
 
     CIFAR's 32×32 pixels do not carry an 11×11 window of stride 4: there the first convolution is
     3×3 with stride 2 and the poolings are 2×2, a common adaptation, as no paper prints its own.

@@ -15,7 +15,7 @@ SAMPLED = 8192
 
 
 def biglstm(net: Builder, dataset: str) -> None:
-    """On the One Billion Word benchmark. A batch's element is a run of 20 words."""
+    """BigLSTM on the One Billion Word benchmark. A batch's element is a run of 20 words."""
     # An embedding per word, so that each step of the LSTM waits for its own only.
     sequence = []
     for step in range(WORDS):

@@ -10,7 +10,9 @@ from cdma.plan.workload.capture.digits_cnn import CHANNELS, NEURONS
 
 
 def digits_cnn(net: Builder, dataset: str) -> None:
-    """At 32×32, one channel. Dropout writes elsewhere, as the network's modules do."""
+    """The digits CNN at 32×32, one channel; dropout does not overwrite, as in the network's
+    modules.
+    """
     x = net.input("images", 1, 32, 32)
     for i, channels in enumerate(CHANNELS):
         size = 3 if i else 5

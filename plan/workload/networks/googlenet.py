@@ -18,7 +18,7 @@ AUXILIARY = {"4a": "loss1", "4d": "loss2"}
 
 
 def googlenet(net: Builder, dataset: str) -> None:
-    """At 224×224, as in Caffe's model zoo."""
+    """GoogLeNet at 224×224, as in Caffe's model zoo."""
     x = net.input("data", 3, 224, 224)
     x = _relu_conv(net, "conv1/7x7_s2", x, 64, 7, stride=2, pad=3)
     x = net.max_pool("pool1/3x3_s2", x, 3, 2, ceil=True)

@@ -5,7 +5,7 @@ from cdma.plan.workload.networks.normalized import conv_bn_relu as conv
 
 
 def inceptionv3(net: Builder, dataset: str) -> None:
-    """At 299×299, with the auxiliary classifier.
+    """Inception v3 at 299×299, with the auxiliary classifier.
 
     On CIFAR's 32×32 as is common: the first layers have stride 1 and no pooling, so that the
     modules begin with 30×30 pixels, and there is no auxiliary classifier.

@@ -18,7 +18,7 @@ PAIRS = (
 
 
 def mobilenet(net: Builder, dataset: str) -> None:
-    """At 224×224 as published. On CIFAR's 32×32, as is common, the first stride is 1."""
+    """MobileNet at 224×224, as published. On CIFAR's 32×32, as is common, the first stride is 1."""
     size, stride, classes = {"imagenet": (224, 2, 1000), "cifar": (32, 1, 10)}[dataset]
     x = net.input("data", 3, size, size)
     x = conv_bn_relu(net, "conv0", x, 32, 3, stride=stride, pad=1)

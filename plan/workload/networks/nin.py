@@ -4,7 +4,7 @@ from cdma.plan.workload.builder import Builder
 
 
 def nin(net: Builder, dataset: str) -> None:
-    """As its authors' Caffe models: at 224×224 for ImageNet, at 32×32 for CIFAR."""
+    """Network in Network as its authors' Caffe models: 224×224 for ImageNet, 32×32 for CIFAR."""
     if dataset == "imagenet":
         _imagenet(net)
     else:

@@ -30,6 +30,6 @@ def conv_bn_relu(
     pad: Pair = 0,
     groups: int = 1,
 ) -> int:
-    """And the ReLU in place behind them."""
+    """Add a convolution, its batch normalization and an in-place ReLU."""
     x = conv_bn(net, name, x, channels, kernel, stride=stride, pad=pad, groups=groups)
     return net.relu(f"{name}.relu", x)

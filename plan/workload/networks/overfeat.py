@@ -4,7 +4,7 @@ from cdma.plan.workload.builder import Builder
 
 
 def overfeat(net: Builder, dataset: str) -> None:
-    """At 231×231 as published; its windows leave nothing of smaller images."""
+    """OverFeat at 231×231, as published; its windows leave nothing of smaller images."""
     x = net.input("data", 3, 231, 231)
     x = net.conv("conv1", x, 96, 11, stride=4)
     x = net.relu("relu1", x)

@@ -6,7 +6,7 @@ from cdma.plan.workload.networks.normalized import conv_bn_relu
 
 
 def plain20(net: Builder, dataset: str) -> None:
-    """At CIFAR's 32×32 as published. For ImageNet (CSWAP+), the same layers on 224×224 pixels."""
+    """Plain-20 at CIFAR's 32×32, as published. ImageNet (CSWAP+) takes its layers at 224×224."""
     size, classes = {"cifar": (32, 10), "imagenet": (224, 1000)}[dataset]
     x = net.input("data", 3, size, size)
     x = conv_bn_relu(net, "conv0", x, 16, 3, pad=1)

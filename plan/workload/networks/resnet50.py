@@ -10,8 +10,8 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
 def resnet50(net: Builder, dataset: str) -> None:
-    """At 224×224. On CIFAR's 32×32 the first convolution is 3×3 with stride 1, and no pooling
-    follows, as is common."""
+    """ResNet-50 at 224×224. On CIFAR's 32×32 the first convolution is 3×3 with stride 1, and no
+    pooling follows, as is common."""
     if dataset == "imagenet":
         x = net.input("data", 3, 224, 224)
         x = conv_bn_relu(net, "conv1", x, 64, 7, stride=2, pad=3)

@@ -16,7 +16,7 @@ FIRES = {
 
 
 def squeezenet(net: Builder, dataset: str) -> None:
-    """At 227×227 as the authors train it.
+    """SqueezeNet at 227×227, as its authors train it.
 
     On CIFAR's 32×32 the first convolution is 3×3 with stride 1, as is common; all else is alike.
     """

@@ -6,7 +6,9 @@ BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
 def vgg16(net: Builder, dataset: str) -> None:
-    """At 224×224 as published; on CIFAR's 32×32 the same layers, the last block's being 2×2."""
+    """VGG-16 at 224×224, as published; on CIFAR's 32×32 the same layers, the last block's being
+    2×2.
+    """
     size, classes = {"imagenet": (224, 1000), "cifar": (32, 10)}[dataset]
     x = net.input("data", 3, size, size)
     for block, (channels, convolutions) in enumerate(BLOCKS, 1):

@@ -11,7 +11,7 @@ from cdma.sim.driver.buddy.shape import BuddyShape, read_buddy_shape
 from cdma.sim.driver.errors import DriverError, StuckError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.errors import HangError
 
@@ -47,7 +47,7 @@ class BuddyDriver:
     shape : BuddyShape
         The controller's configuration, from its registers.
     map : AddressMap
-    registers : RegisterPort
+    registers : RegisterFile
 
     Raises
     ------
@@ -75,7 +75,7 @@ class BuddyDriver:
         self.timeout_cycles = timeout_cycles
         self.interrupts = interrupts
         with claimed(machine, self._guard):
-            self.registers = RegisterPort(machine, register_map())
+            self.registers = RegisterFile(machine, register_map())
             self.shape: BuddyShape = read_buddy_shape(self.registers)
             self.map = self._address_map(logical_bytes)
             self._enabled = False
@@ -108,7 +108,7 @@ class BuddyDriver:
 
     @exclusive
     def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
-        """Map whole pages for `nbytes`; their logical address.
+        """Map whole pages for `nbytes` and return their logical address.
 
         Raises
         ------
@@ -130,27 +130,27 @@ class BuddyDriver:
 
     @exclusive
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
-        """Set a page-table entry as it is, right or wrong."""
+        """Set a page-table entry to the given fields, which are not checked."""
         if not isinstance(fields, PageFields):
             raise DriverError(f"fields must be PageFields, not {fields!r}")
         self._write_page(page, frame, mapped=1, fields=fields.pack())
 
     @exclusive
     def unmap_page(self, page: int) -> None:
-        """Let accesses to a page fail."""
+        """Unmap a page, so that accesses to it fail."""
         self._write_page(page, 0, mapped=0, fields=0)
 
     # Control
 
     @exclusive
     def enable(self) -> None:
-        """Serve accesses."""
+        """Let the controller serve accesses."""
         self._enabled = True
         self._control()
 
     @exclusive
     def disable(self) -> None:
-        """Refuse accesses; wait until those that are under way have ended."""
+        """Refuse accesses; wait until those in flight have ended."""
         self._enabled = False
         self._control()
         self._poll(lambda: bool(self.registers.read("STATUS")["idle"]), "the controller is busy")
@@ -180,12 +180,12 @@ class BuddyDriver:
     @property
     @exclusive
     def lost(self) -> bool:
-        """Metadata could not be written back: accesses are refused until `reset`."""
+        """True if metadata could not be written back: accesses are refused until `reset`."""
         return bool(self.registers.read("STATUS")["lost"])
 
     @exclusive
     def counters(self) -> dict[str, int]:
-        """The performance registers by their names, as `metadata_hits`, all of one moment."""
+        """Performance counters by their names, as `metadata_hits`, all read at one moment."""
         self.registers.write("COUNTERS_CONTROL", freeze=1)
         counted = self.registers.counters()
         self.registers.write("COUNTERS_CONTROL", freeze=0)
@@ -193,12 +193,12 @@ class BuddyDriver:
 
     @exclusive
     def clear_counters(self) -> None:
-        """Start counting from zero."""
+        """Set all counters to zero."""
         self.registers.write("COUNTERS_CONTROL", clear=1)
 
     @exclusive
     def first_error(self) -> AccessError | None:
-        """The first error since `clear_error`."""
+        """First error since `clear_error`; None if there was none."""
         if not self.registers.read("IRQ_STATUS")["error"]:
             return None
         what = self.registers.read("ERROR_STATUS")
@@ -210,7 +210,7 @@ class BuddyDriver:
 
     @exclusive
     def clear_error(self) -> None:
-        """Let the next error be the first."""
+        """Clear the error registers, so that the next error is the first."""
         self.registers.write("IRQ_STATUS", error=1)
 
     def _address_map(self, logical_bytes: int | None) -> AddressMap:

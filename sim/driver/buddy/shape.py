@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cdma.golden.buddy.entry import MODES, EntryCodec
 from cdma.sim.driver.errors import IdentityError
-from cdma.sim.driver.registers import RegisterPort
+from cdma.sim.driver.registers import RegisterFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,12 @@ class BuddyShape:
 
     @property
     def codec(self) -> EntryCodec:
-        """Its codec's golden model."""
+        """Golden model of the controller's codec."""
         return EntryCodec(self.mode, self.element_bytes)
 
 
-def read_buddy_shape(registers: RegisterPort) -> BuddyShape:
-    """The controller's configuration.
+def read_buddy_shape(registers: RegisterFile) -> BuddyShape:
+    """Read the controller's configuration from its registers.
 
     Raises
     ------

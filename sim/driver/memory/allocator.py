@@ -1,4 +1,4 @@
-"""Which bytes of a memory are in use: first fit over a sorted list of what is free."""
+"""The allocator of a memory: first fit over a sorted list of free pieces."""
 
 from bisect import bisect_right, insort
 
@@ -17,16 +17,16 @@ class Allocator:
 
     @property
     def free_bytes(self) -> int:
-        """What is free, in all pieces together."""
+        """Free bytes, summed over all pieces."""
         return sum(end - start for start, end in self._free)
 
     @property
     def largest_free_bytes(self) -> int:
-        """The largest piece."""
+        """Size of the largest free piece in bytes."""
         return max((end - start for start, end in self._free), default=0)
 
     def take(self, nbytes: int, alignment: int) -> int | None:
-        """The lowest address, a multiple of `alignment`, at which `nbytes` are free.
+        """Allocate `nbytes` at the lowest free multiple of `alignment`, and return the address.
 
         They are in use from then on. None if there is no such address.
         """
@@ -38,7 +38,7 @@ class Allocator:
         return None
 
     def take_at(self, address: int, nbytes: int) -> bool:
-        """Take these bytes and no others; whether they were free."""
+        """Allocate exactly these bytes; return whether they were free."""
         for start, end in self._free:
             if start <= address and address + nbytes <= end:
                 self._cut(start, end, address, nbytes)
@@ -46,7 +46,7 @@ class Allocator:
         return False
 
     def give(self, address: int, nbytes: int) -> None:
-        """Take back what was handed out, to be handed out again."""
+        """Return an allocation to the free pieces."""
         start, end = address, address + nbytes
         place = bisect_right(self._free, (start, end))
         if place < len(self._free) and self._free[place][0] == end:

@@ -48,14 +48,14 @@ class Memory:
 
     @property
     def free_bytes(self) -> int:
-        """What no buffer has."""
+        """Bytes that no buffer occupies."""
         return self._allocator.free_bytes
 
     @exclusive
     def alloc(
         self, nbytes: int, *, alignment: int = LINE_BYTES, address: int | None = None
     ) -> "Buffer":
-        """A buffer that shares no byte with any other. Its content is whatever was there.
+        """Allocate a buffer that shares no byte with another. Its content is whatever was there.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Memory:
 
     @exclusive
     def free(self, buffer: "Buffer") -> None:
-        """Give a buffer back.
+        """Free a buffer, so that its bytes can be allocated again.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Memory:
         self._allocator.give(buffer.address, buffer.nbytes)
 
     def holds(self, address: int, nbytes: int) -> bool:
-        """Whether these addresses are of this memory."""
+        """Return True if all of these addresses belong to this memory."""
         return self.base <= address and address + nbytes <= self.end
 
     def at(self, address: int, nbytes: int) -> ByteArray:
@@ -135,7 +135,7 @@ class Buffer:
     live : bool
         It has not been freed.
     users : int
-        Transfers that are under way with it.
+        Transfers in flight that use it.
     """
 
     def __init__(self, memory: Memory, address: int, nbytes: int) -> None:
@@ -157,7 +157,7 @@ class Buffer:
         return self.span().array
 
     def span(self, offset: int = 0, nbytes: int | None = None) -> "Span":
-        """A part of it: from `offset` on, `nbytes` long or up to its end.
+        """A part of the buffer: from `offset` on, `nbytes` long or up to its end.
 
         Raises
         ------

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 
 
 class Ranges:
-    """Tells whether anything lies in a range, in a time that hardly grows with how much there is.
+    """Set of address ranges that finds overlaps in a time that hardly grows with its size.
 
     Starts and ends are sorted, each for themselves. Of the ranges that begin before a piece's end,
     those that also end before its start are none that meet it; so two counts tell.
@@ -21,18 +21,18 @@ class Ranges:
             insort(self._ends, end)
 
     def remove(self, start: int, end: int) -> None:
-        """Remove one that was added."""
+        """Remove a range that was added."""
         if start < end:
             del self._starts[bisect_left(self._starts, start)]
             del self._ends[bisect_left(self._ends, end)]
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all ranges."""
         self._starts.clear()
         self._ends.clear()
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether any of them has a byte from `start` up to `end`."""
+        """Return True if any range has a byte from `start` up to, not including, `end`."""
         if start >= end:
             return False
         return bisect_left(self._starts, end) > bisect_right(self._ends, start)

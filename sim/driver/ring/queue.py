@@ -40,7 +40,7 @@ class Transfer:
 
     @property
     def done(self) -> bool:
-        """There is a record, or will never be."""
+        """True if the transfer has its record, or will never have one."""
         return self.record is not None or self.dropped
 
     def result(self) -> CompletionRecord:
@@ -85,7 +85,7 @@ class Queue:
         return transfer in self._pending
 
     def require_apart(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> None:
-        """Raise `OverlapError` if a transfer under way could meet these bytes.
+        """Raise `OverlapError` if a transfer in flight could meet these bytes.
 
         Both may read the same.
         """
@@ -102,7 +102,7 @@ class Queue:
     def add(
         self, fields: Fields, reads: tuple[Span, ...] = (), writes: tuple[Span, ...] = ()
     ) -> Transfer:
-        """Put a descriptor into the ring, which must have room."""
+        """Put a descriptor into the ring, which must have a free slot."""
         transfer = Transfer(self.ring.put(fields), fields, reads, writes)
         self._pending.append(transfer)
         if fields.get("opcode") == Opcode.FENCE:
@@ -116,7 +116,8 @@ class Queue:
         return transfer
 
     def stop(self, done: int) -> None:
-        """The ring has stopped with RING_DONE at `done`: no record behind that may be believed.
+        """Note that the ring has stopped at RING_DONE = `done`: later records are not to be
+        believed.
 
         Of a record whose write was given up there may be a part.
         """
@@ -124,7 +125,7 @@ class Queue:
         self._end = self.ring.taken + (ahead if ahead <= self.ring.entries else 0)
 
     def collect(self) -> int:
-        """Give all records that have come to their transfers, and tell how many there were."""
+        """Hand all records that have come to their transfers, and return their number."""
         count = 0
         while self.ring.taken != self._end and (record := self.ring.take()) is not None:
             transfer = self._pending.popleft()
@@ -140,7 +141,7 @@ class Queue:
         return count
 
     def drop_all(self) -> None:
-        """After a reset: whatever has no record by now never gets one."""
+        """Note a reset: a transfer without a record now never gets one."""
         while self._pending:
             if not self.collect():
                 transfer = self._pending.popleft()
@@ -164,7 +165,7 @@ class Queue:
         self._written.clear()
 
     def _overlap(self, reads: tuple[Span, ...], writes: tuple[Span, ...]) -> OverlapError:
-        """Who is in the way of these, of whom it is known that somebody is."""
+        """Make the error that names the transfer whose bytes overlap these; one is known to."""
         transfer, other = next(
             (transfer, other)
             for transfer in self._concurrent
@@ -185,7 +186,7 @@ class Queue:
 def _uses(
     transfer: Transfer, read: dict[Memory, Ranges], written: dict[Memory, Ranges]
 ) -> Iterator[tuple[Span, dict[Memory, Ranges]]]:
-    """Each of a transfer's spans, and where it belongs."""
+    """Yield each of a transfer's spans, with its memory."""
     for span in transfer.reads:
         yield span, read
     for span in transfer.writes:

@@ -18,7 +18,7 @@ STREAM_STATUSES = (Status.STREAM_TRUNCATED, Status.STREAM_CORRUPT)
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionRecord:
-    """How a descriptor ended.
+    """Completion record of a descriptor.
 
     Attributes
     ----------
@@ -34,14 +34,14 @@ class CompletionRecord:
     out_size : int
         Bytes at the destination that are right.
     fault_address : int
-        Of the beat or burst at fault; the offset in the stream for what is wrong with it; for a
+        Address of the beat or burst at fault; for stream errors, the offset in the stream; for a
         destination overflow, the size of the stream of `src_done` bytes, behind which to go on.
     crc32 : int
-        Of the uncompressed bytes.
+        CRC-32 of the uncompressed bytes.
     index : int
         Number of the descriptor since the ring was set up, modulo 65536.
     cycles : int
-        From the descriptor's arrival in the engine to its record.
+        Cycles from the descriptor's arrival in the engine to its record.
     """
 
     status: Status
@@ -66,22 +66,22 @@ class CompletionRecord:
 
     @property
     def ok(self) -> bool:
-        """The data has arrived as it should, expanded or not."""
+        """True if the data has arrived as it should, expanded or not."""
         return self.status in GOOD
 
     @property
     def stream_status(self) -> StreamStatus | None:
-        """What is wrong with the compressed stream, if that is what is wrong."""
+        """Stream error that the record reports; None if the status is another one."""
         return StreamStatus(self.detail) if self.status in STREAM_STATUSES else None
 
     def check(self) -> Self:
-        """This record, if the transfer ended well; raise `TransferError` otherwise."""
+        """Return this record if the transfer ended well; raise `TransferError` otherwise."""
         if not self.ok:
             raise TransferError(self)
         return self
 
     def describe(self) -> str:
-        """All of it that matters, in one line."""
+        """Describe the record in one line."""
         detail = self.stream_status.name if self.stream_status else str(self.detail)
         return (
             f"descriptor {self.index} (tag {self.tag:#x}) ended with {self.status.name}, detail "
@@ -107,7 +107,7 @@ class FirstError:
 
 
 class TransferError(DriverError):
-    """A transfer did not end well.
+    """Raised for a transfer that did not end well.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ class Ring:
 
     @property
     def pending(self) -> int:
-        """Descriptors whose record has not been taken."""
+        """Number of descriptors whose record has not been taken."""
         return self.tail - self.taken
 
     @property
@@ -69,11 +69,11 @@ class Ring:
 
     @property
     def next_record(self) -> int:
-        """Where the record of the descriptor that is put in next has its place."""
+        """Address of the record of the next descriptor."""
         return self._records.address + ENTRY_BYTES * (self.tail % self.entries)
 
     def clear(self) -> None:
-        """Begin again with slot 0, as the engine does after a reset."""
+        """Restart with slot 0, as the engine does after a reset."""
         self.tail = 0
         self.taken = 0
 
@@ -102,7 +102,7 @@ class Ring:
         return self._record_addresses[slot], 0 if self._phase(self.taken) else PHASE_MASK
 
     def take(self) -> CompletionRecord | None:
-        """The oldest descriptor's record if it has come. Its slot is then free."""
+        """Take the oldest descriptor's record, if it has come, and free its slot."""
         slot = self.taken % self.entries
         if not self.pending or not self._has_record(slot):
             return None
@@ -117,7 +117,7 @@ class Ring:
         self.taken += 1
 
     def _phase(self, index: int) -> bool:
-        """The phase bit of the records in this lap."""
+        """Phase bit of the records in this lap of the ring."""
         return index // self.entries % 2 == 0
 
     def _has_record(self, slot: int) -> bool:

@@ -1,4 +1,4 @@
-"""The surroundings of the buddy controller: one channel of a GPU's memory, and its share of the
+"""The environment of the buddy controller: one channel of a GPU's memory, and its share of the
 link."""
 
 from dataclasses import dataclass, replace
@@ -59,10 +59,10 @@ class BuddyMachineConfig:
                 raise ConfigError(f"{name} must be more than 0, not {getattr(self, name)!r}")
         if not isinstance(self.channels, int) or not 1 <= self.channels <= 1024:
             raise ConfigError(f"channels must be 1 to 1024, not {self.channels!r}")
-        _ = self.surroundings  # Validates the rest.
+        _ = self.environment  # Validates the rest.
 
     @property
-    def surroundings(self) -> MachineConfig:
+    def environment(self) -> MachineConfig:
         """The channel and its share of the link, in cycles of the controller."""
         return MachineConfig(
             clock_hz=self.clock_hz,
@@ -79,7 +79,7 @@ class BuddyMachineConfig:
         )
 
     def with_link(self, gb_per_s: float) -> "BuddyMachineConfig":
-        """The same behind another link, of 10^9 bytes per second for the whole GPU."""
+        """Replace the link by one of so many 10^9 bytes per second for the whole GPU."""
         return replace(self, link_bytes_per_s=gb_per_s * 1e9)
 
 
@@ -94,7 +94,7 @@ BUDDY_MACHINES: dict[str, BuddyMachineConfig] = {
 
 
 def buddy_machine_config(name: str) -> BuddyMachineConfig:
-    """Find named surroundings.
+    """Find the environment of a name.
 
     Raises
     ------

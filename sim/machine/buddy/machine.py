@@ -10,7 +10,7 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.sim.machine.buddy import library as lib
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
-from cdma.sim.machine.buddy.trace import Access, Playback, Trace
+from cdma.sim.machine.buddy.trace import Access, AccessTrace, Playback
 from cdma.sim.machine.build.build import BUDDY_SHIM, VerilogText, build_library
 from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, MemoryStruct
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
@@ -84,7 +84,7 @@ class BuddyMachine(BusMachine):
     verilog : VerilogText
         The controller.
     config : BuddyMachineConfig
-        Its surroundings.
+        The environment of the controller.
     device_bytes, buddy_bytes : int
         Sizes of the memories, multiples of 4096. Device memory starts at address 0.
     buddy_base : int
@@ -92,7 +92,7 @@ class BuddyMachine(BusMachine):
     id_bits : int
         Width of the IDs at the port to the GPU.
     stalls : float
-        The probability, per cycle and channel, that the surroundings are not ready or hold back
+        The probability, per cycle and channel, that the environment is not ready or stalls
         what they have, beyond what latency and bandwidth do. At least 0 and less than 1.
     seed : int
         What stalls and the values of pins that must not matter are drawn from.
@@ -138,7 +138,7 @@ class BuddyMachine(BusMachine):
         require_stalls(stalls)
         trace = None if waves is None else trace_kind(Path(waves))
         library = lib.load(build_library(verilog, trace=trace, shim=BUDDY_SHIM))
-        around = config.surroundings
+        around = config.environment
         self.config = config
         self.id_bits = id_bits
         self.sector_bytes = int(library.cdma_buddy_sector_bytes())
@@ -146,7 +146,7 @@ class BuddyMachine(BusMachine):
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
         self._playing: tuple[object, ...] = ()
-        surroundings = EnvironmentStruct(
+        environment = EnvironmentStruct(
             device=MemoryStruct(self.device.ctypes.data, device_bytes, 0),
             host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
             dram_bytes_per_cycle=around.channel_bytes_per_cycle,
@@ -166,7 +166,7 @@ class BuddyMachine(BusMachine):
             library,
             verilog.name,
             "cdma_buddy_open",
-            surroundings,
+            environment,
             (self.device, self.buddy),
             PORTS,
             waves,
@@ -174,7 +174,7 @@ class BuddyMachine(BusMachine):
 
     def play(
         self,
-        trace: Trace | Sequence[Access],
+        trace: AccessTrace | Sequence[Access],
         *,
         most_reads: int = MOST_READS,
         most_writes: int = MOST_WRITES,
@@ -208,8 +208,8 @@ class BuddyMachine(BusMachine):
         ProtocolError, AssertionFailedError
             The controller misbehaved.
         """
-        if not isinstance(trace, Trace):
-            trace = Trace.of(trace)
+        if not isinstance(trace, AccessTrace):
+            trace = AccessTrace.of(trace)
         for name, value in (("most_reads", most_reads), ("most_writes", most_writes)):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value!r}")

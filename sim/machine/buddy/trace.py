@@ -20,7 +20,7 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 
 class Access(NamedTuple):
-    """One burst.
+    """One burst of a GPU's accesses.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Trace:
+class AccessTrace:
     """n accesses, in the order in which they are issued.
 
     Attributes
@@ -78,7 +78,7 @@ class Trace:
     mask: npt.NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, accesses: Iterable[Access]) -> "Trace":
+    def of(cls, accesses: Iterable[Access]) -> "AccessTrace":
         """A trace of single accesses."""
         rows = list(accesses)
         data, mask = [], []
@@ -112,7 +112,7 @@ class Trace:
         data: ByteArray | None = None,
         mask: npt.NDArray[np.bool_] | None = None,
         **others: npt.ArrayLike,
-    ) -> "Trace":
+    ) -> "AccessTrace":
         """A trace of columns; what is one number is the same for all.
 
         Without `data`, writes write zeros. IDs and earliest cycles are 0, beats as wide as the
@@ -151,7 +151,7 @@ class Trace:
         return whole[self.offsets[index] : self.offsets[index + 1]]
 
     def table(self, port_bytes: int, id_bits: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """The shim's table of the accesses, for a port of that width.
+        """The shim's table of the accesses, for a port of so many bytes.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class Playback:
 
     Attributes
     ----------
-    trace : Trace
+    trace : AccessTrace
     data : uint8 array
         As the trace's, with what was read in the place of reads.
     records : structured array (n,)
@@ -211,7 +211,7 @@ class Playback:
         From the start to the last answer.
     """
 
-    trace: Trace
+    trace: AccessTrace
     data: ByteArray
     records: np.ndarray[Any, np.dtype[np.void]]
     cycles: int

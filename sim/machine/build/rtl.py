@@ -20,7 +20,7 @@ def generated(
     assertions: bool = True,
     sleep: bool = False,
 ) -> Verilog:
-    """What `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
+    """Return what `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
     made from nor the tools have changed.

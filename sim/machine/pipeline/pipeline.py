@@ -188,10 +188,10 @@ class Pipeline:
         stall = _stall_probabilities(stalls)
         fault = _fault_array(faults)
 
-        room = _worst_output_bytes(sizes, length.astype(np.int64))
+        worst_bytes = _worst_output_bytes(sizes, length.astype(np.int64))
         if cycle_budget is None:
-            cycle_budget = _cycle_budget(sizes, room, len(fault), self.sector_bytes, stall)
-        out = np.empty(int(room.sum()), np.uint8)
+            cycle_budget = _cycle_budget(sizes, worst_bytes, len(fault), self.sector_bytes, stall)
+        out = np.empty(int(worst_bytes.sum()), np.uint8)
         out_offsets = np.zeros(count + 1, np.int64)
         records = np.zeros(count, lib.RECORD)
         batch = lib.BatchStruct(
@@ -314,8 +314,8 @@ def _worst_output_bytes(sizes: IntArray, lengths: IntArray) -> IntArray:
 
 
 def _cycle_budget(
-    sizes: IntArray, room: IntArray, faults: int, sector_bytes: int, stall: list[float]
+    sizes: IntArray, worst_bytes: IntArray, faults: int, sector_bytes: int, stall: list[float]
 ) -> int:
     # A transfer may cost a pipeline's latency, if the component does not overlap them.
-    beats = ((sizes + room) // sector_bytes + 64).sum() + faults
+    beats = ((sizes + worst_bytes) // sector_bytes + 64).sum() + faults
     return 1000 + int(4 * beats / np.prod(1 - np.array(stall)))

@@ -1,7 +1,7 @@
-"""How busy the link is, against the size of the DMA buffer.
+"""Utilization of the link against the size of the DMA buffer.
 
-With arguments, only those sizes: `python -m tests.bench.engine.buffer v100_nvlink2 96 192`.
-Each size is another RTL, which takes minutes to build when it is not in the cache.
+With arguments, only those sizes are measured: `python -m tests.bench.engine.buffer v100_nvlink2 96
+192`. Each size is another RTL, which takes minutes to build when it is not in the cache.
 """
 
 import sys
@@ -49,20 +49,23 @@ def curve(console: Console, preset: str, sizes_kib: tuple[int, ...]) -> dict[str
     figures: dict[str, Any] = {}
     for kib in sizes_kib:
         with Rig.of_preset(preset, buffer_bytes=kib << 10) as rig:
-            trips = [
+            round_trips = [
                 rig.out(with_stream(STREAM_BYTES[preset], ratio, "random")) for ratio in ratios
             ]
             needed = [_needed_bytes(rig, ratio) for ratio in ratios]
             clock_hz = rig.machine.config.clock_hz
-        sparsest = trips[-1]
+        sparsest = round_trips[-1]
         reads = sparsest.nbytes / sparsest.link_cycles * clock_hz
         printed.add_row(
             f"{kib} KiB",
-            *(percent(trip.utilization) for trip in trips),
+            *(percent(round_trip.utilization) for round_trip in round_trips),
             f"{reads / 1e9:.1f} GB/s",
         )
         figures[f"{kib} KiB"] = {
-            **{name: trip.utilization for name, trip in zip(names, trips, strict=True)},
+            **{
+                name: round_trip.utilization
+                for name, round_trip in zip(names, round_trips, strict=True)
+            },
             "read_bytes_per_s_at_12.5x": reads,
         }
     printed.add_section()
@@ -77,10 +80,10 @@ def curve(console: Console, preset: str, sizes_kib: tuple[int, ...]) -> dict[str
 
 
 def _needed_bytes(rig: Rig, ratio: float) -> float:
-    surroundings = rig.machine.config
+    environment = rig.machine.config
     units = rig.machine.units * rig.machine.sector_bytes
-    per_cycle = min(ratio * surroundings.link_out_bytes_per_cycle, units, DRAINED_BYTES)
-    return per_cycle * (surroundings.dram_latency_cycles + OWN_CYCLES)
+    per_cycle = min(ratio * environment.link_out_bytes_per_cycle, units, DRAINED_BYTES)
+    return per_cycle * (environment.dram_latency_cycles + OWN_CYCLES)
 
 
 if __name__ == "__main__":

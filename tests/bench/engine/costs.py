@@ -1,4 +1,4 @@
-"""What dense data and verification cost, and how fast the machine itself runs."""
+"""Costs of dense data and of verification, and the speed of the simulated machine itself."""
 
 import os
 import platform
@@ -136,12 +136,12 @@ def _speeds(rig: Rig) -> dict[str, float]:
 def _transfers(rig: Rig, ratio: float, out: bool, back: bool) -> float:
     """The speed during a transfer out, one in, or both at once."""
     driver = rig.driver
-    trip = rig.out(with_ratio(NBYTES, ratio, "random"))
+    round_trip = rig.out(with_ratio(NBYTES, ratio, "random"))
     other = driver.host.alloc(NBYTES)
     if out:
         driver.submit(other, rig.source, NBYTES, CopyKind.DEVICE_TO_HOST, doorbell=False)
     if back:
-        stream = rig.stream.span(0, trip.link_bytes)
+        stream = rig.stream.span(0, round_trip.link_bytes)
         driver.submit(rig.back, stream, NBYTES, CopyKind.HOST_TO_DEVICE, doorbell=False)
     speed = _speed(rig, driver.wait_all)
     driver.host.free(other)

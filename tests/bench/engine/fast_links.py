@@ -17,34 +17,38 @@ RATIOS = (DENSE, 1, 1.25, 1.5, 2, 2.6, 3, 4)
 def run(console: Console) -> dict[str, Any]:
     """Print a table per engine and return their figures."""
     return {
-        name: _busy(console, name, surroundings)
-        for name, surroundings in (
+        name: _busy(console, name, environment)
+        for name, environment in (
             ("titanx_gen3", NEAR),
             ("v100_nvlink2", MACHINES["v100_nvlink2"]),
         )
     }
 
 
-def _busy(console: Console, name: str, surroundings: MachineConfig) -> dict[str, Any]:
+def _busy(console: Console, name: str, environment: MachineConfig) -> dict[str, Any]:
     printed = table(
-        f"{name}, link of {surroundings.link_out_bytes_per_cycle:.0f} B/cycle at a port of "
+        f"{name}, link of {environment.link_out_bytes_per_cycle:.0f} B/cycle at a port of "
         f"{PRESETS[name].host_bytes} B: link busy",
         "",
         *(f"{ratio:.3g}x" for ratio in RATIOS),
     )
-    with Rig(PRESETS[name], surroundings) as rig:
-        trips = {}
+    with Rig(PRESETS[name], environment) as rig:
+        round_trips = {}
         for ratio in RATIOS:
             out = rig.out(with_stream(STREAM_BYTES, ratio, "random"))
-            trips[ratio] = {"out": out, "in": rig.into(out)}
+            round_trips[ratio] = {"out": out, "in": rig.into(out)}
     for way in ("out", "in"):
-        printed.add_row(way, *(percent(trip[way].utilization) for trip in trips.values()))
+        printed.add_row(
+            way, *(percent(round_trip[way].utilization) for round_trip in round_trips.values())
+        )
     console.print(printed)
     console.print(
         f"Streams of {STREAM_BYTES >> 10} KiB, lines of random size. On the way in, what the read "
         "buffer holds at the end counts as gone."
     )
     return {
-        way: {f"{ratio:.3g}": trip[way].utilization for ratio, trip in trips.items()}
+        way: {
+            f"{ratio:.3g}": round_trip[way].utilization for ratio, round_trip in round_trips.items()
+        }
         for way in ("out", "in")
     }

@@ -1,4 +1,4 @@
-"""How long a transfer takes, from the doorbell on, beside what other engines publish."""
+"""Latency of a transfer from the doorbell on, beside what other engines publish."""
 
 from typing import Any
 
@@ -47,16 +47,16 @@ def _launch(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
 
 
 def _launch_of(rig: Rig) -> dict[str, int]:
-    trip = rig.out(_plain(64), codec=None)
-    surroundings = rig.machine.config
+    round_trip = rig.out(_plain(64), codec=None)
+    environment = rig.machine.config
     # When the last beat of the descriptor is offered.
-    arrival = trip.fetch_cycles + 2 * surroundings.link_latency_cycles
-    arrival += round(ENTRY_BYTES / surroundings.link_in_bytes_per_cycle)
+    arrival = round_trip.fetch_cycles + 2 * environment.link_latency_cycles
+    arrival += round(ENTRY_BYTES / environment.link_in_bytes_per_cycle)
     return {
-        "doorbell_to_descriptor_read": trip.fetch_cycles,
-        "descriptor_to_data_read": trip.read_cycles - arrival,
-        "doorbell_to_data_read": trip.read_cycles,
-        "doorbell_to_record_of_64_bytes": trip.cycles,
+        "doorbell_to_descriptor_read": round_trip.fetch_cycles,
+        "descriptor_to_data_read": round_trip.read_cycles - arrival,
+        "doorbell_to_data_read": round_trip.read_cycles,
+        "doorbell_to_record_of_64_bytes": round_trip.cycles,
     }
 
 
@@ -97,12 +97,12 @@ def _sizes(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
 def _size(rig: Rig, nbytes: int, codec: str | None) -> dict[str, float]:
     array = _plain(nbytes) if codec is None else with_ratio(nbytes, RATIO, "random")
     count = max(2, min(QUEUED, QUEUED_BYTES // nbytes))
-    trip = rig.out(array, codec=codec)
+    round_trip = rig.out(array, codec=codec)
     queued = rig.queued(array, count, codec=codec)
     return {
-        "cycles": trip.cycles,
-        "overall_utilization": trip.overall_utilization,
-        "utilization": trip.utilization,
+        "cycles": round_trip.cycles,
+        "overall_utilization": round_trip.overall_utilization,
+        "utilization": round_trip.utilization,
         "queued_utilization": queued.data_utilization,
         "queued_utilization_with_records": queued.utilization,
     }

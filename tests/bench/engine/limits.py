@@ -1,4 +1,4 @@
-"""What a faster clock, more units or a throttle do to the ratio up to which the link is full."""
+"""Effect of a faster clock, more units or a throttle on the ratio up to which the link is full."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -62,23 +62,25 @@ def run(console: Console) -> dict[str, Any]:
             units=shape.units,
             buffer_bytes=shape.buffer_kib << 10,
         ) as rig:
-            surroundings = rig.machine.config
-            trips = {
+            environment = rig.machine.config
+            round_trips = {
                 ratio: rig.out(with_stream(STREAM_BYTES, ratio), throttled=True) for ratio in RATIOS
             }
-        link = surroundings.link_out_bytes_per_s
+        link = environment.link_out_bytes_per_s
         units = shape.units * rig.machine.sector_bytes * shape.clock_hz
-        round_trip_s = surroundings.dram_latency_ns * 1e-9 + OWN_CYCLES / shape.clock_hz
+        round_trip_s = environment.dram_latency_ns * 1e-9 + OWN_CYCLES / shape.clock_hz
         buffer = (shape.buffer_kib << 10) / round_trip_s
         cap = policy.bytes_per_s or float("inf")
         limit = min(units, buffer, cap)
-        highest = trips[RATIOS[-1]]
+        highest = round_trips[RATIOS[-1]]
         measured = highest.nbytes / highest.link_cycles * shape.clock_hz
         most = highest.most_read_bytes / WINDOW_S
-        utilization = {f"{ratio:g}": trip.utilization for ratio, trip in trips.items()}
+        utilization = {
+            f"{ratio:g}": round_trip.utilization for ratio, round_trip in round_trips.items()
+        }
         met &= most <= cap and all(
-            trip.utilization >= min(1, limit / link / ratio) - TOLERANCE
-            for ratio, trip in trips.items()
+            round_trip.utilization >= min(1, limit / link / ratio) - TOLERANCE
+            for ratio, round_trip in round_trips.items()
         )
         columns.append(
             (
@@ -89,7 +91,7 @@ def run(console: Console) -> dict[str, Any]:
                 f"{limit / link:.2f}x",
                 f"{measured / 1e9:.1f}",
                 f"{most / 1e9:.1f}",
-                *(percent(trip.utilization) for trip in trips.values()),
+                *(percent(round_trip.utilization) for round_trip in round_trips.values()),
             )
         )
         figures[f"{shape}, {shape.throttle}"] = {

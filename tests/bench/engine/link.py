@@ -1,11 +1,11 @@
-"""How busy the link is, against the compression ratio."""
+"""Utilization of the link against the compression ratio."""
 
 from typing import Any, get_args
 
 from rich.console import Console
 
 from tests.bench.engine.data import DENSE, Spread, with_stream
-from tests.bench.engine.rig import Rig, Trip
+from tests.bench.engine.rig import Rig, RoundTrip
 from tests.bench.engine.tables import percent, table
 
 RATIOS = (DENSE, 1, 2, 2.6, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12.5, 13, 14, 16)
@@ -78,17 +78,17 @@ def run(console: Console) -> dict[str, Any]:
     }
 
 
-def _row(two_lines: Rig, one_line: Rig, ratio: float) -> dict[tuple[str, str], Trip]:
-    trips = {}
+def _row(two_lines: Rig, one_line: Rig, ratio: float) -> dict[tuple[str, str], RoundTrip]:
+    round_trips = {}
     for spread in SPREADS:
         array = with_stream(STREAM_BYTES, ratio, spread)
-        trips["out", spread] = two_lines.out(array)
-        trips["in", spread] = two_lines.into(trips["out", spread])
-        trips["in, one line", spread] = one_line.into(one_line.out(array))
-    return trips
+        round_trips["out", spread] = two_lines.out(array)
+        round_trips["in", spread] = two_lines.into(round_trips["out", spread])
+        round_trips["in, one line", spread] = one_line.into(one_line.out(array))
+    return round_trips
 
 
-def _goals(rows: dict[float, dict[tuple[str, str], Trip]]) -> dict[str, bool]:
+def _goals(rows: dict[float, dict[tuple[str, str], RoundTrip]]) -> dict[str, bool]:
     def holds(way: str, most_ratio: float, least: float) -> bool:
         return all(
             row[way, spread].utilization >= least

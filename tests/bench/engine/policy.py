@@ -1,4 +1,4 @@
-"""What throttling the reads of device memory costs (cDMA, §V-D)."""
+"""Cost of throttling the reads of device memory (cDMA, §V-D)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def run(console: Console) -> dict[str, Any]:
     policy = THROTTLES["bandwidth-aware"]
     with Rig.of_preset("titanx_gen3", throttle=policy) as rig:
         raw = rig.out(with_ratio(NBYTES, 1), codec=None, throttled=True)
-        trips = {
+        round_trips = {
             ratio: rig.out(with_ratio(NBYTES, ratio, "random"), throttled=True) for ratio in RATIOS
         }
         clock_hz = rig.machine.config.clock_hz
@@ -34,25 +34,25 @@ def run(console: Console) -> dict[str, Any]:
         "over raw",
     )
     figures = {}
-    for ratio, trip in trips.items():
-        mean = trip.nbytes / trip.link_cycles * clock_hz
-        most = trip.most_read_bytes / WINDOW_S
-        speed_up = raw.cycles / trip.cycles
+    for ratio, round_trip in round_trips.items():
+        mean = round_trip.nbytes / round_trip.link_cycles * clock_hz
+        most = round_trip.most_read_bytes / WINDOW_S
+        speed_up = raw.cycles / round_trip.cycles
         printed.add_row(
             f"{ratio:g}x",
             f"{mean / 1e9:.1f} GB/s",
             f"{most / 1e9:.1f} GB/s",
-            percent(trip.utilization),
+            percent(round_trip.utilization),
             f"{speed_up:.2f}x",
         )
         figures[f"{ratio:g}"] = {
             "mean_read_bytes_per_s": mean,
             "most_read_bytes_per_s": most,
-            "utilization": trip.utilization,
+            "utilization": round_trip.utilization,
             "speed_up": speed_up,
         }
     console.print(printed)
-    most = max(trip.most_read_bytes for trip in trips.values()) / WINDOW_S
+    most = max(round_trip.most_read_bytes for round_trip in round_trips.values()) / WINDOW_S
     best = max(row["speed_up"] for row in figures.values())
     goals = {
         f"at most {policy.bytes_per_s / 1e9:g} GB/s in any 10 µs": most <= policy.bytes_per_s,

@@ -32,7 +32,7 @@ NEAR = MachineConfig(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trip:
+class RoundTrip:
     """One transfer.
 
     Attributes
@@ -69,12 +69,12 @@ class Trip:
 
     @property
     def utilization(self) -> float:
-        """Of the link, from the first to the last byte on it."""
+        """Utilization of the link, from the first to the last byte on it."""
         return self.link_bytes / self.link_rate / self.link_cycles
 
     @property
     def overall_utilization(self) -> float:
-        """Of the link, from the doorbell to the record."""
+        """Utilization of the link, from the doorbell to the record."""
         return self.link_bytes / self.link_rate / self.cycles
 
 
@@ -101,7 +101,7 @@ class Rig:
     Parameters
     ----------
     engine : EngineConfig
-    surroundings : MachineConfig
+    environment : MachineConfig
     throttle : Throttle
         Of transfers with `throttled`.
     sleep : bool
@@ -111,14 +111,14 @@ class Rig:
     def __init__(
         self,
         engine: EngineConfig,
-        surroundings: MachineConfig,
+        environment: MachineConfig,
         throttle: Throttle = THROTTLES["none"],
         sleep: bool = True,
     ) -> None:
         size = 4 * MAX_BYTES
         self.machine = Machine(
             generated_engine(engine, sleep=sleep),
-            surroundings,
+            environment,
             device_bytes=size,
             host_bytes=size,
         )
@@ -137,13 +137,13 @@ class Rig:
         sleep: bool = True,
         **engine_fields: Any,
     ) -> Self:
-        """The preset's engine and surroundings, with other fields if so."""
+        """The preset's engine and environment, with other fields if so."""
         engine = replace(PRESETS[name], **engine_fields)
-        surroundings = MACHINES[name]
-        surroundings = replace(
-            surroundings, channels=engine.units, clock_hz=clock_hz or surroundings.clock_hz
+        environment = MACHINES[name]
+        environment = replace(
+            environment, channels=engine.units, clock_hz=clock_hz or environment.clock_hz
         )
-        return cls(engine, surroundings, throttle, sleep)
+        return cls(engine, environment, throttle, sleep)
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +163,7 @@ class Rig:
         codec: str | None = "zvc",
         verify: bool = False,
         throttled: bool = False,
-    ) -> Trip:
+    ) -> RoundTrip:
         """To the host; what arrives stays there for `into`."""
         self.source.array[: array.size] = array
         return self._measure(
@@ -182,21 +182,21 @@ class Rig:
             outward=True,
         )
 
-    def into(self, trip: Trip, *, codec: str | None = "zvc") -> Trip:
-        """Back to the device, what `trip` has left at the host."""
-        nbytes = trip.nbytes
+    def into(self, round_trip: RoundTrip, *, codec: str | None = "zvc") -> RoundTrip:
+        """Back to the device, what `round_trip` has left at the host."""
+        nbytes = round_trip.nbytes
         back = self._measure(
             lambda: self.driver.submit(
                 self.back,
-                self.stream.span(0, trip.link_bytes),
+                self.stream.span(0, round_trip.link_bytes),
                 nbytes,
                 CopyKind.HOST_TO_DEVICE,
                 codec,
-                crc=trip.record.crc32 if codec is not None else None,
+                crc=round_trip.record.crc32 if codec is not None else None,
                 doorbell=False,
             ),
             nbytes,
-            trip.link_bytes,
+            round_trip.link_bytes,
             outward=False,
         )
         np.testing.assert_array_equal(self.back.array[:nbytes], self.source.array[:nbytes])
@@ -213,10 +213,10 @@ class Rig:
         """So many equal transfers to the host, with one doorbell."""
         nbytes = array.size
         self.source.array[: count * nbytes] = np.tile(array, count)
-        room = self.stream.nbytes // count // ENTRY_BYTES * ENTRY_BYTES
+        slice_bytes = self.stream.nbytes // count // ENTRY_BYTES * ENTRY_BYTES
         for k in range(count):
             self.driver.submit(
-                self.stream.span(k * room, room),
+                self.stream.span(k * slice_bytes, slice_bytes),
                 self.source.span(k * nbytes, nbytes),
                 nbytes,
                 CopyKind.DEVICE_TO_HOST,
@@ -243,7 +243,7 @@ class Rig:
 
     def _measure(
         self, submit: Callable[[], Transfer], nbytes: int, link_bytes: int, *, outward: bool
-    ) -> Trip:
+    ) -> RoundTrip:
         machine, driver = self.machine, self.driver
         transfer = submit()
         machine.run_until_idle(10_000)
@@ -266,7 +266,7 @@ class Rig:
         counted = machine.counters()
         assert not outward or record.out_size == link_bytes
         reads = counted.first_read_cycle
-        return Trip(
+        return RoundTrip(
             record=record,
             nbytes=nbytes,
             link_bytes=link_bytes,

@@ -1,4 +1,4 @@
-"""What the engine's tables have in common."""
+"""Formats and helpers that the engine's tables share."""
 
 from rich.table import Table
 

@@ -19,7 +19,7 @@ def _in_empty_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def built(monkeypatch):
-    """What is asked to be built, which is not done here: it takes minutes."""
+    """Record what is asked to be built, and build nothing: it takes minutes."""
     asked = []
 
     def build(board, config, folder):

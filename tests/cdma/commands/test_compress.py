@@ -155,18 +155,18 @@ def test_wrong_dtype(capsys, dtype, kind):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "described"),
     [
         (["zfp", "--rate", "64"], "zfp, rate 64, elements of 4 B"),
         (["quantize", "--bound", "0.25"], "quantize, bound 0.25, elements of 4 B"),
     ],
 )
-def test_lossy_codecs(capsys, options, told):
+def test_lossy_codecs(capsys, options, described):
     np.save("a.npy", activations() + np.float32(0.1))
     assert main(["compress", "a.npy", "a.cz", "--codec", *options]) == 0
-    assert f"({told})" in capsys.readouterr().err
+    assert f"({described})" in capsys.readouterr().err
     assert main(["inspect", "a.cz"]) == 0
-    assert told in capsys.readouterr().out
+    assert described in capsys.readouterr().out
     assert main(["inspect", "a.cz", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["parameters"] == {options[1].removeprefix("--"): float(options[2])}

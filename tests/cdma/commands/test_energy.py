@@ -11,7 +11,7 @@ from cdma.synth.gates.asic import Synthesis
 from cdma.synth.gates.library import UNIT_GATES, Library
 from cdma.synth.gates.timing import Timing
 from cdma.synth.power.codec_energy import IDLE, STREAMING, Measurement
-from cdma.synth.power.energy import Energy, Register
+from cdma.synth.power.energy import Energy, RegisterEnergy
 
 PARTS = ("clock_pins", "flip_flops_clock", "flip_flops_data", "nets", "gates", "clock_gates")
 
@@ -57,7 +57,7 @@ def netlist(*, clock_gating: bool, pj: float) -> Netlist:
         gated_flip_flops=32 if clock_gating else 0,
         module={},
     )
-    register = Register("held", 32, clock_gating, clocked=0.5, changed=0.25, clock_pj=0.125)
+    register = RegisterEnergy("held", 32, clock_gating, clocked=0.5, changed=0.25, clock_pj=0.125)
     measurements = [
         Measurement(
             "uniform", 0.38, state, nbytes, Energy(**dict.fromkeys(PARTS, pj)), 0.5, [register]

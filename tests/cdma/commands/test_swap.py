@@ -225,7 +225,7 @@ def test_an_empty_array_is_no_transfer(capsys):
 @ENGINES
 def test_array_of_several_transfers(capsys, monkeypatch, engine):
     monkeypatch.setattr("cdma.sim.swap.swapper.TRANSFER_BYTES", 1024)
-    # More than the engine has under way at once.
+    # More than the engine has in flight at once.
     array = activations(shape=(5000,))
     np.save("a.npy", array)
     (row,) = swap_json(capsys, "a.npy", *engine)["arrays"]
@@ -321,12 +321,12 @@ def test_difference_is_told_and_is_exit_status_1(capsys, monkeypatch, engine):
         assert "b.npy" not in err
 
 
-def test_a_machine_is_an_engine_with_its_surroundings(monkeypatch):
+def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
     np.save("a.npy", activations(shape=(8,)))
     made = []
 
-    def backend(config, surroundings, **options):
-        made.append((config, surroundings, options["throttle"].name))
+    def backend(config, environment, **options):
+        made.append((config, environment, options["throttle"].name))
         raise UserError("seen enough")
 
     monkeypatch.setattr("cdma.commands.swap.command.EngineBackend", backend)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cdma.cli import main
 from cdma.commands.synth.report import (
-    Device,
+    FpgaTarget,
     engine_of,
     fpga_json_of,
     print_fpga_report,
@@ -226,7 +226,7 @@ def test_committed_engine_is_beside_the_paper_s_as_documents_say():
     engine = engine_of(rows)
     assert engine is not None
     text = f"{engine['mm2']['1RW']:.2f} to {engine['mm2']['1R1W']:.2f} mm²"
-    for page in ("README.md", "docs/guide/synth.md"):
+    for page in ("README.md", "docs/guide/silicon/synth.md"):
         assert text in (ROOT / page).read_text(encoding="utf-8"), f"{page} should say {text}"
 
 
@@ -289,7 +289,7 @@ def printed(rows, device, baseline=None) -> str:
 def test_what_does_not_fit_is_a_row_and_a_line_that_says_so():
     what = "does not fit an LFE5U-85F: 100,000 LUTs of 83,640"
     rows = [fpga_row_of(block("packer"), FOUND, what)]
-    device = Device("ecp5", 8, 2)
+    device = FpgaTarget("ecp5", 8, 2)
     text = printed(rows, device)
     assert "packer: no clock; it does not fit an LFE5U-85F: 100,000 LUTs of 83,640.\n" in text
     assert "100,000 " in text.split("packer")[1]
@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_a_row_and_a_line_that_says_so():
 def test_changes_since_the_baseline_of_ecp5_are_told():
     before = fpga_row_of(block("packer"), FOUND, Routed(100.0, "a", "b"))
     slower = fpga_row_of(block("packer"), FOUND, Routed(80.0, "a", "b"))
-    text = printed([slower], Device("ecp5", 8, 1), {("packer", before.config): before.json()})
+    text = printed([slower], FpgaTarget("ecp5", 8, 1), {("packer", before.config): before.json()})
     assert "packer: fmax_mhz 100 → 80 (-20.0%) REGRESSION" in text
     assert "0 of 1 as in the baseline. Compared: luts, flip_flops, " in text
     assert "Regressions (above 5%, of fmax_mhz above " in text

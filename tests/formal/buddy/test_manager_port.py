@@ -15,7 +15,7 @@ ADDRESS = ("id", "addr", "len", "size", "burst")
 
 
 def port_proof(width: int) -> Bench:
-    """What is at the pins is at the streams, and the other way round, no earlier than allowed."""
+    """The pins carry what the streams carry, both ways, and no earlier than allowed."""
     bench = Bench()
     port = SubordinatePort(BuddyConfig(entry=EntryConfig(sector_bytes=width)))
     inside = bench.add(port)

@@ -1,4 +1,4 @@
-"""Where entries are: no two share a byte, none is where it may not be, whatever pages say.
+"""Addresses of entries: no two share a byte, and none lies outside its region, whatever pages say.
 
 The arithmetic has no state: the first cycle is all there is, and the proof is complete. It is about
 any two addresses, any entries of their pages that an allocator may have made, and any regions. A
@@ -32,7 +32,7 @@ from cdma.hw.buddy.address.mapper import (
 )
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
-from cdma.hw.lib.stream import Register
+from cdma.hw.lib.pipeline import PipelineRegister
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
@@ -48,7 +48,7 @@ _TARGETS = 8
 
 
 def free(bench: Bench, shape: Any, name: str) -> Any:
-    """What the solver picks once."""
+    """Make a value that the solver picks once and that stays constant."""
     signal = Signal(shape, name=name)
     bench.m.d.comb += Value.cast(signal).eq(AnyConst(len(Value.cast(signal))))
     return signal
@@ -208,7 +208,7 @@ def test_entries_are_where_they_may_be_and_share_nothing(config, proof, tmp_path
 
 
 def stages_proof(config: BuddyConfig) -> Bench:
-    """What comes out is made of what came in, in order, by the arithmetic above."""
+    """The stages' output is their input, in order, mapped by the arithmetic above."""
     bench = Bench()
     m = bench.m
     mapper = SectorMapper(config)
@@ -220,7 +220,7 @@ def stages_proof(config: BuddyConfig) -> Bench:
     bench.watch(mapper.o)
 
     # The requests that are under way, one for each stage.
-    requests = [Register(MapRequest()) for _ in range(SectorMapper.translation_latency)]
+    requests = [PipelineRegister(MapRequest()) for _ in range(SectorMapper.translation_latency)]
     m.submodules += requests
     m.d.comb += [
         requests[0].i.valid.eq(mapper.i.valid),

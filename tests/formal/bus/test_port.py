@@ -5,7 +5,9 @@ from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import BusError, ReadGuard
-from cdma.hw.bus.port import Axi4Port, ReadHalf, WriteHalf
+from cdma.hw.bus.port import Axi4Port
+from cdma.hw.bus.read_half import ReadHalf
+from cdma.hw.bus.write_half import WriteHalf
 from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
@@ -22,7 +24,7 @@ LIVES_CYCLES = 2
 
 @pytest.fixture(autouse=True)
 def _queues_are_open(monkeypatch):
-    open_fifos(monkeypatch, "cdma.hw.bus.burst", "cdma.hw.bus.port")
+    open_fifos(monkeypatch, "cdma.hw.bus.burst", "cdma.hw.bus.write_half")
 
 
 def total(flags) -> Value:
@@ -61,24 +63,24 @@ def read_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = N
     request_layout = half.bus_request.payload.shape()
     answer_layout = half.bus_beats.payload.shape()
     asked = skid(inside, "requests", request_layout)
-    answered = skid(inside, "answers", answer_layout)
-    for path in ("requests", "answers"):
+    answered = skid(inside, "responses", answer_layout)
+    for path in ("requests", "responses"):
         bench.implies(inside[f"{path}.spare_valid"], inside[f"{path}.front_valid"])
 
     arbiter = inside.component("arbiter")
     lives = []
     for k, bound in enumerate(bursts):
         guard = f"guard_{k}"
-        owed = inside[f"owed_{k}"]
+        owed = inside[f"outstanding_{k}"]
         expected = Queue.inside(bench, inside, f"{guard}.expected")
-        under_way, beat = inside[f"{guard}.under_way"], inside[f"{guard}.beat"]
+        under_way, beat = inside[f"{guard}.outstanding"], inside[f"{guard}.beat"]
         short, dropping = inside[f"{guard}.short"], inside[f"{guard}.dropping"]
         lives.append(under_way)
         bench.require(owed <= bound, under_way == expected.count)
 
         # The beats of each burst are as many as were asked for.
         order = Order(bench, 8, count_bits=NUMBER_BITS)
-        pops = inside[f"{guard}.ends"]
+        pops = inside[f"{guard}.burst_end"]
         given = Signal(8, name=f"given_{k}")
         with m.If(beats[k].moves):
             m.d.sync += given.eq(Mux(pops, 0, given + 1))
@@ -184,8 +186,8 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     request_layout = half.bus_request.payload.shape()
     beat_layout = half.bus_beats.payload.shape()
     asked = skid(inside, "requests", request_layout)
-    answered = skid(inside, "answers", half.bus_response.payload.shape())
-    for path in ("requests", "answers", "beat_buffer"):
+    answered = skid(inside, "responses", half.bus_response.payload.shape())
+    for path in ("requests", "responses", "beat_buffer"):
         bench.implies(inside[f"{path}.spare_valid"], inside[f"{path}.front_valid"])
     arbiter, beat_buffer = inside.component("arbiter"), inside.component("beat_buffer")
     queue = Queue.inside(bench, inside, "order")
@@ -193,8 +195,8 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     queued = [(there, order_layout(item)) for there, item in queue.items]
     for there, item in [*queued, *asked]:
         bench.implies(there, item.id < len(bursts))
-    announced, waits, sent = inside["announced"], inside["waits"], inside["sent"]
-    ends, open_burst = inside["ends"], inside["open_burst"]
+    announced, waits, sent = inside["announced"], inside["request_stalled"], inside["sent"]
+    ends, open_burst = inside["burst_end"], inside["open_burst"]
 
     # On the bus, each burst has as many beats as its address told, WLAST on the last one.
     order = Order(bench, 9, count_bits=NUMBER_BITS)
@@ -222,7 +224,7 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     bench.require(waits == bus_request.waiting)
     front, behind = asked
     bench.require(queue.count == announced + (front[0] & ~waits) + behind[0])
-    held = (inside["offered.held_valid"], beat_layout(inside["offered.held"]))
+    held = (inside["bus_beat.held_valid"], beat_layout(inside["bus_beat.held"]))
     line = [held, *skid(inside, "beat_buffer", beat_layout)]
     lasts = Signal(NUMBER_BITS)
     open_bursts = Signal(NUMBER_BITS)
@@ -246,7 +248,7 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     willing = []
     for k, bound in enumerate(bursts):
         owed, unanswered, unsent = (
-            inside[f"{name}_{k}"] for name in ("owed", "unanswered", "unsent")
+            inside[f"{name}_{k}"] for name in ("outstanding", "response_pending", "data_pending")
         )
         own = open_burst & (queued[0][1].id == k) & ~dead
         # A source's bursts are as long as it has told.
@@ -334,7 +336,7 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
 
     bench.implies(dead & clean, ~Cat(request.moves for request in requests).any())
     if timeout is not None:
-        waiting = inside["waiting"].any()
+        waiting = inside["any_pending"].any()
         moves = Cat(port.moves for port in (*beats, *responses)).any()
         bench.progress(
             Cat(willing).all() & waiting,
@@ -415,19 +417,19 @@ def writes(**options) -> Bench:
 
 FAULTS = {
     "takes a late answer for another": (
-        *(reads, ReadHalf, "clean.eq(~owing.any() &", "clean.eq("),
+        *(reads, ReadHalf, "clean.eq(~state.outstanding.any() &", "clean.eq("),
         {"lawful": True},
     ),
     "gives what nobody asked for": (
-        *(reads, ReadHalf, "(answer.id == k) & owing[k]", "(answer.id == k)"),
+        *(reads, ReadHalf, " & state.outstanding[k]", ""),
         {"lawful": False},
     ),
     "asks for too much": (
-        *(reads, ReadHalf, "~dead & (owed != bursts)", "~dead"),
+        *(reads, ReadHalf, "~state.dead & (outstanding != bursts)", "~state.dead"),
         {"lawful": False},
     ),
     "changes a beat that waits": (
-        *(reads, ReadHalf, "& ~stands.any()", ""),
+        *(reads, ReadHalf, "& ~state.beat_valid.any()", ""),
         {"lawful": False},
     ),
     "forgets that a burst was cut short": (
@@ -439,19 +441,19 @@ FAULTS = {
         {"lawful": False, "timeout": TIMEOUT},
     ),
     "takes a late response for another": (
-        *(writes, WriteHalf, "~owing.any()\n", "~waiting.any()\n"),
+        *(writes, WriteHalf, "~state.any_outstanding.any()\n", "~state.any_pending.any()\n"),
         {"lawful": True},
     ),
     "sends data before its address": (
-        *(writes, WriteHalf, "order.o.valid & (announced != 0)", "order.o.valid"),
+        *(writes, WriteHalf, "order.o.valid & (state.announced != 0)", "order.o.valid"),
         {"lawful": False},
     ),
     "answers a write whose data waits": (
         *(
             writes,
             WriteHalf,
-            "answerable[k].eq(unanswered != unsent)",
-            "answerable[k].eq(unanswered != 0)",
+            "answerable[k].eq(response_pending != data_pending)",
+            "answerable[k].eq(response_pending != 0)",
         ),
         {"lawful": False},
     ),
@@ -465,7 +467,7 @@ FAULTS = {
         {"lawful": False},
     ),
     "leaves data of a dead burst": (
-        *(writes, WriteHalf, "Mux(dead, unsent != 0,", "Mux(dead, 0,"),
+        *(writes, WriteHalf, "Mux(state.dead, state.data_pending[k] != 0,", "Mux(state.dead, 0,"),
         {"lawful": False, "timeout": TIMEOUT},
     ),
 }

@@ -41,12 +41,12 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
         with m.If(o.payload.last):
             m.d.sync += [
                 sizes.eq(given + o.payload.size),
-                wrong.eq(i.payload.torn | (given + i.payload.size != announced)),
+                wrong.eq(i.payload.framing_error | (given + i.payload.size != announced)),
             ]
     with m.If(i.moves):
         m.d.sync += dropping.eq((dropping | o.payload.last) & ~i.payload.last)
         # Behind the announced bytes a beat without any may end the packet.
-        with m.If(dropping & (i.payload.torn | (i.payload.size != 0))):
+        with m.If(dropping & (i.payload.framing_error | (i.payload.size != 0))):
             m.d.sync += wrong.eq(1)
         with m.If(i.payload.last):
             m.d.sync += open_.eq(0)

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.stream.pack import Packer, Unpacker
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import Damage
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs
@@ -25,7 +25,7 @@ from tests.formal.sby import ProofError, check, prove
 def line_elements(config: CodecConfig, moves: Value, beat) -> list[Run]:
     """A line beat's mask and payload elements."""
     bits = 8 * config.element_bytes
-    masked = beat.sol & ~beat.empty & (beat.damage != Damage.MASK)
+    masked = beat.sol & ~beat.empty & (beat.truncation != Truncation.MASK)
     mask = [beat.mask[j * bits : (j + 1) * bits] for j in range(config.mask_elements)]
     return [
         Run(Mux(moves & masked, config.mask_elements, 0), mask),
@@ -94,7 +94,7 @@ def pair_rules(config: CodecConfig, line_rules: LineRules) -> Rules:
         paired = port.payload.paired
         whole = [
             second.sol & second.eol,
-            ~second.empty & (second.damage == Damage.NONE),
+            ~second.empty & (second.truncation == Truncation.NONE),
             second.count == count_ones(second.mask),
         ]
         return [
@@ -151,18 +151,24 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     announced = Signal.like(lines_left, name="announced")
     given = Signal.like(lines_left, name="given")
     open_ = Signal()
-    closed, ended, done, torn = Signal(), Signal(), Signal(), Signal()
+    closed, ended, done, framing_error = Signal(), Signal(), Signal(), Signal()
     size = Signal(40)
     with m.If(tail.moves):
-        m.d.sync += [open_.eq(0), *(s.eq(0) for s in (closed, ended, done, torn, size, given))]
+        m.d.sync += [
+            open_.eq(0),
+            *(s.eq(0) for s in (closed, ended, done, framing_error, size, given)),
+        ]
     with m.Else():
         with m.If(i.moves):
             m.d.sync += [
-                closed.eq(closed | i.payload.last | i.payload.torn),
+                closed.eq(closed | i.payload.last | i.payload.framing_error),
                 ended.eq(i.payload.last),
             ]
             with m.If(~closed):
-                m.d.sync += [size.eq(size + i.payload.size), torn.eq(i.payload.torn)]
+                m.d.sync += [
+                    size.eq(size + i.payload.size),
+                    framing_error.eq(i.payload.framing_error),
+                ]
         with m.If(o.moves):
             m.d.sync += [
                 given.eq(given + (first.eol & ~first.empty) + paired),
@@ -185,19 +191,24 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     bench.implies(o.valid & ~first.empty, given + paired < announced)
     bench.implies(o.valid & first.empty, announced == 0)
     bench.implies(
-        o.valid & last & ~first.empty & (first.damage == Damage.NONE),
+        o.valid & last & ~first.empty & (first.truncation == Truncation.NONE),
         given + 1 + paired == announced,
     )
     bench.implies(tail.valid, ended & done, tail.payload.size == size)
-    bench.implies(tail.valid & (first.damage == Damage.NONE), tail.payload.torn <= torn)
+    bench.implies(
+        tail.valid & (first.truncation == Truncation.NONE),
+        tail.payload.framing_error <= framing_error,
+    )
 
     bench.require(active == open_, inside["lines_done"] == done, inside["ended"] == ended)
-    bench.require(inside["closed"] == closed, inside["size"] == size, inside["torn"] == torn)
+    bench.require(
+        inside["closed"] == closed, inside["size"] == size, inside["framing_error"] == framing_error
+    )
     bench.implies(active, lines_left + given == announced, given <= announced)
     bench.implies(~active, ~done, ~ended, ~closed, size == 0, given == 0)
-    bench.implies(~active, level == 0, held_count == 0, start == 0, ~busy, ~torn)
+    bench.implies(~active, level == 0, held_count == 0, start == 0, ~busy, ~framing_error)
     bench.implies(ended, closed)
-    bench.implies(torn, closed)
+    bench.implies(framing_error, closed)
     bench.implies(done, ~busy)
     bench.implies(
         busy,
@@ -216,10 +227,10 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     willing = command.valid & i.valid & o.ready & tail.ready
     bench.implies(willing, command.ready | i.ready | o.valid | tail.valid)
     bench.cover(
-        o.moves & (first.damage == Damage.MASK),
-        o.moves & (first.damage == Damage.PAYLOAD),
+        o.moves & (first.truncation == Truncation.MASK),
+        o.moves & (first.truncation == Truncation.PAYLOAD),
         tail.moves & tail.payload.trailing,
-        tail.moves & tail.payload.torn,
+        tail.moves & tail.payload.framing_error,
         o.moves & first.last & (first.count == lanes) & (given > 1),
         o.moves & first.empty,
     )

@@ -13,10 +13,10 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
+from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.stream import LineBeat, Sector
 from tests.formal.bench import Bench, Inside, Port
 from tests.formal.lines import (
     PIPELINES,
@@ -35,7 +35,7 @@ CUT = {**PIPELINES, **WITH_SHIPPED}
 
 
 @dataclass(frozen=True)
-class Place:
+class BeatPosition:
     """A stream inside a component."""
 
     valid: Value
@@ -52,7 +52,7 @@ def coming_beats(
         return bench.drive(decompressor.i, rules)
     bench.drive(decompressor.i)
     beat = data.View(LineBeat(config), inside["counted_beat"])
-    counted = Place(inside["counted_valid"], inside["beat_ready"], beat)
+    counted = BeatPosition(inside["counted_valid"], inside["beat_ready"], beat)
     for k in range(1, config.lanes + 1):
         ones = inside[f"counted_{k}"]
         bench.implies(counted.valid, ones == count_ones(beat.mask[:k])[: len(ones)])
@@ -60,7 +60,7 @@ def coming_beats(
 
 
 def number_of(one_hot: Sequence[Value]) -> Value:
-    """Which of the bits is set."""
+    """Number of the bit that is set."""
     number: Value = C(0)
     for k, bit in enumerate(one_hot):
         number = number | Mux(bit, k, 0)
@@ -77,7 +77,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         # A `Register` is a queue, by its own proof: what is assumed of the port holds behind it.
         bench.drive(compressor.i)
         seen = inside.component("seen_register").o
-        i = bench.trust(Place(seen.valid, seen.ready, seen.payload.sector), sector_rules)
+        i = bench.trust(BeatPosition(seen.valid, seen.ready, seen.payload.sector), sector_rules)
         elements = [i.payload.elements[k] for k in range(lanes)]
         present = Cat(e.any() | i.payload.codec for e in elements)
         bench.implies(seen.valid, seen.payload.present == present)

@@ -1,4 +1,4 @@
-"""From descriptors to records: one for each, in order, whatever the paths and the bus do."""
+"""Records of descriptors: one for each, in order, whatever the paths and the bus do."""
 
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.control.completion import Completer, Completion
+from cdma.hw.dma.control.completion import Completion, RetireUnit
 from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode, Record, Status
 from cdma.hw.dma.control.dispatch import Dispatcher, StartedDescriptor, Way
-from cdma.hw.dma.control.record import RecordWriter, Told
+from cdma.hw.dma.control.record import RecordInfo, RecordWriter
 from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.dma.control.supervisor import Supervisor
 from tests.formal.bench import Bench
@@ -66,7 +66,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     an outcome for each job, in order; the bus answers each record once it has it."""
     bench = Bench()
     m = bench.m
-    dispatcher, completer = Dispatcher(config), Completer(config)
+    dispatcher, completer = Dispatcher(config), RetireUnit(config)
     writer, supervisor = RecordWriter(config), Supervisor()
     starting, ending, writing, counting = (
         bench.add(part) for part in (dispatcher, completer, writer, supervisor)
@@ -82,19 +82,19 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     response = bench.drive(writer.response)
     abort, clear = supervisor.abort, supervisor.clear
     m.d.comb += [
-        dispatcher.settled.eq(supervisor.settled),
+        dispatcher.all_retired.eq(supervisor.all_retired),
         dispatcher.verified.eq(completer.verified),
         dispatcher.abort.eq(abort),
         writer.clear.eq(clear),
-        supervisor.starts.eq(i.moves),
-        supervisor.told.eq(writer.told),
-        supervisor.about.eq(writer.about),
+        supervisor.start_fire.eq(i.moves),
+        supervisor.record_done.eq(writer.record_done),
+        supervisor.record_info.eq(writer.record_info),
         supervisor.record_error.eq(writer.error),
         *(
             wire.eq(AnySeq(len(wire)))
             for wire in (
                 *(dispatcher.now, completer.now, completer.log2_entries),
-                *(supervisor.abort_asked, supervisor.reset_asked, supervisor.enabled),
+                *(supervisor.abort_request, supervisor.reset_request, supervisor.enabled),
                 *(supervisor.fetched, supervisor.buses_idle, supervisor.ring_faulty),
             )
         ),
@@ -153,7 +153,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     bench.require(pending.count == open_records + sending)
     bench.require(
         under_way == pending.count + ended_valid + waiting.count + started_valid,
-        counting["under_way"] == under_way,
+        counting["outstanding"] == under_way,
     )
 
     # A record is written as a burst: its address, then all of its bytes.
@@ -195,7 +195,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     bench.implies((pending.count != 0) & ~pending.items[0][0], sending, ~announced)
     bench.implies((pending.count != 0) & ~pending.items[0][0], pending.count == 1)
     bench.assume(~response.valid | (open_records != 0))
-    bench.require(writer.told == response.moves)
+    bench.require(writer.record_done == response.moves)
 
     # The paths: as many jobs are open as descriptors wait for them.
     out_open = counted(bench, "out_open", COUNT_BITS, up=job_out.moves, down=outcome_out.moves)
@@ -280,8 +280,8 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     to_bus.leaves(one(is_sent, Cat(written.tag, place[6:])))
     to_end = Order(bench, 32 + 58 + 1, count_bits=COUNT_BITS)
     to_end.comes(one(i.moves, Cat(descriptor.tag, descriptor.record[6:], interrupt)))
-    about = writer.about
-    to_end.leaves(one(response.moves, Cat(about.tag, about.address[6:], about.interrupt)))
+    info = writer.record_info
+    to_end.leaves(one(response.moves, Cat(info.tag, info.address[6:], info.interrupt)))
 
     def waits(item) -> Value:
         flag = (item.flags & Flag.INTERRUPT).any()
@@ -289,7 +289,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
 
     queued = [one(there, waits(item)) for there, item in items]
     completed = one(ended_valid, Cat(ended.record.tag, ended.address[6:], ended.interrupt))
-    sent_runs = [one(there, Told()(item)) for there, item in pending.items]
+    sent_runs = [one(there, RecordInfo()(item)) for there, item in pending.items]
     to_end.on_the_way(
         *(
             Run(
@@ -350,17 +350,23 @@ def test_descriptors_go_on_when_paths_and_bus_answer(config, tmp_path):
 
 
 FAULTS = {
-    "a fence waits for nothing": (Dispatcher, "(sound & fence & ~self.settled) | ", ""),
+    "a fence waits for nothing": (Dispatcher, "(is_valid & fence & ~self.all_retired) | ", ""),
     "settles with a record on its way": (
-        *(Supervisor, "self.settled.eq(under_way == 0)", "self.settled.eq(under_way <= 1)"),
+        *(
+            Supervisor,
+            "self.all_retired.eq(outstanding == 0)",
+            "self.all_retired.eq(outstanding <= 1)",
+        ),
     ),
     "what goes in meets what is verified": (Dispatcher, " | (inward & (verifying != 0))", ""),
     "starts what has no room": (Dispatcher, "& (~outward | outs.i.ready)", ""),
-    "does not verify": (Completer, "with m.If(verifies):", "with m.If(0):"),
+    "does not verify": (RetireUnit, "with m.If(verify_next):", "with m.If(0):"),
     "forgets that it has verified": (
-        *(Completer, "(d.way == Way.OUT) & (d.flags & Flag.VERIFY).any()", "0"),
+        *(RetireUnit, "(d.way == Way.OUT) & (d.flags & Flag.VERIFY).any()", "0"),
     ),
-    "loses a record": (*(RecordWriter, "(~sending | over) & pending.i.ready", "~sending | over"),),
+    "loses a record": (
+        *(RecordWriter, "(~sending | record_sent) & pending.i.ready", "~sending | record_sent"),
+    ),
     "counts what was not written": (
         *(RecordWriter, "with m.Elif(self.error == BusError.NONE):", "with m.Else():"),
     ),
@@ -380,6 +386,6 @@ def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypat
 
 @pytest.mark.verify
 def test_way_to_records_that_stops_is_found(tmp_path, monkeypatch):
-    break_elaborate(monkeypatch, Completer, "m.d.comb += self.outcome_out.ready.eq(1)", "pass")
+    break_elaborate(monkeypatch, RetireUnit, "m.d.comb += self.outcome_out.ready.eq(1)", "pass")
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
         check(records_proof(HOSTS["64"], progress=True), tmp_path, depth=14, planted=True)

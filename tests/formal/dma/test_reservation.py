@@ -51,7 +51,7 @@ def reservation_proof(config: EngineConfig) -> Bench:
     bench.assume(job.payload.first_unit < config.units, job.payload.length != 0)
     ends = bench.watch(issuer.ends)
     m.d.comb += [issuer.permits.eq(AnySeq(2)), issuer.abort.eq(AnySeq(1))]
-    bench.implies(inside["active"], inside["unit"] < config.units, inside["left"] != 0)
+    bench.implies(inside["active"], inside["unit"] < config.units, inside["bytes_left"] != 0)
 
     moves = [job.moves, ends.moves]
     willing = [job.valid, ends.ready, issuer.permits != 0]
@@ -114,7 +114,7 @@ FAULTS = {
         "Mux(first & (unit == k), sectors, 0)",
     ),
     "frees what a line did need": (UnitBuffer, "sectors - 1 - beats_before", "sectors - 1"),
-    "keeps what a line did not need": (UnitBuffer, "unused + leaves", "leaves"),
+    "keeps what a line did not need": (UnitBuffer, "unused + o_fire", "o_fire"),
 }
 
 

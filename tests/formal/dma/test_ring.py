@@ -60,7 +60,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     expected = Queue.inside(bench, inside, "expected")
 
     # Requests are for one descriptor after the other, if the registers allow it then.
-    asks = inside["asks"]
+    asks = inside["request_fire"]
     number = Signal(INDEX_BITS)
     entries, ahead = Signal(INDEX_BITS), Signal(INDEX_BITS)
     address, asked_address = Signal(64), Signal(64)
@@ -82,9 +82,9 @@ def fetcher_proof(config: EngineConfig) -> Bench:
         sense.eq((fetcher.log2_entries != 0) & (ahead <= entries)),
     ]
     bench.implies(asks, wanted, sense)
-    bench.require(inside["asked"] == number)
+    bench.require(inside["requested"] == number)
     bench.require((request.valid & ~request.waiting) == was_asked)
-    bench.implies(request.valid, inside["request"] == asked_address)
+    bench.implies(request.valid, inside["requests.held"] == asked_address)
     bench.implies(request.valid, request.payload.address == asked_address & ~(width - 1))
     bench.require(request.payload.beats == beats_each - 1)
 
@@ -102,8 +102,8 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     bench.require(expected.count == open_requests + request.valid)
     bench.implies((expected.count != 0) & ~expected.items[0][0], was_asked, open_requests == 0)
     bench.require(expected.count + queue.count <= PREFETCH)
-    bench.require(inside["held"] == expected.count + queue.count)
-    bench.require(fetcher.idle == (inside["held"] == 0))
+    bench.require(inside["reserved"] == expected.count + queue.count)
+    bench.require(fetcher.idle == (inside["reserved"] == 0))
     places = Order(bench, 64, count_bits=COUNT_BITS)
     place = expected.items[0][1]
     places.comes(one(asks, address))
@@ -161,7 +161,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
         for j in range(arrived):
             bench.implies(
                 (beat == arrived) & (word == j),
-                picked == inside["gathered"].word_select(beats_each - arrived + j, word_bits),
+                picked == inside["collected"].word_select(beats_each - arrived + j, word_bits),
             )
     m.d.sync += given.eq(given + o.moves)
     for ahead_of_it, (there, item) in enumerate(queue.items):
@@ -199,14 +199,14 @@ def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
 
 
 FAULTS = {
-    "asks without room": ("(held != PREFETCH) &", ""),
-    "changes a request that stands": ("(~asking | self.request.ready)", "1"),
-    "gives what follows a fault": ("(self.faulty | bad)", "bad"),
-    "gives what is faulty": ("(self.faulty | bad)", "self.faulty"),
-    "goes around too late": ("asked & (entries - 1)", "asked & entries"),
-    "goes on in the old place": ("asked.eq(0), ", ""),
+    "asks without room": ("(reserved != PREFETCH) &", ""),
+    "loses a request": ("& requests.i.ready", ""),
+    "gives what follows a fault": ("(self.faulty | read_failed)", "read_failed"),
+    "gives what is faulty": ("(self.faulty | read_failed)", "self.faulty"),
+    "goes around too late": ("requested & (entries - 1)", "requested & entries"),
+    "goes on in the old place": ("requested.eq(0)", "requested.eq(requested)"),
     "takes too much from the ring": ("(ahead > entries)", "(ahead < 0)"),
-    "forgets what is dropped": ("held + asks - taken - lost", "held + asks - taken"),
+    "forgets what is dropped": (" - dropped)", ")"),
 }
 
 

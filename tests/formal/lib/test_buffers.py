@@ -8,8 +8,10 @@ from amaranth.lib import data
 
 from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
 from cdma.hw.codec.stream.status import TransferStatus
+from cdma.hw.lib.beat import Beat, ReceivedBeat
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
-from cdma.hw.lib.stream import Beat, Fork, ReceivedBeat, Register, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one
@@ -40,7 +42,7 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
 def test_register_is_a_queue(shape, tmp_path):
     bench = Bench()
-    register = Register(shape)
+    register = PipelineRegister(shape)
     inside = bench.add(register)
     i, o = bench.drive(register.i), bench.watch(register.o)
     order = Order(bench, len(Value.cast(register.o.payload)), count_bits=2)
@@ -90,7 +92,7 @@ def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
     fork = Fork(8, outputs)
     inside = bench.add(fork)
     i = bench.drive(fork.i)
-    given = inside["given"]
+    given = inside["sent"]
     bench.implies(given.any(), i.waiting)
     bench.require(~given.all())
     for k in range(outputs):
@@ -121,7 +123,7 @@ def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
 
 
 @pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
-def test_axis_receiver_tells_torn_beats_of_any_source(data_bytes, tmp_path):
+def test_axis_receiver_reports_malformed_beats_of_any_source(data_bytes, tmp_path):
     bench = Bench()
     receiver = AxiStreamReceiver(data_bytes)
     bench.add(receiver)

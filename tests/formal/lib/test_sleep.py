@@ -14,8 +14,9 @@ from cdma.hw.bus.port import Axi4Port
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.inbound.path import InPath
 from cdma.hw.dma.outbound.path import OutPath
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import SkidBuffer
 from cdma.hw.lib.sleep import COMPARED_BITS, add_wake
-from cdma.hw.lib.stream import Fifo, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.lines import TINY
 from tests.formal.sby import ProofError, prove

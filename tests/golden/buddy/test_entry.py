@@ -178,7 +178,7 @@ def test_mask_that_a_class_does_not_hold():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_metadata_and_any_bytes_are_restored_or_refused(mode):
-    """What is restored is what is kept of it, but for the choice of codec."""
+    """A restored entry, stored again, gives what was stored, but for the choice of codec."""
     generator = np.random.default_rng(0)
     codec = EntryCodec(mode)
     metadata, kept = codec.encode(mixed_entries(4000, seed=9))

@@ -14,7 +14,7 @@ from cdma.golden.buddy.address_map import (
     Target,
 )
 from cdma.golden.buddy.entry import MODES, SECTORS, EntryCodec
-from cdma.golden.buddy.memory import BuddyMemory, Traffic
+from cdma.golden.buddy.memory import BuddyMemory, SectorCounts
 from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 
 PAGE = 8192
@@ -48,7 +48,7 @@ def test_memory_that_was_never_written_is_zeros():
     ours = memory()
     address = ours.allocate(3 * PAGE, Target.X4)
     assert not ours.read(address, 3 * PAGE).any()
-    assert ours.traffic == Traffic()
+    assert ours.traffic == SectorCounts()
 
 
 def test_allocations_follow_one_another():
@@ -97,7 +97,7 @@ def test_random_reads_and_writes(mode):
 
 @pytest.mark.parametrize("target", Target)
 def test_entries_grow_and_shrink_in_place(target, entry_of):
-    """From every class to every class; nothing but the entry's slots and metadata changes."""
+    """An entry may change from every class to every class; only its slots and metadata change."""
     ours = memory()
     address = ours.allocate(PAGE, target)
     generator = np.random.default_rng(1)
@@ -142,12 +142,12 @@ def test_sectors_that_move(target, device, buddy, entry_of):
         address = ours.allocate(PAGE, Target[target])
         ours.write(address + 256, entry_of[number])
         moved = {"device_written": device[number], "buddy_written": buddy[number]}
-        assert ours.traffic == Traffic(**moved)
+        assert ours.traffic == SectorCounts(**moved)
         assert device[number] + buddy[number] == SECTORS[number]
         # A byte takes all of the entry's sectors.
         ours.read(address + 300, 1)
         moved |= {"device_read": device[number], "buddy_read": buddy[number]}
-        assert ours.traffic == Traffic(**moved)
+        assert ours.traffic == SectorCounts(**moved)
 
 
 def test_partial_write_reads_the_entry_first(entry_of):
@@ -155,13 +155,13 @@ def test_partial_write_reads_the_entry_first(entry_of):
     address = ours.allocate(PAGE, Target.X2)
     ours.write(address, entry_of[7])
     ours.write(address + 128, entry_of[0])
-    ours.traffic = Traffic()
+    ours.traffic = SectorCounts()
     # The end of one entry, and the start of another that is nothing yet.
     ours.write(address + 127, np.array([1, 2], np.uint8))
     assert (ours.traffic.device_read, ours.traffic.buddy_read) == (2, 2)
     assert ours.read(address + 126, 4).tolist() == [entry_of[7][126], 1, 2, 0]
     # A whole entry is not read.
-    ours.traffic = Traffic()
+    ours.traffic = SectorCounts()
     ours.write(address, entry_of[7])
     assert (ours.traffic.device_read, ours.traffic.buddy_read) == (0, 0)
 
@@ -175,9 +175,9 @@ def test_page_that_is_not_compressed_is_what_is_written():
     start = PAGE // 2 + 30
     assert ours.device[start : start + data.size].tolist() == data.tolist()
     # Bytes 30 to 228: sectors 0 to 7.
-    assert ours.traffic == Traffic(device_written=8)
+    assert ours.traffic == SectorCounts(device_written=8)
     assert ours.read(address + 31, 2).tolist() == [2, 3]
-    assert ours.traffic == Traffic(device_written=8, device_read=2)
+    assert ours.traffic == SectorCounts(device_written=8, device_read=2)
     assert ours.metadata(np.array([address])).tolist() == [7]
     assert np.count_nonzero(ours.device) == data.size
 
@@ -187,7 +187,7 @@ def test_nothing_to_read_or_write():
     address = ours.allocate(PAGE, Target.X2)
     ours.write(address + 5, np.empty(0, np.uint8))
     assert ours.read(address + 5, 0).size == 0
-    assert ours.traffic == Traffic()
+    assert ours.traffic == SectorCounts()
 
 
 def test_any_array_is_written_as_its_bytes():

@@ -1,4 +1,4 @@
-"""What all lossless codecs promise; those that lose something are in `test_lossy`."""
+"""Promises of all lossless codecs; those of the lossy ones are in `lossy/`."""
 
 import tracemalloc
 
@@ -134,7 +134,7 @@ def test_damage_raises_or_shows_in_the_crc(which, data, draw):
 @pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc"])
 @given(byte_arrays(max_bytes=5000), st.data())
 def test_streams_are_canonical(name, data, draw):
-    """What decodes at all is the very stream that compression gives."""
+    """A stream that decodes at all is the very stream that compression makes."""
     codec = golden.codec(name, draw.draw(st.sampled_from(ELEMENT_SIZES)))
     stream = codec.compress(data).copy()
     if stream.size:

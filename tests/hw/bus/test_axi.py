@@ -49,8 +49,8 @@ def test_receiver_tells_size_and_tears(last):
         0b1011: (2, True),
     }
     _, out = receive([(CONTENT, keep, last) for keep in keeps])
-    got = [(beat["size"], bool(beat["torn"])) for beat in out.payloads]
-    assert got == [(size, bool(torn)) for size, torn in keeps.values()]
+    got = [(beat["size"], bool(beat["framing_error"])) for beat in out.payloads]
+    assert got == [(size, bool(framing_error)) for size, framing_error in keeps.values()]
     assert all(beat["last"] == last for beat in out.payloads)
     assert all(beat["data"] == int.from_bytes(CONTENT, "little") for beat in out.payloads)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.selection import (
     SelectedCompressor,
     SelectedDecompressor,
@@ -14,7 +15,6 @@ from cdma.hw.codec.selection import (
 )
 from cdma.hw.codec.zvc.pipelines import ZvcCompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage
 from tests.hw.codec.xor.codec import xor_registered
 from tests.hw.codec.xor.golden_model import XorModel
 from tests.lib.rtl.bench import STALLS, Bench, stalls
@@ -154,7 +154,7 @@ def test_short_copy_is_filled_with_zeros_and_a_damaged_one_ends(
         beats.append({"elements": padded, "count": len(rest)})
     due = config.elements if cut else elements
     beats[0] |= {"sol": 1, "mask": (1 << due) - 1}
-    beats[-1] |= {"eol": 1, "last": 1, "damage": Damage.PAYLOAD if cut else Damage.NONE}
+    beats[-1] |= {"eol": 1, "last": 1, "truncation": Truncation.PAYLOAD if cut else Truncation.NONE}
     component = decompressor.component
     decompressor.source(component.codec, [config.copy_index] * 2)
     decompressor.source(component.i, beats * 2)

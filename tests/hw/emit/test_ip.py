@@ -46,7 +46,7 @@ def lint(folder):
 
 
 def test_documented_command_lints_with_what_is_installed(packer, tmp_path):
-    page = (ROOT / "docs" / "guide" / "generate.md").read_text()
+    page = (ROOT / "docs" / "guide" / "silicon" / "generate.md").read_text()
     (command,) = re.findall(r"^```\n(PATH=.*?fusesoc .*?)\n```", page, re.M | re.S)
     write(ip_files(packer, clock_mhz=1000), tmp_path / "ip")
 

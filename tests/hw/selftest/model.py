@@ -1,4 +1,4 @@
-"""A self-test in numpy, data and report: written from docs/guide/board.md, not from the RTL."""
+"""A self-test in numpy, data and report: from docs/guide/silicon/board.md, not from the RTL."""
 
 import re
 import zlib

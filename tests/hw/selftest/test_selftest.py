@@ -13,7 +13,7 @@ from cdma.golden import StreamStatus, codec
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.axi import AxiStreamSignature
 from cdma.hw.config import PRESETS, CodecConfig, ConfigError
-from cdma.hw.lib.stream import Beat
+from cdma.hw.lib.beat import Beat
 from cdma.hw.selftest.comparator import BeatComparator, StreamMeter
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.hw.selftest.gate import StallGate

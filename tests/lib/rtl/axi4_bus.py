@@ -19,20 +19,22 @@ RESPONSES = {BusError.NONE: 0, BusError.SLVERR: 2, BusError.DECERR: 3}
 
 
 def content(address: int, data_bytes: int) -> int:
-    """What memory holds, told by its address so that no answer can pass for another one."""
+    """Byte contents of memory at an address; they differ by address, so that answers cannot be
+    mixed up.
+    """
     return random.Random(address).getrandbits(8 * data_bytes)
 
 
 @dataclass
 class Behavior:
-    """What the bus does wrong or slowly.
+    """Faults and delays of the bus.
 
     Attributes
     ----------
     stall
         Probability that a channel stalls in a cycle.
     latency
-        Most cycles from a request to its answer.
+        The most cycles from a request to its answer.
     hangs
         By channel: the transfer before which it stops.
     lift
@@ -111,7 +113,9 @@ class Axi4Bus:
         return [getattr(self.axi, name) for name in names]
 
     def _willing(self, channel: str, cycle: int, waits: bool) -> bool:
-        """Whether the channel moves in this cycle; a hang begins when something waits there."""
+        """Return True if the channel may transfer in this cycle; a hang begins when something waits
+        there.
+        """
         stalls = self.random.random() < self.does.stall
         if self.does.hangs.get(channel) != len(self.transfers[channel]):
             return not stalls

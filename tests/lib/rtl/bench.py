@@ -116,7 +116,7 @@ def _joined(port: Any, names: list[str]) -> data.View:
 
 @dataclass
 class Source:
-    """What is driven into a stream; `cycles[i]` is when payload i was taken."""
+    """Driver of a stream; `cycles[i]` is the cycle in which payload i was transferred."""
 
     port: Any
     payloads: list[int]
@@ -157,9 +157,9 @@ class Source:
 
 @dataclass
 class Sink:
-    """What comes out of a stream; `cycles[i]` is when `received[i]` was taken.
+    """Receiver of a stream; `cycles[i]` is the cycle in which `received[i]` was transferred.
 
-    Checks the rules of streams: what is valid neither changes nor goes away.
+    It checks the rules of streams: a valid payload neither changes nor is withdrawn.
     """
 
     port: Any

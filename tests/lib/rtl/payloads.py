@@ -1,12 +1,12 @@
-"""Packets of bytes as payloads of `cdma.hw.lib.stream`, made from the bytes alone."""
+"""Packets of bytes as beats and lines (`cdma.hw.codec.payloads`), made from the bytes alone."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.stream import Damage
 from tests.golden.formats.data import sparse_bytes
 
 Payload = dict[str, Any]
@@ -92,11 +92,11 @@ def line_beats_of(config: CodecConfig, packet: bytes) -> list[Payload]:
                     "eol": i == len(groups) - 1,
                     "last": 0,
                     "empty": 0,
-                    "damage": Damage.NONE,
+                    "truncation": Truncation.NONE,
                 }
             )
     if not beats:
-        beats = [{"sol": 1, "eol": 1, "empty": 1, "damage": Damage.NONE}]
+        beats = [{"sol": 1, "eol": 1, "empty": 1, "truncation": Truncation.NONE}]
     beats[-1]["last"] = 1
     return beats
 
@@ -108,12 +108,12 @@ def cut_line_beats(config: CodecConfig, packet: bytes, size: int) -> list[Payloa
     for beat in line_beats_of(config, packet):
         if beat["sol"]:
             if size < position + config.mask_bytes:
-                return [*beats, {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK}]
+                return [*beats, {"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK}]
             position += config.mask_bytes
         there = min(beat["count"], (size - position) // config.element_bytes)
         if there < beat["count"]:
             cut = {"count": there, "elements": beat["elements"][:there], "eol": 1, "last": 1}
-            return [*beats, {**beat, **cut, "damage": Damage.PAYLOAD}]
+            return [*beats, {**beat, **cut, "truncation": Truncation.PAYLOAD}]
         position += there * config.element_bytes
         beats.append(beat)
     return beats

@@ -32,7 +32,7 @@ def axis_packet(content: bytes, width: int) -> list[AxisBeat]:
 
 
 def lengths(config: CodecConfig) -> list[int]:
-    """Of packets: none, one byte, and around elements, sectors and lines."""
+    """Lengths of packets: none, one byte, and around elements, sectors and lines."""
     around = [config.element_bytes, config.sector_bytes, 128, 256]
     return [0, 1, *(n + step for n in around for step in (-1, 0, 1)), 700]
 
@@ -109,7 +109,9 @@ def to_decompress(
     expected_crc: int | None = None,
     cut: int | None = None,
 ) -> Transfer:
-    """A stream, right or wrong; torn after `cut` bytes, if so."""
+    """Make a transfer of a stream, well-formed or not; its framing breaks after `cut` bytes, if
+    given.
+    """
     seen = stream if cut is None else stream[:cut]
     end = decode(np.frombuffer(seen, np.uint8), nbytes, config.element_bytes, expected_crc)
     status, offset = end.status, end.offset
@@ -156,15 +158,15 @@ def malformed_to_decompress(config: CodecConfig) -> Iterator[Transfer]:
     yield to_decompress(config, "other CRC", stream, len(data), expected_crc=1)
     width = config.sector_bytes
     for index in range(2):
-        torn = to_decompress(
+        malformed = to_decompress(
             config, f"hole in beat {index}", stream, len(data), cut=index * width + 2
         )
-        torn.packet[index] = (torn.packet[index][0], (1 << width) - 1 - 4)
-        yield torn
+        malformed.packet[index] = (malformed.packet[index][0], (1 << width) - 1 - 4)
+        yield malformed
         name = f"partial beat {index}"
-        torn = to_decompress(config, name, stream, len(data), cut=index * width + width - 1)
-        torn.packet[index] = (torn.packet[index][0], (1 << width - 1) - 1)
-        yield torn
+        malformed = to_decompress(config, name, stream, len(data), cut=index * width + width - 1)
+        malformed.packet[index] = (malformed.packet[index][0], (1 << width - 1) - 1)
+        yield malformed
 
 
 # Both.

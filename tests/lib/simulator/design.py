@@ -72,7 +72,7 @@ class Design:
         return index
 
     def drives(self, signal: Signal) -> bool:
-        """Whether combinational logic does."""
+        """Return True if combinational logic drives the signal."""
         return id(signal) in self.aliases or self._indices.get(id(signal)) in self.combinational
 
     def memory_of(self, memory: MemoryData) -> int:

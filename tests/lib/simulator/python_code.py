@@ -66,7 +66,7 @@ def wire(value: Value) -> tuple[Signal, int] | None:
 
 
 def only_bit(pattern: str) -> int | None:
-    """Which bit a pattern of one 1 and don't-cares looks at."""
+    """Position of the only bit that a pattern of one 1 and don't-cares looks at, else None."""
     if pattern.count("1") == 1 and pattern.count("-") == len(pattern) - 1:
         return len(pattern) - 1 - pattern.index("1")
     return None
@@ -335,7 +335,7 @@ class Body:
     # Left-hand sides. What a process assigns to signal k is n<k>.
 
     def _read_next(self, target: Value) -> str:
-        """What the process has assigned so far, as bits."""
+        """The value that the process has assigned so far, as bits."""
         kind = type(target)
         if kind is Signal:
             return f"n{self.index_of(target)}"

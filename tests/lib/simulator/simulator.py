@@ -79,7 +79,7 @@ class Delay:
 
 
 class Context:
-    """What a testbench sees of the simulation."""
+    """The simulation as a testbench sees it."""
 
     def __init__(self, simulator: "Simulator") -> None:
         self._simulator = simulator

@@ -1,4 +1,4 @@
-"""Transfers that the closed form and the engine's RTL both time: surroundings, data, a rig."""
+"""Transfers that the closed form and the engine's RTL both time: environments, data, a rig."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -134,7 +134,9 @@ class Rig:
         )
         self.driver = Engine(self.machine, throttles=(setup.throttle, setup.throttle))
 
-    def trips(self, array: ByteArray, count: int, codec: str | None) -> tuple[int, dict[str, int]]:
+    def round_trips(
+        self, array: ByteArray, count: int, codec: str | None
+    ) -> tuple[int, dict[str, int]]:
         """Bytes of a stream, and cycles by way. Whatever came back is compared."""
         driver, size = self.driver, array.size
         room = driver.shape.worst_stream_bytes(size)
@@ -176,7 +178,7 @@ class Rig:
     def errors(self, case: Case) -> dict[tuple[str, str], float]:
         """Estimate over RTL, less 1, by way and what the estimate knows: `density` or `lines`."""
         lines = case.lines
-        stream, measured = self.trips(case.array, 1, "zvc")
+        stream, measured = self.round_trips(case.array, 1, "zvc")
         assert sum(lines) == stream
         found = {}
         for way, cycles in measured.items():

@@ -13,7 +13,7 @@ LARGE = 1 << 34
 
 
 def density_of(ratio: float) -> float:
-    """Of fp32 data that compress so: a mask is 1/32 of them."""
+    """Density of fp32 data that compress by a ratio: a mask is 1/32 of them."""
     return 1 / ratio - 1 / 32
 
 

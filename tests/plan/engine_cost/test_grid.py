@@ -1,6 +1,6 @@
-"""The closed form against the RTL over densities, patterns, sizes and surroundings.
+"""The closed form against the RTL over densities, patterns, sizes and environments.
 
-docs/guide/estimate.md has the worst errors of this grid, and `tests.bench estimate_errors` prints
+docs/guide/swap/estimate.md has the worst errors of this grid; `tests.bench estimate_errors` prints
 them.
 """
 

@@ -54,14 +54,14 @@ class TestAgainstTheRtl:
     @pytest.mark.parametrize("ratio", [DENSE, 1.5, 2.6, 6, 12, 16, 31])
     def test_compressed(self, rig, nbytes, ratio):
         array = with_ratio(nbytes, ratio, "random")
-        stream, measured = rig().trips(array, 1, "zvc")
+        stream, measured = rig().round_trips(array, 1, "zvc")
         for way, cycles in measured.items():
             assert estimate(nbytes, stream, way).cycles == pytest.approx(cycles, rel=TOLERANCE), way
 
     @pytest.mark.parametrize("nbytes", [64 << 10, 200_000])
     def test_plain(self, rig, nbytes):
         array = with_ratio(nbytes, 2, "random")
-        _, measured = rig().trips(array, 1, None)
+        _, measured = rig().round_trips(array, 1, None)
         for way, cycles in measured.items():
             found = estimate(nbytes, nbytes, way, compressed=False).cycles
             assert found == pytest.approx(cycles, rel=TOLERANCE), way
@@ -69,7 +69,7 @@ class TestAgainstTheRtl:
     @pytest.mark.parametrize("ratio", [1, 2.6, 16])
     def test_overhead_of_packets_and_a_longer_way(self, rig, ratio):
         nbytes = 128 << 10
-        stream, measured = rig(PACKETS).trips(with_ratio(nbytes, ratio, "random"), 1, "zvc")
+        stream, measured = rig(PACKETS).round_trips(with_ratio(nbytes, ratio, "random"), 1, "zvc")
         for way, cycles in measured.items():
             found = estimate(nbytes, stream, way, PACKETS).cycles
             assert found == pytest.approx(cycles, rel=TOLERANCE), way
@@ -78,7 +78,7 @@ class TestAgainstTheRtl:
     def test_throttle_limits_the_way_out(self, rig, ratio):
         nbytes = 128 << 10
         array = with_ratio(nbytes, ratio, "random")
-        stream, measured = rig(throttle="bandwidth-aware").trips(array, 1, "zvc")
+        stream, measured = rig(throttle="bandwidth-aware").round_trips(array, 1, "zvc")
         throttle = THROTTLES["bandwidth-aware"]
         for way, cycles in measured.items():
             found = estimate(nbytes, stream, way, throttle=throttle)
@@ -88,14 +88,14 @@ class TestAgainstTheRtl:
     @pytest.mark.parametrize(("ratio", "count"), [(2.6, 2), (2.6, 8), (16, 8)])
     def test_back_to_back(self, rig, ratio, count):
         nbytes = 64 << 10
-        stream, measured = rig().trips(with_ratio(nbytes, ratio, "random"), count, "zvc")
+        stream, measured = rig().round_trips(with_ratio(nbytes, ratio, "random"), count, "zvc")
         for way, cycles in measured.items():
             found = queue_cycles([estimate(nbytes, stream, way)] * count)
             assert found == pytest.approx(cycles, rel=QUEUED_TOLERANCE), way
 
 
-class TestStretches:
-    """What a transfer takes whose zeros are not everywhere alike. `make verify` has the grid."""
+class TestVariableDensity:
+    """Times of transfers whose zeros are not everywhere alike. `make verify` has the grid."""
 
     @pytest.mark.parametrize("run_bytes", [512, 8192, 65536])
     @pytest.mark.parametrize("density", [0.05, 0.3])

@@ -11,7 +11,7 @@ import pytest
 
 from cdma.commands.buddy import profile_report as buddy_profile_report
 from cdma.commands.energy import command as energy
-from cdma.plan.papers import PAPERS, Figure, Table, printed
+from cdma.plan.papers import PAPERS, Figure, PrintedTable, printed
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
 from cdma.plan.policies import vdnn_pp
@@ -59,7 +59,7 @@ def _claimed(shown: str) -> set[float]:
     return {float(number) for number in re.findall(r"(?<![\w.-])\d*\.?\d+", text)}
 
 
-def _read_table(paper: str, table: Table) -> dict[str, list[str]]:
+def _read_table(paper: str, table: PrintedTable) -> dict[str, list[str]]:
     """Its rows as tokens: numbers, units, and `-` for a cell that is empty in print."""
     lines = _text(paper)[table.caption.line :]
     rows: dict[str, list[str]] = {}

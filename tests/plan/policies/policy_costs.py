@@ -9,13 +9,15 @@ class Interplay:
     Integers, so that equal costs are common and sums exact. `asked` holds what was evaluated.
     """
 
-    def __init__(self, tensors: int, options: int = 3, *, seed: int, room: float = 0.4) -> None:
+    def __init__(
+        self, tensors: int, options: int = 3, *, seed: int, memory_share: float = 0.4
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.own = rng.integers(0, 12, (tensors, options)).astype(float)
         self.own[:, 0] = 0
         self.neighbors = rng.integers(0, 6, (tensors - 1, options)).astype(float)
         self.sizes = rng.integers(1, 10, tensors)
-        self.room = room * self.sizes.sum()
+        self.memory_share = memory_share * self.sizes.sum()
         self.asked: list[tuple[int, ...]] = []
 
     def seconds(self, assignments: np.ndarray) -> np.ndarray:
@@ -24,4 +26,4 @@ class Interplay:
         same = assignments[:, 1:] == assignments[:, :-1]
         cost = self.own[place, assignments].sum(axis=1)
         cost += np.where(same, self.neighbors[place[:-1], assignments[:, 1:]], 0).sum(axis=1)
-        return np.where((assignments == 0) @ self.sizes <= self.room, cost, np.inf)
+        return np.where((assignments == 0) @ self.sizes <= self.memory_share, cost, np.inf)

@@ -9,7 +9,7 @@ from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 from tests.bench.engine_worth import CASES, Case
 from tests.plan.timeline.small_graphs import random_scenario
 
@@ -44,13 +44,15 @@ def test_on_small_graphs_it_compares_the_optima(seed: int) -> None:
             (means, worth.without[name]),
             ((*means, ENGINE), worth.with_engine[name]),
         ):
-            evaluator = Evaluator(scenario, options, ASYNCHRONOUS)
+            evaluator = TimelineEvaluator(scenario, options, ASYNCHRONOUS)
             best = exhaustive(evaluator, 5, len(options)).seconds
             assert best * (1 - 1e-9) <= found <= best * 1.01
 
 
 def test_the_memory_of_a_case_is_between_the_least_and_the_most() -> None:
-    least, more = (Case("alexnet", "titanxp", "pcie3x16", room).scenario() for room in (0, 0.5))
+    least, more = (
+        Case("alexnet", "titanxp", "pcie3x16", memory_share).scenario() for memory_share in (0, 0.5)
+    )
     swapped = plan_all(least, ["vdnn"])["vdnn"].trace
     assert swapped.least_bytes == least.memory_bytes < more.memory_bytes
 

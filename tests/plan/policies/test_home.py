@@ -12,7 +12,7 @@ from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.placement import SYNCHRONOUS
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate
 from cdma.plan.workload.graph import Graph
 from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
@@ -23,7 +23,7 @@ def test_home_is_near_the_optimum_and_home_plus_on_it() -> None:
     plain, plus = [], []
     for seed in range(12):
         scenario = random_scenario(seed, 9)
-        exact = exhaustive(Evaluator(scenario, HOME_OPTIONS), 9)
+        exact = exhaustive(TimelineEvaluator(scenario, HOME_OPTIONS), 9)
         assert exact.feasible
         for gaps, mended in ((plain, False), (plus, True)):
             trace = simulate(scenario, home.plan(scenario, plus=mended, seed=seed, **SMALL))

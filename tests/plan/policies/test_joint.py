@@ -14,7 +14,7 @@ from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from tests.plan.timeline.small_graphs import random_scenario
@@ -33,7 +33,7 @@ OTHERS = (
 )
 
 
-def tight_scenario(network: str, batch: int, dataset: str, room: float = 0.3) -> Scenario:
+def tight_scenario(network: str, batch: int, dataset: str, memory_share: float = 0.3) -> Scenario:
     """Memory between what swapping everything needs and what retaining everything does."""
     scenario = Scenario(
         graph=density.apply(Graph.from_table(network, batch, dataset), "digits-cnn"),
@@ -41,16 +41,16 @@ def tight_scenario(network: str, batch: int, dataset: str, room: float = 0.3) ->
         link=link("pcie3x16"),
         memory_bytes=2**60,
     )
-    evaluator = Evaluator(scenario, (RETAIN, SWAP))
+    evaluator = TimelineEvaluator(scenario, (RETAIN, SWAP))
     tensors = len(scenario.graph.managed)
     most, least = (
         evaluator.run(np.full(tensors, option, np.int8)).least_bytes for option in (0, 1)
     )
-    return with_memory(scenario, least + room * (most - least))
+    return with_memory(scenario, least + memory_share * (most - least))
 
 
 def check_joint_is_fastest(scenario: Scenario, names: list[str]) -> bool:
-    """Whether it is strictly faster than all others."""
+    """Check that it is as fast as all others; return True if it is strictly faster."""
     results = plan_all(scenario, names)
     seconds = {name: result.trace.seconds for name, result in results.items() if name != "oracle"}
     lossless = {
@@ -112,7 +112,7 @@ def test_a_mode_that_is_asked_for_is_kept() -> None:
 
 
 def test_plans_are_the_same_for_the_same_seed() -> None:
-    scenario = tight_scenario(*NETWORKS[1], room=0.05)
+    scenario = tight_scenario(*NETWORKS[1], memory_share=0.05)
     first, again = (joint.plan(scenario, seed=7, evaluations=5000) for _ in range(2))
     assert first == again
 
@@ -145,7 +145,7 @@ SMALL = (
 def test_within_1_percent_of_the_exact_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "LOSSLESS", SMALL)
     scenario = random_scenario(seed, 6, options=SMALL)
-    evaluator = Evaluator(scenario, SMALL, ASYNCHRONOUS)
+    evaluator = TimelineEvaluator(scenario, SMALL, ASYNCHRONOUS)
     best = exhaustive(evaluator, 6, len(SMALL))
     found = joint.plan(scenario, mode=ASYNCHRONOUS, seed=seed, evaluations=4000)
     assert simulate(scenario, found).seconds <= best.seconds * 1.01

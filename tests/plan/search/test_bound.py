@@ -24,7 +24,7 @@ from cdma.plan.timeline.placement import (
     Placement,
 )
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
@@ -48,7 +48,7 @@ def test_no_plan_beats_it(options, tensors: int, seeds: int, duplex: bool) -> No
     gaps, plain = [], []
     for seed in range(seeds):
         scenario = random_scenario(seed, tensors, options=options, duplex=duplex)
-        exact = exhaustive(Evaluator(scenario, options), tensors, len(options))
+        exact = exhaustive(TimelineEvaluator(scenario, options), tensors, len(options))
         found = lower_bound(scenario, options)
         assert found.tight
         assert found.seconds <= exact.seconds, seed
@@ -65,14 +65,14 @@ def test_no_plan_beats_it(options, tensors: int, seeds: int, duplex: bool) -> No
 def test_it_holds_in_every_mode_and_under_every_throttle(mode, throttle: str) -> None:
     for seed in range(10):
         scenario = random_scenario(seed, 4, options=MANY_OPTIONS)
-        evaluator = Evaluator(scenario, MANY_OPTIONS, mode, throttle)
+        evaluator = TimelineEvaluator(scenario, MANY_OPTIONS, mode, throttle)
         exact = exhaustive(evaluator, 4, len(MANY_OPTIONS))
         assert lower_bound(scenario, MANY_OPTIONS).seconds <= exact.seconds
 
 
 def test_it_is_infinite_where_nothing_fits() -> None:
     scenario = random_scenario(3, 6)
-    evaluator = Evaluator(scenario, HOME_OPTIONS)
+    evaluator = TimelineEvaluator(scenario, HOME_OPTIONS)
     assignments = np.indices((3,) * 6).reshape(6, -1).T.astype(np.int8)
     least = min(evaluator.run(assignment).least_bytes for assignment in assignments)
     fits, misses = with_memory(scenario, least), with_memory(scenario, 0.7 * least)

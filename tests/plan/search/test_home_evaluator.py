@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from cdma.plan.search.home_evaluator import HomeEvaluator, Profile
+from cdma.plan.search.home_evaluator import HomeEvaluator, StepProfile
 from cdma.plan.timeline.placement import Placement
-from cdma.plan.timeline.timeline import Evaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator
 from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
 RETAIN, SWAP, RECOMPUTE = (int(p) for p in (Placement.RETAIN, Placement.SWAP, Placement.RECOMPUTE))
 
 
-def chain(n: int, memory_bytes: float, **fields) -> Profile:
+def chain(n: int, memory_bytes: float, **fields) -> StepProfile:
     """n layers of one second each way, each of whose backward passes reads what forward read.
 
     Feature maps of one byte, and links that take no time, unless told otherwise. The last one is
@@ -21,7 +21,7 @@ def chain(n: int, memory_bytes: float, **fields) -> Profile:
     """
     times = dict.fromkeys(("nbytes", "forward", "backward"), np.ones(n))
     times |= dict.fromkeys(("offload", "prefetch"), np.zeros(n))
-    return Profile(
+    return StepProfile(
         **(times | fields),
         forward_inputs=((), *((i,) for i in range(n - 1))),
         backward_inputs=((), *((i,) for i in range(n - 1))),
@@ -93,8 +93,8 @@ def test_it_is_near_the_timeline_on_random_plans_of_random_graphs() -> None:
     for seed in range(30):
         scenario = random_scenario(seed, 8)
         assignments = np.random.default_rng(seed).integers(3, size=(40, 8), dtype=np.int8)
-        timeline = Evaluator(scenario, HOME_OPTIONS).seconds(assignments)
-        evaluator = HomeEvaluator(Profile.of(scenario))
+        timeline = TimelineEvaluator(scenario, HOME_OPTIONS).seconds(assignments)
+        evaluator = HomeEvaluator(StepProfile.of(scenario))
         home = evaluator.seconds(assignments)
         for assignment, seconds in zip(assignments, home, strict=True):
             overhead = evaluator.estimate(assignment).overhead.sum()

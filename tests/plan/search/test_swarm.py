@@ -41,10 +41,10 @@ def printed(evaluator: Interplay, tensors: int, particles: int, iterations: int,
     return best_particle, lowest_overhead, trail
 
 
-@pytest.mark.parametrize("room", [0.0, 0.1, 0.4, 1.0])
+@pytest.mark.parametrize("memory_share", [0.0, 0.1, 0.4, 1.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_shortcuts_change_no_result(seed: int, room: float) -> None:
-    evaluator = Interplay(5 + seed, seed=seed, room=room)
+def test_shortcuts_change_no_result(seed: int, memory_share: float) -> None:
+    evaluator = Interplay(5 + seed, seed=seed, memory_share=memory_share)
     particle, seconds, trail = printed(evaluator, 5 + seed, 7, 12, seed)
     literally = len(evaluator.asked)
     evaluator.asked.clear()
@@ -57,7 +57,7 @@ def test_shortcuts_change_no_result(seed: int, room: float) -> None:
 
 
 def test_a_step_tries_the_leaders_and_the_own_action_as_in_figure_5() -> None:
-    evaluator = Interplay(4, seed=1, room=1)
+    evaluator = Interplay(4, seed=1, memory_share=1)
     position = np.array([[0, 1, 2, 0]], np.int8)
     cost = evaluator.seconds(position)
     evaluator.asked.clear()
@@ -120,7 +120,7 @@ def test_plus_finds_the_needle_that_random_particles_miss() -> None:
             cost = super().seconds(assignments)
             return np.where((assignments == 0).sum(axis=1) <= 1, cost, np.inf)
 
-    evaluator = Needle(30, seed=0, room=1)
+    evaluator = Needle(30, seed=0, memory_share=1)
     plain = search(evaluator, 30, particles=50, iterations=20)
     assert not plain.feasible
     assert plain.best == (math.inf,) * len(plain.best)

@@ -6,7 +6,7 @@ from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
 
@@ -101,7 +101,7 @@ def random_scenario(
         ),
         memory_bytes=2**60,
     )
-    evaluator = Evaluator(scenario, options)
+    evaluator = TimelineEvaluator(scenario, options)
     tensors = len(scenario.graph.managed)
     uniform = [evaluator.run(np.full(tensors, o, np.int8)).least_bytes for o in range(len(options))]
     least, most = min(uniform), uniform[0]

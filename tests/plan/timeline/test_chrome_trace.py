@@ -21,7 +21,7 @@ from cdma.plan.timeline.placement import (
     Placement,
 )
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.timeline.trace import KINDS, STREAMS, Trace
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
@@ -50,7 +50,7 @@ def alexnet() -> Scenario:
 def traces(alexnet: Scenario) -> list[Trace]:
     """Traces that have every kind of event."""
     rng = np.random.default_rng(5)
-    evaluator = Evaluator(alexnet, OPTIONS, SYNCHRONOUS)
+    evaluator = TimelineEvaluator(alexnet, OPTIONS, SYNCHRONOUS)
     mixed = rng.integers(0, len(OPTIONS), len(alexnet.graph.managed)).astype(np.int8)
     made = [
         simulate(alexnet, vdnn.plan(alexnet)),
@@ -135,14 +135,14 @@ def test_memory_of_any_plan_reaches_its_peak_and_returns(network: str, mode: str
         memory_bytes=10**11,
     )
     rng = np.random.default_rng(7)
-    evaluator = Evaluator(scenario, OPTIONS, MODES[mode])
+    evaluator = TimelineEvaluator(scenario, OPTIONS, MODES[mode])
     managed = len(scenario.graph.managed)
     kept = simulate(scenario, evaluator.plan("kept", np.zeros(managed, np.int8)))
     for _ in range(5):
         assignment = rng.integers(0, len(OPTIONS), managed).astype(np.int8)
         # With as little memory as it works with, so that it waits for it, too.
         least = simulate(scenario, evaluator.plan("any", assignment)).least_bytes
-        tight = Evaluator(with_memory(scenario, least), OPTIONS, MODES[mode])
+        tight = TimelineEvaluator(with_memory(scenario, least), OPTIONS, MODES[mode])
         trace = simulate(with_memory(scenario, least), tight.plan("any", assignment))
         times, levels = np.array(trace.memory).T
         assert (np.diff(times) >= 0).all()

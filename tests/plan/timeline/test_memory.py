@@ -9,7 +9,7 @@ import pytest
 from cdma.plan.timeline.memory import explain, least_memory
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from tests.plan.timeline.cases import (
     BYTES,
     DEVICE,
@@ -39,7 +39,7 @@ def test_no_plan_needs_less_and_swapping_everything_needs_no_more(seed: int) -> 
         Choice(Placement.COMPRESS, "quantize-sm"),
     )
     # Where nothing fits, only memory is computed.
-    evaluator = Evaluator(with_memory(scenario, 1), options)
+    evaluator = TimelineEvaluator(with_memory(scenario, 1), options)
     managed = len(scenario.graph.managed)
     # All of them, but for the last ones of many.
     plans = product(range(len(options)), repeat=min(managed, 4))

@@ -20,7 +20,7 @@ from cdma.plan.timeline.placement import (
     Placement,
     Plan,
 )
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.timeline.trace import Trace
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
@@ -344,7 +344,7 @@ def test_many_plans_at_once_have_the_times_that_each_has_alone() -> None:
     options = (RETAIN, SWAP, RECOMPUTE)
     assignments = np.array(np.meshgrid(*[range(3)] * 3), np.int8).reshape(3, -1).T
     for mode in (SYNCHRONOUS, ASYNCHRONOUS):
-        evaluator = Evaluator(scenario, options, mode)
+        evaluator = TimelineEvaluator(scenario, options, mode)
         seconds = evaluator.seconds(assignments)
         alone = [simulate(scenario, evaluator.plan("one", row)).seconds for row in assignments]
         assert list(seconds) == alone
@@ -369,7 +369,7 @@ def test_a_plan_of_another_graph_is_refused() -> None:
 def test_assignments_that_are_no_plans_are_refused(assignments: list, message: str) -> None:
     scenario = chain([1, 1], [1, 1], [1])
     with pytest.raises(ValueError, match=message):
-        Evaluator(scenario, (RETAIN, SWAP)).seconds(np.array(assignments, np.int8))
+        TimelineEvaluator(scenario, (RETAIN, SWAP)).seconds(np.array(assignments, np.int8))
 
 
 def test_a_step_without_anything_to_decide_is_the_oracles() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from cdma.plan.timeline.placement import RETAIN, SYNCHRONOUS, Mode
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import Evaluator, simulate, with_memory
+from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from tests.plan.timeline.cases import UNLIMITED, Case, cases, seeded
 from tests.plan.timeline.timeline_audit import audit
 
@@ -96,7 +96,7 @@ def test_retaining_everything_is_the_oracle(case: Case) -> None:
 def test_searches_see_the_times_that_traces_have(case: Case) -> None:
     scenario, plan = case.scenario, case.plan
     options = tuple(dict.fromkeys((RETAIN, *plan.choices)))
-    evaluator = Evaluator(scenario, options, plan.mode, plan.throttle)
+    evaluator = TimelineEvaluator(scenario, options, plan.mode, plan.throttle)
     assignments = np.stack([evaluator.assignment(plan.choices)] * 2)
     assignments[1] = 0
     retained = simulate(scenario, replace(plan, choices=(RETAIN,) * len(plan.choices)))

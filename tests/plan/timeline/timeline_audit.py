@@ -188,7 +188,7 @@ class _Audit:
         return self.choices[t].placement if t in self.choices else None
 
     def arrived(self, t: int, now: float) -> bool:
-        """Whether it has come, as it is."""
+        """Return True if the tensor has arrived, as it is."""
         if self.placement(t) is not Placement.SWAP or self.sm(t):
             return False
         return self.complete(self.one("prefetch", t)) <= now

@@ -1,7 +1,7 @@
 """Training with saved activations through codecs, with PyTorch: `make test-torch`.
 
-Short trainings, so orderings only where they are gross; docs/guide/lossy-training.md has the long
-ones.
+Short trainings, so orderings only where they are gross; docs/guide/plan/lossy-training.md has the
+long ones.
 """
 
 import json
@@ -16,7 +16,7 @@ import pytest
 from cdma import golden
 from cdma.plan.policies.comet import Collected
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.training import SCHEMES, Run, scheme, train
+from cdma.plan.training import SCHEMES, TrainingRun, scheme, train
 from cdma.plan.training.__main__ import main
 from cdma.plan.training.run import ACTIVATIONS, STEPS
 from cdma.plan.training.saved import ActivationTraffic, SavedActivations
@@ -87,7 +87,7 @@ class _Identity(Baseline):
 
 
 @cache
-def _baseline(activation: str, epochs: int, seed: int = 0) -> Run:
+def _baseline(activation: str, epochs: int, seed: int = 0) -> TrainingRun:
     return train(Baseline(), activation, seed, epochs)
 
 

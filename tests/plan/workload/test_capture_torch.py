@@ -16,8 +16,8 @@ from tests.lib.paths import ROOT
 
 pytestmark = pytest.mark.torch
 
-DOCUMENT = ROOT / "docs" / "guide" / "capture.md"
-UNTRAINED_TOLERANCE = 1e-5  # stated in docs/guide/capture.md
+DOCUMENT = ROOT / "docs" / "guide" / "plan" / "capture.md"
+UNTRAINED_TOLERANCE = 1e-5  # stated in docs/guide/plan/capture.md
 
 
 def _bytes(capture: Capture) -> dict[str, bytes]:
@@ -142,7 +142,7 @@ def test_documented_hook_works_as_written(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "mynet", raising=False)
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 1e6)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 1e6)
     assert main(["capture", "mynet", "--hook", "mynet:subject"]) == 0
     assert capsys.readouterr().err == ""
     capture = load_capture("build/captures/mynet.json")

@@ -9,7 +9,7 @@ from cdma import golden
 from cdma.plan.workload import LAYOUTS, load_capture, relayout
 from tests.lib.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "guide" / "capture.md"
+DOCUMENT = ROOT / "docs" / "guide" / "plan" / "capture.md"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from cdma.plan.workload.networks import NETWORKS, batches, build
 from cdma.plan.workload.networks.biglstm import COLUMNS
 from tests.lib.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "guide" / "networks.md"
+DOCUMENT = ROOT / "docs" / "guide" / "plan" / "networks.md"
 MIB = 2**20
 EVERY = [(name, dataset) for name, network in NETWORKS.items() for dataset in network.batches]
 

@@ -10,7 +10,7 @@ from cdma.hw.config import buddy_preset
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import BuddyMachine
-from cdma.sim.machine.buddy.trace import Trace
+from cdma.sim.machine.buddy.trace import AccessTrace
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import all_planes_raw, mixed_entries
 
@@ -40,10 +40,12 @@ class Rig:
         self.golden.write(0, flat)
         addresses = np.arange(0, flat.size, ACCESS_BYTES)
         written = self.machine.play(
-            Trace.uniform(write=True, address=addresses, nbytes=ACCESS_BYTES, data=flat)
+            AccessTrace.uniform(write=True, address=addresses, nbytes=ACCESS_BYTES, data=flat)
         )
         assert not written.responses.any()
-        read = self.machine.play(Trace.uniform(write=False, address=addresses, nbytes=ACCESS_BYTES))
+        read = self.machine.play(
+            AccessTrace.uniform(write=False, address=addresses, nbytes=ACCESS_BYTES)
+        )
         assert not read.responses.any()
         np.testing.assert_array_equal(read.data, flat)
         self.driver.flush()

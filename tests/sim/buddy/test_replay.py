@@ -25,7 +25,7 @@ from cdma.sim.buddy import (
     sweep_caches,
     sweep_links,
 )
-from cdma.sim.machine import Access, BuddyMachineConfig, Trace
+from cdma.sim.machine import Access, AccessTrace, BuddyMachineConfig
 from tests.golden.buddy.entries import mixed_entries
 
 CONFIG = buddy_preset("tiny")
@@ -55,7 +55,7 @@ def content() -> Content:
     return Content((*regions, plain), CONFIG)
 
 
-def random_trace(content: Content, count: int, seed: int) -> Trace:
+def random_trace(content: Content, count: int, seed: int) -> AccessTrace:
     """Accesses of all sizes and alignments, with masks, many of the same bytes."""
     rng = np.random.default_rng(seed)
     end = content.address_map.logical_bytes
@@ -75,7 +75,7 @@ def random_trace(content: Content, count: int, seed: int) -> Trace:
                 mask=rng.random(nbytes) < 0.7 if rng.random() < 0.3 else None,
             )
         )
-    return Trace.of(accesses)
+    return AccessTrace.of(accesses)
 
 
 class TestContent:
@@ -248,7 +248,7 @@ class TestExpected:
 
     def test_accesses_outside(self, content):
         with pytest.raises(ReplayError, match="addresses must be 0 to 90111"):
-            expect(content, Trace.of([Access(90112, 1)]))
+            expect(content, AccessTrace.of([Access(90112, 1)]))
 
 
 class TestReplay:

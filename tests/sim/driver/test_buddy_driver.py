@@ -17,7 +17,7 @@ from cdma.sim.machine import Access, BuddyMachine, BuddyMachineConfig, BusFault
 from cdma.sim.machine.buddy.trace import OKAY, SLVERR
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import mixed_entries
-from tests.plan.engine_cost.passage import passage_rtl
+from tests.plan.engine_cost.passthrough import passthrough_rtl
 
 CONFIG = buddy_preset("tiny")
 PAGE = CONFIG.page_bytes
@@ -82,7 +82,7 @@ class TestSetup:
 
     def test_another_block_is_refused(self, machine):
         with pytest.raises(IdentityError, match="not a buddy controller's: ID must be 0x42554459"):
-            BuddyDriver(machine(passage_rtl()))
+            BuddyDriver(machine(passthrough_rtl()))
 
     @pytest.mark.parametrize(
         ("options", "message"),

@@ -66,7 +66,7 @@ def pairs(engine, count, nbytes=1024):
 
 
 def lines_of(function):
-    """How many lines of Python a call goes through: its work, whatever the machine's speed."""
+    """Lines of Python that a call executes: its work, whatever the machine's speed."""
     lines = 0
 
     def count(frame, event, argument):
@@ -170,7 +170,7 @@ class TestQueue:
         transfers = [engine.submit(dst, src, 1024, OUT) for dst, src in places[:4]]
         (dst, src), (other_dst, other_src) = places[4:]
         with pytest.raises(RingFullError, match=r"4 slots are all in use; wait for descriptor 0"):
-            engine.submit(dst, src, 1024, OUT, wait_for_room=False)
+            engine.submit(dst, src, 1024, OUT, wait_for_slot=False)
         assert src.users == 0
         before = engine.machine.cycles
         transfers.append(engine.submit(dst, src, 1024, OUT))
@@ -178,7 +178,7 @@ class TestQueue:
         assert transfers[0].done
         transfers.append(engine.submit(other_dst, other_src, 1024, OUT))
         assert [record.index for record in engine.wait_all()] == [2, 3, 4, 5]
-        engine.submit(dst, src, 1024, OUT, wait_for_room=False)
+        engine.submit(dst, src, 1024, OUT, wait_for_slot=False)
 
     def test_a_slot_is_used_again_only_when_the_engine_knows_of_the_record(self):
         engine = Engine(ModelMachine(), ring_entries=2)
@@ -539,7 +539,7 @@ class TestTrouble:
             engine.wait(fence)
 
     def test_records_that_came_with_the_end_of_the_ring_count(self, engine):
-        """What the engine finished before it stopped is finished, whoever looks first."""
+        """A transfer that the engine finished before it stopped is done, whoever looks first."""
         places = pairs(engine, 2)
         transfers = [engine.submit(dst, src, 1024, OUT) for dst, src in places]
         fence = engine.fence()

@@ -1,4 +1,4 @@
-"""What lies in a range of addresses, and at what cost that is found out."""
+"""Ranges of addresses: what lies in one, and the cost of finding out."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -379,7 +379,7 @@ class TestFigures:
 
 
 def test_the_documents_example(capsys):
-    text = (ROOT / "docs" / "guide" / "driver.md").read_text()
+    text = (ROOT / "docs" / "guide" / "swap" / "driver.md").read_text()
     code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
     exec(code, {})
     assert capsys.readouterr().out == printed

@@ -30,7 +30,7 @@ from cdma.sim.execute.execute import ExecutionError, execute
 from cdma.sim.execute.scaled import scaled
 from tests.lib.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "guide" / "schedule-run.md"
+DOCUMENT = ROOT / "docs" / "guide" / "plan" / "schedule-run.md"
 TOLERANCE = 0.05
 TOTAL_BYTES = 400 << 10
 FEW_BYTES = 64 << 10

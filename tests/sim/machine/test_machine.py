@@ -221,7 +221,7 @@ class TestBrokenRtl:
             ("KEEP_HOLES", "m_axis: tkeep is not a run from bit 0"),
         ],
     )
-    def test_a_torn_packet(self, device, fault, message):
+    def test_a_malformed_packet(self, device, fault, message):
         packets = random_packets(5, 2 * THREE_BEATS)
         with pytest.raises(ProtocolError, match=message) as caught:
             device.run(packets, [5, faulty(fault)])

@@ -1,4 +1,4 @@
-"""What decides about saved tensors."""
+"""Plans that decide about saved tensors."""
 
 import pytest
 

@@ -50,35 +50,37 @@ def swap(made: Swapper, *arrays: np.ndarray[Any, np.dtype[Any]]) -> SwapRun:
 def test_results_are_in_the_order_of_the_arrays(make):
     sizes = (300, 0, 1, 700, 257)
     run = swap(make(), *(activations(size, seed=size) for size in sizes))
-    assert [(t.name, t.shape) for t in run.trips] == [(f"{k}", (n,)) for k, n in enumerate(sizes)]
-    assert all(trip.bit_exact for trip in run.trips)
-    empty = run.trips[1]
+    assert [(t.name, t.shape) for t in run.round_trips] == [
+        (f"{k}", (n,)) for k, n in enumerate(sizes)
+    ]
+    assert all(round_trip.bit_exact for round_trip in run.round_trips)
+    empty = run.round_trips[1]
     assert (empty.cycles_out, empty.cycles_in, empty.compressed_bytes) == (0, 0, 0)
 
 
 def test_an_array_costs_what_it_adds_to_the_queue(make):
     array = activations(2000)
-    alone = swap(make(), array).trips[0]
-    first, *others = swap(make(), *[array] * 4).trips
+    alone = swap(make(), array).round_trips[0]
+    first, *others = swap(make(), *[array] * 4).round_trips
     # The first one has the latency of memory and link in it, and the others hide theirs.
     assert first.cycles_out == pytest.approx(alone.cycles_out, rel=0.1)
-    for trip in others:
-        assert trip.cycles_out < 0.9 * alone.cycles_out
-        assert trip.cycles_in < 0.9 * alone.cycles_in
+    for round_trip in others:
+        assert round_trip.cycles_out < 0.9 * alone.cycles_out
+        assert round_trip.cycles_in < 0.9 * alone.cycles_in
         # Its own descriptor arrived while the one before was at work.
-        assert trip.engine is not None
-        assert trip.engine.latency_cycles_out > trip.cycles_out
+        assert round_trip.engine is not None
+        assert round_trip.engine.latency_cycles_out > round_trip.cycles_out
 
 
 def test_busy_cycles_and_reads_are_those_between_two_records(make):
     arrays = [activations(3000, seed) for seed in range(4)]
     run = swap(make(), *arrays)
-    for trip in run.trips:
-        assert trip.engine is not None
-        assert 0 <= trip.engine.link_out_busy_cycles <= trip.cycles_out
-        assert 0 <= trip.engine.link_in_busy_cycles <= trip.cycles_in
-        assert trip.engine.statuses == (Status.OK,) * 24
-    assert sum(t.engine.dram_read_bytes for t in run.trips if t.engine) == 4 * 12_000
+    for round_trip in run.round_trips:
+        assert round_trip.engine is not None
+        assert 0 <= round_trip.engine.link_out_busy_cycles <= round_trip.cycles_out
+        assert 0 <= round_trip.engine.link_in_busy_cycles <= round_trip.cycles_in
+        assert round_trip.engine.statuses == (Status.OK,) * 24
+    assert sum(t.engine.dram_read_bytes for t in run.round_trips if t.engine) == 4 * 12_000
     assert run.queue is not None
     assert 0 < run.queue.buffer_high_water_bytes <= SMALL.buffer_bytes
     assert sum(run.queue.stall_cycles.values()) > 0
@@ -97,13 +99,13 @@ def test_arrays_that_do_not_fit_together_go_in_windows(make, monkeypatch):
     made = make(memory_bytes=4096, ring_entries=2)
     arrays = [activations(300), activations(1100, 1), activations(20, 2)]
     run = swap(made, *arrays)
-    assert all(trip.bit_exact for trip in run.trips)
+    assert all(round_trip.bit_exact for round_trip in run.round_trips)
     assert [index for window in windows for index in window] == [0, 0, *[1] * 5, 2]
     assert all(1 <= len(window) <= 2 for window in windows)
     assert len([window for window in windows if 1 in window]) > 1
     # What is in two windows counts in both.
-    assert run.trips[1].engine is not None
-    assert run.trips[1].engine.statuses == (Status.OK,) * 10
+    assert run.round_trips[1].engine is not None
+    assert run.round_trips[1].engine.statuses == (Status.OK,) * 10
 
 
 def test_memory_limits_a_window_and_the_ring_another(make, monkeypatch):
@@ -117,8 +119,8 @@ def test_memory_limits_a_window_and_the_ring_another(make, monkeypatch):
 
     monkeypatch.setattr(engine_backend, "fill_window", noted)
     array = activations(5 * PIECE_BYTES // 4)
-    assert swap(make(memory_bytes=8192, ring_entries=2), array).trips[0].bit_exact
-    assert swap(make(memory_bytes=4096, ring_entries=8), array).trips[0].bit_exact
+    assert swap(make(memory_bytes=8192, ring_entries=2), array).round_trips[0].bit_exact
+    assert swap(make(memory_bytes=4096, ring_entries=8), array).round_trips[0].bit_exact
     assert sizes == [2, 2, 1, 2, 2, 1]
 
 
@@ -140,9 +142,9 @@ def test_an_array_that_fails_does_not_lose_the_others(make, monkeypatch):
     monkeypatch.setattr(engine_backend, "Machine", FaultyMachine)
     arrays = [activations(3 * PIECE_BYTES // 4, seed) for seed in range(4)]
     run = swap(make(), *arrays)
-    assert [trip.name for trip in run.trips] == ["0", "1", "2", "3"]
-    assert [trip.bit_exact for trip in run.trips] == [True, False, True, True]
-    wrong = run.trips[1]
+    assert [round_trip.name for round_trip in run.round_trips] == ["0", "1", "2", "3"]
+    assert [round_trip.bit_exact for round_trip in run.round_trips] == [True, False, True, True]
+    wrong = run.round_trips[1]
     assert "the way out's status is READ_ERROR" in wrong.faults
     assert "the array did not come back as it was" in wrong.faults
     assert wrong.engine is not None
@@ -169,5 +171,5 @@ def test_progress_of_nothing(make):
     reports = []
     with observed(lambda *what: reports.append(what)):
         run = swap(make(), activations(0))
-    assert run.trips[0].bit_exact
+    assert run.round_trips[0].bit_exact
     assert reports[-1] == ("golden models", 1, 1)

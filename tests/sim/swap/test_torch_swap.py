@@ -21,7 +21,7 @@ from tests.sim.machine.engine.model import ModelMachine
 pytestmark = pytest.mark.torch
 
 IMAGES = 8
-DOCUMENT = ROOT / "docs" / "guide" / "torch-swap.md"
+DOCUMENT = ROOT / "docs" / "guide" / "swap" / "torch-swap.md"
 
 
 @pytest.fixture

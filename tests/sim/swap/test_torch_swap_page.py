@@ -1,4 +1,4 @@
-"""docs/guide/torch-swap.md: what it shows is what its code prints."""
+"""docs/guide/swap/torch-swap.md: what it shows is what its code prints."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.lib.paths import ROOT
 
-PAGE = ROOT / "docs" / "guide" / "torch-swap.md"
+PAGE = ROOT / "docs" / "guide" / "swap" / "torch-swap.md"
 
 
 @pytest.mark.torch

@@ -102,7 +102,7 @@ def test_codes_of_planes(values, code):
 
 
 def test_words_are_signed():
-    """From −1 to 1 is a step of 2; between the extremes the delta has 33 bits."""
+    """The step from −1 to 1 is 2, and between the extremes the delta has 33 bits."""
     assert code_of(words(-1, 1)) == "0011111" + run(31) + one(0) + ZERO_PLANE
     low, high = -(2**31), 2**31 - 1
     # The delta is 0 1111…1: all planes but the signs.

@@ -36,7 +36,7 @@ def floats(draw):
     return sparse_floats(generator, length, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])))
 
 
-def trip(array, bound):
+def round_trip(array, bound):
     codec = golden.codec("quantize", bound=bound)
     stream = codec.compress(array)
     assert stream.dtype == np.uint8
@@ -57,21 +57,21 @@ def assert_within(restored, array, bound):
 
 @given(floats(), BOUNDS)
 def test_bound_zeros_and_what_is_not_finite(array, bound):
-    _, restored = trip(array, bound)
+    _, restored = round_trip(array, bound)
     assert_within(restored, array, bound)
 
 
 @given(floats(), BOUNDS)
 def test_stream_is_that_of_the_slow_model(array, bound):
-    stream, _ = trip(array, bound)
+    stream, _ = round_trip(array, bound)
     slow = slow_quantize.compress(array.astype(float).tolist(), array.tobytes(), bound)
     assert stream.tobytes() == slow
 
 
 @given(floats(), BOUNDS)
 def test_what_comes_out_compresses_to_the_same_stream(array, bound):
-    stream, restored = trip(array, bound)
-    again, restored_again = trip(restored, bound)
+    stream, restored = round_trip(array, bound)
+    again, restored_again = round_trip(restored, bound)
     assert again.tobytes() == stream.tobytes()
     assert restored_again.tobytes() == restored.tobytes()
 
@@ -92,36 +92,36 @@ def test_what_comes_out_compresses_to_the_same_stream(array, bound):
     ids=["empty", "zero", "one", "zeros", "dense", "odd", "nan"],
 )
 def test_extremes(array, stream_bytes):
-    stream, restored = trip(array, 0.5)
+    stream, restored = round_trip(array, 0.5)
     assert stream.size == stream_bytes
     assert_within(restored, array, 0.5)
 
 
 def test_long_array_and_every_length_near_a_line():
     array = sparse_floats(np.random.default_rng(1), 100_001, 0.4)
-    _, restored = trip(array, 1e-3)
+    _, restored = round_trip(array, 1e-3)
     assert_within(restored, array, 1e-3)
     for length in range(28, 37):
-        _, restored = trip(array[:length], 1e-3)
+        _, restored = round_trip(array[:length], 1e-3)
         assert_within(restored, array[:length], 1e-3)
 
 
 def test_minus_zero_and_values_below_the_bound_become_zero():
-    _, restored = trip(np.array([-0.0, 1e-45, -0.009, 0.009], np.float32), 0.01)
+    _, restored = round_trip(np.array([-0.0, 1e-45, -0.009, 0.009], np.float32), 0.01)
     assert restored.tobytes() == bytes(16)
 
 
 def test_order_and_byte_order_do_not_matter():
     array = sparse_floats(np.random.default_rng(2), 300, 0.5).reshape(20, 15)
-    stream, _ = trip(array, 0.01)
-    assert trip(np.asfortranarray(array), 0.01)[0].tobytes() == stream.tobytes()
-    assert trip(array.astype(">f4"), 0.01)[0].tobytes() == stream.tobytes()
-    assert trip(np.repeat(array, 2, axis=1)[:, ::2], 0.01)[0].tobytes() == stream.tobytes()
+    stream, _ = round_trip(array, 0.01)
+    assert round_trip(np.asfortranarray(array), 0.01)[0].tobytes() == stream.tobytes()
+    assert round_trip(array.astype(">f4"), 0.01)[0].tobytes() == stream.tobytes()
+    assert round_trip(np.repeat(array, 2, axis=1)[:, ::2], 0.01)[0].tobytes() == stream.tobytes()
 
 
 def test_half_way_takes_the_number_that_rounding_leaves_within_the_bound():
     """0.25 is as far from 0.24 as from 0.26, but fp32 has no 0.24: the nearest is below it."""
-    stream, restored = trip(np.full(32, 0.25, np.float32), 0.01)
+    stream, restored = round_trip(np.full(32, 0.25, np.float32), 0.01)
     assert restored[0] == np.float32(0.26)
     assert stream.size < 32
 
@@ -129,7 +129,7 @@ def test_half_way_takes_the_number_that_rounding_leaves_within_the_bound():
 def test_value_that_rounding_takes_from_both_sides_keeps_its_line():
     value = np.float32(1.1)
     assert abs(np.float64(np.float32(1.2)) - value) > 0.1 < abs(value - np.float64(1.0))
-    stream, restored = trip(np.full(32, value), 0.1)
+    stream, restored = round_trip(np.full(32, value), 0.1)
     assert stream.size == 129
     assert (restored == value).all()
 
@@ -140,7 +140,7 @@ def test_relu_goes_as_it_is_signs_go_zigzag_and_slopes_by_differences():
     relu = np.where(generator.random(32) < 0.6, 0, noise)
     signed = np.where(generator.random(32) < 0.5, -noise, noise)
     slope = np.arange(-8, 24)
-    headers = [trip(line.astype(np.float32), 0.5)[0][0] for line in (relu, signed, slope)]
+    headers = [round_trip(line.astype(np.float32), 0.5)[0][0] for line in (relu, signed, slope)]
     assert [(header >> 6, header >> 5 & 1) for header in headers] == [(0, 1), (1, 0), (2, 0)]
 
 
@@ -161,7 +161,7 @@ def test_bounds_that_are_none(bound):
 def test_largest_and_least_bound():
     array = np.resize(ODD_FLOATS, 32)[:5]
     for bound in (2.0**-126, 2.0**126):
-        _, restored = trip(array, bound)
+        _, restored = round_trip(array, bound)
         assert_within(restored, array, bound)
 
 
@@ -179,7 +179,7 @@ def error_of(stream, nbytes, bound=0.5):
 def test_truncation_at_every_byte():
     array = sparse_floats(np.random.default_rng(4), 150, 0.5)
     array[40] = np.inf
-    stream, _ = trip(array, 0.01)
+    stream, _ = round_trip(array, 0.01)
     starts = np.append(0, np.cumsum(golden.codec("quantize", bound=0.01).line_sizes(array)))
     for length in range(stream.size):
         line = int(np.searchsorted(starts, length, side="right")) - 1
@@ -225,12 +225,12 @@ def test_line_that_no_compressor_writes(line):
 
 
 def test_value_behind_the_length():
-    stream, _ = trip(np.array([0, 0, 0, 5], np.float32), 0.5)
+    stream, _ = round_trip(np.array([0, 0, 0, 5], np.float32), 0.5)
     assert error_of(stream, 12) == (StreamStatus.NONZERO_FILL, 0, 0)
 
 
 def test_first_error_in_the_stream_counts():
-    stream, _ = trip(np.tile([0, 0, 0, 5], 24).astype(np.float32), 0.5)
+    stream, _ = round_trip(np.tile([0, 0, 0, 5], 24).astype(np.float32), 0.5)
     damaged = bytearray(stream.tobytes() + b"\x40\xff")
     assert error_of(damaged, 129 * 4)[:2] == (StreamStatus.BAD_TOKEN, stream.size)
     damaged[len(stream) // 3] = 0xFF
@@ -247,7 +247,7 @@ def test_damage_raises_or_makes_another_stream_that_is_sound(array, bound, data)
 
 
 def test_announced_length_takes_no_memory():
-    stream, _ = trip(np.ones(3000, np.float32), 0.5)
+    stream, _ = round_trip(np.ones(3000, np.float32), 0.5)
     tracemalloc.start()
     try:
         assert error_of(stream, 1 << 60)[0] == StreamStatus.PAYLOAD_TRUNCATED
@@ -295,7 +295,7 @@ def test_errors_and_zeros_beside_sz3(digits):
     config.cmprAlgo = szAlgorithm.NOPRED
     stream, _ = sz.compress(array, config)
     theirs, _ = sz.decompress(stream, np.float32, array.shape)
-    _, restored = trip(array, bound)
+    _, restored = round_trip(array, bound)
     assert_within(restored, array, bound)
     # SZ3 quantizes the same way: from the same numbers, where the two are not half way.
     same = np.abs(theirs - restored) <= 1e-6

@@ -23,7 +23,7 @@ def noise(length, seed=0):
     return sparse_floats(np.random.default_rng(seed), length, 0.6)
 
 
-def trip(array, rate):
+def round_trip(array, rate):
     codec = golden.codec("zfp", rate=rate)
     stream = codec.compress(array)
     assert stream.dtype == np.uint8
@@ -37,9 +37,9 @@ def trip(array, rate):
 def test_size_is_the_formula_at_every_rate(length):
     """CSWAP+, equation 7, up to the last block and the last word of 8 bytes."""
     for rate in RATES:
-        stream, _ = trip(noise(length), rate)
+        stream, _ = round_trip(noise(length), rate)
         assert stream.size == -(-rate * -(-length // 4) // 64) * 8
-    stream, _ = trip(noise(1024), 32)
+    stream, _ = round_trip(noise(1024), 32)
     assert stream.size == 4096 * 32 / MAX_RATE
 
 
@@ -53,26 +53,26 @@ def test_every_line_has_the_same_size_but_the_last():
 @pytest.mark.parametrize("length", [1, 5, 4096, 4099])
 def test_values_are_those_of_the_library_with_its_header(rate, length):
     array = noise(length)
-    _, restored = trip(array, rate)
+    _, restored = round_trip(array, rate)
     with_header = zfpy.compress_numpy(array, rate=rate / 4)
     np.testing.assert_array_equal(restored, zfpy.decompress_numpy(with_header))
 
 
 def test_errors_fall_with_the_rate():
     array = load_capture("digits-cnn").activations[0].array
-    errors = [np.abs(trip(array, rate)[1] - array).max() for rate in (16, 32, 64, 96, 128)]
+    errors = [np.abs(round_trip(array, rate)[1] - array).max() for rate in (16, 32, 64, 96, 128)]
     assert all(worse > 4 * better for worse, better in pairwise(errors))
 
 
 def test_highest_rate_is_as_good_as_fp32_to_the_largest_value_of_a_block():
     array = noise(4000)
-    _, restored = trip(array, 128)
+    _, restored = round_trip(array, 128)
     error = np.abs(restored.astype(float) - array).reshape(-1, 4).max(axis=1)
     assert (error <= 2.0**-23 * np.abs(array).reshape(-1, 4).max(axis=1)).all()
 
 
 def test_lowest_rate_leaves_nothing():
-    assert not trip(np.ones(100, np.float32), 9)[1].any()
+    assert not round_trip(np.ones(100, np.float32), 9)[1].any()
 
 
 @pytest.mark.parametrize("rate", SOME_RATES)
@@ -80,7 +80,7 @@ def test_blocks_of_zeros_stay_zero(rate):
     array = noise(400)
     array.reshape(-1, 4)[::3] = 0
     array[-4:] = -0.0
-    _, restored = trip(array, rate)
+    _, restored = round_trip(array, rate)
     zero = (array.reshape(-1, 4) == 0).all(axis=1)
     assert not restored.reshape(-1, 4)[zero].view(np.uint32).any()
 
@@ -90,7 +90,7 @@ def test_blocks_of_zeros_stay_zero(rate):
     st.sampled_from(SOME_RATES),
 )
 def test_finite_values_stay_finite_and_streams_have_their_size(array, rate):
-    stream, restored = trip(array, rate)
+    stream, restored = round_trip(array, rate)
     assert np.isfinite(restored).all()
     assert stream.size == -(-rate * -(-array.size // 4) // 64) * 8
 
@@ -100,12 +100,12 @@ def test_just_below_the_limit_stays_finite():
     for signs in np.ndindex(3, 3, 3, 3):
         for rate in SOME_RATES:
             array = (np.array(signs, np.float32) - 1) * largest
-            assert np.isfinite(trip(array, rate)[1]).all()
+            assert np.isfinite(round_trip(array, rate)[1]).all()
 
 
 def test_values_too_small_for_zfp_become_zero():
     array = np.array([1e-45, -1e-38, 2.0**-99, -0.0, 2.0**-98, 0, 0, 0], np.float32)
-    _, restored = trip(array, 128)
+    _, restored = round_trip(array, 128)
     assert restored[:4].tobytes() == bytes(16)
     assert restored[4] == np.float32(2.0**-98)
 
@@ -143,17 +143,17 @@ def test_other_types(dtype):
 
 def test_order_and_byte_order_do_not_matter():
     array = noise(300).reshape(20, 15)
-    stream, _ = trip(array, 40)
-    assert trip(np.asfortranarray(array), 40)[0].tobytes() == stream.tobytes()
-    assert trip(array.astype(">f4"), 40)[0].tobytes() == stream.tobytes()
-    assert trip(np.repeat(array, 2, axis=1)[:, ::2], 40)[0].tobytes() == stream.tobytes()
+    stream, _ = round_trip(array, 40)
+    assert round_trip(np.asfortranarray(array), 40)[0].tobytes() == stream.tobytes()
+    assert round_trip(array.astype(">f4"), 40)[0].tobytes() == stream.tobytes()
+    assert round_trip(np.repeat(array, 2, axis=1)[:, ::2], 40)[0].tobytes() == stream.tobytes()
 
 
 def test_input_is_left_as_it_is():
     array = np.array([1e-45, 1, 2, 3, 4], np.float32)
     before = array.tobytes()
     array.flags.writeable = False
-    trip(array, 64)
+    round_trip(array, 64)
     assert array.tobytes() == before
 
 
@@ -169,7 +169,7 @@ def error_of(stream, nbytes, rate):
 @pytest.mark.parametrize("rate", [9, 33, 64, 128])
 def test_truncation_at_every_byte(rate):
     array = noise(50)
-    stream, _ = trip(array, rate)
+    stream, _ = round_trip(array, rate)
     for length in range(stream.size):
         whole = min(8 * length // rate, 13)
         assert error_of(stream[:length], 200, rate) == (
@@ -181,7 +181,7 @@ def test_truncation_at_every_byte(rate):
 
 def test_trailing_bytes():
     for array in (noise(50), noise(0)):
-        stream, _ = trip(array, 32)
+        stream, _ = round_trip(array, 32)
         assert error_of(np.append(stream, np.uint8(0)), array.nbytes, 32) == (
             StreamStatus.TRAILING_BYTES,
             stream.size,
@@ -190,7 +190,7 @@ def test_trailing_bytes():
 
 
 def test_every_bit_behind_the_last_block():
-    stream, _ = trip(noise(5), 9)
+    stream, _ = round_trip(noise(5), 9)
     for bit in range(18, 64):
         damaged = stream.copy()
         damaged[bit // 8] |= 1 << bit % 8
@@ -213,7 +213,7 @@ def test_any_bits_decode_to_values(content, rate):
 
 
 def test_announced_length_takes_no_memory():
-    stream, _ = trip(noise(3000), 32)
+    stream, _ = round_trip(noise(3000), 32)
     tracemalloc.start()
     try:
         assert error_of(stream, 1 << 60, 32)[0] == StreamStatus.PAYLOAD_TRUNCATED

@@ -14,7 +14,7 @@ from cdma.hw.buddy.payloads import AccessStatus, ExpectedEntry, MetadataError
 from cdma.hw.buddy.read.assembler import EntryAssembler
 from cdma.hw.buddy.read.issue import ReadIssue
 from cdma.hw.bus.burst import BusError
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 from tests.golden.buddy.entries import mixed_entries
 from tests.hw.buddy.address.pages import CONFIG, PLAIN, mapping_of, memory_with
 from tests.lib.rtl.answers import Answers, append

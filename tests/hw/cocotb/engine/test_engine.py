@@ -119,12 +119,12 @@ def without_cycles(plan, host):
 def test_machine_leaves_the_same_memories_as_the_simulation(engine_builds, stalls, tmp_path):
     runs = [mixed(40, 3000, stalls), faulty(2, stalls)]
     run(engine_builds, "verilator", "transfers", runs, tmp_path, save=str(tmp_path))
-    surroundings = MachineConfig(channels=SMALL.units)
+    environment = MachineConfig(channels=SMALL.units)
     for number, one in enumerate(runs):
         plan = one.make(SMALL)
         with Machine(
             generated_engine(SMALL),
-            surroundings,
+            environment,
             device_bytes=len(plan.device.before),
             host_bytes=len(plan.host.before),
             device_base=plan.device.base,

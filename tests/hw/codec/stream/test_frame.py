@@ -46,7 +46,7 @@ def until_end(length, beats):
     for beat in beats:
         count += 1
         length -= beat["size"]
-        if beat["last"] or length <= 0 or "torn" in beat:
+        if beat["last"] or length <= 0 or "framing_error" in beat:
             break
     return count
 
@@ -89,7 +89,7 @@ def test_trimmer_ends_a_torn_packet_there_and_drops_the_rest(trimmer):
     for index in range(3):
         for size in (0, 1, width - 1, width):
             beats = beats_of(content(3 * width), width)
-            beats[index] |= {"torn": 1, "size": size}
+            beats[index] |= {"framing_error": 1, "size": size}
             cases.append((3 * width, beats, content(3 * width)[: index * width + size], 1))
             cases.append(announced(width + 1, width))
     trim(trimmer, cases)

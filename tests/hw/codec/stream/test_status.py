@@ -61,9 +61,9 @@ def test_compressor_status_joins_its_parts(source, sink):
     )
 
 
-def expected_status(finding, trailing, torn, check, crc_right):
+def expected_status(finding, trailing, framing_error, check, crc_right):
     """The first error in the order of the stream; a cut that tore the packet is a mismatch."""
-    if finding in (Finding.MASK_MISSING, Finding.ELEMENT_MISSING) and torn:
+    if finding in (Finding.MASK_MISSING, Finding.ELEMENT_MISSING) and framing_error:
         return StreamStatus.LENGTH_MISMATCH, "tail"
     kinds = {
         Finding.MASK_MISSING: StreamStatus.MASK_TRUNCATED,
@@ -75,7 +75,7 @@ def expected_status(finding, trailing, torn, check, crc_right):
         return kinds[finding], "verdict"
     if trailing:
         return StreamStatus.TRAILING_BYTES, "verdict"
-    if torn:
+    if framing_error:
         return StreamStatus.LENGTH_MISMATCH, "tail"
     if check and not crc_right:
         return StreamStatus.CRC_MISMATCH, "verdict"
@@ -99,7 +99,10 @@ def test_decompressor_status_tells_the_first_error():
     )
     bench.source(
         part.tail,
-        [{"trailing": trailing, "torn": torn, "size": 2222} for _, trailing, torn, *_ in cases],
+        [
+            {"trailing": trailing, "framing_error": framing_error, "size": 2222}
+            for _, trailing, framing_error, *_ in cases
+        ],
         willing=stalls(0.2, 3),
     )
     bench.source(part.crc32, [5] * len(cases), willing=stalls(0.2, 4))

@@ -135,7 +135,7 @@ def cuts(bench, packet, sizes):
                 len(lines_of(config, packet)),
                 beats_of(stream[:size], config.sector_bytes),
                 cut_line_beats(config, packet, size),
-                {"torn": 0, "size": size},
+                {"framing_error": 0, "size": size},
             )
             for size in sizes
         ],
@@ -251,7 +251,7 @@ def test_bytes_behind_the_lines_are_trailing_and_drained(bench, config):
     cases = []
     for extra in (1, 0, config.element_bytes, 0, config.sector_bytes, 0, 300, 0):
         beats = beats_of(stream + GARBAGE[:extra], config.sector_bytes)
-        tail = {"trailing": bool(extra), "torn": 0}
+        tail = {"trailing": bool(extra), "framing_error": 0}
         cases.append((2, beats, line_beats_of(config, packet), tail))
     transfers(bench, cases)
 
@@ -288,7 +288,7 @@ def test_packet_torn_before_its_lines_are_complete_is_cut_there(bench, config):
     packet = sparse(config, 256, 0.9, 5)
     stream = compressed(config, packet)
     width = config.sector_bytes
-    whole = {"torn": 0, "trailing": 0, "size": len(stream)}
+    whole = {"framing_error": 0, "trailing": 0, "size": len(stream)}
     cases = []
     for index in range(math.ceil(len(stream) / width)):
         for size in (0, 3, width // 2, width):
@@ -296,13 +296,13 @@ def test_packet_torn_before_its_lines_are_complete_is_cut_there(bench, config):
             keep = min(size, beats[index]["size"])
             beats[index] |= {
                 "size": keep,
-                "torn": 1,
+                "framing_error": 1,
                 "data": beats[index]["data"] & (1 << 8 * keep) - 1,
             }
             end = index * width + keep
             if end == len(stream):
                 continue
-            tail = {"torn": 1, "size": end}
+            tail = {"framing_error": 1, "size": end}
             cases.append((2, beats, cut_line_beats(config, packet, end), tail))
             # The next one is as if nothing had happened.
             cases.append((2, beats_of(stream, width), line_beats_of(config, packet), whole))

@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.formats import registry as formats
 from cdma.hw.codec import registry
 from cdma.hw.codec.interface import LineCodec
-from cdma.hw.lib.stream import Damage, ExpandedSector, LineBeat, Register, Sector
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector, Truncation
+from cdma.hw.lib.pipeline import PipelineRegister
 from tests.hw.codec.xor.golden_model import XorModel
 
 
@@ -50,7 +51,7 @@ class XorCompressor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.beats = beats = Register(LineBeat(config))
+        m.submodules.beats = beats = PipelineRegister(LineBeat(config))
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         sector, beat = self.i.payload, beats.i.payload
         position = Signal(range(config.sectors))
@@ -91,7 +92,7 @@ class XorDecompressor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.sectors = sectors = Register(ExpandedSector(config))
+        m.submodules.sectors = sectors = PipelineRegister(ExpandedSector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
         beat, sector = self.i.payload, sectors.i.payload
         damaged = Signal()
@@ -102,7 +103,7 @@ class XorDecompressor(wiring.Component):
             m.d.comb += [restored.eq(element ^ beat.elements[i]), sector.elements[i].eq(restored)]
             element = restored
         m.d.comb += [
-            damaged.eq(beat.damage != Damage.NONE),
+            damaged.eq(beat.truncation != Truncation.NONE),
             sectors.i.valid.eq(self.i.valid),
             self.i.ready.eq(sectors.i.ready),
             sector.sol.eq(beat.sol),

@@ -61,23 +61,23 @@ def room(engine, nbytes, codec):
 
 def test_data_goes_out_and_comes_back_in_each_codec(engine):
     """All at once, so that lines of different codecs meet in the units."""
-    trips = []
+    round_trips = []
     for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in ("xor", "zvc", None)):
         data = content(nbytes, number)
         device = engine.device.alloc(nbytes)
         host = engine.host.alloc(room(engine, nbytes, codec))
         device.array[:] = data
         sent = engine.submit(host, device, nbytes, OUT, codec, doorbell=False)
-        trips.append((data, codec, device, host, sent))
+        round_trips.append((data, codec, device, host, sent))
     engine.doorbell()
     back = []
-    for data, codec, _, host, sent in trips:
+    for data, codec, _, host, sent in round_trips:
         record = engine.wait(sent).check()
         stream = host.array[: record.out_size].copy()
         expected = data if codec is None else golden.codec(codec, 4).compress(data)
         np.testing.assert_array_equal(stream, expected)
         assert record.crc32 == golden.crc32(data)
-    for data, codec, device, host, sent in trips:
+    for data, codec, device, host, sent in round_trips:
         device.array[:] = 0xA5
         size = None if codec is None else sent.result().out_size
         crc = None if codec is None else golden.crc32(data)
@@ -86,7 +86,7 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         )
         back.append(got)
     engine.doorbell()
-    for (data, _, device, host, _), got in zip(trips, back, strict=True):
+    for (data, _, device, host, _), got in zip(round_trips, back, strict=True):
         engine.wait(got).check()
         np.testing.assert_array_equal(device.array, data)
         engine.device.free(device)
@@ -152,8 +152,8 @@ def test_arrays_are_swapped(config):
     arrays = [(str(n), content(n).view(np.uint8)) for n in (0, 1, 129, 5000)]
     with Swapper(backend) as swapper:
         run = swapper.swap(arrays, element_bytes=4, baselines=False)
-    assert [trip.faults for trip in run.trips] == [()] * 4
-    assert [trip.compressed_bytes for trip in run.trips] == [0, 128, 256, 5120]
+    assert [one.faults for one in run.round_trips] == [()] * 4
+    assert [one.compressed_bytes for one in run.round_trips] == [0, 128, 256, 5120]
 
 
 def test_swap_refuses_a_codec_that_the_engine_has_not_got():

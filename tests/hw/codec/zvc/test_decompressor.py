@@ -2,8 +2,8 @@
 
 import pytest
 
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
-from cdma.hw.lib.stream import Damage
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     CONFIGS,
@@ -110,7 +110,7 @@ def cut_line(config, line, kept):
         "count": count,
         "eol": 1,
         "last": 1,
-        "damage": Damage.PAYLOAD,
+        "truncation": Truncation.PAYLOAD,
     }
     sectors = []
     seen = 0
@@ -167,9 +167,9 @@ def test_line_cut_in_its_mask_gives_one_sector_that_says_so(bench, config):
     before_beats, before = line_beats_of(config, line), expanded_of(config, line)
     before_beats[-1]["last"] = before[-1]["last"] = 0
     beats = [
-        {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK},
+        {"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK},
         *before_beats,
-        {"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK},
+        {"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK},
         *line_beats_of(config, line),
     ]
     cut = {"sol": 1, "last": 1, "mask_missing": 1}

@@ -7,7 +7,7 @@ from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.completion import Completer
+from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail
 from cdma.hw.dma.control.dispatch import Way
 from tests.lib.rtl.bench import STALLS, Bench, stalls
@@ -25,7 +25,7 @@ OUT = {
 IN = {**OUT, "way": Way.IN.value, "capacity": 1000}
 READ = {"lines": 8, "whole_lines": 8, "whole_size": 600, "crc32": 0xC0FFEE}
 WRITE = {"size": 600}
-RECEIVED = {"receive": {"size": 600}, "gather": {"offset": 600, "size": 1000, "crc32": 0xC0FFEE}}
+RECEIVED = {"receive": {"size": 600}, "lines": {"offset": 600, "size": 1000, "crc32": 0xC0FFEE}}
 DONE = {"src_done": 1000, "out_size": 600, "crc32": 0xC0FFEE}
 
 
@@ -36,7 +36,7 @@ def out(read=(), write=()):
 def come(receive=(), gather=(), tail=()):
     return {
         "receive": {**RECEIVED["receive"], **dict(receive)},
-        "gather": {**RECEIVED["gather"], **dict(gather)},
+        "lines": {**RECEIVED["lines"], **dict(gather)},
         "tail": dict(tail),
     }
 
@@ -157,7 +157,7 @@ CASES_OUT = {
     ),
     "aborted": (
         OUT,
-        out({"cut": 1, "whole_lines": 1}, {"size": 70}),
+        out({"aborted": 1, "whole_lines": 1}, {"size": 70}),
         {"status": Status.ABORTED, "src_done": 128, "out_size": 70},
     ),
 }
@@ -187,7 +187,7 @@ CASES_IN = {
     ),
     "aborted": (
         IN,
-        come({"cut": 1, "size": 32}, {"finding": Finding.MASK_MISSING, "size": 40}),
+        come({"aborted": 1, "size": 32}, {"finding": Finding.MASK_MISSING, "size": 40}),
         {"status": Status.ABORTED, "src_done": 32, "out_size": 40},
     ),
     **{
@@ -292,12 +292,12 @@ CASES_VERIFY = {
         come(bus(TIMEOUT)),
         {"status": Status.TIMEOUT, "detail": TimeoutDetail.READ, "fault_address": 0x1234},
     ),
-    "an abort": (come({"cut": 1}), {"status": Status.ABORTED}),
+    "an abort": (come({"aborted": 1}), {"status": Status.ABORTED}),
 }
 
 
 def records(cases, *, outs=(), ins=(), verifies=0, probability=(0.0, 0.0), log2_entries=1):
-    completer = Completer(EngineConfig())
+    completer = RetireUnit(EngineConfig())
     completer.log2_entries = Signal(4, init=log2_entries)
     bench = Bench(completer)
     bench.source(completer.started, cases, willing=stalls(probability[0], 1))

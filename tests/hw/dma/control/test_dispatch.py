@@ -22,9 +22,9 @@ def checked(descriptors):
     ]
 
 
-def dispatch(items, *, outs=0, ins=0, probability=(0.0, 0.0), settled=1, abort=0):
+def dispatch(items, *, outs=0, ins=0, probability=(0.0, 0.0), all_retired=1, abort=0):
     dispatcher = Dispatcher(EngineConfig())
-    dispatcher.settled = Signal(init=settled)
+    dispatcher.all_retired = Signal(init=all_retired)
     dispatcher.abort = Signal(init=abort)
     bench = Bench(dispatcher)
     bench.source(dispatcher.i, items, willing=stalls(probability[0], 1))
@@ -60,7 +60,7 @@ def test_refused_descriptor_starts_nothing():
 
 def test_descriptors_end_unstarted_while_the_engine_aborts():
     items = checked([OUT, IN, FENCE])
-    started, _, _ = dispatch(items, abort=1, settled=0)
+    started, _, _ = dispatch(items, abort=1, all_retired=0)
     assert [(Way(s["way"]), s["status"]) for s in started] == [(Way.NONE, Status.ABORTED)] * 3
 
 
@@ -78,7 +78,7 @@ def test_largest_capacity_is_kept():
 
 
 def starts(items, script, cycles=40):
-    """When which descriptor starts; `script(cycle)` gives `settled` and `verified`."""
+    """When which descriptor starts; `script(cycle)` gives `all_retired` and `verified`."""
     dispatcher = Dispatcher(EngineConfig())
     when = {}
 
@@ -87,8 +87,8 @@ def starts(items, script, cycles=40):
         for port in (dispatcher.started, dispatcher.job_out, dispatcher.job_in):
             ctx.set(port.ready, 1)
         for cycle in range(cycles):
-            settled, verified = script(cycle)
-            ctx.set(dispatcher.settled, settled)
+            all_retired, verified = script(cycle)
+            ctx.set(dispatcher.all_retired, all_retired)
             ctx.set(dispatcher.verified, verified)
             ctx.set(dispatcher.i.valid, bool(queue))
             if queue:
@@ -123,7 +123,16 @@ def test_nothing_goes_in_while_something_is_verified():
 class Control:
     """The supervisor under a script of its inputs; what it says is recorded."""
 
-    WATCHED = ("fetch", "abort", "resetting", "clear", "settled", "idle", "ring_error", "fails")
+    WATCHED = (
+        "fetch",
+        "abort",
+        "resetting",
+        "clear",
+        "all_retired",
+        "idle",
+        "ring_error",
+        "error_valid",
+    )
 
     def __init__(self, cycles, **inputs):
         """Each input is a set of cycles in which it is high."""
@@ -141,7 +150,7 @@ class Control:
                 await ctx.delay(1e-10)
                 for name, log in self.log.items():
                     log.append(ctx.get(getattr(self.supervisor, name)))
-                if self.log["fails"][-1]:
+                if self.log["error_valid"][-1]:
                     error = ctx.get(self.supervisor.error)
                     self.errors[cycle] = (error.status, error.detail, error.tag, error.address)
                 await ctx.tick()
@@ -161,21 +170,23 @@ ALWAYS = set(range(100))
 def test_abort_lasts_until_what_was_fetched_has_its_record():
     control = Control(
         40,
-        starts={2, 3},
-        told={20, 30},
-        abort_asked={10},
+        start_fire={2, 3},
+        record_done={20, 30},
+        abort_request={10},
         fetched=ALWAYS - {10, 11},
         buses_idle=ALWAYS,
     )
     assert control.when("abort") == set(range(11, 32))
     assert control.when("fetch") == set(range(40)) - set(range(11, 32))
-    assert control.when("settled") == {0, 1, 2} | set(range(31, 40))
+    assert control.when("all_retired") == {0, 1, 2} | set(range(31, 40))
     assert control.when("idle") == {0, 1, 2} | set(range(32, 40))
     assert not control.when("clear")
 
 
 def test_reset_clears_the_ring_at_its_end():
-    control = Control(30, starts={2}, told={20}, reset_asked={5}, fetched=ALWAYS, buses_idle=ALWAYS)
+    control = Control(
+        30, start_fire={2}, record_done={20}, reset_request={5}, fetched=ALWAYS, buses_idle=ALWAYS
+    )
     assert control.when("resetting") == set(range(6, 22))
     assert control.when("clear") == {21}
 
@@ -200,7 +211,7 @@ def test_ring_s_fault_stops_it_until_a_reset(error, expected):
         30,
         ring_faulty=set(range(5, 20)),
         ring_fault={0: fault},
-        reset_asked={18},
+        reset_request={18},
         fetched=ALWAYS,
         buses_idle=ALWAYS,
     )
@@ -216,9 +227,9 @@ def test_ring_s_fault_stops_it_until_a_reset(error, expected):
 def test_record_that_was_not_written_stops_the_ring(error, expected):
     control = Control(
         20,
-        starts={2},
-        told={8},
-        about={8: {"address": 0x80}},
+        start_fire={2},
+        record_done={8},
+        record_info={8: {"address": 0x80}},
         record_error={9: error},
         fetched=ALWAYS,
         buses_idle=ALWAYS,
@@ -227,7 +238,14 @@ def test_record_that_was_not_written_stops_the_ring(error, expected):
 
 
 def test_descriptor_s_error_is_told_with_its_tag():
-    about = {"failed": 1, "status": 7, "detail": 2, "tag": 0xABCD, "fault_address": 0x77}
-    control = Control(20, starts={2}, told={8}, about={8: about}, fetched=ALWAYS, buses_idle=ALWAYS)
+    info = {"failed": 1, "status": 7, "detail": 2, "tag": 0xABCD, "fault_address": 0x77}
+    control = Control(
+        20,
+        start_fire={2},
+        record_done={8},
+        record_info={8: info},
+        fetched=ALWAYS,
+        buses_idle=ALWAYS,
+    )
     assert control.errors == {8: (7, 2, 0xABCD, 0x77)}
     assert not control.when("ring_error")

@@ -85,8 +85,8 @@ def answers(responses, statuses):
             ctx.set(writer.response.payload, response)
             await ctx.delay(1e-10)
             assert ctx.get(writer.response.ready)
-            about = ctx.get(writer.about)
-            told.append((ctx.get(writer.told), about.failed, about.interrupt, about.address))
+            about = ctx.get(writer.record_info)
+            told.append((ctx.get(writer.record_done), about.failed, about.interrupt, about.address))
             await ctx.tick()
             ctx.set(writer.response.valid, 0)
             await ctx.delay(1e-10)
@@ -123,9 +123,9 @@ def raises(events, *, count, cycles, last=60):
         ctx.set(coalescer.count, count)
         ctx.set(coalescer.cycles, cycles)
         for cycle in range(last):
-            ctx.set(coalescer.arrives, cycle in events)
+            ctx.set(coalescer.request, cycle in events)
             await ctx.delay(1e-10)
-            if ctx.get(coalescer.raises):
+            if ctx.get(coalescer.interrupt):
                 raised.append(cycle)
             await ctx.tick()
 

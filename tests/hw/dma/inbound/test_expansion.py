@@ -10,11 +10,11 @@ from cdma import golden
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.stream.checker import Finding
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times
-from cdma.hw.lib.stream import Damage
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.lib.rtl.payloads import beats_of, config_id, sparse
 
@@ -94,7 +94,7 @@ class Line:
             mask = int.from_bytes(self.stream[: config.mask_bytes], "little")
             content = self.stream[config.mask_bytes :]
         if not self.dense and len(self.stream) < config.mask_bytes:
-            return [{"sol": 1, "eol": 1, "last": 1, "damage": Damage.MASK}]
+            return [{"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK}]
         left = mask.bit_count()
         count = len(content) // config.element_bytes
         elements = np.frombuffer(content, f"<u{config.element_bytes}", count).tolist()
@@ -114,7 +114,7 @@ class Line:
                     "sol": not beats,
                     "eol": ends,
                     "last": ends,
-                    "damage": Damage.PAYLOAD if short else Damage.NONE,
+                    "truncation": Truncation.PAYLOAD if short else Truncation.NONE,
                 }
             )
             if ends:

@@ -37,7 +37,7 @@ class Job:
         rng = random.Random(seed)
         self.first_unit = first_unit
         self.content = rng.randbytes(length)
-        self.fill = -length % LINE
+        self.tail_pad = -length % LINE
         findings, errors = findings or {}, errors or {}
         self.reports = []
         for number in range(-(-length // LINE)):
@@ -79,7 +79,7 @@ def gather(bench, jobs, *, probability=(0.0, 0.0)):
     units = component.config.units
     bench.source(
         component.job,
-        [{"first_unit": job.first_unit, "fill": job.fill} for job in jobs],
+        [{"first_unit": job.first_unit, "tail_pad": job.tail_pad} for job in jobs],
         willing=stalls(probability[0], 1),
     )
     ends = bench.source(

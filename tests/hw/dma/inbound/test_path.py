@@ -253,7 +253,7 @@ def decoded(job, stream, element_bytes):
 
 def told(outcome):
     """The stream's status and offset, as the outcome has them."""
-    finding = Finding(outcome.gather.finding)
+    finding = Finding(outcome.lines.finding)
     if finding == Finding.NONE:
         status = StreamStatus.TRAILING_BYTES if outcome.tail.trailing else StreamStatus.OK
     else:
@@ -263,7 +263,7 @@ def told(outcome):
             Finding.ELEMENT_ZERO: StreamStatus.ZERO_ELEMENT,
             Finding.FILL_NONZERO: StreamStatus.NONZERO_FILL,
         }[finding]
-    return status, outcome.gather.offset
+    return status, outcome.lines.offset
 
 
 def check(host, device, outcomes, *, read=None):
@@ -277,13 +277,13 @@ def check(host, device, outcomes, *, read=None):
         assert outcome.receive.size == stream.size, number
         if number not in (read or {}):
             assert BusError(outcome.receive.error) is BusError.NONE
-            assert outcome.receive.cut == 0
+            assert outcome.receive.aborted == 0
         assert outcome.tail.size == stream.size
         assert told(outcome) == (status, offset), number
-        assert outcome.gather.size == len(content), number
-        assert BusError(outcome.gather.error) is BusError.NONE
+        assert outcome.lines.size == len(content), number
+        assert BusError(outcome.lines.error) is BusError.NONE
         if status in (StreamStatus.OK, StreamStatus.TRAILING_BYTES):
-            assert outcome.gather.crc32 == golden.crc32(content), number
+            assert outcome.lines.crc32 == golden.crc32(content), number
         dst = job["dst"]
         written = content[: job["capacity"]]
         expected[dst : dst + len(written)] = written
@@ -405,14 +405,14 @@ def test_write_error_is_told_with_its_burst_and_the_bytes_before_it(stall):
     # Lines begin at 0x104 + 128 n; 0x400 is a burst's boundary inside one of them.
     faults = {0x400: BusError.SLVERR, 0x480: BusError.DECERR}
     _, outcomes = rig().run(host.memory, host.jobs, stall=stall, write_faults=faults)
-    assert BusError(outcomes[0].gather.error) is BusError.SLVERR
-    assert outcomes[0].gather.address == 0x400
-    assert outcomes[0].gather.size == 0x400 - 0x104
+    assert BusError(outcomes[0].lines.error) is BusError.SLVERR
+    assert outcomes[0].lines.address == 0x400
+    assert outcomes[0].lines.size == 0x400 - 0x104
     assert told(outcomes[0])[0] == StreamStatus.OK
     content = decoded(host.jobs[0], host.streams[0], 4)[2]
-    assert outcomes[0].gather.crc32 == golden.crc32(content)
-    assert BusError(outcomes[1].gather.error) is BusError.NONE
-    assert outcomes[1].gather.size == 500
+    assert outcomes[0].lines.crc32 == golden.crc32(content)
+    assert BusError(outcomes[1].lines.error) is BusError.NONE
+    assert outcomes[1].lines.size == 500
 
 
 @pytest.mark.parametrize("abort_at", [0, 3, 30, 45, 80])
@@ -424,7 +424,7 @@ def test_abort_ends_every_job(abort_at):
     device, outcomes = rig().run(host.memory, host.jobs, abort_at=abort_at)
     read = {number: outcome.receive.size for number, outcome in enumerate(outcomes)}
     check(host, device, outcomes, read=read)
-    assert [outcome.receive.cut for outcome in outcomes] == [1, 1, 1]
+    assert [outcome.receive.aborted for outcome in outcomes] == [1, 1, 1]
     assert read[0] < host.streams[0].size
     assert read[1] == read[2] == 0
 

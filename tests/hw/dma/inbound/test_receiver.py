@@ -126,7 +126,7 @@ class Bench:
             else:
                 assert standing is None, "valid was withdrawn"
             if moves(receiver.o):
-                assert beat.torn == 0
+                assert beat.framing_error == 0
                 assert beat.last or beat.size == width
                 seen.packets[-1] += int(beat.data).to_bytes(width, "little")[: beat.size]
                 seen.given_at.append(cycle)
@@ -137,7 +137,7 @@ class Bench:
             if moves(receiver.outcome):
                 outcome = ctx.get(receiver.outcome.payload)
                 error = BusError(outcome.error)
-                seen.outcomes.append((outcome.size, outcome.cut, error, outcome.address))
+                seen.outcomes.append((outcome.size, outcome.aborted, error, outcome.address))
                 moved = cycle
             await ctx.tick()
             cycle += 1

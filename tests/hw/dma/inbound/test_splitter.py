@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
+from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.splitter import LineSplitter
-from cdma.hw.lib.stream import Damage
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     beats_of,
@@ -58,7 +58,7 @@ class Case:
     dense: bool = False
     first_unit: int = 0
     size: int | None = None
-    torn: bool = False
+    framing_error: bool = False
     extra: bytes = b""
 
     def job(self, config):
@@ -81,11 +81,11 @@ class Case:
 
     def beats(self, config):
         width = config.host_bytes
-        if not self.torn:
+        if not self.framing_error:
             return beats_of(self.packet(config), width)
         beats = beats_of(self.stream(config), width)
         index, keep = divmod(self.size, width)
-        beats[index] |= {"size": keep, "torn": 1}
+        beats[index] |= {"size": keep, "framing_error": 1}
         return beats
 
     def line_beats(self, config):
@@ -135,7 +135,7 @@ def dense_line_beats(codec, content, size):
                 "sol": sol,
                 "eol": short or end % LINE == 0 or end == len(content),
                 "last": short or end == len(content),
-                "damage": Damage.PAYLOAD if short else Damage.NONE,
+                "truncation": Truncation.PAYLOAD if short else Truncation.NONE,
             }
         )
         if short:
@@ -186,9 +186,9 @@ def split(bench, cases, *, source=always, lines=None, commands=None):
     for k in units:
         line_sinks[k].assert_received(expected_lines[k])
         command_sinks[k].assert_received(expected_commands[k])
-    ends.assert_received([{"lines": len(case.lines(config)), "cut": 0} for case in cases])
+    ends.assert_received([{"lines": len(case.lines(config)), "aborted": 0} for case in cases])
     for case, packet, tail in zip(cases, packets, tails.payloads, strict=True):
-        assert (tail["size"], tail["torn"]) == (len(packet), case.torn)
+        assert (tail["size"], tail["framing_error"]) == (len(packet), case.framing_error)
         # After damage nothing says whether more bytes are trailing.
         if len(packet) >= len(case.stream(config)):
             assert tail["trailing"] == bool(case.extra)
@@ -283,7 +283,7 @@ def test_torn_packet_is_cut_at_its_hole(bench, config, dense):
     whole = Case(content=content, dense=dense)
     cases = []
     for size in (0, 4, 5, config.host_bytes + 4, LINE, LINE + 30):
-        cases += [Case(content=content, dense=dense, size=size, torn=True), whole]
+        cases += [Case(content=content, dense=dense, size=size, framing_error=True), whole]
     split(bench, cases)
 
 

@@ -65,7 +65,7 @@ class Job:
         *,
         density,
         first_unit=0,
-        lead=0,
+        head_pad=0,
         dense=False,
         issued=None,
         fault_at=None,
@@ -79,24 +79,24 @@ class Job:
         self.content = data.tobytes()[:length]
         padded = self.content.ljust(-(-length // LINE_BYTES) * LINE_BYTES, b"\0")
         lines = [padded[at : at + LINE_BYTES] for at in range(0, len(padded), LINE_BYTES)]
-        self.cut = issued is not None
+        self.aborted = issued is not None
         self.lines = lines[: len(lines) if issued is None else issued]
         self.fault_at = fault_at
         self.settings = {
             "first_unit": first_unit,
-            "lead": lead,
+            "head_pad": head_pad,
             "codec": dense,
-            "fill": len(padded) - length,
+            "tail_pad": len(padded) - length,
             "capacity": capacity,
         }
         good = self.lines if fault_at is None else self.lines[:fault_at]
-        stream = bytes(4 * lead)
+        stream = bytes(4 * head_pad)
         self.whole = (0, 0)
         for index, line in enumerate(good):
             words = np.frombuffer(line, np.uint32)
             stream += line if dense else golden.codec("zvc").compress(words).tobytes()
-            if len(stream) - 4 * lead <= capacity:
-                self.whole = (index + 1, len(stream) - 4 * lead)
+            if len(stream) - 4 * head_pad <= capacity:
+                self.whole = (index + 1, len(stream) - 4 * head_pad)
         self.stream = stream
 
     @property
@@ -122,7 +122,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
             reports[unit].append({"crc32": line_crc(line), "fault": fault})
             unit = (unit + 1) % units
     bench.source(component.job, [job.settings for job in jobs])
-    bench.source(component.ends, [{"lines": len(j.lines), "cut": j.cut} for j in jobs])
+    bench.source(component.ends, [{"lines": len(j.lines), "aborted": j.aborted} for j in jobs])
     for k in range(units):
         bench.source(component.lines[k], lines[k], willing=stalls(probability[0], 2 * k + 1))
         bench.source(component.reports[k], reports[k])
@@ -137,11 +137,11 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
     assert got == expected
     for job, outcome in zip(jobs, outcomes.payloads, strict=True):
         assert outcome["lines"] == len(job.lines)
-        assert outcome["cut"] == job.cut
+        assert outcome["aborted"] == job.aborted
         assert (outcome["whole_lines"], outcome["whole_size"]) == job.whole
         if job.fault_at is None:
             assert BusError(outcome["error"]) is BusError.NONE
-            if not job.cut:
+            if not job.aborted:
                 assert outcome["crc32"] == golden.crc32(np.frombuffer(job.content, np.uint8))
         else:
             assert BusError(outcome["error"]) is BusError.SLVERR
@@ -163,7 +163,7 @@ def test_lines_of_all_units_make_the_golden_stream(units, probability):
             length,
             density=rng.choice(DENSITIES),
             first_unit=rng.randrange(units),
-            lead=rng.randrange(8),
+            head_pad=rng.randrange(8),
             dense=rng.random() < 0.3,
             seed=index,
         )
@@ -188,7 +188,7 @@ def test_dense_lines_leave_as_fast_as_the_output_takes_them():
 @pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
 def test_stream_ends_before_the_line_with_a_fault(fault_at, probability):
     jobs = [
-        Job(3, 10 * LINE_BYTES, density=0.1, fault_at=fault_at, lead=3),
+        Job(3, 10 * LINE_BYTES, density=0.1, fault_at=fault_at, head_pad=3),
         Job(3, 1000, density=0.4, first_unit=2, seed=5),
     ]
     drain(3, jobs, probability=probability)

@@ -62,7 +62,7 @@ def issue(config, jobs, *, seed=0, busy=0.0, permits=lambda rng: 2, hold=(1, 8),
                 queue.pop(0)
             if ctx.get(issuer.ends.valid) and ctx.get(issuer.ends.ready):
                 end = ctx.get(issuer.ends.payload)
-                trace.ends.append((end.lines, end.cut))
+                trace.ends.append((end.lines, end.aborted))
             for k, output in enumerate(issuer.o):
                 if ctx.get(output.valid) and ctx.get(output.ready):
                     line = ctx.get(output.payload)

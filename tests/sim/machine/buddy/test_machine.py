@@ -9,8 +9,8 @@ from cdma.hw.config import ConfigError
 from cdma.sim.machine import BusFault, DeliveredFault, HangError, MachineError, ProtocolError
 from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, buddy_machine_config
 from cdma.sim.machine.buddy.machine import BuddyMachine
-from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, Trace
-from tests.plan.engine_cost.passage import BREAKS, BUDDY, passage_rtl
+from cdma.sim.machine.buddy.trace import DECERR, OKAY, SLVERR, Access, AccessTrace
+from tests.plan.engine_cost.passthrough import BREAKS, BUDDY, passthrough_rtl
 
 MEMORY = 1 << 20
 QUIET = BuddyMachineConfig(
@@ -29,7 +29,7 @@ def machine():
 
     def make(config=QUIET, **options):
         sizes = {"device_bytes": MEMORY, "buddy_bytes": MEMORY}
-        made.append(BuddyMachine(passage_rtl(), config, **{**sizes, **options}))
+        made.append(BuddyMachine(passthrough_rtl(), config, **{**sizes, **options}))
         rng = np.random.default_rng(len(made))
         for memory in (made[-1].device, made[-1].buddy):
             memory[:] = rng.integers(0, 256, memory.size, np.uint8)
@@ -40,14 +40,16 @@ def machine():
         each.close()
 
 
-def random_trace(count: int, *, seed: int = 0, span: int = 4096, writes: float = 0.5) -> Trace:
+def random_trace(
+    count: int, *, seed: int = 0, span: int = 4096, writes: float = 0.5
+) -> AccessTrace:
     """Accesses of up to four beats to the start of both memories."""
     rng = np.random.default_rng(seed)
     buddy = rng.random(count) < 0.5
     nbytes = rng.integers(1, 129, count)
     # Four beats at most, whatever the alignment.
     address = rng.integers(0, span - 128, count) // 128 * 128 + rng.integers(0, 129 - nbytes)
-    return Trace.uniform(
+    return AccessTrace.uniform(
         write=rng.random(count) < writes,
         address=address + np.where(buddy, BUDDY, 0),
         nbytes=nbytes,
@@ -58,8 +60,8 @@ def random_trace(count: int, *, seed: int = 0, span: int = 4096, writes: float =
     )
 
 
-def follow(trace: Trace, device: np.ndarray, buddy: np.ndarray) -> list[np.ndarray]:
-    """What each access reads or writes, one after the other, memories being changed."""
+def follow(trace: AccessTrace, device: np.ndarray, buddy: np.ndarray) -> list[np.ndarray]:
+    """Play a trace: the bytes that each access reads or writes, in order; changes memories."""
     seen = []
     for i, address in enumerate(trace.address):
         memory = buddy if address >= BUDDY else device
@@ -145,12 +147,12 @@ class TestPlay:
         count = 2000
         for address, bytes_per_cycle in ((0, 32), (BUDDY, 150e9 / 32 / 875e6)):
             addresses = address + np.arange(count) * 128 % MEMORY
-            trace = Trace.uniform(
+            trace = AccessTrace.uniform(
                 write=False, address=addresses, nbytes=128, id=int(address == BUDDY)
             )
             made.clear_counters()
             cycles = made.play(trace, most_reads=256).cycles
-            # The passage has 16 bursts under way, which the latency of the channel does not fill.
+            # The pass-through has 16 bursts outstanding, too few to hide the channel's latency.
             latency = 306 if address == 0 else 438
             expected = min(bytes_per_cycle, 16 * 128 / latency)
             assert count * 128 / cycles == pytest.approx(expected, rel=0.05)
@@ -210,7 +212,7 @@ class TestAccesses:
 
     def test_data_of_another_size(self):
         with pytest.raises(ValueError, match="data must have 3 bytes, not 4"):
-            Trace.of([Access(0, 3, np.zeros(4, np.uint8))])
+            AccessTrace.of([Access(0, 3, np.zeros(4, np.uint8))])
 
 
 class TestFaults:
@@ -336,7 +338,7 @@ class TestBrokenRtl:
 
 class TestMachine:
     def test_waves(self, machine, tmp_path):
-        path = tmp_path / "passage.vcd"
+        path = tmp_path / "passthrough.vcd"
         made = machine(waves=path)
         made.play([Access(0, 32)])
         made.close()
@@ -365,7 +367,7 @@ class TestMachine:
 
 class TestConfig:
     def test_the_channel_is_the_papers(self):
-        channel = buddy_machine_config("channel").surroundings
+        channel = buddy_machine_config("channel").environment
         assert channel.channel_bytes_per_cycle == 32
         assert channel.dram_latency_cycles == 306
         assert 2 * channel.link_latency_cycles == 438
@@ -374,7 +376,7 @@ class TestConfig:
     def test_another_link(self):
         config = buddy_machine_config("channel").with_link(50)
         assert config.link_bytes_per_s == 50e9
-        assert config.surroundings.link_out_bytes_per_s == 50e9 / 32
+        assert config.environment.link_out_bytes_per_s == 50e9 / 32
 
     def test_a_preset_that_there_is_not(self):
         with pytest.raises(ConfigError, match=f"one of {', '.join(BUDDY_MACHINES)}, not 'a100'"):

@@ -44,7 +44,7 @@ class Shape:
         Offsets in the areas.
     density : float
         The share of elements that are not zero.
-    room : int, optional
+    space_left : int, optional
         The destination's capacity; if absent, as much as is needed.
     flags : Flag
     seed : int
@@ -56,16 +56,16 @@ class Shape:
     src: int = 0
     dst: int = 0
     density: float = 0.5
-    room: int | None = None
+    space_left: int | None = None
     flags: Flag = NO_FLAGS
     seed: int = 0
 
     def __str__(self) -> str:
         verified = " verified" if self.flags & Flag.VERIFY else ""
-        room = "" if self.room is None else f", room for {self.room}"
+        space_left = "" if self.space_left is None else f", room for {self.space_left}"
         return (
             f"{self.opcode.name}{verified} of {self.length} B at density {self.density}, offsets "
-            f"{self.src:#x} to {self.dst:#x}{room}"
+            f"{self.src:#x} to {self.dst:#x}{space_left}"
         )
 
 
@@ -158,7 +158,7 @@ class Job:
 
     def _settle(self) -> None:
         shape = self.shape
-        self.capacity = self.wanted.size if shape.room is None else shape.room
+        self.capacity = self.wanted.size if shape.space_left is None else shape.space_left
         compressed = shape.opcode is Opcode.DECOMPRESS_IN
         self.fields = {
             "opcode": shape.opcode,
@@ -180,14 +180,14 @@ class Job:
         return other
 
     def with_stream(
-        self, stream: ByteArray, length: int, room: int, wanted: ByteArray, crc: int | None
+        self, stream: ByteArray, length: int, space_left: int, wanted: ByteArray, crc: int | None
     ) -> "Job":
         """The same way in, with another stream, from which something else should come."""
         other = replace(self)
         other.source, other.wanted = stream, wanted
         other._settle()
-        other.capacity = room
-        other.fields |= {"length": length, "dst_capacity": room}
+        other.capacity = space_left
+        other.fields |= {"length": length, "dst_capacity": space_left}
         if crc is not None:
             other.fields |= {"flags": int(Flag.CHECK_CRC), "crc32": crc}
         return other

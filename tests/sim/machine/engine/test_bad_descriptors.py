@@ -128,8 +128,8 @@ def wraps() -> Iterator[Cell]:
                 for address in (end, 2 * end - 4, HOST_END - 4):
                     if address < HOST_END:
                         yield bad(opcode, Status.BAD_LENGTH, **{name: address})
-            room = dst_end - GOOD[opcode]["dst"]
-            for capacity in (room + 1, room + 4, HOST_END - 1):
+            space_left = dst_end - GOOD[opcode]["dst"]
+            for capacity in (space_left + 1, space_left + 4, HOST_END - 1):
                 yield bad(opcode, Status.BAD_LENGTH, dst_capacity=capacity)
     long = HOST_END - AREA + 1
     for size in (long, long + 3, HOST_END - 1):

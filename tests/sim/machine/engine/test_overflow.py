@@ -32,7 +32,7 @@ def rooms(job: Job) -> Iterator[int]:
     to_burst = -job.dst % (512 if job.outward else 256)
     for near in (*job.line_ends, to_beat, to_burst, to_burst + 512, size - 4, size - 32):
         interesting |= {near - 1, near, near + 1, near + 2}
-    return iter(sorted(room for room in interesting if 0 <= room <= size + 64))
+    return iter(sorted(space_left for space_left in interesting if 0 <= space_left <= size + 64))
 
 
 def cells(lengths: tuple[int, ...], densities: tuple[float, ...], most: int) -> Iterator[Cell]:
@@ -50,16 +50,16 @@ def cells(lengths: tuple[int, ...], densities: tuple[float, ...], most: int) -> 
                     shape = Shape(
                         opcode=opcode, length=length, src=src, dst=dst, density=density, seed=count
                     )
-                    all_rooms = list(rooms(Job(shape, 2, src, dst)))
-                    step = -(-len(all_rooms) // most)
-                    for room in all_rooms[count % step :: step]:
+                    all_spaces = list(rooms(Job(shape, 2, src, dst)))
+                    step = -(-len(all_spaces) // most)
+                    for space_left in all_spaces[count % step :: step]:
                         count += 1
                         flags = NO_FLAGS
                         if opcode is Opcode.COMPRESS_OUT and count % 3 == 0:
                             flags = Flag.VERIFY
                         if opcode is Opcode.DECOMPRESS_IN and count % 3 == 0:
                             flags = Flag.CHECK_CRC
-                        yield Cell(replace(shape, room=room, flags=flags))
+                        yield Cell(replace(shape, space_left=space_left, flags=flags))
 
 
 def carry_out(bench: EngineBench, cell: Cell) -> None:
@@ -75,7 +75,9 @@ def carry_out(bench: EngineBench, cell: Cell) -> None:
         rest_shape = replace(cell.shape, length=left, src=cell.shape.src + record.src_done)
         if rest_shape.src % ELEMENT or not left:
             return
-        rest = bench.job(replace(rest_shape, room=None)).with_data(job.data[record.src_done :])
+        rest = bench.job(replace(rest_shape, space_left=None)).with_data(
+            job.data[record.src_done :]
+        )
         first = bench.target(job)[: record.fault_address].copy()
         bench.carry_out([rest], [rest.good()])
         both = np.concatenate([first, bench.target(rest)])

@@ -13,11 +13,11 @@ from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.dma.control.descriptor import Opcode, Status
 from tests.sim.machine.engine.bench import EngineBench, in_parts
 from tests.sim.machine.engine.cases import ELEMENT, Ending, Job, Shape
-from tests.sim.machine.pipeline.test_zvc_malformed import Damage, damaged_streams
+from tests.sim.machine.pipeline.test_zvc_malformed import Corruption, damaged_streams
 from tests.sim.machine.pipeline.zvc_cases import sparse
 
 AT_ONCE = 4
-MOST_ROOM = 8192
+MOST_SPACE = 8192
 
 TRUNCATED = (StreamStatus.MASK_TRUNCATED, StreamStatus.PAYLOAD_TRUNCATED)
 
@@ -29,7 +29,7 @@ class Cell:
     name: str
     stream: ByteArray
     length: int
-    room: int
+    space_left: int
     crc: int | None
     src: int = 0
     dst: int = 0
@@ -37,7 +37,8 @@ class Cell:
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.stream.size} B of stream at {self.src:#x} for {self.length} B at "
-            f"{self.dst:#x}, room for {self.room}, CRC {self.crc}: {self.stream.tobytes().hex()}"
+            f"{self.dst:#x}, room for {self.space_left}, CRC {self.crc}: "
+            f"{self.stream.tobytes().hex()}"
         )
 
 
@@ -50,13 +51,13 @@ def damaged(count: int, seed: int) -> Iterator[Cell]:
         stream = streams.packets.packet(index)
         if not length or not stream.size:
             continue
-        room = min(length, MOST_ROOM)
+        space_left = min(length, MOST_SPACE)
         if rng.random() < 0.1:
-            room = int(rng.integers(0, room))
+            space_left = int(rng.integers(0, space_left))
         src, dst = (int(place) * ELEMENT for place in rng.integers(0, 1100, 2))
         crc = int(streams.crcs[index]) if streams.check_crc[index] else None
-        name = Damage(streams.damage[index]).name
-        yield Cell(name, stream, length, room, crc, src, dst)
+        name = Corruption(streams.damage[index]).name
+        yield Cell(name, stream, length, space_left, crc, src, dst)
 
 
 def every_cut_and_bit(nbytes: int, step: int) -> Iterator[Cell]:
@@ -78,12 +79,12 @@ def made(bench: EngineBench, cell: Cell, area: int) -> tuple[Job, Ending]:
     decoded = decode(cell.stream, cell.length, ELEMENT, cell.crc)
     job = bench.job(
         Shape(opcode=Opcode.DECOMPRESS_IN, length=ELEMENT, src=cell.src, dst=cell.dst), area
-    ).with_stream(cell.stream, cell.length, cell.room, decoded.data, cell.crc)
+    ).with_stream(cell.stream, cell.length, cell.space_left, decoded.data, cell.crc)
     # More than the longest stream is not read.
     longest = -(-cell.length // LINE_BYTES) * (LINE_BYTES + LINE_BYTES // ELEMENT // 8) + ELEMENT
     counts = {
         "src_done": min(cell.stream.size, longest),
-        "out_size": min(decoded.valid_bytes, cell.room),
+        "out_size": min(decoded.valid_bytes, cell.space_left),
     }
     status = decoded.status
     if status not in (StreamStatus.OK, StreamStatus.CRC_MISMATCH):
@@ -92,8 +93,10 @@ def made(bench: EngineBench, cell: Cell, area: int) -> tuple[Job, Ending]:
     counts["crc32"] = crc32(decoded.data)
     if status == StreamStatus.CRC_MISMATCH:
         return job, Ending(status=Status.CRC_MISMATCH, **counts)
-    if cell.room < cell.length:
-        return job, Ending(status=Status.DESTINATION_OVERFLOW, fault_address=cell.room, **counts)
+    if cell.space_left < cell.length:
+        return job, Ending(
+            status=Status.DESTINATION_OVERFLOW, fault_address=cell.space_left, **counts
+        )
     return job, Ending(status=Status.OK, **counts)
 
 

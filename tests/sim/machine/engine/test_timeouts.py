@@ -55,7 +55,7 @@ def asked_of(job: Job, port: int, channel: str) -> list[Burst]:
 
 
 def hits(asked: list[Burst], channel: str) -> list[tuple[Burst, int]]:
-    """Which burst a hang hits, and its address: in W and R at every beat."""
+    """Bursts that a hang hits, and their addresses: in W and R at every beat."""
     if channel in ("r", "w"):
         return [(burst, address) for burst in asked for address in burst.beat_addresses]
     return [(burst, burst.address) for burst in asked]

@@ -24,7 +24,7 @@ STREAMS = 150_000
 NEVER = np.iinfo(np.int64).max
 
 
-class Damage(IntEnum):
+class Corruption(IntEnum):
     NONE = 0
     CUT = auto()
     FLIPPED_BITS = auto()
@@ -66,8 +66,8 @@ def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> St
     )
     first = running_sum(lines)
     lengths = lines * LINE
-    ragged = (rng.random(count) < 0.5) & (lines > 0)
-    lengths[ragged] -= rng.integers(0, LINE, ragged.sum())
+    partial = (rng.random(count) < 0.5) & (lines > 0)
+    lengths[partial] -= rng.integers(0, LINE, partial.sum())
     line_elements = LINE // element_bytes
     density = np.repeat(rng.random(count), lines * line_elements)
     data = elements(rng, len(density), element_bytes, density).view(np.uint8)
@@ -89,47 +89,47 @@ def good_streams(rng: np.random.Generator, count: int, element_bytes: int) -> St
 def damaged_streams(rng: np.random.Generator, count: int, element_bytes: int) -> Streams:
     """Streams, about as many of each kind of damage and good ones, in random order."""
     good = good_streams(rng, count, element_bytes)
-    damage = rng.integers(0, len(Damage), count)
+    damage = rng.integers(0, len(Corruption), count)
     sizes = good.packets.sizes
     changed = sizes.copy()
-    chosen = {kind: np.flatnonzero(damage == kind) for kind in Damage}
+    chosen = {kind: np.flatnonzero(damage == kind) for kind in Corruption}
 
-    cut = chosen[Damage.CUT]
+    cut = chosen[Corruption.CUT]
     changed[cut] = rng.integers(0, np.maximum(sizes[cut], 1))
-    changed[chosen[Damage.NOISE]] = rng.integers(0, 400, len(chosen[Damage.NOISE]))
-    longer = chosen[Damage.LONGER]
+    changed[chosen[Corruption.NOISE]] = rng.integers(0, 400, len(chosen[Corruption.NOISE]))
+    longer = chosen[Corruption.LONGER]
     changed[longer] += rng.integers(1, 300, len(longer))
     offsets = running_sum(changed)
     # Noise of every density, so that its masks announce many elements or few.
     data = rng.integers(0, 256, offsets[-1], np.uint8)
     data[rng.random(len(data)) < np.repeat(rng.random(count), changed)] = 0
-    kept = np.where(damage == Damage.NOISE, 0, np.minimum(sizes, changed))
+    kept = np.where(damage == Corruption.NOISE, 0, np.minimum(sizes, changed))
     data[addresses(offsets[:-1], kept)] = good.packets.data[
         addresses(good.packets.offsets[:-1], kept)
     ]
 
     # One bit in all of them, a second one in every other, a third one in every third.
     for step in (1, 2, 3):
-        flipped = chosen[Damage.FLIPPED_BITS][::step]
+        flipped = chosen[Corruption.FLIPPED_BITS][::step]
         flipped = flipped[changed[flipped] > 0]
         at = offsets[flipped] + rng.integers(0, changed[flipped])
         np.bitwise_xor.at(data, at, np.uint8(1) << rng.integers(0, 8, len(at), np.uint8))
-    burst = chosen[Damage.BURST]
+    burst = chosen[Corruption.BURST]
     burst = burst[changed[burst] > 0]
     start = rng.integers(0, changed[burst])
     length = np.minimum(rng.integers(2, 9, len(burst)), changed[burst] - start)
     at = addresses(offsets[burst] + start, length)
     data[at] ^= rng.integers(1, 256, len(at), np.uint8)
-    zero_an_element(rng, data, offsets, chosen[Damage.ZEROED_ELEMENT], element_bytes)
+    zero_an_element(rng, data, offsets, chosen[Corruption.ZEROED_ELEMENT], element_bytes)
 
     lengths = good.lengths.copy()
-    other = chosen[Damage.OTHER_LENGTH]
+    other = chosen[Corruption.OTHER_LENGTH]
     near = np.maximum(0, lengths[other] + rng.integers(-2 * LINE, 2 * LINE, len(other)))
     far = rng.integers(0, 2**32, len(other))
     far[::3] = 2**32 - 1 - rng.integers(0, 2 * LINE, len(far[::3]))
     lengths[other] = np.where(rng.random(len(other)) < 0.9, near, far)
     crcs = good.crcs.copy()
-    wrong = chosen[Damage.OTHER_CRC]
+    wrong = chosen[Corruption.OTHER_CRC]
     crcs[wrong] ^= np.uint32(1) << rng.integers(0, 32, len(wrong), np.uint32)
     check_crc = rng.random(count) < 0.9
     return Streams(Packets(data, offsets), lengths, crcs, check_crc, damage)
@@ -165,10 +165,10 @@ class Answers:
 def golden_answers(streams: Streams, element_bytes: int, cut: IntArray) -> Answers:
     """As the golden decoder sees them; `cut` bytes of each come before its framing is broken."""
     sizes = streams.packets.sizes
-    torn = cut <= sizes
+    truncated = cut <= sizes
     seen = np.minimum(sizes, cut)
     whole = streams.packets
-    data = whole.data[addresses(whole.offsets[:-1], seen)] if torn.any() else whole.data
+    data = whole.data[addresses(whole.offsets[:-1], seen)] if truncated.any() else whole.data
     decoded: DecodedMany = decode_many(
         data, running_sum(seen), streams.lengths, element_bytes, streams.crcs
     )
@@ -183,7 +183,7 @@ def golden_answers(streams: Streams, element_bytes: int, cut: IntArray) -> Answe
         StreamStatus.MASK_TRUNCATED,
         StreamStatus.PAYLOAD_TRUNCATED,
     ]
-    broken = torn & np.isin(status, vague)
+    broken = truncated & np.isin(status, vague)
     status[broken] = StreamStatus.LENGTH_MISMATCH
     offset[broken] = cut[broken]
     fine = status == StreamStatus.OK
@@ -208,8 +208,8 @@ def assert_answered(batch, answers: Answers, streams: Streams) -> None:
         )
         got = records[index]
         pytest.fail(
-            f"stream {index}, {Damage(streams.damage[index]).name}, for {streams.lengths[index]} "
-            f"bytes: {streams.packets.packet(index).tobytes().hex()}\n"
+            f"stream {index}, {Corruption(streams.damage[index]).name}, for "
+            f"{streams.lengths[index]} bytes: {streams.packets.packet(index).tobytes().hex()}\n"
             f"got {StreamStatus(got['status']).name} at {got['offset']}, crc {got['crc32']:08x}: "
             f"{batch.packet(index).tobytes().hex()}\n"
             f"not {StreamStatus(answers.status[index]).name} at {answers.offset[index]}, "
@@ -254,7 +254,7 @@ def test_damaged_streams(decompressor, stalls, share):
 
 
 @pytest.mark.parametrize("stalls", [0.0, 0.4])
-def test_torn_streams(decompressor, stalls):
+def test_truncated_streams(decompressor, stalls):
     """Partial beats in mid-packet, holes in tkeep, and null beats, in good streams and bad."""
     pipeline, element_bytes = decompressor
     rng = np.random.default_rng([5, pipeline.sector_bytes])
@@ -294,7 +294,7 @@ def test_every_cut_and_every_flipped_bit_of_a_stream(decompressor):
         np.full(count, data.size),
         np.repeat(checksums(Packets.of([data])), count),
         np.ones(count, np.bool_),
-        np.repeat([Damage.CUT, Damage.FLIPPED_BITS], [stream.size + 1, 8 * stream.size]),
+        np.repeat([Corruption.CUT, Corruption.FLIPPED_BITS], [stream.size + 1, 8 * stream.size]),
     )
     answers = golden_answers(streams, element_bytes, np.full(count, NEVER))
     # The whole stream is the only one that passes: the checksum sees what structure hides.

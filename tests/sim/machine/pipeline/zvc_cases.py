@@ -87,13 +87,13 @@ def random_faults(
     sent = lanes & (np.cumsum(lanes, axis=1) <= rest[:, None])
     run = np.cumprod(sent, axis=1).sum(axis=1)
     last = (sent.sum(axis=1) == rest) & ~null_end
-    torn = (sent.sum(axis=1) > run) | (~last & (run < sector_bytes))
+    malformed = (sent.sum(axis=1) > run) | (~last & (run < sector_bytes))
     faults = np.zeros(count, FAULT)
     faults["transfer"], faults["beat"], faults["null_end"] = transfers, beat, null_end
     bits = np.zeros((count, 128), bool)
     bits[:, :sector_bytes] = lanes
     faults["keep"] = np.packbits(bits, axis=1, bitorder="little").view("<u8")
-    return faults, np.where(torn, beat * sector_bytes + run, sizes + 1)
+    return faults, np.where(malformed, beat * sector_bytes + run, sizes + 1)
 
 
 def assert_same_packets(got: Packets, want: Packets) -> None:

@@ -1,4 +1,4 @@
-"""What the commands' printed reports share: where they go, and how their tables look."""
+"""Output helpers that the commands' reports share: the terminal, and how tables look."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ GB = 1e9
 
 
 def terminal() -> Console:
-    """Where a report goes."""
+    """Open the console that reports are printed to."""
     console = Console()
     # Rich takes 80 characters where there is no terminal, as in a pipe.
     return console if console.is_terminal else Console(width=WIDE_CHARACTERS)
@@ -42,7 +42,7 @@ def figures_table(first: str, headings: Iterable[str], title: str | None = None)
 
 
 def facts_grid(facts: Mapping[str, str]) -> Table:
-    """What a report assumes, a line each."""
+    """Make a grid of what a report assumes, one fact per line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.lib.stream import Fifo
+from cdma.hw.lib.fifo import Fifo
 
 BUDDY = 1 << 39
 READS = 16
@@ -37,7 +37,7 @@ BREAKS = (
 _SHAPE_PINS = ("len", "size", "burst", "lock", "cache", "prot", "qos")
 
 
-class Passage(wiring.Component):
+class Passthrough(wiring.Component):
     def __init__(self) -> None:
         super().__init__(
             {
@@ -192,7 +192,7 @@ class Rtl:
 
 
 @cache
-def passage_rtl() -> Rtl:
-    """The passage as SystemVerilog."""
-    modules = to_verilog(Passage(), "cdma_buddy", assertions=True)
+def passthrough_rtl() -> Rtl:
+    """The pass-through as SystemVerilog."""
+    modules = to_verilog(Passthrough(), "cdma_buddy", assertions=True)
     return Rtl("cdma_buddy", "\n".join(module.text for module in modules))

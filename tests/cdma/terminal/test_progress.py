@@ -9,7 +9,7 @@ import pytest
 
 from cdma.builds.progress import observed, report
 from cdma.cli import main
-from cdma.progress import ProgressDisplay
+from cdma.terminal.progress import ProgressDisplay
 
 
 class Terminal(io.StringIO):
@@ -59,7 +59,7 @@ def display_on(stream, time, after_s=2.0, every_s=2.0):
 
 
 def screen(stream):
-    """What a terminal has been sent, without its control sequences."""
+    """Text that a terminal has been sent, without its control sequences."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
 
 
@@ -194,8 +194,8 @@ def test_reports_go_to_the_innermost_observer_from_any_thread():
 
 
 def test_commands_show_progress_on_stderr(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 0)
-    monkeypatch.setattr("cdma.progress.LINE_EVERY_S", 0)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 0)
+    monkeypatch.setattr("cdma.terminal.progress.LINE_EVERY_S", 0)
     np.save(tmp_path / "a.npy", np.ones(100, np.float32))
     assert main(["swap", str(tmp_path / "a.npy"), "--engine", "codec", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -206,8 +206,8 @@ def test_commands_show_progress_on_stderr(tmp_path, monkeypatch, capsys):
 
 
 def test_generated_rtl_counts_its_modules(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 0)
-    monkeypatch.setattr("cdma.progress.LINE_EVERY_S", 0)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 0)
+    monkeypatch.setattr("cdma.terminal.progress.LINE_EVERY_S", 0)
     monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
     assert main(["generate", "packer", "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -220,7 +220,7 @@ def test_generated_rtl_counts_its_modules(tmp_path, monkeypatch, capsys):
 
 
 def test_errors_come_after_the_last_line_of_progress(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("cdma.progress.SHOWN_AFTER_S", 0)
+    monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 0)
 
     def fail(*arguments, **options):
         report("C++", 1, 8)

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from cdma.hw.lib.stream import Fork, Register, SkidBuffer
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 
-BUFFERS = [SkidBuffer, Register]
+BUFFERS = [SkidBuffer, PipelineRegister]
 
 
 def payloads(count):
@@ -44,7 +45,7 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
     assert taken.cycles == list(range(9, 29))
 
 
-@pytest.mark.parametrize(("buffer", "entries"), [(SkidBuffer, 2), (Register, 1)])
+@pytest.mark.parametrize(("buffer", "entries"), [(SkidBuffer, 2), (PipelineRegister, 1)])
 def test_blocked_buffer_holds_its_entries(buffer, entries):
     given, _ = transfer(Bench(buffer(16)), 5, sink=from_cycle(30))
     assert sum(cycle < 30 for cycle in given.cycles) == entries

@@ -1,0 +1,1 @@
+"""The terminal: signals that end a command, progress on stderr, and the tables of reports."""

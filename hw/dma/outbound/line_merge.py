@@ -1,0 +1,79 @@
+"""Two short lines side by side in one chunk of the stream."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.payloads import LineBeat
+from cdma.hw.codec.stream.pack import mask_and_elements
+from cdma.hw.config import CodecConfig
+
+
+class LineMerger(wiring.Component):
+    """Puts a line beat into a chunk and, on request, a whole short line behind it.
+
+    The second line is shifted by the elements of the first one, in log2(chunk elements) stages,
+    and ORed into the chunk.
+
+    Latency: 0 cycles. Resources: a barrel shifter of a chunk of elements.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    first, second : `In(LineBeat(config))`
+        The line beat, and the line behind it.
+    has_head : `In(1)`
+        The lines' codec has a head, which the first beat of a line begins with.
+    merge : `In(1)`
+        Put the second line behind the first one; both together have `count_merged` elements, which
+        must not be more than a chunk has.
+    elements : `Out(data.ArrayLayout(...))`
+        The chunk's elements, zero behind the last one that counts.
+    count_alone, count_merged : `Out(...)`
+        Elements of the first line beat alone, and of both.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        self.chunk_elements = config.lanes + config.head_elements
+        super().__init__(
+            {
+                "first": In(LineBeat(config)),
+                "second": In(LineBeat(config)),
+                "has_head": In(1),
+                "merge": In(1),
+                "elements": Out(data.ArrayLayout(8 * config.element_bytes, self.chunk_elements)),
+                "count_alone": Out(range(self.chunk_elements + 1)),
+                "count_merged": Out(range(2 * self.chunk_elements + 1)),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        begins_with_head = self.first.sol & self.has_head
+        m.d.comb += [
+            self.count_alone.eq(self.first.count + Mux(begins_with_head, config.head_elements, 0)),
+            self.count_merged.eq(self.count_alone + self.second.count + config.head_elements),
+        ]
+        first = mask_and_elements(m, config, self.first, begins_with_head, name="first_element")
+        second: list[Value] = list(
+            mask_and_elements(m, config, self.second, Value.cast(1), name="second_element")
+        )
+        for k in range((self.chunk_elements - 1).bit_length()):
+            distance = 1 << k
+            shifted = [
+                Signal(8 * config.element_bytes, name=f"second_by_{distance}_{j}")
+                for j in range(self.chunk_elements)
+            ]
+            for j, element in enumerate(shifted):
+                far = second[j - distance] if j >= distance else 0
+                m.d.comb += element.eq(Mux(self.count_alone[k], far, second[j]))
+            second = list(shifted)
+        m.d.comb += self.elements.as_value().eq(
+            Cat(own | Mux(self.merge, mate, 0) for own, mate in zip(first, second, strict=True))
+        )
+        return m

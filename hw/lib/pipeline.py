@@ -1,0 +1,88 @@
+"""Pipeline registers with valid and ready.
+
+All streams follow `amaranth.lib.stream`: a transfer happens when valid and ready are both high;
+once valid, a payload neither changes nor goes away; valid never waits for ready.
+"""
+
+from amaranth.hdl import Module, Mux, ShapeLike, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class SkidBuffer(wiring.Component):
+    """A two-entry buffer that cuts every combinational path between its ports.
+
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: two payload registers.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : `In(stream.Signature(shape))`
+    o : `Out(stream.Signature(shape))`
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+
+        front = Signal.like(self.o.payload, name="front")
+        front_valid = Signal()
+        spare = Signal.like(self.o.payload, name="spare")
+        spare_valid = Signal()
+
+        m.d.comb += [
+            self.i.ready.eq(~spare_valid),
+            self.o.valid.eq(front_valid),
+            self.o.payload.eq(front),
+        ]
+        with m.If(self.o.ready | ~front_valid):
+            m.d.sync += [
+                front.eq(Mux(spare_valid, spare, self.i.payload)),
+                front_valid.eq(spare_valid | self.i.valid),
+                spare_valid.eq(0),
+            ]
+        with m.Elif(self.i.valid & ~spare_valid):
+            m.d.sync += [spare.eq(self.i.payload), spare_valid.eq(1)]
+
+        return m
+
+
+class PipelineRegister(wiring.Component):
+    """A one-entry buffer that cuts the paths of payload and valid, but not that of ready.
+
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: a payload register.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : `In(stream.Signature(shape))`
+    o : `Out(stream.Signature(shape))`
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        held = Signal.like(self.o.payload, name="held", reset_less=True)
+        held_valid = Signal()
+        m.d.comb += [
+            self.i.ready.eq(self.o.ready | ~held_valid),
+            self.o.valid.eq(held_valid),
+            self.o.payload.eq(held),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += held_valid.eq(self.i.valid)
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += held.eq(self.i.payload)
+        return m
