@@ -31,6 +31,7 @@ COMMANDS = {
     "timeline.",
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
+    "value": "Tell what the engine gains over the best plans without it, and behind which links.",
     "buddy": "Compressed memory with an overflow in buddy memory.",
 }
 """Each command with the first paragraph of its docstring, as `cdma --help` shows it."""

@@ -132,7 +132,7 @@ class Component:
         return made
 
     def sleepers(self) -> tuple[Any, ...]:
-        """What of it may sleep in a simulator: `SLEEPERS` of its module, if there are any."""
+        """Its parts that may sleep in a simulator: `SLEEPERS` of its module, if there are any."""
         return tuple(getattr(import_module(self.module), "SLEEPERS", ())) if self.is_whole else ()
 
     def parameters(self, config: Any = None) -> dict[str, Any]:
@@ -162,10 +162,12 @@ COMPONENTS: dict[str, Component] = {
         _c("entry-decompressor", "codec.entry.decompressor:EntryDecompressor", ENTRY),
         _c("zvc-compressor", "codec.zvc.axis:ZvcCompressorAxis", CODEC),
         _c("zvc-decompressor", "codec.zvc.axis:ZvcDecompressorAxis", CODEC),
-        _c("zvc-line-compressor", "codec.zvc.pipelines:ZvcCompressor", CODEC),
-        _c("zvc-line-decompressor", "codec.zvc.pipelines:ZvcDecompressor", CODEC),
+        _c("zvc-line-compressor", "codec.zvc.compressor:ZvcCompressor", CODEC),
+        _c("zvc-line-decompressor", "codec.zvc.decompressor:ZvcDecompressor", CODEC),
+        _c("xc-line-compressor", "codec.xc.compressor.pipeline:of_elements", CODEC),
+        _c("xc-line-decompressor", "codec.xc.decompressor.pipeline:of_elements", CODEC),
         _c("packer", "codec.stream.pack:Packer", CODEC),
-        _c("unpacker", "codec.stream.pack:Unpacker", CODEC),
+        _c("unpacker", "codec.stream.unpack:Unpacker", CODEC),
         _c("crc32", "lib.crc:Crc32", CODEC, "sector_bytes"),
         _c("compression-unit", "dma.outbound.unit:CompressionUnit", ENGINE, "codec", "unit_lines"),
         _c("expansion-unit", "dma.inbound.expansion:ExpansionUnit", ENGINE, "codec", "unit_lines"),

@@ -130,8 +130,33 @@ class CodecConfig:
 
     @property
     def head_elements(self) -> int:
-        """Elements of a line's head in the stream, where a codec has one; 0 if none has."""
+        """Elements of the longest head of a line in the stream; 0 if no codec has heads."""
         return max(entry.head_bytes(self) for entry in self.entries) // self.element_bytes
+
+    @property
+    def head_bits(self) -> int:
+        """Bits that carry a line's head beside its payload."""
+        return max(self.elements, 8 * self.element_bytes * self.head_elements)
+
+    @property
+    def parameter_bits(self) -> int:
+        """Bits of the parameters of the codec that has most of them."""
+        return max(entry.parameter_bits for entry in self.entries)
+
+    @property
+    def result_bits(self) -> int:
+        """Bits of the longest result that a codec has for the record."""
+        return max(entry.result_bits for entry in self.entries)
+
+    @property
+    def summary_bits(self) -> int:
+        """Bits of what all codecs with a result tell of a line, side by side."""
+        return sum(entry.line_summary_bits for entry in self.entries)
+
+    @property
+    def locates_errors(self) -> bool:
+        """True if a codec finds errors itself, and so tells statuses and places in the stream."""
+        return any(entry.locates_errors for entry in self.entries)
 
     @property
     def worst_line_bytes(self) -> int:
@@ -152,12 +177,13 @@ class CodecConfig:
             )
 
     def _check_heads(self) -> None:
-        heads = {entry.head_bytes(self) for entry in self.entries} - {0}
-        if len(heads) > 1 or any(head % self.element_bytes for head in heads):
-            raise ConfigError(
-                "codecs must have heads of one size, of whole elements, not of "
-                f"{' and '.join(map(str, sorted(heads)))} bytes"
-            )
+        for entry in self.entries:
+            head = entry.head_bytes(self)
+            if head % self.element_bytes or not 0 <= head <= self.sector_bytes:
+                raise ConfigError(
+                    f"codecs: a line of {entry.name!r} must have a head of whole elements, at most "
+                    f"{self.sector_bytes} bytes, not of {head}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +348,7 @@ class EntryConfig:
 
     @property
     def zvc(self) -> CodecConfig:
-        """Of the zero-value codec beside BPC."""
+        """Configuration of the zero-value codec beside BPC."""
         return CodecConfig(element_bytes=self.element_bytes, sector_bytes=self.sector_bytes)
 
     @property

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from cdma import golden
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import preset
 from cdma.plan.papers import printed
 from cdma.plan.platform.device import device

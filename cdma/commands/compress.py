@@ -10,7 +10,13 @@ from cdma import golden
 from cdma.errors import UserError
 from cdma.files import load_npy
 from cdma.golden import container
+from cdma.golden.formats.lossy.power_of_two import rounded_down
+from cdma.golden.formats.lossy.quantize import Quantize
+from cdma.golden.formats.xc import elements as xc_elements
+from cdma.golden.formats.xc.xc import Xc
 from cdma.outputs import Force, open_atomically, require_outputs
+
+_ELEMENT_FORMATS = [known.name for known in xc_elements.ELEMENT_FORMATS]
 
 
 def compress(
@@ -41,19 +47,44 @@ def compress(
             metavar="ERROR", help="quantize: the largest error of a value.", show_default=False
         ),
     ] = None,
+    power_of_two: Annotated[
+        bool,
+        typer.Option(
+            "--power-of-two",
+            help="quantize: round the bound down to a power of two, as an engine needs it.",
+        ),
+    ] = False,
+    element_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"xc: what elements are, {', '.join(_ELEMENT_FORMATS)}; "
+            "from the array's type when not given, where uint16 is bf16 and uint8 e4m3.",
+            show_default=False,
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Compress the array in an .npy file with a golden model.
 
     The codecs zfp and quantize are lossy: the file holds another array of float32, close to this.
+    xc takes the parameters that are best for the array; they are in the file.
     """
+    if power_of_two and bound is not None:
+        bound = rounded_down(bound)
     options = {"rate": rate, "bound": bound}
     parameters = {name: value for name, value in options.items() if value is not None}
     # Before the file is read, which may take long.
     require_outputs([destination], inputs=[source], force=force)
     golden.codec(codec, 4 if element_bytes is None else element_bytes, **parameters)
+    _check_options(codec, element_bytes, element_format, power_of_two)
     array = load_npy(source)
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
+    if codec == Xc.name:
+        elements = xc_elements.element_format_for(array.dtype, element_format)
+        size = elements.element_bytes
+        fitted = Xc(size, exponent_bits=elements.exponent_bits).fitted(array)
+        parameters = {name: getattr(fitted, name) for name in golden.codec_parameters(codec)}
     try:
         content = container.pack(array, golden.codec(codec, size, **parameters))
     except TypeError as error:
@@ -66,6 +97,20 @@ def compress(
         f"({how(codec, parameters, size)})",
         err=True,
     )
+
+
+def _check_options(
+    codec: str, element_bytes: int | None, element_format: str | None, power_of_two: bool
+) -> None:
+    """Refuse options of another codec."""
+    if codec == Xc.name and element_bytes is not None:
+        raise UserError("xc takes its elements from --element-format; leave --element-bytes out")
+    if codec != Xc.name and element_format is not None:
+        raise UserError(f"{codec} has no element format; leave --element-format out, or choose xc")
+    if codec != Quantize.name and power_of_two:
+        raise UserError(f"{codec} has no bound; leave --power-of-two out, or choose quantize")
+    if element_format is not None:
+        xc_elements.element_format(element_format)
 
 
 def how(codec: str, parameters: Mapping[str, float], element_bytes: int) -> str:

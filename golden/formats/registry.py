@@ -12,9 +12,10 @@ from cdma.golden.formats.raw import Raw
 from cdma.golden.formats.rle import Rle
 from cdma.golden.formats.windows.deflate import Deflate, DeflateFast
 from cdma.golden.formats.windows.lz4 import Lz4
+from cdma.golden.formats.xc.xc import Xc
 from cdma.golden.formats.zvc import Zvc
 
-_LOSSLESS: dict[str, Callable[[int], Codec]] = {
+_LOSSLESS: dict[str, Callable[..., Codec]] = {
     "zvc": Zvc,
     "rle": Rle,
     "csr": Csr,
@@ -22,17 +23,20 @@ _LOSSLESS: dict[str, Callable[[int], Codec]] = {
     "deflate": Deflate,
     "deflate-fast": DeflateFast,
     "bpc": Bpc,
+    "xc": Xc,
     "raw": Raw,
 }
-_LOSSY: dict[str, tuple[Callable[..., Codec], str]] = {
-    "zfp": (Zfp, "rate"),
-    "quantize": (Quantize, "bound"),
+_LOSSY: dict[str, Callable[..., Codec]] = {"zfp": Zfp, "quantize": Quantize}
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "xc": ("exponent_bits", "centre", "pattern"),
+    "zfp": ("rate",),
+    "quantize": ("bound",),
 }
-"""Each with its parameter: what tells how much may be lost."""
+"""Numbers that a codec takes besides the element size. Those of lossy codecs must be given."""
 
 
-def register(name: str, make: Callable[[int], Codec]) -> None:
-    """Add a lossless codec, which `make` makes for an element size.
+def register(name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()) -> None:
+    """Add a lossless codec, which `make` makes for an element size and the parameters by name.
 
     Raises
     ------
@@ -42,16 +46,21 @@ def register(name: str, make: Callable[[int], Codec]) -> None:
     if name in codec_names():
         raise CodecError(f"the codec {name!r} is registered already; rename one")
     _LOSSLESS[name] = make
+    if parameters:
+        _PARAMETERS[name] = parameters
 
 
 @contextmanager
-def registered(name: str, make: Callable[[int], Codec]) -> Iterator[None]:
+def registered(
+    name: str, make: Callable[..., Codec], parameters: tuple[str, ...] = ()
+) -> Iterator[None]:
     """Register a lossless codec for the length of a `with` block."""
-    register(name, make)
+    register(name, make, parameters)
     try:
         yield
     finally:
         del _LOSSLESS[name]
+        _PARAMETERS.pop(name, None)
 
 
 def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
@@ -66,7 +75,7 @@ def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
 
 
 def codec_parameters(name: str) -> tuple[str, ...]:
-    """The parameters that `codec` needs for this name, which its codecs have as attributes.
+    """The parameters that `codec` takes for this name, which its codecs have as attributes.
 
     Raises
     ------
@@ -75,7 +84,7 @@ def codec_parameters(name: str) -> tuple[str, ...]:
     """
     if name not in codec_names():
         raise CodecError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
-    return (_LOSSY[name][1],) if name in _LOSSY else ()
+    return _PARAMETERS.get(name, ())
 
 
 def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
@@ -88,7 +97,8 @@ def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
     element_bytes : int
         4, 2 or 1; 4 for the lossy codecs.
     **parameters : float
-        For `zfp`, `rate`: bits per 4 values. For `quantize`, `bound`: the largest error. The others
+        For `zfp`, `rate`: bits per 4 values. For `quantize`, `bound`: the largest error. Both must
+        be given. For `xc`, `exponent_bits`, `centre` and `pattern`, as `Xc` has them. The others
         take none.
 
     Raises
@@ -97,14 +107,13 @@ def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:
         There is no such codec or no such element size, the message lists those there are; or a
         parameter is missing, or none of the codec's, or has a value that it may not have.
     """
-    needed = codec_parameters(name)
-    for parameter in needed:
-        if parameter not in parameters:
+    known = codec_parameters(name)
+    for parameter in known:
+        if name in _LOSSY and parameter not in parameters:
             raise CodecError(f"the codec {name} needs a {parameter}; give one")
     for parameter in parameters:
-        if parameter not in needed:
-            takes = f"only a {needed[0]}" if needed else "no parameters"
+        if parameter not in known:
+            takes = f"only {', '.join(known)}" if known else "no parameters"
             raise CodecError(f"the codec {name} has no {parameter}; it takes {takes}")
-    if name in _LOSSY:
-        return _LOSSY[name][0](element_bytes, **parameters)
-    return _LOSSLESS[name](element_bytes)
+    make = _LOSSY[name] if name in _LOSSY else _LOSSLESS[name]
+    return make(element_bytes, **parameters)

@@ -6,6 +6,7 @@ status ports and the completion records carry them.
 """
 
 import zlib
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -65,6 +66,51 @@ class StreamError(ValueError):
         self.valid_bytes = int(valid_bytes)
         kind = self.status.name.lower().replace("_", " ")
         super().__init__(f"{kind} at byte {self.offset} of the stream")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoded:
+    """Outcome of decoding one stream.
+
+    Attributes
+    ----------
+    status : StreamStatus
+        OK, or the kind of the first error in stream order.
+    offset : int
+        The first error's offset in bytes from the start of the stream; 0 when OK.
+    valid_bytes : int
+        Bytes of output before the first error; all of them when OK.
+    data : uint8 array (valid_bytes,)
+        Those bytes.
+    """
+
+    status: StreamStatus
+    offset: int
+    valid_bytes: int
+    data: ByteArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodedMany:
+    """Outcome of decoding n streams; see `Decoded`.
+
+    Attributes
+    ----------
+    status : uint8 array (n,)
+        Numbers of `StreamStatus`.
+    offset, valid_bytes : int64 arrays (n,)
+        As in `Decoded`.
+    data : uint8 array (sum of valid_bytes,)
+        The valid bytes of all streams, one after the other.
+    data_offsets : int64 array (n + 1,)
+        Stream i's valid bytes are `data[data_offsets[i] : data_offsets[i + 1]]`.
+    """
+
+    status: npt.NDArray[np.uint8]
+    offset: npt.NDArray[np.int64]
+    valid_bytes: npt.NDArray[np.int64]
+    data: ByteArray
+    data_offsets: npt.NDArray[np.int64]
 
 
 def crc32(data: npt.ArrayLike) -> int:

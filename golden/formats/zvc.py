@@ -20,8 +20,15 @@ from cdma.golden.formats.interface import (
     element_dtype,
     zero_filled,
 )
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
-from cdma.golden.formats.zvc_decoder import Decoded, DecodedMany, decode, decode_many
+from cdma.golden.formats.stream import (
+    LINE_BYTES,
+    ByteArray,
+    Decoded,
+    DecodedMany,
+    StreamError,
+    StreamStatus,
+)
+from cdma.golden.formats.zvc_decoder import decode, decode_many
 
 __all__ = ["Decoded", "DecodedMany", "Zvc", "decode", "decode_many"]
 

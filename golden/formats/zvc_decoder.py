@@ -19,58 +19,19 @@ from cdma.golden.formats.interface import (
     check_element_bytes,
     element_dtype,
 )
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamStatus
+from cdma.golden.formats.stream import (
+    LINE_BYTES,
+    ByteArray,
+    Decoded,
+    DecodedMany,
+    StreamStatus,
+)
 
 _CHUNK_LINES = 4096
 """Lines that are expanded at once: bounds scratch memory and keeps it in the cache."""
 _MAX_MASK_BYTES = 16
 _GROUP_BYTES = 32 << 20
 """Streams that `decode_many` works on at once, in bytes of stream: bounds its scratch memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoded:
-    """Outcome of decoding one stream.
-
-    Attributes
-    ----------
-    status : StreamStatus
-        OK, or the kind of the first error in stream order.
-    offset : int
-        The first error's offset in bytes from the start of the stream; 0 when OK.
-    valid_bytes : int
-        Bytes of output before the first error; all of them when OK.
-    data : uint8 array (valid_bytes,)
-        Those bytes.
-    """
-
-    status: StreamStatus
-    offset: int
-    valid_bytes: int
-    data: ByteArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodedMany:
-    """Outcomes of decoding n streams; see `Decoded`.
-
-    Attributes
-    ----------
-    status : uint8 array (n,)
-        Numbers of `StreamStatus`.
-    offset, valid_bytes : int64 arrays (n,)
-        As in `Decoded`.
-    data : uint8 array (sum of valid_bytes,)
-        The valid bytes of all streams, one after the other.
-    data_offsets : int64 array (n + 1,)
-        Stream i's valid bytes are `data[data_offsets[i] : data_offsets[i + 1]]`.
-    """
-
-    status: npt.NDArray[np.uint8]
-    offset: IntArray
-    valid_bytes: IntArray
-    data: ByteArray
-    data_offsets: IntArray
 
 
 def decode(stream: Array, nbytes: int, element_bytes: int, crc: int | None = None) -> Decoded:

@@ -12,7 +12,7 @@ from cdma.hw.registers.map import register_map as map_of
 def register_source(
     config: BuddyConfig | None = None, *, name: str = "cdma_buddy"
 ) -> RegisterSource:
-    """Where the controller's registers are described; `narrow` if no configuration is given.
+    """Return the path of the controller's register description; `narrow` without a configuration.
 
     `name` is the block's top module's.
     """

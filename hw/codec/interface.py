@@ -9,7 +9,7 @@ from it, and the components are imported by the methods that make them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from amaranth.lib import wiring
 
     from cdma.hw.config import CodecConfig
+
+PARAMETER_BITS = 32
+"""Bits of the field `parameters` of a descriptor, and of the field `result` of a record."""
+
+
+class CodecParameterError(ValueError):
+    """A value for a codec's parameters that it does not take: "cause; mend"."""
 
 
 class LineCodec:
@@ -47,6 +54,23 @@ class LineCodec:
         "lines" or "bytes": the unit of the command of the codec's unpacker.
     lines_per_cycle : int
         How many lines the codec's unpacker can give in a cycle, at most 2.
+    parameters : mapping of str to int
+        Parameters of a transfer and their widths in bits, the first one in the low bits of the
+        descriptor's field `parameters`; at most `PARAMETER_BITS` together. They reach the
+        compressor as `Sector.parameters` and the decompressor as its port `parameters`. The bits
+        of the field that a codec does not use must be zero.
+    usual_parameters : mapping of str to int
+        Values of parameters unless a transfer says otherwise; 0 for those that are not named here.
+    result : mapping of str to int
+        Parts of the field `result` in the record of a compressing transfer, and their widths,
+        likewise. A codec with a result has a `line_summary` and a `summary_collector`.
+    line_summary_bits : int
+        Width of the summary that `line_summary` gives of each line.
+    locates_errors : bool
+        Whether the decompressor itself finds what is wrong with a line, as statuses of the golden
+        format with places in the line's stream, and how long the line is there:
+        `ExpandedSector.status` and `ExpandedSector.offset`. Without it, the engine finds errors and
+        places from what is announced, present and missing. Excludes `counted`.
     """
 
     name: ClassVar[str]
@@ -55,12 +79,73 @@ class LineCodec:
     counted: ClassVar[bool] = False
     commanded_by: ClassVar[str] = "lines"
     lines_per_cycle: ClassVar[int] = 1
+    parameters: ClassVar[Mapping[str, int]] = {}
+    usual_parameters: ClassVar[Mapping[str, int]] = {}
+    result: ClassVar[Mapping[str, int]] = {}
+    line_summary_bits: ClassVar[int] = 0
+    locates_errors: ClassVar[bool] = False
+
+    # Parameters and results, as fields of descriptors and records.
+
+    @property
+    def parameter_bits(self) -> int:
+        """Bits of all parameters together."""
+        return sum(self.parameters.values())
+
+    @property
+    def result_bits(self) -> int:
+        """Bits of the result."""
+        return sum(self.result.values())
+
+    def all_parameters(self, values: Mapping[str, int]) -> dict[str, int]:
+        """These values by name, and the usual ones of the parameters that are not among them.
+
+        Raises
+        ------
+        CodecParameterError
+            A parameter is unknown, or does not fit its bits.
+        """
+        for name, value in values.items():
+            if name not in self.parameters:
+                names = ", ".join(self.parameters) or "no parameters"
+                raise CodecParameterError(
+                    f"the codec {self.name!r} has no parameter {name!r}; it takes {names}"
+                )
+            largest = (1 << self.parameters[name]) - 1
+            if not isinstance(value, int) or not 0 <= value <= largest:
+                raise CodecParameterError(
+                    f"the parameter {name!r} of the codec {self.name!r} must be 0 to {largest}, "
+                    f"not {value!r}"
+                )
+        usual = {name: self.usual_parameters.get(name, 0) for name in self.parameters}
+        return {**usual, **values}
+
+    def packed_parameters(self, values: Mapping[str, int]) -> int:
+        """The descriptor's field `parameters` for these values, as of `all_parameters`."""
+        complete = self.all_parameters(values)
+        packed, place = 0, 0
+        for name, bits in self.parameters.items():
+            packed |= complete[name] << place
+            place += bits
+        return packed
+
+    def unpacked_result(self, packed: int) -> dict[str, int]:
+        """The parts of a record's field `result`, by name."""
+        parts, place = {}, 0
+        for name, bits in self.result.items():
+            parts[name] = packed >> place & ((1 << bits) - 1)
+            place += bits
+        return parts
 
     # Sizes, in bytes.
 
     def head_bytes(self, config: CodecConfig) -> int:
-        """Bytes of a line's head; whole elements. The codecs of one engine with heads agree."""
+        """Bytes of a line's head; whole elements, and at most `CodecConfig.line_bytes`."""
         return 0
+
+    def length_bytes(self, config: CodecConfig) -> int:
+        """Bytes at a line's beginning that tell its length: the head, or more."""
+        return self.head_bytes(config)
 
     def worst_line_bytes(self, config: CodecConfig) -> int:
         """Bytes of the longest line in the stream, head included."""
@@ -96,20 +181,40 @@ class LineCodec:
     # Hardware. Each of these has the ports that the docstring names.
 
     def compressor(self, config: CodecConfig) -> wiring.Component:
-        """From `i`, a stream of `Sector`, to `o`, a stream of `LineBeat`: a sector per cycle.
+        """The compressor, from `i`, a stream of `Sector`, to `o`, a stream of `LineBeat`.
 
-        `line_latency` is the number of cycles from a line's first sector to its first beat. A line
-        takes no more beats than it has sectors, which are what the DMA buffer reserves for it; the
-        first beat carries the head besides.
+        It takes a sector per cycle; `line_latency` is the number of cycles from a line's first
+        sector to its first beat. A line takes no more beats than it has sectors, which are what the
+        DMA buffer reserves for it; the first beat carries the head besides.
         """
         raise NotImplementedError
 
     def decompressor(self, config: CodecConfig) -> wiring.Component:
-        """From `i`, a stream of `LineBeat`, to `o`, a stream of `ExpandedSector`.
+        """The decompressor, from `i`, a stream of `LineBeat`, to `o`, one of `ExpandedSector`.
 
         All sectors of a line come out, the last one with `last`; of a damaged line, those up to the
         one in which data is missing. `sector_latency` is the number of cycles from a sector's last
         beat to the sector.
+
+        A codec with parameters has an input `parameters` of `parameter_bits` here, which are those
+        of the line whose beat is at `i` while that is valid.
+        """
+        raise NotImplementedError
+
+    def line_summary(self, config: CodecConfig) -> wiring.Component:
+        """The summary of each line, from `i`, a stream of `Sector`, to `o`, of `line_summary_bits`.
+
+        Every line passes through it, whatever its codec, a sector per cycle; one summary may wait
+        at `o`. Lines are whole, the last one of a transfer filled with zeros.
+        """
+        raise NotImplementedError
+
+    def summary_collector(self, config: CodecConfig) -> wiring.Component:
+        """Makes the result of a transfer from the summaries of its lines, in order, two per cycle.
+
+        Its ports are those of `cdma.hw.dma.line_crc.TransferCrc` without `fill`: `begins`, `lines`,
+        `first` and `second` (`line_summary_bits` each), `ends`, `settled`, and instead of `crc32`
+        the output `result` of `result_bits`.
         """
         raise NotImplementedError
 
@@ -118,7 +223,7 @@ class LineCodec:
 
         Without another choice, the general `Unpacker` asks `payload_elements` for a line's length.
         """
-        from cdma.hw.codec.stream.pack import Unpacker
+        from cdma.hw.codec.stream.unpack import Unpacker
 
         return Unpacker(config, codec=self.name, lines_per_cycle=lines_per_cycle)
 
@@ -130,7 +235,9 @@ class LineCodec:
         Parameters
         ----------
         head : sequence of Value
-            The head's elements, each with the number of its ones in the bits above the element.
+            The elements of the line's first `length_bytes`, each with the number of its ones in the
+            bits above the element. Behind the stream's end anything may stand: what is not in the
+            head must count as payload, so that it is missed.
         config : CodecConfig
         """
         from amaranth.hdl import C

@@ -3,6 +3,7 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
+from cdma.golden import StreamStatus
 from cdma.hw.config import CodecConfig
 
 
@@ -21,6 +22,8 @@ class Sector(data.StructLayout):
     codec
         Index among the configuration's codecs of the one that compresses the line; the same on all
         of its sectors.
+    parameters
+        The transfer's, for the codec (`LineCodec.parameters`), from bit 0; likewise.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -30,6 +33,7 @@ class Sector(data.StructLayout):
                 "last": 1,
                 "empty": 1,
                 "codec": range(len(config.codecs)),
+                "parameters": config.parameter_bits,
             }
         )
 
@@ -72,7 +76,7 @@ class LineBeat(data.StructLayout):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(
             {
-                "mask": config.elements,
+                "mask": config.head_bits,
                 "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), config.lanes),
                 "count": range(config.lanes + 1),
                 "sol": 1,
@@ -85,7 +89,7 @@ class LineBeat(data.StructLayout):
 
 
 class ExpandedSector(data.StructLayout):
-    """A sector of decompressed data, with what is needed to judge it.
+    """A sector of decompressed data, with what is needed to check it.
 
     Members
     -------
@@ -103,9 +107,17 @@ class ExpandedSector(data.StructLayout):
         Last sector of the transfer.
     empty
         No sector at all: an empty transfer. Only with `last`.
+    status
+        The error that the codec has found in the line, as a `golden.StreamStatus`: there is no data
+        here, and `last` is set. No bits unless a codec of the configuration locates errors itself
+        (`LineCodec.locates_errors`); OK with the other codecs.
+    offset
+        Bytes of the line's stream before the error; all of them if there is none. The same on all
+        sectors of a line. No bits, or meaningless, where `status` is.
     """
 
     def __init__(self, config: CodecConfig) -> None:
+        located = config.locates_errors
         super().__init__(
             {
                 "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), config.lanes),
@@ -115,5 +127,7 @@ class ExpandedSector(data.StructLayout):
                 "mask_missing": 1,
                 "last": 1,
                 "empty": 1,
+                "status": StreamStatus if located else 0,
+                "offset": range(config.worst_line_bytes + 1) if located else 0,
             }
         )

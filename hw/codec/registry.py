@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.interface import PARAMETER_BITS, LineCodec
 
 
 class CodecRegistryError(ValueError):
@@ -15,9 +15,10 @@ class CodecRegistryError(ValueError):
 def _codecs() -> dict[str, LineCodec]:
     # Entries load no RTL, so that `cdma.hw.config` can ask for them.
     from cdma.hw.codec.raw.codec import Raw
+    from cdma.hw.codec.xc.codec import Xc
     from cdma.hw.codec.zvc.codec import Zvc
 
-    return {entry.name: entry for entry in (Zvc(), Raw())}
+    return {entry.name: entry for entry in (Zvc(), Raw(), Xc())}
 
 
 def register(entry: LineCodec) -> None:
@@ -26,7 +27,8 @@ def register(entry: LineCodec) -> None:
     Raises
     ------
     CodecRegistryError
-        The name or the number is taken, or the number does not fit its field of 8 bits.
+        The name or the number is taken, or the number does not fit its field of 8 bits; parameters
+        or result do not fit theirs; or what is declared contradicts itself.
     """
     known = _codecs()
     if entry.name in known:
@@ -41,7 +43,26 @@ def register(entry: LineCodec) -> None:
                 f"the codecs {other.name!r} and {entry.name!r} have the same number, "
                 f"{entry.number}; change one"
             )
+    _check_declaration(entry)
     known[entry.name] = entry
+
+
+def _check_declaration(entry: LineCodec) -> None:
+    for what, fields in (("parameters", entry.parameters), ("result", entry.result)):
+        bits = sum(fields.values())
+        if any(width < 1 for width in fields.values()) or bits > PARAMETER_BITS:
+            raise CodecRegistryError(
+                f"the {what} of the codec {entry.name!r} must have at least a bit each and at most "
+                f"{PARAMETER_BITS} together, not {bits}"
+            )
+    if bool(entry.result) != bool(entry.line_summary_bits):
+        raise CodecRegistryError(
+            f"the codec {entry.name!r} must have both a result and line_summary_bits, or neither"
+        )
+    if entry.counted and entry.locates_errors:
+        raise CodecRegistryError(
+            f"the codec {entry.name!r} is counted and locates errors itself; choose one"
+        )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ An engine of one codec, which carries plain copies too, has its pipelines alone:
 from collections.abc import Collection
 
 from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.interface import LineCodec
@@ -19,25 +19,39 @@ LINES = 8
 
 
 def is_one_of(index: Value, wanted: Collection[int], config: CodecConfig) -> Value:
-    """Whether a codec's index is one of some, of a codec of the configuration."""
+    """A bit that says whether a codec's index is one of those wanted, among the configuration's."""
     if len(wanted) == len(config.codecs):
         return C(1, 1)
     return Cat(index == i for i in wanted).any() if wanted else C(0, 1)
 
 
 def is_copy(index: Value, config: CodecConfig) -> Value:
-    """Whether a codec's index is that of plain copies."""
+    """A bit that says whether a codec's index is that of plain copies."""
     return is_one_of(index, (config.copy_index,), config)
 
 
-def has_head(index: Value, config: CodecConfig) -> Value:
-    """Whether the lines of a codec begin with a head, by its index."""
+def head_sizes(index: Value, config: CodecConfig) -> list[tuple[int, Value]]:
+    """The sizes of heads that the codecs have, in elements, each with whether it is this one's."""
+    sizes: dict[int, list[int]] = {}
+    for i, entry in enumerate(config.entries):
+        if head := entry.head_bytes(config):
+            sizes.setdefault(head // config.element_bytes, []).append(i)
+    return [(size, is_one_of(index, indices, config)) for size, indices in sizes.items()]
+
+
+def locates_errors(index: Value, config: CodecConfig) -> Value:
+    """A bit that says, by its index, whether a codec finds errors itself."""
     entries = enumerate(config.entries)
-    return is_one_of(index, [i for i, e in entries if e.head_bytes(config)], config)
+    return is_one_of(index, [i for i, e in entries if e.locates_errors], config)
+
+
+def summarizing_codecs(config: CodecConfig) -> list[LineCodec]:
+    """The codecs that have a result for the record, in the configuration's order."""
+    return [entry for entry in config.entries if entry.result]
 
 
 def is_counted(index: Value, config: CodecConfig) -> Value:
-    """Whether the elements of a codec's lines are announced by a mask, by its index."""
+    """A bit that says, by its index, whether a mask announces the elements of a codec's lines."""
     return is_one_of(index, [i for i, e in enumerate(config.entries) if e.counted], config)
 
 
@@ -136,6 +150,19 @@ class SelectedCompressor(wiring.Component):
         return m
 
 
+class LineFormat(data.StructLayout):
+    """The codec of a line and its parameters.
+
+    Members
+    -------
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"codec": range(len(config.codecs)), "parameters": config.parameter_bits})
+
+
 class SelectedDecompressor(wiring.Component):
     """Expands each line by its codec, and keeps the lines in order.
 
@@ -150,8 +177,8 @@ class SelectedDecompressor(wiring.Component):
 
     Members
     -------
-    codec : `In(stream.Signature(range(len(config.codecs))))`
-        For each line, its codec.
+    format : `In(stream.Signature(LineFormat(config)))`
+        For each line.
     i : `In(stream.Signature(LineBeat(config)))`
         Each line's last beat has `last` set.
     o : `Out(stream.Signature(ExpandedSector(config)))`
@@ -161,7 +188,7 @@ class SelectedDecompressor(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "codec": In(stream.Signature(range(len(config.codecs)))),
+                "format": In(stream.Signature(LineFormat(config))),
                 "i": In(stream.Signature(LineBeat(config))),
                 "o": Out(stream.Signature(ExpandedSector(config))),
             }
@@ -179,11 +206,11 @@ class SelectedDecompressor(wiring.Component):
         ready = Signal(len(choices))
         x_offered = Signal()
         m.d.comb += [
-            x_offered.eq(self.i.valid & self.codec.valid & (~beat.sol | order.i.ready)),
+            x_offered.eq(self.i.valid & self.format.valid & (~beat.sol | order.i.ready)),
             self.i.ready.eq(x_offered & Array(ready)[which]),
-            order.i.valid.eq(self.i.valid & self.codec.valid & beat.sol & Array(ready)[which]),
+            order.i.valid.eq(self.i.valid & self.format.valid & beat.sol & Array(ready)[which]),
             order.i.payload.eq(which),
-            self.codec.ready.eq(self.i.ready & beat.eol),
+            self.format.ready.eq(self.i.ready & beat.eol),
         ]
 
         # Out: the sectors of the line whose turn it is.
@@ -193,7 +220,7 @@ class SelectedDecompressor(wiring.Component):
         sectors = []
         for k, (entry, indices) in enumerate(choices):
             m.submodules[f"{entry.name}_decompressor"] = block = entry.decompressor(config)
-            with m.If(is_one_of(self.codec.payload, indices, config)):
+            with m.If(is_one_of(self.format.payload.codec, indices, config)):
                 m.d.comb += which.eq(k)
             m.d.comb += [
                 block.i.payload.eq(beat),
@@ -203,6 +230,8 @@ class SelectedDecompressor(wiring.Component):
                 block.o.ready.eq(order.o.valid & (turn == k) & self.o.ready),
             ]
             sectors.append(block.o.payload.as_value())
+            if entry.parameters:
+                m.d.comb += block.parameters.eq(self.format.payload.parameters)
         m.d.comb += [
             self.o.valid.eq(order.o.valid & Array(x_valid)[turn]),
             sector.as_value().eq(Array(sectors)[turn]),

@@ -3,8 +3,9 @@
 from amaranth.lib import data
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
-from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.checker import LineError, status_shape
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 
@@ -19,8 +20,8 @@ class ReadJob(data.StructLayout):
     -------
     src, length
         The address, and the number of bytes.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     throttle_class
         The token bucket that limits the reads.
     first_unit
@@ -34,6 +35,7 @@ class ReadJob(data.StructLayout):
                 "src": DEVICE_ADDRESS_BITS,
                 "length": LENGTH_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
                 "first_unit": range(config.units),
             }
@@ -88,6 +90,11 @@ class DrainJob(data.StructLayout):
 class DrainOutcome(data.StructLayout):
     """The outcome of a job's reads and of its lines.
 
+    Parameters
+    ----------
+    result_bits
+        Width of a codec's result (`CodecConfig.result_bits`).
+
     Members
     -------
     lines
@@ -99,12 +106,14 @@ class DrainOutcome(data.StructLayout):
         Not all of the job's lines were read, since the engine aborts.
     crc32
         The CRC-32 of the job's bytes, if all of its lines were read without an error.
+    result
+        The codec's result for the job's bytes; meaningless where `crc32` is.
     error, address
         The first error that the bus answered with, and the address of its beat. The stream ends
         before that line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, result_bits: int = 0) -> None:
         super().__init__(
             {
                 "lines": LINE_COUNT_BITS,
@@ -112,6 +121,7 @@ class DrainOutcome(data.StructLayout):
                 "whole_size": OFFSET_BITS,
                 "aborted": 1,
                 "crc32": 32,
+                "result": result_bits,
                 "error": BusError,
                 "address": DEVICE_ADDRESS_BITS,
             }
@@ -174,8 +184,8 @@ class OutJob(data.StructLayout):
         The source, and the number of bytes.
     dst, capacity
         The destination, and the largest number of bytes to write.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     throttle_class
         The token bucket that limits the reads.
     """
@@ -188,6 +198,7 @@ class OutJob(data.StructLayout):
                 "dst": HOST_ADDRESS_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
             }
         )
@@ -195,6 +206,11 @@ class OutJob(data.StructLayout):
 
 class OutOutcome(data.StructLayout):
     """The outcome of a transfer to the host.
+
+    Parameters
+    ----------
+    result_bits
+        As in `DrainOutcome`.
 
     Members
     -------
@@ -204,8 +220,8 @@ class OutOutcome(data.StructLayout):
         The outcome of the stream's writes.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"read": DrainOutcome(), "write": WriteOutcome()})
+    def __init__(self, result_bits: int = 0) -> None:
+        super().__init__({"read": DrainOutcome(result_bits), "write": WriteOutcome()})
 
 
 class InJob(data.StructLayout):
@@ -220,8 +236,8 @@ class InJob(data.StructLayout):
         the stream.
     length
         Bytes that the stream is expected to expand to, at least 1.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -233,6 +249,7 @@ class InJob(data.StructLayout):
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
             }
         )
 
@@ -280,7 +297,7 @@ class SplitJob(data.StructLayout):
 
     Members
     -------
-    dst, length, capacity, codec
+    dst, length, capacity, codec, parameters
         As in `InJob`.
     first_unit
         The unit at the memory controller of the first line; the following lines take the units
@@ -294,6 +311,7 @@ class SplitJob(data.StructLayout):
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "first_unit": range(config.units),
             }
         )
@@ -310,8 +328,8 @@ class LineCommand(data.StructLayout):
         Its bytes, 1 to the size of a line.
     writable
         The number of bytes that may be written.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -321,6 +339,7 @@ class LineCommand(data.StructLayout):
                 "size": range(config.line_bytes + 1),
                 "writable": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
+                "parameters": config.parameter_bits,
             }
         )
 
@@ -330,8 +349,8 @@ class ExpansionReport(data.StructLayout):
 
     Members
     -------
-    finding
-        The first error in it.
+    line_error, status
+        The first error in it. The status comes with it if the codec has found it.
     offset
         Bytes of the line's stream before the error, the head's included; all of them if there is
         none.
@@ -347,7 +366,8 @@ class ExpansionReport(data.StructLayout):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(
             {
-                "finding": Finding,
+                "line_error": LineError,
+                "status": status_shape(config),
                 "offset": range(config.worst_line_bytes + 1),
                 "size": range(config.line_bytes + 1),
                 "crc32": 32,
@@ -377,10 +397,15 @@ class CollectJob(data.StructLayout):
 class CollectOutcome(data.StructLayout):
     """The outcome of all lines of a job.
 
+    Parameters
+    ----------
+    config : CodecConfig, optional
+        Without it no codec locates errors itself.
+
     Members
     -------
-    finding
-        The first error in them.
+    line_error, status
+        The first error in them. The status comes with it if the codec has found it.
     offset
         Its position in the stream; the size of all lines if there is none.
     size
@@ -391,10 +416,11 @@ class CollectOutcome(data.StructLayout):
         The first error that the bus answered with, and the address of its burst.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
             {
-                "finding": Finding,
+                "line_error": LineError,
+                "status": status_shape(config),
                 "offset": OFFSET_BITS,
                 "size": LENGTH_BITS,
                 "crc32": 32,
@@ -407,6 +433,11 @@ class CollectOutcome(data.StructLayout):
 class InOutcome(data.StructLayout):
     """The outcome of a transfer from the host.
 
+    Parameters
+    ----------
+    config : CodecConfig, optional
+        As in `CollectOutcome`.
+
     Members
     -------
     receive
@@ -417,7 +448,7 @@ class InOutcome(data.StructLayout):
         The outcome of the lines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: CodecConfig | None = None) -> None:
         super().__init__(
-            {"receive": ReceiveOutcome(), "tail": StreamTail(), "lines": CollectOutcome()}
+            {"receive": ReceiveOutcome(), "tail": StreamTail(), "lines": CollectOutcome(config)}
         )

@@ -1,1 +1,1 @@
-"""From Amaranth components to files: Verilog, JSON, IP folders."""
+"""Files made from Amaranth components: Verilog, JSON, IP folders."""

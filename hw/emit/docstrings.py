@@ -1,4 +1,4 @@
-"""What components say of themselves, for the artefacts that are generated from them."""
+"""Docstrings of components, for the artefacts that are generated from them."""
 
 import inspect
 import re

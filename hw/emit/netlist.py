@@ -1,4 +1,4 @@
-"""From a tree of components to Verilog modules: one each, under the names of its signature.
+"""Verilog modules of a tree of components: one each, under the names of its signature.
 
 Amaranth's own conversion names a module's ports after whatever net reaches them, and passes structs
 as unnamed bits. Here each component is converted for itself, its subcomponents being instances, and
@@ -333,7 +333,7 @@ def _shapes(component: wiring.Component) -> list[tuple[str, str, int]]:
 
 
 def _parameters(component: wiring.Component) -> dict[str, Any]:
-    """What makes a component besides its class and ports: its attributes, before elaboration."""
+    """A component's attributes before elaboration, which with its class and ports make it."""
     # Amaranth's own attributes tell where it was made, and the signature.
     own = ("_MustUse__", "_Component__")
     return {

@@ -40,7 +40,7 @@ class CodecModel:
         `inline`, `sm` or `host`.
     lossless : bool
     bits : callable
-        Bits of stream per fp32 element, by density.
+        Bits of stream per element, by density and by the bytes of an element.
     read_bytes_per_s, write_bytes_per_s : float
         How fast it takes raw bytes and gives stream bytes to compress, and the other way round to
         decompress, on a V100; infinity if it takes no time there.
@@ -49,38 +49,44 @@ class CodecModel:
     name: str
     where: str
     lossless: bool
-    bits: Callable[[float], float]
+    bits: Callable[[float, int], float]
     read_bytes_per_s: float = float("inf")
     write_bytes_per_s: float = float("inf")
 
-    def stream_bytes(self, nbytes: int, density: float) -> float:
-        """Bytes of the stream of `nbytes` of fp32 elements, at least 1, as no stream is empty."""
-        return max(1.0, nbytes * self.bits(density) / 32)
+    def stream_bytes(self, nbytes: int, density: float, element_bytes: int = 4) -> float:
+        """Bytes of the stream of `nbytes`, at least 1, as no stream is empty."""
+        return max(1.0, nbytes * self.bits(density, element_bytes) / (8 * element_bytes))
 
-    def seconds(self, nbytes: int, density: float, dram_bytes_per_s: float) -> float:
+    def seconds(
+        self, nbytes: int, density: float, dram_bytes_per_s: float, element_bytes: int = 4
+    ) -> float:
         """Seconds to compress a tensor on the device, or to decompress it: either reads one form
         and writes the other, raw bytes at one rate and the stream's at the other.
         """
         if self.where != "sm":
             return 0.0
-        stream = self.stream_bytes(nbytes, density)
+        stream = self.stream_bytes(nbytes, density, element_bytes)
         work = nbytes / self.read_bytes_per_s + stream / self.write_bytes_per_s
         return LAUNCH_SECONDS + work * REFERENCE_DRAM_BYTES_PER_S / dram_bytes_per_s
 
 
-def _zvc_bits(density: float) -> float:
-    return 32 * density + 1
+def _zvc_bits(density: float, element_bytes: int) -> float:
+    return 8 * element_bytes * density + 1
 
 
 def _inline(entry: LineCodec) -> CodecModel:
-    """The model of one of the engine's codecs, with elements of fp32."""
-    config = CodecConfig(element_bytes=4)
+    """The model of one of the engine's codecs."""
     elements = 1 << 20
+
+    def bits(density: float, element_bytes: int) -> float:
+        config = CodecConfig(element_bytes=element_bytes)
+        return 8 * entry.mean_stream_bytes(element_bytes * elements, density, config) / elements
+
     return CodecModel(
         name=entry.name,
         where="inline",
         lossless=True,
-        bits=lambda density: 8 * entry.mean_stream_bytes(4 * elements, density, config) / elements,
+        bits=bits,
     )
 
 
@@ -89,7 +95,7 @@ def _zfp(bits: int) -> CodecModel:
         name=f"zfp-{bits}",
         where="sm",
         lossless=False,
-        bits=lambda _density: bits / 4,
+        bits=lambda _density, _element_bytes: bits / 4,
         # cuZFP at fixed rate.
         read_bytes_per_s=180e9,
         write_bytes_per_s=180e9,
@@ -114,7 +120,7 @@ CODEC_MODELS: dict[str, CodecModel] = {
             name="csr-sm",
             where="sm",
             lossless=True,
-            bits=lambda density: 64 * density,
+            bits=lambda density, element_bytes: (8 * element_bytes + 32) * density,
             read_bytes_per_s=250e9,
             write_bytes_per_s=250e9,
         ),
@@ -123,7 +129,9 @@ CODEC_MODELS: dict[str, CodecModel] = {
             name="rle-sm",
             where="sm",
             lossless=True,
-            bits=lambda density: 32 * density + 16 * density * (1 - density),
+            bits=lambda density, element_bytes: (
+                8 * element_bytes * density + 16 * density * (1 - density)
+            ),
             read_bytes_per_s=250e9,
             write_bytes_per_s=250e9,
         ),
@@ -132,7 +140,9 @@ CODEC_MODELS: dict[str, CodecModel] = {
             name="lz4-sm",
             where="sm",
             lossless=True,
-            bits=lambda density: min(32.1, 32 * (0.12 + 1.15 * density)),
+            bits=lambda density, element_bytes: (
+                8 * element_bytes * min(1 + 0.1 / 32, 0.12 + 1.15 * density)
+            ),
             read_bytes_per_s=40e9,
             write_bytes_per_s=80e9,
         ),
@@ -142,7 +152,7 @@ CODEC_MODELS: dict[str, CodecModel] = {
             name="quantize-sm",
             where="sm",
             lossless=False,
-            bits=lambda density: 1 + QUANTIZED_BITS * density,
+            bits=lambda density, _element_bytes: 1 + QUANTIZED_BITS * density,
             read_bytes_per_s=250e9,
             write_bytes_per_s=250e9,
         ),

@@ -7,7 +7,11 @@ from typing import Self
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.layers import KINDS
 
-EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {"dwconv": 0.35, "lstm": 0.5}
+EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {
+    "dwconv": 0.35,
+    "lstm": 0.5,
+    "attention": 0.5,
+}
 """The part of a device's peak that a layer of each kind gets: of arithmetic, or of memory
 bandwidth, whichever holds it up. Declared, not measured: `cdma schedule --efficiency` sweeps it."""
 
@@ -22,7 +26,7 @@ class Device:
     ----------
     name : str
     peak_flops : float
-        Of the arithmetic that training uses, FLOP/s.
+        Of the arithmetic that training in float32 uses, FLOP/s.
     dram_bytes_per_s : float
     capacity_bytes : int
     engine : str
@@ -31,6 +35,9 @@ class Device:
     source : str
     efficiency : mapping of str to float
         By kind of layer, 0…1.
+    narrow_flops : float or None
+        Of products of bfloat16 values that are added in float32, FLOP/s, without sparsity. None if
+        the device has no units for them; then they are as slow as float32's.
     """
 
     name: str
@@ -40,6 +47,7 @@ class Device:
     engine: str
     source: str
     efficiency: Mapping[str, float] = field(default_factory=lambda: EFFICIENCY)
+    narrow_flops: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("peak_flops", "dram_bytes_per_s", "capacity_bytes"):
@@ -47,6 +55,13 @@ class Device:
                 raise ScheduleError(
                     f"{name} of device {self.name} must be more than 0, not {getattr(self, name)}"
                 )
+        if self.narrow_flops is not None and not self.peak_flops <= self.narrow_flops < float(
+            "inf"
+        ):
+            raise ScheduleError(
+                f"narrow_flops of device {self.name} must be at least its peak_flops, not "
+                f"{self.narrow_flops}"
+            )
         for kind, part in self.efficiency.items():
             if not 0 < part <= 1:
                 raise ScheduleError(
@@ -54,14 +69,19 @@ class Device:
                     f"{part}"
                 )
 
+    def flops(self, *, narrow: bool) -> float:
+        """Peak FLOP/s of products of bfloat16 values (`narrow`), or of float32 values."""
+        return self.narrow_flops if narrow and self.narrow_flops else self.peak_flops
+
     def with_efficiency(self, efficiency: float) -> Self:
         """The device if every kind of layer got this part of its peak."""
         return replace(self, efficiency=dict.fromkeys(KINDS, efficiency))
 
 
 # The three Keplers to Voltas are those of cDMA's Table I; their memory is NVIDIA's smaller one but
-# for V100, which CSWAP+ and HOME use with 32 GB. Peaks are of fp32, and for H100 of TF32, which is
-# what frameworks train fp32 networks with there.
+# for V100, which CSWAP+ and HOME use with 32 GB. Peaks are of fp32, and from A100 on of TF32, which
+# is what frameworks train fp32 networks with there; RTX 4090's TF32 is no faster than its fp32. All
+# are without sparsity. V100 has no bfloat16; its float16 products stand for them.
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (
@@ -120,6 +140,7 @@ DEVICES: dict[str, Device] = {
             capacity_bytes=32 * GB,
             engine="v100_nvlink2",
             source="cDMA, Tab. I; CSWAP+, §6",
+            narrow_flops=125e12,
         ),
         Device(
             name="h100",
@@ -128,6 +149,52 @@ DEVICES: dict[str, Device] = {
             capacity_bytes=80 * GB,
             engine="v100_nvlink2",
             source="NVIDIA's data sheet of H100 SXM: TF32 without sparsity, HBM3",
+            narrow_flops=989e12,
+        ),
+        Device(
+            name="a100",
+            peak_flops=156e12,
+            dram_bytes_per_s=2039e9,
+            capacity_bytes=80 * GB,
+            engine="v100_nvlink2",
+            source="NVIDIA's data sheet of A100 SXM 80 GB: arithmetic without sparsity, HBM2e",
+            narrow_flops=312e12,
+        ),
+        Device(
+            name="h200",
+            peak_flops=494.5e12,
+            dram_bytes_per_s=4800e9,
+            capacity_bytes=141 * GB,
+            engine="v100_nvlink2",
+            source="NVIDIA's data sheet of H200 SXM: H100's arithmetic, HBM3e",
+            narrow_flops=989e12,
+        ),
+        Device(
+            name="b200",
+            peak_flops=1100e12,
+            dram_bytes_per_s=8000e9,
+            capacity_bytes=180 * GB,
+            engine="v100_nvlink2",
+            source="NVIDIA's data sheet of HGX B200 (one of 8): arithmetic without sparsity, HBM3e",
+            narrow_flops=2250e12,
+        ),
+        Device(
+            name="rtx4090",
+            peak_flops=82.6e12,
+            dram_bytes_per_s=1008e9,
+            capacity_bytes=24 * GB,
+            engine="v100_nvlink2",
+            source="NVIDIA Ada architecture whitepaper, appendix A: fp32, GDDR6X",
+            narrow_flops=165.2e12,
+        ),
+        Device(
+            name="mi300x",
+            peak_flops=653.7e12,
+            dram_bytes_per_s=5300e9,
+            capacity_bytes=192 * GB,
+            engine="v100_nvlink2",
+            source="AMD's data sheet of Instinct MI300X: arithmetic without sparsity, HBM3",
+            narrow_flops=1307.4e12,
         ),
     )
 }

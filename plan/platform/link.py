@@ -1,6 +1,11 @@
-"""Links between a device and its host, by name."""
+"""Links between a device and its host, by name.
 
-from dataclasses import dataclass
+A link that several devices share is written with their number: `pcie5x16/4` is PCIe 5 x16 between a
+host and four devices that copy at the same time.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
 
 COPY_EFFICIENCY = 0.8
 """Part of a PCIe or NVLink peak that copies get, as declared: V100 and 2080 Ti got 0.66 to 0.81 of
@@ -51,6 +56,26 @@ class Link:
                 f"{self.efficiency}"
             )
 
+    def shared_by(self, devices: int) -> Self:
+        """The part of the link that each of so many devices gets if all copy at once.
+
+        Raises
+        ------
+        LinkError
+            The number is not positive.
+        """
+        if devices < 1:
+            raise LinkError(f"link {self.name} must have at least 1 device, not {devices}")
+        if devices == 1:
+            return self
+        return replace(
+            self,
+            name=f"{self.name}/{devices}",
+            bytes_per_s=self.bytes_per_s / devices,
+            in_bytes_per_s=self.in_bytes_per_s / devices,
+            source=f"{self.source}; shared by {devices} devices",
+        )
+
     def seconds(self, nbytes: int) -> float:
         """Seconds that so many bytes take at peak bandwidth."""
         return nbytes / self.bytes_per_s
@@ -69,6 +94,7 @@ LINKS = {
         Link("nvlink2", 150e9, "Buddy Compression, Tab. 2: six bricks of 25 GB/s"),
         Link("nvlink3", 300e9, "NVIDIA A100 datasheet: twelve links of 25 GB/s"),
         Link("nvlink4", 450e9, "NVIDIA H100 datasheet: eighteen links of 25 GB/s"),
+        Link("nvlink-c2c", 450e9, "NVIDIA GH200 datasheet: 900 GB/s, both directions together"),
         # Measured with copies.
         Link("v100-pcie", 11.7e9, "CSWAP+, §6.1", in_bytes_per_s=10.6e9, efficiency=1.0),
         Link("2080ti-pcie", 12.9e9, "CSWAP+, §6.1", in_bytes_per_s=11.8e9, efficiency=1.0),
@@ -77,7 +103,20 @@ LINKS = {
 
 
 def link(name: str) -> Link:
-    """The link of that name; `LinkError` if there is none."""
-    if name not in LINKS:
+    """The link of that name, or with a number of devices behind a slash the part of each of them.
+
+    Raises
+    ------
+    LinkError
+        There is no such link, which lists those there are, or no such number of devices.
+    """
+    base, slash, devices = name.partition("/")
+    if base not in LINKS:
         raise LinkError(f"unknown link {name!r}; choose from {', '.join(LINKS)}")
-    return LINKS[name]
+    if not slash:
+        return LINKS[base]
+    if not devices.isdecimal():
+        raise LinkError(
+            f"link {name!r} has no number of devices; write as {base}/4 what four devices share"
+        )
+    return LINKS[base].shared_by(int(devices))

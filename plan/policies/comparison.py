@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdma.plan.policies import joint
+from cdma.plan.policies.best import takes_engine
 from cdma.plan.policies.registry import POLICIES, Result, plan_all
 from cdma.plan.search.bound import AUTOMATIC, Bound, lower_bound
 from cdma.plan.timeline.errors import InfeasibleError
@@ -86,9 +87,9 @@ class Comparison:
             if result.trace.feasible
             and result.lossless
             and name != ORACLE
-            and (engine or not self._has_engine(result))
+            and (engine or not takes_engine(self.scenario, result.plan))
         }
-        willing = any(POLICIES[name].engine or POLICIES[name].chooses for name in self.results)
+        willing = any(POLICIES[name].willing for name in self.results)
         if engine and (self.scenario.engine is None or not willing):
             return None
         return min(fitting, key=lambda name: fitting[name], default=None)
@@ -101,10 +102,6 @@ class Comparison:
         if without is None or with_engine is None:
             return None
         return self.results[without].trace.seconds / self.results[with_engine].trace.seconds - 1
-
-    def _has_engine(self, result: Result) -> bool:
-        models = map(self.scenario.codec, result.plan.choices)
-        return any(model is not None and model.where == "inline" for model in models)
 
     @property
     def usable(self) -> bool:

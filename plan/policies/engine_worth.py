@@ -8,9 +8,10 @@ means are never worse.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cdma.plan.policies import cdma, joint, vdnn
+from cdma.plan.policies.best import ENGINE, PLAIN, through_engine
 from cdma.plan.policies.registry import plan_all
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import (
@@ -19,19 +20,15 @@ from cdma.plan.timeline.placement import (
     RETAIN,
     SWAP,
     Choice,
-    Placement,
     Plan,
 )
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 
-ENGINE = Choice(Placement.SWAP, "zvc")
-"""The option that the engine adds to any means."""
-
 MEANS: Mapping[str, tuple[Choice, ...]] = {
     "swap": (RETAIN, SWAP),
     "swap, recompute": (RETAIN, SWAP, RECOMPUTE),
-    "all": tuple(choice for choice in joint.LOSSLESS if choice != ENGINE),
+    "all": PLAIN,
 }
 """Options of a tensor without the engine. `all` has codecs on the multiprocessors, too."""
 
@@ -112,16 +109,9 @@ def _best(
     """The time of the best plan with these means; the plan joins those that were found."""
     known = [plan for plan in found if set(plan.choices) <= set(means)]
     if ENGINE in means:
-        known += [_through_the_engine(plan) for plan in known]
+        known += [through_engine(plan) for plan in known]
     plan = joint.plan(
         scenario, known, mode=ASYNCHRONOUS, options=means, seed=seed, evaluations=evaluations
     )
     found.append(plan)
     return simulate(scenario, plan).seconds
-
-
-def _through_the_engine(plan: Plan) -> Plan:
-    """The plan with all that it swaps compressed on the way."""
-    return replace(
-        plan, choices=tuple(ENGINE if choice == SWAP else choice for choice in plan.choices)
-    )

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cdma.plan.policies import (
+    best,
     capuchin,
+    capuchin_free_time,
     cdma,
     home,
     joint,
@@ -16,6 +18,7 @@ from cdma.plan.policies import (
 )
 from cdma.plan.policies.comet import policy as comet
 from cdma.plan.policies.cswap import policy as cswap
+from cdma.plan.policies.recomputing import checkmate, checkpoint, dtr
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import ASYNCHRONOUS, SYNCHRONOUS, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
@@ -40,7 +43,10 @@ class Policy:
     plan : callable
         Takes the scenario, a mode or None, the seed, and the plans of policies before it.
     engine : bool
-        Whether it compresses on the way whatever that costs, and so is nothing without an engine.
+        Whether it is nothing without an engine: it compresses on the way whatever that costs, or
+        stands for what can be done with one.
+    shuns_engine : bool
+        Whether it never compresses on the way, though it chooses.
     """
 
     name: str
@@ -48,6 +54,12 @@ class Policy:
     mode: Mode | None
     plan: Callable[[Scenario, Mode | None, int, Sequence[Plan]], Plan]
     engine: bool = False
+    shuns_engine: bool = False
+
+    @property
+    def willing(self) -> bool:
+        """True if the policy would take an engine."""
+        return (self.engine or self.chooses) and not self.shuns_engine
 
     @property
     def chooses(self) -> bool:
@@ -196,6 +208,55 @@ POLICIES: dict[str, Policy] = {
             plan=lambda scenario, mode, seed, known: joint.plan(
                 scenario, known, mode=mode, lossy=True, seed=seed
             ),
+        ),
+        _fixed(
+            "capuchin-free-time",
+            "swapped or computed again, the longest free time first (Peng et al. 2020, §4)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: capuchin_free_time.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkpoint",
+            "blocks keep what they read and run again (Chen et al. 2016; torch.utils.checkpoint)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkpoint.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkpoint-selective",
+            "blocks keep products, too (Korthikanti et al. 2022; torch.utils.checkpoint)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkpoint.plan(scenario, selective=True, mode=mode),
+        ),
+        _fixed(
+            "dtr",
+            "what is cheap, large and stale is computed again (Kirisame et al. 2021, §3)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: dtr.plan(scenario, mode=mode),
+        ),
+        _fixed(
+            "checkmate",
+            "kept or computed again by an integer program (Jain et al. 2020, §4; on large networks "
+            "its relaxation, §5)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkmate.plan(scenario, mode=mode),
+        ),
+        Policy(
+            name="best-without-engine",
+            source="ours: the fastest lossless plan found that compresses nothing on the way",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: best.without_engine(
+                scenario, known, mode=mode, seed=seed
+            ),
+            shuns_engine=True,
+        ),
+        Policy(
+            name="best-with-engine",
+            source="ours: the fastest lossless plan found, from the one without the engine on",
+            mode=None,
+            plan=lambda scenario, mode, seed, known: best.with_engine(
+                scenario, known, mode=mode, seed=seed
+            ),
+            engine=True,
         ),
     )
 }

@@ -8,7 +8,7 @@ from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, SYNCHRONOUS, C
 from cdma.plan.timeline.scenario import Scenario
 
 SWAPPED = ("conv", "dwconv")
-RECOMPUTED = ("pool", "relu", "leaky_relu", "lrn", "bn", "dropout")
+RECOMPUTED = ("pool", "relu", "leaky_relu", "gelu", "silu", "lrn", "bn", "dropout")
 
 
 def plan(scenario: Scenario, *, mode: Mode = SYNCHRONOUS) -> Plan:

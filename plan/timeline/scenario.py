@@ -97,7 +97,7 @@ class Scenario:
         flops = layer.flops_backward if backward else layer.flops_forward
         nbytes = layer.bytes_backward if backward else layer.bytes_forward
         return (
-            flops / (part * self.device.peak_flops),
+            flops / (part * self.device.flops(narrow=layer.narrow)),
             nbytes / (part * self.device.dram_bytes_per_s),
         )
 
@@ -155,27 +155,27 @@ class Scenario:
 
     def stream_bytes(self, tensor: int, choice: Choice) -> float:
         """Bytes of a tensor under a choice, on the link or on the device."""
-        nbytes, density = self._size(tensor)
         model = self.codec(choice)
         if model is None or model.where == "host":
-            return float(nbytes)
-        return model.stream_bytes(nbytes, density)
+            return float(self.graph.tensors[tensor].nbytes)
+        return model.stream_bytes(*self._size(tensor))
 
     def host_bytes(self, tensor: int, choice: Choice) -> float:
         """Bytes of host memory that a choice takes."""
         if choice.placement is not Placement.SWAP:
             return 0.0
-        nbytes, density = self._size(tensor)
         model = self.codec(choice)
-        return float(nbytes) if model is None else model.stream_bytes(nbytes, density)
+        if model is None:
+            return float(self.graph.tensors[tensor].nbytes)
+        return model.stream_bytes(*self._size(tensor))
 
     def codec_seconds(self, tensor: int, choice: Choice) -> float:
         """Seconds to compress the tensor on the device; to decompress takes as long."""
         model = self.codec(choice)
         if model is None:
             return 0.0
-        nbytes, density = self._size(tensor)
-        return model.seconds(nbytes, density, self.device.dram_bytes_per_s)
+        nbytes, density, element_bytes = self._size(tensor)
+        return model.seconds(nbytes, density, self.device.dram_bytes_per_s, element_bytes)
 
     def offers(self, choice: Choice) -> bool:
         """Return True if the scenario has what a choice needs: an engine, if it compresses on the
@@ -251,7 +251,7 @@ class Scenario:
         self, tensor: int, choice: Choice, throttle: str
     ) -> tuple[TransferCost, TransferCost]:
         assert self.engine is not None
-        nbytes, _ = self._size(tensor)
+        nbytes = self.graph.tensors[tensor].nbytes
         stream = self.stream_bytes(tensor, choice)
         inline = self._is_inline(choice)
         # What the multiprocessors have compressed is copied as it is.
@@ -289,10 +289,11 @@ class Scenario:
             "policies that compress nothing on the way."
         )
 
-    def _size(self, tensor: int) -> tuple[int, float]:
+    def _size(self, tensor: int) -> tuple[int, float, int]:
+        """Bytes, density and bytes of an element."""
         found = self.graph.tensors[tensor]
         assert found.density is not None
-        return found.nbytes, found.density
+        return found.nbytes, found.density, found.element_bytes
 
     def _stage_seconds(self, *, backward: bool) -> Seconds:
         return np.array(

@@ -1,10 +1,11 @@
 """Scaled dot-product attention as a GPU computes it: one operation that keeps no T × T matrix.
 
-PyTorch chooses among several implementations by device, type and shape. On the meta device it
-always takes the one that is written out in products and a softmax ("math"), whose T × T matrices
-no GPU would keep. So the trace of a module calls, in its place, the operation that PyTorch has
-for a GPU: flash attention or memory-efficient attention, under the conditions that PyTorch itself
-has for them (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`). Both save query, key, value,
+PyTorch chooses among several implementations by device, type and shape. On a CPU it has another
+flash attention than on a GPU, and with a dropout takes the one that is written out in products and
+a softmax ("math"), whose T × T matrices no GPU would keep. So the trace of a module for a GPU
+calls, in its place, the operation that PyTorch has for a GPU: flash attention or memory-efficient
+attention, under the conditions that PyTorch itself has for them
+(`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`). Both save query, key, value,
 output and one number per query for backward. Where neither is possible, a GPU would take the math
 as well; that is refused, because every plan for such a step would be about those matrices.
 """
@@ -48,6 +49,13 @@ def fused_attention(
     GraphError
         PyTorch has no fused operation for these arguments; the message names cause and mend.
     """
+    if torch.is_autocast_enabled("cpu"):
+        # It happens below the function that this one replaces.
+        narrow = torch.get_autocast_dtype("cpu")
+        query, key, value = (
+            tensor.to(narrow) if tensor.dtype == torch.float32 else tensor
+            for tensor in (query, key, value)
+        )
     obstacle = _common_obstacle(torch, query, key, value, enable_gqa)
     if obstacle is None:
         flash = _flash_obstacle(torch, query, key, value, attn_mask, is_causal)

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from math import prod
 
 from cdma.plan.workload.layers import GraphError
-from cdma.plan.workload.table import FLOAT_BYTES, TableWriter
+from cdma.plan.workload.sequence_layers import SequenceLayers
+from cdma.plan.workload.table import WIDE_BYTES
 
 ACTIVATIONS = ("relu", "leaky_relu")
 
 Pair = int | tuple[int, int]
 
 
-class Builder(TableWriter):
-    """Writes a network down as its definition reads; all values are float32.
+class Builder(SequenceLayers):
+    """Writes a network down as its definition reads.
 
     A method appends one layer and returns its output's index, which the next method takes:
 
@@ -43,6 +44,8 @@ class Builder(TableWriter):
     activation : str
         What `relu` appends: `relu`, or `leaky_relu` for the dense variant of a network (CSWAP+,
         §6.1).
+    precision : str
+        One of `cdma.plan.workload.table.PRECISIONS`: of values and weights.
 
     Raises
     ------
@@ -51,8 +54,8 @@ class Builder(TableWriter):
         do not fit; the message names the layer.
     """
 
-    def __init__(self, batch: int, activation: str = "relu") -> None:
-        super().__init__(batch)
+    def __init__(self, batch: int, activation: str = "relu", precision: str = "fp32") -> None:
+        super().__init__(batch, precision)
         if activation not in ACTIVATIONS:
             raise GraphError(
                 f"unknown activation {activation!r}; name one of {', '.join(ACTIVATIONS)}"
@@ -61,7 +64,7 @@ class Builder(TableWriter):
 
     def input(self, name: str, *shape: int) -> int:
         """The minibatch, of this shape per image."""
-        return self._tensor(name, "input", (self.batch, *shape))
+        return self._tensor(name, "input", (self.batch, *shape), self.weight_bytes)
 
     def conv(
         self,
@@ -93,15 +96,32 @@ class Builder(TableWriter):
         )
 
     def fc(
-        self, name: str, x: int, neurons: int, *, bias: bool = True, shared: bool = False
+        self,
+        name: str,
+        x: int,
+        neurons: int,
+        *,
+        bias: bool = True,
+        shared: bool = False,
+        tied: bool = False,
+        every: int = 1,
     ) -> int:
         """A fully connected layer on each image's values, or on each row of a sequence's.
 
-        `shared`: its weights are those of a layer before, and count once as parameters.
+        Parameters
+        ----------
+        shared : bool
+            Its weights are those of a product before, and count once as parameters.
+        tied : bool
+            Its weights are those of an embedding, and count once as parameters.
+        every : int
+            It takes one row of so many, though all of them are saved.
         """
-        rows = self.shape(x)[0]
+        rows = self.shape(x)[0] // every
         inputs = prod(self.shape(x)[1:])
-        return self._product(
+        if every > 1:
+            x = self._narrowed(name, x, (rows, inputs))
+        out = self._product(
             name,
             "fc",
             (x,),
@@ -110,6 +130,7 @@ class Builder(TableWriter):
             parameters=(inputs + bias) * neurons,
             shared=shared,
         )
+        return self._amend(out, parameter_bytes=0) if tied else out
 
     def lstm(
         self,
@@ -161,9 +182,11 @@ class Builder(TableWriter):
 
     def embedding(self, name: str, x: int, columns: int, rows: int) -> int:
         """A row of a table for each of the tokens; backward adds to `rows` rows at most."""
-        tokens = self.shape(x)
-        out = self._plain(name, "embedding", (x,), (prod(tokens), columns), saved=(x,))
-        return self._amend(out, parameter_bytes=FLOAT_BYTES * rows * columns)
+        shape = (prod(self.shape(x)), columns)
+        out = self._plain(
+            name, "embedding", (x,), shape, saved=(x,), element_bytes=self.weight_bytes
+        )
+        return self._amend(out, parameter_bytes=self.weight_bytes * rows * columns)
 
     def relu(self, name: str, x: int) -> int:
         """The builder's activation, in place. Backward reads the output: its sign is enough."""
@@ -216,8 +239,8 @@ class Builder(TableWriter):
             out,
             bytes_forward=3 * nbytes,
             bytes_backward=5 * nbytes,
-            parameter_bytes=2 * FLOAT_BYTES * channels,
-            kept_bytes=2 * FLOAT_BYTES * channels,
+            parameter_bytes=2 * self.weight_bytes * channels,
+            kept_bytes=2 * WIDE_BYTES * channels,
         )
 
     def lrn(self, name: str, x: int) -> int:
@@ -241,8 +264,17 @@ class Builder(TableWriter):
         return self._plain(name, "concat", xs, (batch, channels, *rest))
 
     def softmax(self, name: str, x: int) -> int:
-        """Softmax and loss; backward starts from the probabilities."""
-        return self._plain(name, "softmax", (x,), self.shape(x), saves_output=True)
+        """Softmax and loss, which autocast computes in float32; backward starts from the
+        probabilities."""
+        element_bytes = WIDE_BYTES if self.precision == "autocast" else None
+        return self._plain(
+            name,
+            "softmax",
+            (x,),
+            self.shape(x),
+            saves_output=True,
+            element_bytes=element_bytes,
+        )
 
     def _values_needed(self, x: int) -> bool:
         """Return True if a layer reads the tensor's values as they are, so that none may be

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from cdma.plan.workload.layers import GraphError, Layer, Tensor
 from cdma.plan.workload.module_graph import trace
-from cdma.plan.workload.networks import build
+from cdma.plan.workload.networks import build, find
+from cdma.plan.workload.optimizer import parameter_copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,10 @@ class Graph:
     layers : tuple of Layer
     parameter_copies : int
         How many arrays of the weights' size stay on the device: weights, their gradients and the
-        momentum.
+        momentum, or what else the optimizer has (`cdma.plan.workload.optimizer`).
+    passes : int
+        How many such passes, forward and backward, add up their gradients before the optimizer
+        steps. All figures are of one pass, `batch` too.
 
     Raises
     ------
@@ -39,6 +43,7 @@ class Graph:
     tensors: tuple[Tensor, ...]
     layers: tuple[Layer, ...]
     parameter_copies: int = 3
+    passes: int = 1
 
     def __post_init__(self) -> None:
         _check_tensors(self)
@@ -51,20 +56,40 @@ class Graph:
         batch: int | None = None,
         dataset: str | None = None,
         activation: str = "relu",
+        precision: str | None = None,
+        optimizer: str | None = None,
     ) -> Self:
         """A network of `cdma.plan.workload.networks`, at the shape of `imagenet`, `cifar`, ….
 
-        Batch and dataset are the network's usual ones if not given; `activation="leaky_relu"` is
-        its variant with dense activations. `GraphError` if there is no such network, shape or
-        activation; the message lists those there are.
+        Batch, dataset, precision and optimizer are the network's usual ones if not given;
+        `activation="leaky_relu"` is its variant with dense activations. `GraphError` if there is no
+        such network, shape, activation, precision or optimizer; the message lists those there are.
         """
-        table = build(name, batch, dataset, activation)
-        return cls(name=name, batch=table.batch, tensors=table.tensors, layers=table.layers)
+        network = find(name)
+        table = build(name, batch, dataset, activation, precision)
+        return cls(
+            name=name,
+            batch=table.batch,
+            tensors=table.tensors,
+            layers=table.layers,
+            parameter_copies=parameter_copies(
+                optimizer or network.optimizer, precision or network.precision
+            ),
+        )
 
     @classmethod
-    def from_module(cls, module: Any, example_input: Any, name: str = "module") -> Self:
-        """The training step of a `torch.nn.Module`, traced by `cdma.plan.workload.module_graph`."""
-        table = trace(module, example_input)
+    def from_module(
+        cls,
+        module: Any,
+        example_input: Any,
+        name: str = "module",
+        *,
+        target: str = "gpu",
+        autocast: Any = None,
+    ) -> Self:
+        """The training step of a `torch.nn.Module`, traced by `cdma.plan.workload.module_graph`,
+        which describes the arguments."""
+        table = trace(module, example_input, target=target, autocast=autocast)
         return cls(name=name, batch=table.batch, tensors=table.tensors, layers=table.layers)
 
     @cached_property
@@ -130,6 +155,28 @@ class Graph:
     def parameter_bytes(self) -> int:
         """Bytes of the weights, counted once."""
         return sum(layer.parameter_bytes for layer in self.layers)
+
+    def accumulated(self, passes: int) -> Self:
+        """One of so many passes whose gradients are added up, each with a part of the batch.
+
+        In all but the first one, backward adds its gradients to those of the passes before: it
+        reads both and writes the sum. The graph has the mean of all passes.
+
+        Raises
+        ------
+        GraphError
+            The graph is of several passes already, or the number is not positive.
+        """
+        if passes < 1:
+            raise GraphError(f"passes must be at least 1, not {passes}")
+        if self.passes > 1:
+            raise GraphError(f"{self.name} is one of {self.passes} passes already")
+        part = 3 * (passes - 1) / passes
+        layers = (
+            replace(layer, bytes_backward=layer.bytes_backward + part * layer.parameter_bytes)
+            for layer in self.layers
+        )
+        return replace(self, layers=tuple(layers), passes=passes)
 
     def with_densities(self, densities: dict[str, float]) -> Self:
         """The graph with these tensors' densities. `GraphError` for a name that there is not."""

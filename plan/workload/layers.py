@@ -19,7 +19,9 @@ class Tensor:
     kind : str
         That layer's kind: `conv`, `relu`, `pool`, `bn`, …; `input` for the minibatch.
     shape : tuple of int
-        As of NCHW; for reading only.
+        As of NCHW, or tokens × columns; for reading only.
+    element_bytes : int
+        4 of float32, 2 of bfloat16 and float16, …: what codecs take for an element.
     density : float or None
         The share of elements that are not zero, 0…1; None where nobody has said yet
         (`cdma.plan.workload.density.density`).
@@ -30,6 +32,7 @@ class Tensor:
     kind: str
     shape: tuple[int, ...] = ()
     density: float | None = None
+    element_bytes: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,9 @@ class Layer:
         never moved.
     keeps : float
         The share of elements that a dropout does not zero, 1 - p; 1 of all other layers.
+    narrow : bool
+        Whether it multiplies values of two bytes (bfloat16, float16), for which devices have more
+        arithmetic.
     """
 
     name: str
@@ -77,6 +83,7 @@ class Layer:
     workspace_bytes: int = 0
     kept_bytes: int = 0
     keeps: float = 1.0
+    narrow: bool = False
 
     @property
     def in_place(self) -> bool:
@@ -89,9 +96,12 @@ KINDS = (
     "dwconv",
     "fc",
     "lstm",
+    "attention",
     "embedding",
     "relu",
     "leaky_relu",
+    "gelu",
+    "silu",
     "pool",
     "bn",
     "lrn",
@@ -101,4 +111,5 @@ KINDS = (
     "softmax",
     "other",
 )
-"""Kinds of layers; `dwconv` is a depthwise convolution, `other` what a user's module may have."""
+"""Kinds of layers; `dwconv` is a depthwise convolution, `bn` a normalization of any sort,
+`attention` one operation that keeps no T × T matrix, and `other` what has no kind of its own."""

@@ -1,5 +1,6 @@
 """The training step of a user's own network, traced. Needs PyTorch."""
 
+from dataclasses import replace
 from typing import Any
 
 from cdma.plan.workload.capture.capture import CaptureError
@@ -23,7 +24,13 @@ _KINDS = {
     "native_batch_norm": "bn",
     "native_layer_norm": "bn",
     "native_group_norm": "bn",
+    "rms_norm": "bn",
     "native_dropout": "dropout",
+    "gelu": "gelu",
+    "silu": "silu",
+    "_scaled_dot_product_flash_attention": "attention",
+    "_scaled_dot_product_efficient_attention": "attention",
+    "_scaled_dot_product_flash_attention_for_cpu": "attention",
     "embedding": "embedding",
     "add": "add",
     "cat": "concat",
@@ -33,23 +40,28 @@ _KINDS = {
 """Kinds of ATen's functions; all others are `other`."""
 
 
-def trace(module: Any, example_input: Any) -> Table:
+def trace(module: Any, example_input: Any, *, target: str = "gpu", autocast: Any = None) -> Table:
     """The graph of a training step of a `torch.nn.Module`.
 
     One layer per operation of PyTorch's, named by the module that runs it. Tensors are storages:
     views share one. Saved is what autograd saves, without parameters; what it saves that no layer
     reads forward, as the indices of a maximum pooling or a dropout's mask, is `kept_bytes`.
-    Arithmetic of both passes is what `torch.utils.flop_counter` counts. Attention is the operation
-    that a GPU has for it (`cdma.plan.workload.attention`).
+    Arithmetic of both passes is what `torch.utils.flop_counter` counts.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Is not changed: a copy runs on the meta device, forward and backward, without values. The
-        copy has the module's mode; call `module.train()` before.
+        Is not changed: a copy runs on fake tensors, forward and backward, without values. The copy
+        has the module's mode; call `module.train()` before.
     example_input : torch.Tensor, tuple or dict
         A minibatch, whose first dimension is the batch; a tuple of all positional arguments, or a
         dictionary of all arguments.
+    target : str
+        `gpu`: dropout, RMS normalization and attention are the operators that a GPU has for them
+        (`cdma.plan.workload.gpu_operators`). `cpu`: all operators are those that a CPU runs.
+    autocast : torch.dtype or None
+        The type to which the forward pass casts automatically (`torch.autocast`), by the rules that
+        PyTorch has for a CPU; copies of weights in that type are tensors of the graph.
 
     Returns
     -------
@@ -62,13 +74,14 @@ def trace(module: Any, example_input: Any) -> Table:
     """
     try:
         torch = require("torch")
-        for part in ("_python_dispatch", "_pytree", "flop_counter"):
-            require(f"torch.utils.{part}")
+        for part in ("utils._python_dispatch", "utils._pytree", "utils.flop_counter"):
+            require(f"torch.{part}")
+        require("torch._subclasses.fake_tensor")
     except CaptureError as error:
         raise GraphError(
             "tracing a module needs torch, which cannot be imported; pip install torch"
         ) from error
-    batch, operations = record_step(torch, module, example_input)
+    batch, operations = record_step(torch, module, example_input, target=target, autocast=autocast)
     return _Writer(operations).table(batch)
 
 
@@ -83,6 +96,7 @@ class _Writer:
         self._names: set[str] = set()
         self._kept: set[Storage] = set()
         self._parameters: set[Storage] = set()
+        self._saved = {storage for operation in operations for storage in operation.saved}
 
     def table(self, batch: int) -> Table:
         read_forward = {storage for op in self._operations for storage in op.reads}
@@ -121,6 +135,7 @@ class _Writer:
                 parameter_bytes=sum(s.nbytes for s in weights),
                 kept_bytes=sum(s.nbytes for s in kept),
                 keeps=operation.keeps,
+                narrow=operation.narrow,
             )
         )
 
@@ -133,13 +148,14 @@ class _Writer:
                 place = self._places[storage]
                 old = self._tensors[place]
                 if old.kind != "input":
-                    self._tensors[place] = Tensor(
-                        name=name, nbytes=old.nbytes, kind=kind, shape=old.shape
-                    )
+                    self._tensors[place] = replace(old, name=name, kind=kind)
                 return place
-        # A second result is part of it if someone reads it, and else kept, as a mask.
+        # A second result is part of it if someone reads it, and else kept, as a mask. The first one
+        # is no part if nobody reads or saves it, as what argsort has sorted.
         first, *others = operation.writes
-        return self._tensor(name, kind, [first, *(s for s in others if s in read_forward)])
+        read = [s for s in others if s in read_forward]
+        wanted = not read or first in read_forward or first in self._saved
+        return self._tensor(name, kind, [first, *read] if wanted else read)
 
     def _tensor(self, name: str, kind: str, storages: list[Storage]) -> int:
         for storage in storages:
@@ -150,6 +166,7 @@ class _Writer:
                 nbytes=sum(s.nbytes for s in storages),
                 kind=kind,
                 shape=storages[0].shape,
+                element_bytes=storages[0].element_bytes,
             )
         )
         return len(self._tensors) - 1

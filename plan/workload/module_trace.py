@@ -1,22 +1,28 @@
 """PyTorch's operations in a training step of a module, one by one. Needs PyTorch.
 
-The module runs on the meta device: sizes without values, so that a step of any size takes no
-memory and little time. Three things are written down: every operation under autograd's surface with
-the storages that it reads and writes, every tensor that autograd saves for backward, and every
-operation of the backward pass. Autograd numbers its nodes, and the number that is current says to
-which operation a saved tensor, or an operation of the backward pass, belongs.
+The module runs on fake tensors: they have sizes, types and a device but no values, so that a step
+of any size takes no memory and little time, and yet PyTorch chooses among its operators as it does
+on a CPU, automatic casts included. Where a GPU would run another operator, the trace runs that one
+(`cdma.plan.workload.gpu_operators`), unless it is asked for a CPU's step.
+
+The trace records three things: every operation under autograd's surface with the storages that it
+reads and writes, every tensor that autograd saves for backward, and every operation of the backward
+pass. Autograd numbers its nodes, and the current number says to which operation a saved tensor, or
+an operation of the backward pass, belongs.
 """
 
 import copy
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from cdma.plan.workload.attention import fused_attention
+from cdma.plan.workload.gpu_operators import gpu_operators, replaced
 from cdma.plan.workload.layers import GraphError
+
+TARGETS = ("gpu", "cpu")
+"""Devices whose operators a trace may have."""
 
 # They only reserve memory; whoever writes it first makes the tensor.
 _RESERVE = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
@@ -28,6 +34,7 @@ class Storage:
 
     nbytes: int
     shape: tuple[int, ...]
+    element_bytes: int
     role: str = "activation"
     """Or `parameter`, `buffer` or `input`."""
 
@@ -55,9 +62,13 @@ class Operation:
     bytes_backward: float = 0.0
     keeps: float = 1.0
     """The share of elements that a dropout does not zero."""
+    narrow: bool = False
+    """Whether it multiplies elements of two bytes."""
 
 
-def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[Operation]]:
+def record_step(
+    torch: Any, module: Any, example_input: Any, *, target: str = "gpu", autocast: Any = None
+) -> tuple[int, list[Operation]]:
     """A module's operations, in the order in which forward runs them, and the batch.
 
     Parameters
@@ -68,12 +79,18 @@ def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[
     example_input : torch.Tensor, tuple or dict
         One argument, all positional ones, or all by keyword. The first dimension of the first
         tensor is the batch.
+    target : str
+        One of `TARGETS`.
+    autocast : torch.dtype or None
+        The type to which the forward pass casts automatically, by the rules of a CPU's autocast.
 
     Raises
     ------
     GraphError
-        It does not run on the meta device, or has nothing to differentiate.
+        It does not run on fake tensors, or has nothing to differentiate; or the target is unknown.
     """
+    if target not in TARGETS:
+        raise GraphError(f"unknown target {target!r}; choose {' or '.join(TARGETS)}")
     if not isinstance(module, torch.nn.Module):
         raise GraphError(f"cannot trace a {type(module).__name__}; give a torch.nn.Module")
     name = type(module).__name__
@@ -81,34 +98,59 @@ def record_step(torch: Any, module: Any, example_input: Any) -> tuple[int, list[
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.ndim]
     if not tensors:
         raise GraphError(f"cannot trace {name} without a tensor for input; give its minibatch")
-    recording = _Recording(torch)
+    recording = _Recording(torch, target)
     try:
-        meta = copy.deepcopy(module).to("meta")
-        example = torch.utils._pytree.tree_map_only(
-            torch.Tensor, lambda tensor: tensor.detach().to("meta"), example_input
-        )
-        recording.run(meta, example)
+        mode = torch._subclasses.fake_tensor.FakeTensorMode()
+        copied, example = _fake_copies(torch, mode, module, example_input)
+        casts = nullcontext() if autocast is None else torch.autocast("cpu", dtype=autocast)
+        with mode:
+            recording.run(copied, example, casts)
     except GraphError:
         raise
     except Exception as error:
         # Whatever the user's module raises: a value is asked of a tensor that has none, or an
-        # operation knows no meta device.
+        # operation has no implementation for fake ones.
         cause = " ".join(f"{type(error).__name__}: {error}".split())
         raise GraphError(
             f"cannot trace {name}: {cause}; the example must fit the module, whose forward must "
-            "run on the meta device, without reading values of tensors"
+            "run on fake tensors, without reading values of tensors"
         ) from error
     if not recording.operations:
         raise GraphError(f"cannot trace {name}: it does nothing; give a module with layers")
     return len(tensors[0]), recording.operations
 
 
+def _fake_copies(torch: Any, mode: Any, module: Any, example_input: Any) -> tuple[Any, Any]:
+    """The module and its input with fake tensors of a CPU, whatever device theirs are on.
+
+    Tensors of a CPU keep what they share; a GPU's fake ones would need a build of PyTorch for it.
+    """
+
+    def fake(tensor: Any) -> Any:
+        if tensor.device.type == "cpu":
+            made = mode.from_tensor(tensor.detach())
+        else:
+            with mode:
+                made = torch.empty_strided(
+                    tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu"
+                )
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+        return made
+
+    # Deep copies of fake tensors fail, so that they must be known before the module is copied.
+    memo = {id(tensor): fake(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    example = torch.utils._pytree.tree_map_only(torch.Tensor, fake, example_input)
+    return copy.deepcopy(module, memo), example
+
+
 class _Recording:
     """The operations of one step as they come."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, target: str) -> None:
         self.operations: list[Operation] = []
         self._torch = torch
+        self._target = target
         self._storages: dict[int, Storage] = {}
         # An address could be given to another storage if this one were freed.
         self._alive: list[Any] = []
@@ -117,7 +159,7 @@ class _Recording:
         self._path: list[str] = []
         self._backward = False
 
-    def run(self, module: Any, example: Any) -> None:
+    def run(self, module: Any, example: Any, casts: Any) -> None:
         torch = self._torch
         for parameter in module.parameters():
             self._storage(parameter).role = "parameter"
@@ -127,7 +169,8 @@ class _Recording:
             if isinstance(leaf, torch.Tensor):
                 self._storage(leaf).role = "input"
         with self._paths(module), self._modes():
-            with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor):
+            hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+            with hooks, casts:
                 if isinstance(example, dict):
                     output = module(**example)
                 elif isinstance(example, tuple):
@@ -167,25 +210,9 @@ class _Recording:
 
     @contextmanager
     def _modes(self) -> Iterator[None]:
-        """Sees every operation, and has dropout and attention done as a GPU does them."""
-        torch, recording = self._torch, self
-        dispatch: Any = torch.utils._python_dispatch.TorchDispatchMode
-        override: Any = torch.overrides.TorchFunctionMode
-        functional = torch.nn.functional
-        plain_dropout = functional.dropout
-
-        def dropout(
-            input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
-        ) -> Any:
-            # On a GPU it is one operation with a mask of 1 B per element.
-            if training and p > 0 and not inplace:
-                return torch.native_dropout(input, p, True)[0]
-            return plain_dropout(input, p, training, inplace)
-
-        fused: dict[Any, Any] = {
-            functional.dropout: dropout,
-            functional.scaled_dot_product_attention: partial(fused_attention, torch),
-        }
+        """Sees every operation, and has a GPU's operators run where the target is one."""
+        dispatch: Any = self._torch.utils._python_dispatch.TorchDispatchMode
+        recording = self
 
         class Operations(dispatch):
             def __torch_dispatch__(
@@ -195,25 +222,13 @@ class _Recording:
                 recording._operation(function, args, kwargs or {}, output)
                 return output
 
-        class Fused(override):
-            def __torch_function__(
-                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                return fused.get(function, function)(*args, **(kwargs or {}))
-
-        # The mode is not asked about what PyTorch's own functions call, as `multi_head_attention_
-        # forward`; these find the names in their module.
-        with ExitStack() as restore:
-            for function, replacement in fused.items():
-                name = function.__name__
-                restore.callback(setattr, functional, name, function)
-                setattr(functional, name, replacement)
-            with Fused(), Operations():
-                yield
+        operators = gpu_operators(self._torch) if self._target == "gpu" else {}
+        with replaced(self._torch, operators), Operations():
+            yield
 
     def _operation(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         name = function.overloadpacket.__name__
-        if name == "_safe_softmax":
+        if name == "_safe_softmax" and self._target == "gpu":
             raise GraphError(
                 "cannot trace attention that PyTorch computes by its math fallback, whose T × T "
                 "matrices no GPU keeps; call torch.nn.functional.scaled_dot_product_attention"
@@ -249,6 +264,7 @@ class _Recording:
                 number=self._torch._C._autograd._get_sequence_nr(),
                 flops_forward=flops,
                 bytes_forward=moved,
+                narrow=flops > 0 and arguments[0].element_size() == 2,
                 keeps=1 - args[1] if name == "native_dropout" else 1.0,
             )
         )
@@ -305,7 +321,11 @@ class _Recording:
         untyped = tensor.untyped_storage()
         storage = self._storages.get(untyped._cdata)
         if storage is None:
-            storage = Storage(nbytes=untyped.nbytes(), shape=tuple(tensor.shape))
+            storage = Storage(
+                nbytes=untyped.nbytes(),
+                shape=tuple(tensor.shape),
+                element_bytes=tensor.element_size(),
+            )
             self._storages[untyped._cdata] = storage
             self._alive.append(untyped)
         return storage

@@ -1,8 +1,9 @@
 """The translation of a copy's arguments into the fields of its descriptor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from cdma.hw.codec.interface import CodecParameterError, LineCodec
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
@@ -48,6 +49,7 @@ def copy_fields(
     throttle_class: int,
     interrupt: bool,
     record: int,
+    parameters: Mapping[str, int],
 ) -> dict[str, int]:
     """The descriptor of a copy; the arguments are those of `Engine.submit`, and its memories.
 
@@ -64,7 +66,8 @@ def copy_fields(
         )
     if not isinstance(verify, bool):
         raise DriverError(f"verify must be True or False, not {verify!r}")
-    number = _codec_number(codec, engine_codecs)
+    entry = _line_codec(codec, engine_codecs)
+    number = None if entry is None else entry.number
     if throttle_class not in (0, 1):
         raise DescriptorError(
             "flags", f"must have a throttle class of 0 or 1, not {throttle_class}"
@@ -98,6 +101,7 @@ def copy_fields(
         "dst_capacity": dst.nbytes,
         "src_length": stream_bytes,
         "record": record,
+        "parameters": _packed_parameters(entry, parameters),
     }
     check(fields, engine_element_bytes, engine_codecs)
     source, destination = (device, host) if outward else (host, device)
@@ -107,15 +111,27 @@ def copy_fields(
     return fields
 
 
-def _codec_number(codec: str | None, engine_codecs: Sequence[str]) -> int | None:
-    """The number of a codec, by what `Engine.submit` calls it; None for a plain copy."""
+def _line_codec(codec: str | None, engine_codecs: Sequence[str]) -> LineCodec | None:
+    """A codec, by what `Engine.submit` calls it; None for a plain copy."""
     if codec is None:
         return None
     name = engine_codecs[0] if codec == ENGINE_CODEC else codec
     if name not in engine_codecs:
         choices = ", ".join(map(repr, engine_codecs))
         raise DescriptorError("codec", f"must be {choices} or None, not {codec!r}")
-    return line_codec(name).number
+    return line_codec(name)
+
+
+def _packed_parameters(entry: LineCodec | None, parameters: Mapping[str, int]) -> int:
+    """The field of the descriptor; a plain copy has no parameters."""
+    if entry is None:
+        if parameters:
+            raise DescriptorError("parameters", f"must be none for a copy, not {dict(parameters)}")
+        return 0
+    try:
+        return entry.packed_parameters(parameters)
+    except CodecParameterError as error:
+        raise DescriptorError("parameters", f"must be the codec's: {error}") from error
 
 
 def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None:

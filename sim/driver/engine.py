@@ -1,5 +1,7 @@
 """The driver of the DMA engine: what a kernel would do, by registers and rings alone."""
 
+from collections.abc import Mapping
+
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.plan.platform.throttles import THROTTLES, Throttle
@@ -135,6 +137,7 @@ class Engine:
         crc: int | None = None,
         tag: int | None = None,
         throttle_class: int = 0,
+        parameters: Mapping[str, int] | None = None,
     ) -> CompletionRecord:
         """Copy and wait: `cudaMemcpyCompressed` of cDMA, §V-E. Arguments as of `submit`."""
         transfer = self.submit(
@@ -149,6 +152,7 @@ class Engine:
             crc=crc,
             tag=tag,
             throttle_class=throttle_class,
+            parameters=parameters,
         )
         return self.wait(transfer)
 
@@ -167,6 +171,7 @@ class Engine:
         crc: int | None = None,
         tag: int | None = None,
         throttle_class: int = 0,
+        parameters: Mapping[str, int] | None = None,
         doorbell: bool = True,
         wait_for_slot: bool = True,
     ) -> Transfer:
@@ -195,6 +200,9 @@ class Engine:
             The record has it, too; the descriptor's number if not given.
         throttle_class
             Which of the two throttles is for this copy to the host.
+        parameters
+            The codec's, by name (`LineCodec.parameters`), the same ones both ways; those that are
+            not given are the usual ones.
         doorbell
             Tell the engine now. If not, the next doorbell or wait does.
         wait_for_slot
@@ -234,6 +242,7 @@ class Engine:
             throttle_class=throttle_class,
             interrupt=self.interrupts,
             record=self._ring.next_record,
+            parameters=parameters or {},
         )
         self._queue.collect()
         self._queue.require_apart((source,), (target,))

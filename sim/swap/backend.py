@@ -1,6 +1,6 @@
 """Backends that arrays are sent through, and the result of each array."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -150,10 +150,15 @@ class Backend(Protocol):
     ----------
     codec : str
         What it compresses with: a name of the registry, and of its golden format.
+    parameters : mapping of str to int
+        The codec's, by name.
     """
 
     @property
     def codec(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, int]: ...
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         """Take arrays out and back, and yield each one's index and result as it is complete.

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from cdma.builds.progress import Tally
+from cdma.hw.codec.interface import CodecParameterError
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import ConfigError, EngineConfig
 from cdma.sim.driver import Engine, Throttle
 from cdma.sim.machine import Machine, MachineConfig
@@ -59,12 +61,14 @@ class EngineBackend:
         Most transfers in flight: a power of two.
     codec : str, optional
         One of the engine's; its first one if not given.
+    parameters : mapping of str to int, optional
+        The codec's, by name, the same for all arrays; the usual ones if not given.
 
     Raises
     ------
     ConfigError
-        If the machine has another number of memory channels than the engine, or the engine has no
-        such codec.
+        If the machine has another number of memory channels than the engine, the engine has no such
+        codec, or the codec has other parameters.
     cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
@@ -81,6 +85,7 @@ class EngineBackend:
         memory_bytes: int = MEMORY_BYTES,
         ring_entries: int = RING_ENTRIES,
         codec: str | None = None,
+        parameters: Mapping[str, int] | None = None,
     ) -> None:
         # Before any RTL is made.
         if config.units != environment.channels:
@@ -93,6 +98,10 @@ class EngineBackend:
                 f"codec must be one that the engine has, {', '.join(config.codecs)}, not "
                 f"{self.codec!r}"
             )
+        try:
+            self.parameters = line_codec(self.codec).all_parameters(parameters or {})
+        except CodecParameterError as error:
+            raise ConfigError(f"parameters: {error}") from error
         self.config = config
         self.environment = environment
         self.throttle = throttle
@@ -141,7 +150,7 @@ class EngineBackend:
         while sent < len(queue):
             window = fill_window(engine, queue[sent : sent + self.ring_entries], self.codec)
             sent += len(window)
-            parts, figures = transfer_window(engine, window, self.codec, progress)
+            parts, figures = transfer_window(engine, window, self.codec, progress, self.parameters)
             self._counted.append(figures)
             for index, part, complete in parts:
                 begun.append(part)

@@ -1,7 +1,8 @@
 """Through the codec alone: a compressor and a decompressor, as fast as they go."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from cdma import golden
 from cdma.builds.progress import Tally
@@ -37,6 +38,7 @@ class PipelineBackend:
     """
 
     codec = CODEC
+    parameters: ClassVar[Mapping[str, int]] = {}
 
     def __init__(
         self,

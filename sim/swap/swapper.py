@@ -139,14 +139,14 @@ class Swapper:
         golden.CodecError
             There are no elements of that size.
         """
-        payloads = [_payload(array, element_bytes, self.backend.codec) for _, array in arrays]
+        payloads = [_payload(array, element_bytes, self.backend) for _, array in arrays]
         round_trips: dict[int, RoundTrip] = {}
         progress = None
         for index, result in self.backend.transfer(payloads):
             progress = progress or Tally(GOLDEN, len(arrays))
             name, array = arrays[index]
             round_trips[index] = _round_trip(
-                name, array, payloads[index], result, self.backend.codec, baselines=baselines
+                name, array, payloads[index], result, self.backend, baselines=baselines
             )
             progress.step()
         return SwapRun(
@@ -154,20 +154,30 @@ class Swapper:
         )
 
 
-def _payload(array: Array, element_bytes: int | None, codec: str) -> Payload:
+def _golden_codec(backend: Backend, element_bytes: int) -> golden.Codec:
+    return golden.codec(backend.codec, element_bytes, **backend.parameters)
+
+
+def _payload(array: Array, element_bytes: int | None, backend: Backend) -> Payload:
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
     # Refuse a wrong size before any RTL is built for it.
-    golden.codec(codec, size)
+    _golden_codec(backend, size)
     return Payload(pieces=_pieces(as_bytes(array)), element_bytes=size)
 
 
 def _round_trip(
-    name: str, array: Array, payload: Payload, result: ArrayResult, codec: str, *, baselines: bool
+    name: str,
+    array: Array,
+    payload: Payload,
+    result: ArrayResult,
+    backend: Backend,
+    *,
+    baselines: bool,
 ) -> RoundTrip:
     """Compare an array's result with the golden models."""
     size = payload.element_bytes
     data = as_bytes(array)
-    faults = result.faults | comparison_faults(result, payload.pieces, golden.codec(codec, size))
+    faults = result.faults | comparison_faults(result, payload.pieces, _golden_codec(backend, size))
     return RoundTrip(
         name=name,
         dtype=array.dtype.name,

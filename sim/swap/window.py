@@ -101,9 +101,15 @@ def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[Plac
 
 
 def transfer_window(
-    engine: Engine, window: Sequence[PlacedPiece], codec: str, progress: Mapping[str, Tally]
+    engine: Engine,
+    window: Sequence[PlacedPiece],
+    codec: str,
+    progress: Mapping[str, Tally],
+    parameters: Mapping[str, int],
 ) -> tuple[list[tuple[int, ArrayResult, bool]], QueueFigures]:
     """Take a window's pieces out, then back, and free their memory.
+
+    `parameters` are the codec's, by name.
 
     Returns
     -------
@@ -113,13 +119,13 @@ def transfer_window(
     figures
         What the engine has counted.
     """
-    out, figures_out = _send_out(engine, window, codec, progress[OUT])
+    out, figures_out = _send_out(engine, window, codec, progress[OUT], parameters)
     # Of a transfer that has failed, whatever there is of its stream goes back, and fails again.
     sizes = [
         max(1, min(done.record.out_size, placed.host.nbytes))
         for done, placed in zip(out, window, strict=True)
     ]
-    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN])
+    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN], parameters)
     streams = [p.host.array[:size].copy() for p, size in zip(window, sizes, strict=True)]
     parts = []
     whole = zip(window, out, back, streams, strict=True)
@@ -137,7 +143,11 @@ def transfer_window(
 
 
 def _send_out(
-    engine: Engine, window: Sequence[PlacedPiece], codec: str, progress: Tally
+    engine: Engine,
+    window: Sequence[PlacedPiece],
+    codec: str,
+    progress: Tally,
+    parameters: Mapping[str, int],
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = placed.piece.data
@@ -149,6 +159,7 @@ def _send_out(
             placed.device.nbytes,
             CopyKind.DEVICE_TO_HOST,
             codec,
+            parameters=parameters,
             doorbell=False,
         )
         for placed in window
@@ -163,6 +174,7 @@ def _bring_back(
     stream_sizes: Sequence[int],
     codec: str,
     progress: Tally,
+    parameters: Mapping[str, int],
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = POISON
@@ -175,6 +187,7 @@ def _bring_back(
             placed.device.nbytes,
             CopyKind.HOST_TO_DEVICE,
             codec,
+            parameters=parameters,
             # Plain copies are as long as their data, and compare nothing.
             stream_bytes=size if compressed else None,
             crc=done.record.crc32 if compressed else None,

@@ -1,5 +1,6 @@
-"""Speed and ratio of the golden codecs on 64 MB of fp32 with 62 % zeros."""
+"""Speed and ratio of the golden codecs on 64 MB of fp32 with 62 % zeros; of XC, on dense noise."""
 
+import functools
 import time
 import zlib
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from rich.table import Table
 from cdma import golden
 from cdma.golden.formats.interface import Array
 from cdma.golden.formats.windows.window import WINDOW_BYTES
+from cdma.golden.formats.xc.elements import ELEMENT_FORMATS
+from cdma.golden.formats.xc.xc import Xc
+from tests.bench.xc_ratios import as_elements
 
 ARRAY_BYTES = 64 << 20
 ZERO_FRACTION = 0.62
@@ -37,7 +41,7 @@ def run(console: Console) -> dict[str, Any]:
     and one as `ndarray.copy` does it.
     """
     array = activations()
-    rows = [*_copies(array), *_zvc(array), *_lossy(array), *_baselines(array)]
+    rows = [*_copies(array), *_zvc(array), *_xc(), *_lossy(array), *_baselines(array)]
     by_name = {row.name: row for row in rows}
     table = Table(title=f"golden codecs, {ARRAY_BYTES >> 20} MiB fp32, {ZERO_FRACTION:.0%} zeros")
     table.add_column("")
@@ -60,6 +64,11 @@ def run(console: Console) -> dict[str, Any]:
         "ratio": {row.name: row.ratio for row in rows if row.ratio is not None},
         "zvc_over_isal": zvc_over_isal,
         "line_sizes_over_copy": sizes_over_copy,
+        "xc_over_zvc_decompress": {
+            row.name: row.mb_per_s / by_name["zvc decompress"].mb_per_s
+            for row in rows
+            if row.name.startswith("xc")
+        },
         "goals_met": zvc_over_isal > 1 and sizes_over_copy >= 1 / 3,
     }
 
@@ -99,6 +108,19 @@ def _zvc(array: Array) -> list[Row]:
             _mb_per_s(lambda: codec.decompress(stream, array.nbytes), SLOW_ROUNDS),
         ),
     ]
+
+
+def _xc() -> list[Row]:
+    """XC on an eighth as many bytes of dense normal noise in each element format."""
+    rows = []
+    noise = np.random.default_rng(15).standard_normal(ARRAY_BYTES // 32, np.float32)
+    for elements in ELEMENT_FORMATS:
+        data = as_elements(np.resize(noise, ARRAY_BYTES // 8 // elements.element_bytes), elements)
+        codec = Xc(elements.element_bytes, exponent_bits=elements.exponent_bits).fitted(data)
+        title = f"xc, {elements.name}, dense, an eighth:"
+        sizes = _mb_per_s(functools.partial(codec.line_sizes, data), SLOW_ROUNDS, data.nbytes)
+        rows += [Row(f"{title} line_sizes", sizes), *_there_and_back(codec, title, data)]
+    return rows
 
 
 def _lossy(array: Array) -> list[Row]:

@@ -67,6 +67,7 @@ TIMED = {
     "docs/guide/plan/schedule.md": ENGINE,
     "docs/guide/plan/schedule-run.md": ENGINE,
     "docs/guide/swap/swap.md": ENGINE,
+    "docs/guide/plan/value.md": ENGINE,
     "docs/reference/buddy.md": BUDDY,
     "docs/guide/buddy/buddy-replay.md": BUDDY,
 }

@@ -3,9 +3,10 @@
 import pytest
 from amaranth.hdl import Module, Signal
 
-from cdma.hw.codec.stream.pack import Unpacker
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.codec.zvc import lanes
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.pipeline import SkidBuffer
 from tests.formal import sby
@@ -52,13 +53,13 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
     def scatter(m, elements, levels, **options):
         return lanes.scatter(m, elements, [*levels[:-1], Signal.like(levels[-1])], **options)
 
-    monkeypatch.setattr("cdma.hw.codec.zvc.pipelines.scatter", scatter)
+    monkeypatch.setattr("cdma.hw.codec.zvc.decompressor.scatter", scatter)
     with pytest.raises(ProofError, match=IN_PROOF):
         check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8, planted=True)
 
 
 def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("cdma.hw.codec.stream.pack.count_ones", lambda bits: count_ones(bits)[:3])
+    monkeypatch.setattr("cdma.hw.codec.stream.unpack.count_ones", lambda bits: count_ones(bits)[:3])
     with pytest.raises(ProofError, match=IN_PROOF):
         check(unpacker_proof(TINY, Unpacker(TINY)), tmp_path, depth=8, planted=True)
 

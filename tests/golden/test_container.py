@@ -133,3 +133,35 @@ def test_types_that_no_file_holds(dtype):
 def test_too_many_dimensions():
     with pytest.raises(TypeError, match=r"no \.cz file holds 33 dimensions"):
         container.pack(np.zeros((1,) * 33, np.uint8), golden.codec("zvc"))
+
+
+def test_xc_file_has_its_parameters():
+    array = sparse_bytes(9, 600, 0.9, 2).view("<u2")
+    codec = golden.codec("xc", 2, exponent_bits=5, centre=19, pattern=2)
+    content = container.pack(array, codec)
+    header, stream = container.read(content)
+    assert header.parameters == {"exponent_bits": 5, "centre": 19, "pattern": 2}
+    assert stream.tobytes() == codec.compress(array).tobytes()
+    assert container.unpack(content).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 4.0), (1, 300.0), (1, 1.5), (2, 4.0), (2, -1.0)])
+def test_xc_file_with_parameters_that_there_are_not(place, value):
+    content = container.pack(np.ones(70, "<u2"), golden.codec("xc", 2))
+    with pytest.raises(ContainerError, match="has a header that contradicts itself"):
+        container.read(forged(content, 48 + 8 * place, struct.pack("<d", value)))
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 5.0), (1, 90.0), (2, 2.0)])
+def test_xc_file_with_other_parameters(place, value):
+    array = np.random.default_rng(2).standard_normal(300).astype("<f4").view("<u2")
+    content = container.pack(array, golden.codec("xc", 2))
+    with pytest.raises(StreamError):
+        container.unpack(forged(content, 48 + 8 * place, struct.pack("<d", value)))
+
+
+def test_file_of_another_codec_than_its_header_says():
+    array = np.random.default_rng(2).standard_normal(300).astype("<f4")
+    content = container.pack(array, golden.codec("bpc"))
+    with pytest.raises(StreamError):
+        container.unpack(forged(content, content.index(b"bpc"), b"zvc"))

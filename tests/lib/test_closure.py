@@ -50,7 +50,7 @@ def test_names_of_imports_and_strings(source, expected):
         ("tests.sim.machine.test_build", "cdma.sim.machine.build.build"),
         ("tests.formal.codec.test_zvc", "tests.conftest"),
         ("tests.formal.codec.test_zvc", "tests.formal.rules"),
-        ("tests.formal.codec.test_zvc", "cdma.hw.codec.zvc.lanes"),
+        ("tests.formal.codec.test_zvc", "cdma.hw.lib.lanes"),
     ],
 )
 def test_closures_of_tests(checkout, module, needed):
@@ -76,8 +76,8 @@ def test_an_import_takes_nothing_that_the_closure_has_not(checkout, module):
 def test_the_key_covers_sources_of_the_closure_and_data(checkout):
     closure = checkout.closure(["tests.formal.codec.test_zvc"])
     covered = {
-        "cdma/hw/codec/zvc/lanes.py": True,
-        "hw/codec/zvc/lanes.py": True,
+        "cdma/hw/lib/lanes.py": True,
+        "hw/lib/lanes.py": True,
         "hw/dma/engine.py": False,
         "cdma/hw/buddy/registers.rdl": True,
         "pyproject.toml": True,

@@ -34,8 +34,11 @@ from cdma.commands.schedule.options import (
     LinkName,
     MemoryLimit,
     ModeName,
+    Optimizer,
+    Passes,
     PlotFile,
     PolicyNames,
+    Precision,
     Run,
     Seed,
     TraceFile,
@@ -57,6 +60,7 @@ from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.networks import find
 from cdma.sim.execute.execute import ExecutionError
 from cdma.terminal.console import terminal
 
@@ -74,6 +78,9 @@ def schedule(
     batch: Batch = None,
     dataset: Dataset = None,
     activation: Activation = "relu",
+    precision: Precision = None,
+    optimizer: Optimizer = None,
+    accumulate: Passes = 1,
     device: DeviceName = "titanxp",
     link: LinkName = "pcie3x16",
     memory: MemoryLimit = None,
@@ -111,8 +118,8 @@ def schedule(
     limit = found_device.capacity_bytes if memory is None else parse_bytes(memory)
 
     def graph_of(images: int | None) -> Graph:
-        table = Graph.from_table(network, images, dataset, activation)
-        return density.apply(table, source, epoch, epochs)
+        table = Graph.from_table(network, images, dataset, activation, precision, optimizer)
+        return density.apply(table.accumulated(accumulate), source, epoch, epochs)
 
     def scenario_of(graph: Graph, each: Device) -> Scenario:
         return Scenario(
@@ -142,6 +149,8 @@ def schedule(
     settings = ScheduleSettings(
         dataset=dataset_of(network, dataset),
         activation=activation,
+        precision=precision or find(network).precision,
+        optimizer=optimizer or find(network).optimizer,
         mode=mode,
         density=source,
         efficiencies=tuple(efficiencies),

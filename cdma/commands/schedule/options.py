@@ -12,15 +12,44 @@ from cdma.plan.policies.registry import POLICIES
 from cdma.plan.search.bound import EFFORTS
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.workload.builder import ACTIVATIONS
+from cdma.plan.workload.optimizer import OPTIMIZERS
+from cdma.plan.workload.table import PRECISIONS
 
 Activation = Annotated[
     str,
     typer.Option(metavar="|".join(ACTIVATIONS), help="leaky_relu leaves activations dense."),
 ]
 
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(PRECISIONS),
+        help="Of values and weights; the network's usual one if not given.",
+    ),
+]
+
+Optimizer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(OPTIMIZERS),
+        help="What stays on the device for each weight; the network's usual one if not given.",
+    ),
+]
+
+Passes = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Passes whose gradients are added up; batch and times are of one.",
+    ),
+]
+
 DeviceName = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEVICES)}.")]
 
-LinkName = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}.")]
+LinkName = Annotated[
+    str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}; /4 behind it: shared by 4.")
+]
 
 MemoryLimit = Annotated[
     str | None,

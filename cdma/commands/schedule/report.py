@@ -20,7 +20,7 @@ class ScheduleSettings:
 
     Attributes
     ----------
-    dataset, activation : str
+    dataset, activation, precision, optimizer : str
     mode : str or None
         None for each policy's published one.
     density : str
@@ -32,13 +32,19 @@ class ScheduleSettings:
 
     dataset: str
     activation: str
+    precision: str
+    optimizer: str
     mode: str | None
     density: str
     efficiencies: tuple[float, ...]
     seed: int
 
     def title(self, graph: Graph) -> str:
-        return f"{graph.name} ({self.dataset}, {self.activation}), batch {graph.batch}"
+        variants = [self.dataset, self.activation]
+        if self.precision != "fp32":
+            variants.append(self.precision)
+        title = f"{graph.name} ({', '.join(variants)}), batch {graph.batch}"
+        return title if graph.passes == 1 else f"{title}, one of {graph.passes} passes"
 
 
 def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> dict[str, Any]:
@@ -50,7 +56,10 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
         "network": graph.name,
         "dataset": settings.dataset,
         "activation": settings.activation,
+        "precision": settings.precision,
+        "optimizer": settings.optimizer,
         "batch": graph.batch,
+        "passes": graph.passes,
         "parameter_bytes": graph.parameter_bytes,
         "parameter_copies": graph.parameter_copies,
         "tensors": [

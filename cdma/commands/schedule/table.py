@@ -33,6 +33,9 @@ from cdma.terminal.console import (
 WIDE_ONLY = ("mode", "over bound", "needs", "host", "codec", "again", "tensors", "loss")
 """Columns that a narrow console does not get."""
 
+_KEPT = {"momentum": "momentum", "adam": "Adam's moments"}
+"""What optimizers keep of each weight."""
+
 SWEEP_COLUMNS = 4
 """Efficiencies side by side."""
 
@@ -86,14 +89,16 @@ def _assumed(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> T
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     managed = sum(tensor["bytes"] for tensor in facts["tensors"])
+    narrow = settings.precision != "fp32"
     rates = link_rates(link.bytes_per_s, link.in_bytes_per_s)
     assumed = {
         "tensors": f"{len(graph.managed)} to decide about, {managed / GB:.2f} GB; weights "
-        f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients and "
-        "momentum)",
+        f"{graph.parameter_bytes / GB:.3g} GB, {graph.parameter_copies} times (with gradients"
+        f"{'' if settings.optimizer == 'sgd' else f' and {_KEPT[settings.optimizer]}'})",
         "memory": f"{scenario.memory_bytes:,} B of {device.name}",
-        "device": f"{device.peak_flops / 1e12:g} TFLOP/s, {device.dram_bytes_per_s / GB:g} GB/s "
-        f"({device.source}); a layer gets {_efficiency(facts, settings)} of either",
+        "device": f"{device.flops(narrow=narrow) / 1e12:g} TFLOP/s, "
+        f"{device.dram_bytes_per_s / GB:g} GB/s ({device.source}); "
+        f"a layer gets {_efficiency(facts, settings)} of either",
         "link": f"{link.name}: {rates}, {link.efficiency:g} of it for copies, "
         f"{'both ways at once' if link.duplex else 'one way at a time'} ({link.source})",
         "engine": _engine(scenario, facts),
@@ -219,7 +224,9 @@ def _sentences(comparison: Comparison) -> list[str]:
         lines.append("The oracle has all the memory it needs.")
     left_out = [name for name in POLICIES if name not in possible(comparison.scenario)]
     if left_out and set(comparison.results) == set(possible(comparison.scenario)):
-        lines.append(f"Left out are {' and '.join(left_out)}: {comparison.scenario.no_engine}")
+        *others, last = left_out
+        listed = f"{', '.join(others)} and {last}"
+        lines.append(f"Left out are {listed}: {comparison.scenario.no_engine}")
     limits = {name: copy_limits(comparison, name) for name in comparison.results}
     limited = [f"{name} {_limits(each)}" for name, each in limits.items() if len(each) > 1]
     if limited:

@@ -8,8 +8,10 @@ costs twice the bound; −0.0 comes back as 0.0, and so do all values below the 
 A stream is lines of 128 B, that is 32 values: their numbers q as
 `cdma.golden.formats.lossy.fixed_width` keeps them, with or without Lorenzo's prediction, whichever
 is shorter. A line is raw, its values as they are, when one of them is NaN or infinite, has |q| ≥
-2^22, or is within the bound with neither q. The last line is filled with zeros. Streams are
-canonical: what comes out of one compresses to the same stream, and a decoder accepts no other.
+2^22 or a q·2b that fp32 does not hold, or is within the bound with neither q. The last line is
+filled with zeros. Streams are canonical: what comes out of one compresses to the same stream, and a
+decoder accepts no other. Where b is a power of two, the arithmetic is that of
+`cdma.golden.formats.lossy.power_of_two`, which hardware does with shifters.
 """
 
 import numpy as np
@@ -35,7 +37,7 @@ from cdma.golden.formats.lossy.fixed_width import (
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
-_SMALLEST_BOUND, _LARGEST_BOUND = 2.0**-126, 2.0**126
+_SMALLEST_BOUND, _LARGEST_BOUND = 2.0**-127, 2.0**126
 """Between them, 2b is a normal number of fp32."""
 _CHUNK_LINES = 1024
 """Lines that are worked on at once: few enough for a chunk's arrays to stay in the cache."""
@@ -53,7 +55,7 @@ class Quantize:
     element_bytes : int
         4.
     bound : float
-        b, the largest error: 2^-126 to 2^126.
+        b, the largest error: 2^-127 to 2^126.
 
     Raises
     ------
@@ -135,7 +137,9 @@ class Quantize:
             exact = np.rint(values / (2 * self.bound))
             kept = np.abs(exact) < NUMBER_LIMIT
             q = np.where(kept, exact, 0).astype(np.int32)
-            missing = values - self._restored(q)
+            restored = self._restored(q)
+            kept &= np.isfinite(restored)
+            missing = values - restored
             beyond = kept & (np.abs(missing) > self.bound)
             if beyond.any():
                 q += np.where(beyond, np.sign(missing), 0).astype(np.int32)

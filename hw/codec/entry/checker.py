@@ -18,13 +18,13 @@ from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]
-"""Of the greatest class that is not of entries as they are."""
+"""The greatest size class of entries that are compressed."""
 _ZEROS_BITS = int(encode_entries(np.zeros(ENTRY_BYTES, np.uint8)).bits[0])
 """Length of the BPC code of an entry of zeros, and of no other."""
 
 
 class EntryNote(data.StructLayout):
-    """What is known of a kept entry beside its BPC code.
+    """Facts of a kept entry that stand beside its BPC code.
 
     Members
     -------
@@ -56,7 +56,7 @@ class EntryNote(data.StructLayout):
         )
 
 
-class EntryAppraiser(wiring.Component):
+class EntryPrechecker(wiring.Component):
     """Tells what can be told of an entry without decoding it.
 
     Two stages: which bytes are zero, and how many elements a mask announces; the first of these
@@ -195,7 +195,7 @@ class EntryAppraiser(wiring.Component):
         return m
 
 
-class EntryJudge(wiring.Component):
+class EntryChecker(wiring.Component):
     """Tells whether entries are right, but for what only their words tell.
 
     Behind the code: whether a lesser class would do, and whether there is nothing but zeros.

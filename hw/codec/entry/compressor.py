@@ -11,7 +11,7 @@ from cdma.golden.buddy.entry import AS_IT_IS, SIZES
 from cdma.hw.codec.bpc.compressor import BpcCompressor
 from cdma.hw.codec.entry.payloads import EntrySector, KeptEntry
 from cdma.hw.codec.payloads import LineBeat
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import total
 from cdma.hw.lib.fifo import Fifo

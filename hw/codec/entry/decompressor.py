@@ -1,4 +1,4 @@
-"""From what is kept of 128 B entries back to the entries: see `cdma.golden.buddy.entry`."""
+"""The decompressor of 128 B entries: see `cdma.golden.buddy.entry`."""
 
 import numpy as np
 from amaranth.hdl import C, Module, Mux
@@ -12,7 +12,7 @@ from cdma.hw.codec.bpc.decompressor import BpcDecompressor
 from cdma.hw.codec.bpc.plane_decoder import BpcPlaneDecoder
 from cdma.hw.codec.bpc.step_reader import STEPS
 from cdma.hw.codec.bpc.word_builder import BpcWordBuilder
-from cdma.hw.codec.entry.checker import EntryAppraiser, EntryJudge, EntryNote
+from cdma.hw.codec.entry.checker import EntryChecker, EntryNote, EntryPrechecker
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry, RestoredSector
 from cdma.hw.codec.entry.sectors import PlainSectors
 from cdma.hw.config import EntryConfig
@@ -74,9 +74,9 @@ class EntryDecompressor(wiring.Component):
         m.submodules.fork = fork = Fork(KeptEntry(), 3)
         m.submodules.plane_decoder = plane_decoder = BpcPlaneDecoder(config)
         m.submodules.word_builder = word_builder = BpcWordBuilder(config)
-        m.submodules.appraiser = appraiser = EntryAppraiser(config)
+        m.submodules.appraiser = appraiser = EntryPrechecker(config)
         m.submodules.notes = notes = Fifo(EntryNote(), decoding)
-        m.submodules.judge = judge = EntryJudge(config)
+        m.submodules.judge = judge = EntryChecker(config)
         m.submodules.plain = plain = PlainSectors(config)
         m.submodules.waiting = waiting = Fifo(EntrySector(config), decoding * config.sectors + 2)
 

@@ -1,4 +1,4 @@
-"""What codecs of 128 B entries take and give, each payload defined once."""
+"""The payloads of the codecs of 128 B entries, each defined once."""
 
 from amaranth.lib import data
 
@@ -8,7 +8,7 @@ from cdma.hw.config import EntryConfig
 
 ENTRY_BITS = 8 * ENTRY_BYTES
 STATUS_BITS = 4
-"""Of numbers of `cdma.golden.formats.stream.StreamStatus`."""
+"""Bits of a number of `cdma.golden.formats.stream.StreamStatus`."""
 
 
 class EntrySector(data.StructLayout):
@@ -41,7 +41,7 @@ class EntryCode(data.StructLayout):
 
 
 class KeptEntry(data.StructLayout):
-    """What is kept of an entry: see `cdma.golden.buddy.entry`.
+    """A compressed entry as memory keeps it: see `cdma.golden.buddy.entry`.
 
     Members
     -------

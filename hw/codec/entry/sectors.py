@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.entry import AS_IT_IS
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntrySector, KeptEntry
 from cdma.hw.codec.payloads import LineBeat
-from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
 
@@ -144,7 +144,7 @@ class PlainSectors(wiring.Component):
     i : `In(stream.Signature(KeptEntry()))`
     o : `Out(stream.Signature(EntrySector(config)))`
         Of entries as they are and of ZVC. Zeros for others; unspecified for those that
-        `EntryAppraiser` finds to be bad.
+        `EntryPrechecker` finds to be bad.
     """
 
     def __init__(self, config: EntryConfig) -> None:

@@ -5,7 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat, Truncation
-from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
 

@@ -1,9 +1,10 @@
-"""From expanded sectors to packets of bytes that can be trusted: the decompressor's framing."""
+"""The check of expanded sectors, which gives packets of bytes that can be trusted."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, Cat, Module, Mux, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden import StreamStatus
 from cdma.hw.codec.payloads import ExpandedSector
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
@@ -11,7 +12,7 @@ from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.count import count_ones
 
 
-class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
+class LineError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
     """The first thing wrong with a transfer's lines."""
 
     NONE = 0
@@ -19,34 +20,89 @@ class Finding(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
     ELEMENT_MISSING = 2
     ELEMENT_ZERO = 3
     FILL_NONZERO = 4
+    CODEC = 5
+    """An error that the codec has found; its status comes with it."""
 
 
-class Verdict(data.StructLayout):
-    """What the lines of a transfer were like.
+def status_shape(config: CodecConfig | None) -> ShapeLike:
+    """The shape of a status that a codec has found; none if no codec looks for errors."""
+    return StreamStatus if config is not None and config.locates_errors else 0
+
+
+class CheckResult(data.StructLayout):
+    """The result of checking a transfer's lines.
 
     Parameters
     ----------
     length_bits, offset_bits
         Widths of a transfer's length and of a position in its stream.
+    config : CodecConfig, optional
+        Without it no codec locates errors itself.
 
     Members
     -------
-    finding
+    line_error
         The first thing wrong.
     offset
         Where it is in the stream; if nothing is wrong, where the last line ends.
     size
         Bytes given out: the transfer's length, or those before the first thing wrong.
+    status, located_offset
+        `ExpandedSector.status` and `offset` of the first sector that is wrong, or of the last one.
+        No bits if no codec locates errors itself.
     """
 
-    def __init__(self, length_bits: int = LENGTH_BITS, offset_bits: int = OFFSET_BITS) -> None:
-        super().__init__({"finding": Finding, "offset": offset_bits, "size": length_bits})
+    def __init__(
+        self,
+        length_bits: int = LENGTH_BITS,
+        offset_bits: int = OFFSET_BITS,
+        config: CodecConfig | None = None,
+    ) -> None:
+        located = config is not None and config.locates_errors
+        super().__init__(
+            {
+                "line_error": LineError,
+                "offset": offset_bits,
+                "size": length_bits,
+                "status": status_shape(config),
+                "located_offset": offset_bits if located else 0,
+            }
+        )
 
 
-class SectorJudge(wiring.Component):
-    """Judges sectors element by element, and lets the bytes before the first error out.
+class _CheckedSector:
+    """Registers of the sector in stage 2 and of its transfer, and what follows from them.
 
-    Latency: 2 cycles, to beats and verdicts alike. Throughput: a sector per cycle, also across
+    A transfer has `failed` from its first error on, and is `complete` when its length has come.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.valid = Signal(name="checked_valid")
+        self.ready = Signal(name="checked_ready")
+        self.fires = Signal(name="checked_fires")
+        self.sector = Signal(ExpandedSector(config), name="checked", reset_less=True)
+        self.zero = Signal(config.lanes, name="checked_zero", reset_less=True)
+        self.wrong = Signal(config.lanes, name="checked_wrong", reset_less=True)
+        self.space_left = Signal(
+            range(config.sector_bytes + 1), name="checked_space_left", reset_less=True
+        )
+        self.is_final = Signal(name="checked_final", reset_less=True)
+        self.count = Signal(range(config.lanes + 1), name="checked_count", reset_less=True)
+        self.first = Signal(config.lanes, name="first_wrong")
+        self.failed = Signal()
+        self.complete = Signal()
+        self.fails = Signal()
+        self.gives = Signal()
+        # No data is in a sector without a mask, or in which the codec has found an error.
+        self.no_data: Value = self.sector.mask_missing
+        if config.locates_errors:
+            self.no_data = self.sector.mask_missing | (self.sector.status != 0)
+
+
+class StreamChecker(wiring.Component):
+    """Checks sectors element by element, and lets the bytes before the first error out.
+
+    Latency: 2 cycles, to beats and results alike. Throughput: a sector per cycle, also across
     transfers.
 
     Resources: two sectors of registers; for n lanes, n comparators with zero, two n-input
@@ -65,7 +121,7 @@ class SectorJudge(wiring.Component):
     i : `In(stream.Signature(ExpandedSector(config)))`
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
         A packet per transfer, of at least one beat. Bytes beyond `size` are zero.
-    verdict : `Out(stream.Signature(Verdict(length_bits, offset_bits)))`
+    result : `Out(stream.Signature(CheckResult(length_bits, offset_bits, config)))`
         After each transfer.
     """
 
@@ -84,33 +140,44 @@ class SectorJudge(wiring.Component):
                 "length": In(stream.Signature(length_bits)),
                 "i": In(stream.Signature(ExpandedSector(config))),
                 "o": Out(stream.Signature(Beat(config.sector_bytes))),
-                "verdict": Out(stream.Signature(Verdict(length_bits, offset_bits))),
+                "result": Out(stream.Signature(CheckResult(length_bits, offset_bits, config))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        checked = self._check_lanes(m)
+        right = self._first_error(m, checked)
+        size = self._give_beat(m, checked, right)
+        self._collect_result(m, checked, right, size)
+
+        # Lines enough for the length came, unless the first error ended them.
+        with m.If(checked.fires & checked.sector.last):
+            m.d.sync += Assert(checked.failed | checked.fails | checked.complete | checked.is_final)
+        return m
+
+    def _check_lanes(self, m: Module) -> _CheckedSector:
+        """Stage 1: find what is wrong with each lane, whatever is wrong before it."""
         config = self.config
-        lanes = config.lanes
         element_bytes = config.element_bytes
         sector = self.i.payload
+        checked = _CheckedSector(config)
 
-        # Stage 1: what is wrong with each lane?
         active = Signal()
         left = Signal(self.length_bits, reset_less=True)
-        room = Signal(range(config.sector_bytes + 1))
+        space_left = Signal(range(config.sector_bytes + 1))
         beyond = Signal(config.sector_bytes)
         m.d.comb += [
-            room.eq(Mux(left > config.sector_bytes, config.sector_bytes, left)),
-            beyond.eq(Cat(j >= room for j in range(config.sector_bytes))),
+            space_left.eq(Mux(left > config.sector_bytes, config.sector_bytes, left)),
+            beyond.eq(Cat(j >= space_left for j in range(config.sector_bytes))),
         ]
-        zero = Signal(lanes)
-        fill = Signal(lanes)
-        for i in range(lanes):
+        zero = Signal(config.lanes)
+        tail_pad = Signal(config.lanes)
+        for i in range(config.lanes):
             element = sector.elements[i]
             m.d.comb += [
                 zero[i].eq(sector.present[i] & ~sector.missing[i] & (element == 0)),
-                fill[i].eq(
+                tail_pad[i].eq(
                     ~sector.missing[i]
                     & Cat(
                         beyond[i * element_bytes + b] & element.word_select(b, 8).any()
@@ -119,152 +186,175 @@ class SectorJudge(wiring.Component):
                 ),
             ]
 
-        seen = Signal(ExpandedSector(config), reset_less=True)
-        seen_valid = Signal()
-        seen_zero = Signal(lanes, reset_less=True)
-        seen_wrong = Signal(lanes, reset_less=True)
-        seen_room = Signal.like(room, reset_less=True)
-        seen_final = Signal(reset_less=True)
-        seen_count = Signal(range(lanes + 1), reset_less=True)
-        judged_ready = Signal()
         taken = Signal()
         m.d.comb += [
-            self.i.ready.eq(active & (judged_ready | ~seen_valid)),
+            self.i.ready.eq(active & (checked.ready | ~checked.valid)),
             taken.eq(self.i.valid & self.i.ready),
             self.length.ready.eq(~active | (taken & sector.last)),
         ]
-        with m.If(judged_ready | ~seen_valid):
-            m.d.sync += seen_valid.eq(taken)
+        with m.If(checked.ready | ~checked.valid):
+            m.d.sync += checked.valid.eq(taken)
         with m.If(taken):
             m.d.sync += [
-                seen.eq(sector),
-                seen_zero.eq(zero),
-                seen_wrong.eq(sector.missing | zero | fill),
-                seen_room.eq(room),
-                seen_final.eq(left <= config.sector_bytes),
-                seen_count.eq(count_ones(sector.present)),
-                left.eq(left - room),
+                checked.sector.eq(sector),
+                checked.zero.eq(zero),
+                checked.wrong.eq(sector.missing | zero | tail_pad),
+                checked.space_left.eq(space_left),
+                checked.is_final.eq(left <= config.sector_bytes),
+                checked.count.eq(count_ones(sector.present)),
+                left.eq(left - space_left),
             ]
         with m.If(self.length.ready):
             m.d.sync += [active.eq(self.length.valid), left.eq(self.length.payload)]
+        return checked
 
-        # Stage 2: which is the first, and what comes before it?
-        first = Signal(lanes)
+    def _first_error(self, m: Module, checked: _CheckedSector) -> Signal:
+        """Stage 2: find the first lane that is wrong; returns the lanes before it."""
+        lanes = self.config.lanes
         wrong_before = []
         for i in range(lanes):
-            wrong_before.append(seen_wrong[:i].any())
-            m.d.comb += first[i].eq(seen_wrong[i] & ~wrong_before[i])
+            wrong_before.append(checked.wrong[:i].any())
+            m.d.comb += checked.first[i].eq(checked.wrong[i] & ~wrong_before[i])
         right = Signal(lanes)
-        m.d.comb += right.eq(~first & ~Cat(wrong_before))
-
-        failed = Signal()
-        complete = Signal()
-        fails = Signal()
-        gives = Signal()
         m.d.comb += [
-            fails.eq(~failed & (seen.mask_missing | seen_wrong.any())),
-            gives.eq(~failed & ~complete),
+            right.eq(~checked.first & ~Cat(wrong_before)),
+            checked.fails.eq(~checked.failed & (checked.no_data | checked.wrong.any())),
+            checked.gives.eq(~checked.failed & ~checked.complete),
+            checked.fires.eq(checked.valid & checked.ready),
         ]
-        keep = Signal(config.sector_bytes)
-        m.d.comb += keep.eq(
-            Cat(
-                right[j // element_bytes] & ~seen.mask_missing & (j < seen_room)
-                for j in range(config.sector_bytes)
-            )
-        )
+        return right
 
+    def _give_beat(self, m: Module, checked: _CheckedSector, right: Value) -> Signal:
+        """Give the bytes before the first error, as a packet's beat; returns their number."""
+        config = self.config
+        element_bytes = config.element_bytes
+        elements = checked.sector.elements.as_value()
+        keep = Signal(config.sector_bytes)
         beat = Signal(Beat(config.sector_bytes), reset_less=True)
         beat_valid = Signal()
         beat_free = Signal()
-        told = Signal()
+        size = Signal.like(checked.space_left)
         m.d.comb += [
+            keep.eq(
+                Cat(
+                    right[j // element_bytes] & ~checked.no_data & (j < checked.space_left)
+                    for j in range(config.sector_bytes)
+                )
+            ),
+            size.eq(count_ones(keep)),
             beat_free.eq(self.o.ready | ~beat_valid),
-            # The former transfer's verdict must be out before this one's begins.
-            judged_ready.eq((beat_free | ~gives) & ~(told & (fails | seen.last))),
+            # The former transfer's result must be out before this one's begins.
+            checked.ready.eq(
+                (beat_free | ~checked.gives)
+                & ~(self.result.valid & (checked.fails | checked.sector.last))
+            ),
             self.o.valid.eq(beat_valid),
             self.o.payload.eq(beat),
         ]
-        judged = Signal()
-        m.d.comb += judged.eq(seen_valid & judged_ready)
-        size = Signal.like(room)
-        m.d.comb += size.eq(count_ones(keep))
         with m.If(beat_free):
-            m.d.sync += beat_valid.eq(judged & gives)
-        with m.If(judged & gives):
+            m.d.sync += beat_valid.eq(checked.fires & checked.gives)
+        with m.If(checked.fires & checked.gives):
             m.d.sync += [
                 beat.data.eq(
                     Cat(
-                        Mux(keep[j], seen.elements.as_value().word_select(j, 8), 0)
+                        Mux(keep[j], elements.word_select(j, 8), 0)
                         for j in range(config.sector_bytes)
                     )
                 ),
                 beat.size.eq(size),
-                beat.last.eq(seen_final | fails),
+                beat.last.eq(checked.is_final | checked.fails),
             ]
+        return size
 
-        # Where in the stream the sector's first element is.
+    def _collect_result(
+        self, m: Module, checked: _CheckedSector, right: Value, size: Value
+    ) -> None:
+        """Collect a transfer's result: error and place at the first one, the rest at the end."""
+        config = self.config
+        sector = checked.sector
         position = Signal(self.offset_bits)
         start = Signal(self.offset_bits)
-        given = Signal(self.length_bits)
-        m.d.comb += start.eq(
-            position + Mux(seen.sol & ~seen.empty & ~seen.mask_missing, config.mask_bytes, 0)
-        )
-
-        # The verdict gathers here: the finding and its place at the first error, the rest last.
-        finding = Signal(Finding)
-        found_start = Signal(self.offset_bits, reset_less=True)
-        found_before = Signal(lanes, reset_less=True)
-        verdict_size = Signal(self.length_bits, reset_less=True)
         end = Signal(self.offset_bits)
+        given = Signal(self.length_bits)
         total = Signal(self.length_bits)
         m.d.comb += [
-            end.eq(start + seen_count * element_bytes),
-            total.eq(given + Mux(gives, size, 0)),
+            # Where in the stream the sector's first element is.
+            start.eq(
+                position
+                + Mux(sector.sol & ~sector.empty & ~sector.mask_missing, config.mask_bytes, 0)
+            ),
+            end.eq(start + checked.count * config.element_bytes),
+            total.eq(given + Mux(checked.gives, size, 0)),
         ]
-        with m.If(judged):
-            with m.If(fails):
-                m.d.sync += [
-                    found_start.eq(start),
-                    found_before.eq(Mux(seen.mask_missing, 0, seen.present & right)),
-                ]
-                with m.If(seen.mask_missing):
-                    m.d.sync += finding.eq(Finding.MASK_MISSING)
-                with m.Elif((first & seen.missing).any()):
-                    m.d.sync += finding.eq(Finding.ELEMENT_MISSING)
-                with m.Elif((first & seen_zero).any()):
-                    m.d.sync += finding.eq(Finding.ELEMENT_ZERO)
-                with m.Else():
-                    m.d.sync += finding.eq(Finding.FILL_NONZERO)
-            with m.Elif(seen.last & ~failed):
-                m.d.sync += [found_start.eq(end), found_before.eq(0)]
 
-            with m.If(seen.last):
+        error = Signal(LineError)
+        error_start = Signal(self.offset_bits, reset_less=True)
+        error_before = Signal(config.lanes, reset_less=True)
+        result_valid = Signal()
+        result_size = Signal(self.length_bits, reset_less=True)
+        result_located = Signal.like(sector.offset, reset_less=True)
+        result_status = Signal.like(sector.status, reset_less=True)
+        with m.If(checked.fires):
+            with m.If(checked.fails):
                 m.d.sync += [
-                    told.eq(1),
-                    verdict_size.eq(total),
+                    error_start.eq(start),
+                    error_before.eq(Mux(sector.mask_missing, 0, sector.present & right)),
+                    error.eq(self._error(checked)),
+                ]
+            with m.Elif(sector.last & ~checked.failed):
+                m.d.sync += [error_start.eq(end), error_before.eq(0)]
+            if config.locates_errors:
+                with m.If(checked.fails | (sector.last & ~checked.failed)):
+                    m.d.sync += [
+                        result_located.eq(sector.offset),
+                        result_status.eq(sector.status),
+                    ]
+
+            with m.If(sector.last):
+                m.d.sync += [
+                    result_valid.eq(1),
+                    result_size.eq(total),
                     position.eq(0),
                     given.eq(0),
-                    failed.eq(0),
-                    complete.eq(0),
+                    checked.failed.eq(0),
+                    checked.complete.eq(0),
                 ]
             with m.Else():
                 m.d.sync += [
                     position.eq(end),
                     given.eq(total),
-                    failed.eq(failed | fails),
-                    complete.eq(complete | seen_final),
+                    checked.failed.eq(checked.failed | checked.fails),
+                    checked.complete.eq(checked.complete | checked.is_final),
                 ]
 
+        result = self.result.payload
         m.d.comb += [
-            self.verdict.valid.eq(told),
-            self.verdict.payload.finding.eq(finding),
-            self.verdict.payload.offset.eq(found_start + count_ones(found_before) * element_bytes),
-            self.verdict.payload.size.eq(verdict_size),
+            self.result.valid.eq(result_valid),
+            result.line_error.eq(error),
+            result.offset.eq(error_start + count_ones(error_before) * config.element_bytes),
+            result.size.eq(result_size),
+            result.status.eq(result_status),
+            result.located_offset.eq(result_located),
         ]
-        with m.If(told & self.verdict.ready):
-            m.d.sync += [told.eq(0), finding.eq(Finding.NONE)]
+        with m.If(result_valid & self.result.ready):
+            m.d.sync += [result_valid.eq(0), error.eq(LineError.NONE)]
 
-        # Lines enough for the length came, unless the first error ended them.
-        with m.If(judged & seen.last):
-            m.d.sync += Assert(failed | fails | complete | seen_final)
-        return m
+    def _error(self, checked: _CheckedSector) -> Value:
+        """The error of the sector's first lane that is wrong, or of the sector as a whole."""
+        sector = checked.sector
+        error: Value = Mux(
+            sector.mask_missing,
+            LineError.MASK_MISSING,
+            Mux(
+                (checked.first & sector.missing).any(),
+                LineError.ELEMENT_MISSING,
+                Mux(
+                    (checked.first & checked.zero).any(),
+                    LineError.ELEMENT_ZERO,
+                    LineError.FILL_NONZERO,
+                ),
+            ),
+        )
+        if self.config.locates_errors:
+            error = Mux(sector.status != 0, LineError.CODEC, error)
+        return error

@@ -1,4 +1,4 @@
-"""From packets of bytes to the sectors of whole lines: the compressor's side of the framing."""
+"""Packets of bytes, made into the sectors of whole lines: the compressor's side of the framing."""
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,7 +12,7 @@ from cdma.hw.lib.beat import Beat, ReceivedBeat
 
 
 class Taken(data.StructLayout):
-    """How much of a packet was taken.
+    """The part of a packet that was taken.
 
     Members
     -------
@@ -68,7 +68,7 @@ class PacketTrimmer(wiring.Component):
 
         # Of the packet, before this beat. All beats are full until one ends it.
         left = Signal(LENGTH_BITS, reset_less=True)
-        ample = Signal(reset_less=True)
+        beat_fits = Signal(reset_less=True)
         given = Signal(LENGTH_BITS, reset_less=True)
         active = Signal()
         dropping = Signal()
@@ -80,8 +80,8 @@ class PacketTrimmer(wiring.Component):
         passes = Signal()
         m.d.comb += [
             near.eq(left),
-            size.eq(Mux(~ample & (near < beat.size), near, beat.size)),
-            ends.eq(beat.last | beat.framing_error | ~ample),
+            size.eq(Mux(~beat_fits & (near < beat.size), near, beat.size)),
+            ends.eq(beat.last | beat.framing_error | ~beat_fits),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
             passes.eq(active & ~dropping & ~(ends & told)),
@@ -90,7 +90,7 @@ class PacketTrimmer(wiring.Component):
         ]
         for j in range(self.data_bytes):
             m.d.comb += self.o.payload.data.word_select(j, 8).eq(
-                Mux((j < beat.size) & (ample | (j < near)), beat.data.word_select(j, 8), 0)
+                Mux((j < beat.size) & (beat_fits | (j < near)), beat.data.word_select(j, 8), 0)
             )
 
         finishes = Signal()
@@ -103,14 +103,14 @@ class PacketTrimmer(wiring.Component):
         with m.If(came):
             m.d.sync += [
                 left.eq(left - self.data_bytes),
-                ample.eq(left > 2 * self.data_bytes),
+                beat_fits.eq(left > 2 * self.data_bytes),
                 given.eq(given + self.data_bytes),
             ]
         with m.If(self.length.ready):
             m.d.sync += [
                 active.eq(self.length.valid),
                 left.eq(self.length.payload),
-                ample.eq(self.length.payload > self.data_bytes),
+                beat_fits.eq(self.length.payload > self.data_bytes),
                 given.eq(0),
             ]
         with m.If(came):
@@ -120,7 +120,7 @@ class PacketTrimmer(wiring.Component):
         with m.If(finishes):
             m.d.sync += [
                 told.eq(1),
-                taken.mismatch.eq(beat.framing_error | ample | (near != beat.size)),
+                taken.mismatch.eq(beat.framing_error | beat_fits | (near != beat.size)),
                 taken.size.eq(add(m, given, size, name="size")),
             ]
         with m.Elif(dropping):

@@ -1,13 +1,14 @@
-"""How a transfer through a codec ended: what the two directions find out, as one record."""
+"""The status of a transfer through a codec, in either direction, as one record."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.stream.checker import Finding, Verdict
+from cdma.hw.codec.stream.checker import CheckResult, LineError
 from cdma.hw.codec.stream.frame import Taken
-from cdma.hw.codec.stream.pack import OFFSET_BITS, StreamTail
+from cdma.hw.codec.stream.pack import OFFSET_BITS
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.lib.beat import Beat
 
 
@@ -39,7 +40,7 @@ class TransferStatus(data.StructLayout):
 
 
 class Expectation(data.StructLayout):
-    """What the uncompressed bytes' CRC-32 should be, if `check`."""
+    """The CRC-32 that the uncompressed bytes should have, if `check`."""
 
     def __init__(self) -> None:
         super().__init__({"crc32": 32, "check": 1})
@@ -95,7 +96,7 @@ class ByteMeter(wiring.Component):
 
 
 class CompressorStatus(wiring.Component):
-    """Joins what the stages of a compressor tell of each transfer.
+    """Joins the results of a compressor's stages for each transfer.
 
     Latency: 0 cycles.
 
@@ -140,14 +141,14 @@ class CompressorStatus(wiring.Component):
 
 
 class DecompressorStatus(wiring.Component):
-    """Joins what the stages of a decompressor tell of each transfer, the first error first.
+    """Joins the results of a decompressor's stages for each transfer, the first error first.
 
     Latency: 0 cycles.
 
     Members
     -------
     expectation : `In(stream.Signature(Expectation()))`
-    verdict : `In(stream.Signature(Verdict()))`
+    checked : `In(stream.Signature(CheckResult()))`
     tail : `In(stream.Signature(StreamTail()))`
     crc32 : `In(stream.Signature(32))`
     o : `Out(stream.Signature(TransferStatus()))`
@@ -157,7 +158,7 @@ class DecompressorStatus(wiring.Component):
         super().__init__(
             {
                 "expectation": In(stream.Signature(Expectation())),
-                "verdict": In(stream.Signature(Verdict())),
+                "checked": In(stream.Signature(CheckResult())),
                 "tail": In(stream.Signature(StreamTail())),
                 "crc32": In(stream.Signature(32)),
                 "o": Out(stream.Signature(TransferStatus())),
@@ -166,37 +167,38 @@ class DecompressorStatus(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        verdict = self.verdict.payload
+        checked = self.checked.payload
         tail = self.tail.payload
         expected = self.expectation.payload
         record = self.o.payload
 
-        inputs = (self.expectation, self.verdict, self.tail, self.crc32)
+        inputs = (self.expectation, self.checked, self.tail, self.crc32)
         done = Signal()
         m.d.comb += [
             self.o.valid.eq(
-                self.expectation.valid & self.verdict.valid & self.tail.valid & self.crc32.valid
+                self.expectation.valid & self.checked.valid & self.tail.valid & self.crc32.valid
             ),
             done.eq(self.o.valid & self.o.ready),
             *(i.ready.eq(done) for i in inputs),
-            record.offset.eq(verdict.offset),
-            record.out_size.eq(verdict.size),
+            record.offset.eq(checked.offset),
+            record.out_size.eq(checked.size),
             record.crc32.eq(self.crc32.payload),
         ]
         missing = Signal()
         m.d.comb += missing.eq(
-            (verdict.finding == Finding.MASK_MISSING) | (verdict.finding == Finding.ELEMENT_MISSING)
+            (checked.line_error == LineError.MASK_MISSING)
+            | (checked.line_error == LineError.ELEMENT_MISSING)
         )
         framing_error = Signal()
         with m.If(missing & tail.framing_error):
             m.d.comb += framing_error.eq(1)
-        with m.Elif(verdict.finding == Finding.MASK_MISSING):
+        with m.Elif(checked.line_error == LineError.MASK_MISSING):
             m.d.comb += record.status.eq(StreamStatus.MASK_TRUNCATED)
-        with m.Elif(verdict.finding == Finding.ELEMENT_MISSING):
+        with m.Elif(checked.line_error == LineError.ELEMENT_MISSING):
             m.d.comb += record.status.eq(StreamStatus.PAYLOAD_TRUNCATED)
-        with m.Elif(verdict.finding == Finding.ELEMENT_ZERO):
+        with m.Elif(checked.line_error == LineError.ELEMENT_ZERO):
             m.d.comb += record.status.eq(StreamStatus.ZERO_ELEMENT)
-        with m.Elif(verdict.finding == Finding.FILL_NONZERO):
+        with m.Elif(checked.line_error == LineError.FILL_NONZERO):
             m.d.comb += record.status.eq(StreamStatus.NONZERO_FILL)
         with m.Elif(tail.trailing):
             m.d.comb += record.status.eq(StreamStatus.TRAILING_BYTES)

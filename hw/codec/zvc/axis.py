@@ -8,9 +8,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
-from cdma.hw.codec.stream.checker import SectorJudge
+from cdma.hw.codec.stream.checker import StreamChecker
 from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
-from cdma.hw.codec.stream.pack import LENGTH_BITS, Packer, StreamTail, Unpacker
+from cdma.hw.codec.stream.pack import LENGTH_BITS, Packer
 from cdma.hw.codec.stream.status import (
     ByteMeter,
     CompressorStatus,
@@ -18,7 +18,9 @@ from cdma.hw.codec.stream.status import (
     Expectation,
     TransferStatus,
 )
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from cdma.hw.lib.fork import Fork
@@ -199,7 +201,7 @@ class ZvcDecompressorAxis(wiring.Component):
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
         m.submodules.unpacker = unpacker = Unpacker(config)
         m.submodules.decompressor = decompressor = self._decompressor
-        m.submodules.judge = judge = SectorJudge(config)
+        m.submodules.checker = checker = StreamChecker(config)
         m.submodules.crc = crc = Crc32(width)
         m.submodules.sender = sender = AxiStreamSender(width)
         # They wait here for the slower ones, so that the next transfer can begin.
@@ -214,7 +216,7 @@ class ZvcDecompressorAxis(wiring.Component):
         connect(wiring.flipped(self.s_cmd), command.port)
         connect(wiring.flipped(self.s_axis), receiver.axis)
         connect(command.o, fork.i)
-        to_unpacker, to_judge, to_joiner = fork.o
+        to_unpacker, to_checker, to_joiner = fork.o
         line_bits = (config.line_bytes - 1).bit_length()
         m.d.comb += [
             unpacker.command.valid.eq(to_unpacker.valid),
@@ -222,9 +224,9 @@ class ZvcDecompressorAxis(wiring.Component):
                 (to_unpacker.payload.length + config.line_bytes - 1) >> line_bits
             ),
             to_unpacker.ready.eq(unpacker.command.ready),
-            judge.length.valid.eq(to_judge.valid),
-            judge.length.payload.eq(to_judge.payload.length),
-            to_judge.ready.eq(judge.length.ready),
+            checker.length.valid.eq(to_checker.valid),
+            checker.length.payload.eq(to_checker.payload.length),
+            to_checker.ready.eq(checker.length.ready),
             expectation.i.valid.eq(to_joiner.valid),
             expectation.i.payload.crc32.eq(to_joiner.payload.crc32),
             expectation.i.payload.check.eq(to_joiner.payload.check_crc),
@@ -232,12 +234,12 @@ class ZvcDecompressorAxis(wiring.Component):
         ]
         connect(receiver.o, unpacker.i)
         connect(unpacker.o, decompressor.i)
-        connect(decompressor.o, judge.i)
-        connect(judge.o, crc.i)
+        connect(decompressor.o, checker.i)
+        connect(checker.o, crc.i)
         connect(crc.o, sender.i)
         connect(sender.axis, wiring.flipped(self.m_axis))
 
-        connect(judge.verdict, joiner.verdict)
+        connect(checker.result, joiner.checked)
         connect(expectation.o, joiner.expectation)
         connect(unpacker.tail, tail.i)
         connect(tail.o, joiner.tail)

@@ -51,12 +51,12 @@ class Zvc(LineCodec):
         return min(1.0, max(0.0, stream_bytes / nbytes - 1 / (8 * config.element_bytes)))
 
     def compressor(self, config: CodecConfig) -> wiring.Component:
-        from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+        from cdma.hw.codec.zvc.compressor import ZvcCompressor
 
         return ZvcCompressor(config)
 
     def decompressor(self, config: CodecConfig) -> wiring.Component:
-        from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
+        from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 
         return ZvcDecompressor(config)
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.selection import is_copy
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
@@ -36,9 +36,15 @@ class Completion(data.StructLayout):
 
 
 class End(data.StructLayout):
-    """The fields of a record that depend on the outcome of its descriptor."""
+    """The fields of a record that depend on the outcome of its descriptor.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    result_bits
+        Width of a codec's result (`CodecConfig.result_bits`).
+    """
+
+    def __init__(self, result_bits: int = 0) -> None:
         super().__init__(
             {
                 "status": 8,
@@ -47,6 +53,7 @@ class End(data.StructLayout):
                 "out_size": OFFSET_BITS,
                 "fault_address": HOST_ADDRESS_BITS,
                 "crc32": 32,
+                "result": result_bits,
             }
         )
 
@@ -69,8 +76,8 @@ class RetireUnit(wiring.Component):
     Members
     -------
     started : `In(stream.Signature(StartedDescriptor(config)))`
-    outcome_out : `In(stream.Signature(OutOutcome()))`
-    outcome_in : `In(stream.Signature(InOutcome()))`
+    outcome_out : `In(stream.Signature(OutOutcome(config.codec.result_bits)))`
+    outcome_in : `In(stream.Signature(InOutcome(config.codec)))`
     verify : `Out(stream.Signature(InJob(config)))`
     verified : `Out(1)`
         A descriptor that was to be verified has ended.
@@ -86,8 +93,8 @@ class RetireUnit(wiring.Component):
         super().__init__(
             {
                 "started": In(stream.Signature(StartedDescriptor(config))),
-                "outcome_out": In(stream.Signature(OutOutcome())),
-                "outcome_in": In(stream.Signature(InOutcome())),
+                "outcome_out": In(stream.Signature(OutOutcome(config.codec.result_bits))),
+                "outcome_in": In(stream.Signature(InOutcome(config.codec))),
                 "verify": Out(stream.Signature(InJob(config))),
                 "verified": Out(1),
                 "o": Out(stream.Signature(Completion())),
@@ -104,12 +111,13 @@ class RetireUnit(wiring.Component):
         wiring.connect(m, completions.o, wiring.flipped(self.o))
         d = waiting.o.payload
 
-        ended_out = Signal(End())
-        ended_in = Signal(End())
+        end_shape = End(self.config.codec.result_bits)
+        ended_out = Signal(end_shape)
+        ended_in = Signal(end_shape)
         self._end_out(m, d, ended_out)
         self._end_in(m, d, ended_in)
 
-        end = Signal(End(), reset_less=True)
+        end = Signal(end_shape, reset_less=True)
         written = Signal(OFFSET_BITS, reset_less=True)
         verify_next = Signal()
         m.d.comb += [
@@ -119,6 +127,7 @@ class RetireUnit(wiring.Component):
             ),
             self.verify.payload.src.eq(d.dst),
             self.verify.payload.codec.eq(Mux(is_copy(d.codec, self.config.codec), 0, d.codec)),
+            self.verify.payload.parameters.eq(d.parameters),
             self.verify.payload.src_length.eq(written),
             self.verify.payload.length.eq(d.length),
         ]
@@ -174,6 +183,7 @@ class RetireUnit(wiring.Component):
             record.out_size.eq(end.out_size),
             record.fault_address.eq(end.fault_address),
             record.crc32.eq(end.crc32),
+            record.result.eq(end.result),
             record.index.eq(d.index),
             record.cycles.eq((self.now - d.started)[:CYCLE_BITS]),
             completions.i.payload.address.eq(d.record),
@@ -202,6 +212,8 @@ class RetireUnit(wiring.Component):
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
         # Otherwise the lines that end before the burst at fault are unknown.
+        with m.If((read.error == BusError.NONE) & ~read.aborted):
+            m.d.comb += end.result.eq(read.result)
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
@@ -230,19 +242,27 @@ class RetireUnit(wiring.Component):
         receive = self.outcome_in.payload.receive
         tail = self.outcome_in.payload.tail
         lines = self.outcome_in.payload.lines
-        truncated = (lines.finding == Finding.MASK_MISSING) | (
-            lines.finding == Finding.ELEMENT_MISSING
+        truncated = (lines.line_error == LineError.MASK_MISSING) | (
+            lines.line_error == LineError.ELEMENT_MISSING
         )
+        if self.config.codec.locates_errors:
+            truncated |= (lines.line_error == LineError.CODEC) & (
+                (lines.status == StreamStatus.MASK_TRUNCATED)
+                | (lines.status == StreamStatus.PAYLOAD_TRUNCATED)
+            )
         stream_status = Signal(StreamStatus, name="stream_status")
-        with m.Switch(lines.finding):
-            for finding, status in (
-                (Finding.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
-                (Finding.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
-                (Finding.ELEMENT_ZERO, StreamStatus.ZERO_ELEMENT),
-                (Finding.FILL_NONZERO, StreamStatus.NONZERO_FILL),
+        with m.Switch(lines.line_error):
+            for line_error, status in (
+                (LineError.MASK_MISSING, StreamStatus.MASK_TRUNCATED),
+                (LineError.ELEMENT_MISSING, StreamStatus.PAYLOAD_TRUNCATED),
+                (LineError.ELEMENT_ZERO, StreamStatus.ZERO_ELEMENT),
+                (LineError.FILL_NONZERO, StreamStatus.NONZERO_FILL),
             ):
-                with m.Case(finding):
+                with m.Case(line_error):
                     m.d.comb += stream_status.eq(status)
+            if self.config.codec.locates_errors:
+                with m.Case(LineError.CODEC):
+                    m.d.comb += stream_status.eq(lines.status)
             with m.Default():
                 m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
         m.d.comb += [

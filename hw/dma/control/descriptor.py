@@ -72,7 +72,8 @@ class Status(IntEnum):
     """The bus was silent for TIMEOUT_CYCLES. Detail: a `TimeoutDetail`."""
     BAD_OPCODE = 10
     BAD_FLAG = 11
-    """A reserved bit or byte is not zero, or codec or element size are not what the engine has."""
+    """A reserved bit or byte is not zero, a parameter's among them that the codec has not, or
+    codec or element size are not what the engine has."""
     MISALIGNED = 12
     """An address is no multiple of the element size, or the record's none of 64."""
     BAD_LENGTH = 13
@@ -103,13 +104,15 @@ DESCRIPTOR_FIELDS = (
     ("dst_capacity", 8),
     ("src_length", 8),
     ("record", 8),
-    ("reserved", 8),
+    ("parameters", 4),
+    ("reserved", 4),
 )
 """Names and bytes, in order.
 
 `length` counts uncompressed bytes. `src_length` is the stream's size for DECOMPRESS_IN, zero
 otherwise. `codec` is the number of a codec that the engine has; it and `element_bytes` are zero
-where nothing is compressed.
+where nothing is compressed. `parameters` are the codec's (`LineCodec.parameters`), in its low bits;
+the bits that the codec does not use are zero.
 """
 
 RECORD_FIELDS = (
@@ -123,7 +126,8 @@ RECORD_FIELDS = (
     ("crc32", 4),
     ("index", 4),
     ("cycles", 8),
-    ("reserved", 16),
+    ("result", 4),
+    ("reserved", 12),
 )
 """Names and bytes, in order.
 
@@ -134,7 +138,8 @@ out, uncompressed bytes: those of the lines whose stream is whole in `out_size`,
 compressed stream failed; on the way in, bytes of the stream that were read. `fault_address` is the
 address of the beat or write burst, for a stream error the offset in the stream. `crc32` is that of
 the uncompressed bytes, zero where not all of them were seen. `cycles` is from the descriptor's
-arrival to its record.
+arrival to its record. `result` is the codec's result for the data on the way out
+(`LineCodec.result`), zero where it has none or not all of the data was seen.
 """
 
 
@@ -292,10 +297,16 @@ class DescriptorChecker(wiring.Component):
         if numbers != [0]:
             known = Cat(d.codec == number for number in numbers).any() if numbers else C(0, 1)
             wrong_codec = Mux(kind.compresses, ~known, wrong_codec)
+        used: Value = C(0, 32)
+        for entry in codec.entries:
+            if entry.parameters:
+                chosen = kind.compresses & (d.codec == entry.number)
+                used = Mux(chosen, (1 << entry.parameter_bits) - 1, used)
         fields = [
             d.flags & ~allowed,
             wrong_codec,
             d.element_bytes ^ Mux(kind.compresses, codec.element_bytes, 0),
+            d.parameters & ~used,
             d.reserved,
             Mux(kind.from_stream, 0, d.src_length),
             Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),

@@ -38,8 +38,8 @@ class StartedDescriptor(data.StructLayout):
     way
     status
         The outcome, if it moves nothing.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     flags, tag, record, index
         The descriptor's, and its free-running number.
     length, capacity, crc32
@@ -56,6 +56,7 @@ class StartedDescriptor(data.StructLayout):
                 "way": Way,
                 "status": 8,
                 "codec": range(len(config.codecs)),
+                "parameters": config.codec.parameter_bits,
                 "flags": 8,
                 "tag": 32,
                 "record": HOST_ADDRESS_BITS,
@@ -191,6 +192,7 @@ class Dispatcher(wiring.Component):
                 )
             ),
             starts.i.payload.codec.eq(index),
+            starts.i.payload.parameters.eq(d.parameters),
             starts.i.payload.flags.eq(d.flags),
             starts.i.payload.tag.eq(d.tag),
             starts.i.payload.record.eq(d.record),
@@ -205,6 +207,7 @@ class Dispatcher(wiring.Component):
             outs.i.payload.dst.eq(d.dst),
             outs.i.payload.capacity.eq(capacity),
             outs.i.payload.codec.eq(index),
+            outs.i.payload.parameters.eq(d.parameters),
             outs.i.payload.throttle_class.eq((d.flags & Flag.THROTTLE_CLASS).any()),
             ins.i.payload.src.eq(d.src),
             ins.i.payload.src_length.eq(
@@ -214,5 +217,6 @@ class Dispatcher(wiring.Component):
             ins.i.payload.length.eq(d.length),
             ins.i.payload.capacity.eq(capacity),
             ins.i.payload.codec.eq(index),
+            ins.i.payload.parameters.eq(d.parameters),
         ]
         return m

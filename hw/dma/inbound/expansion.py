@@ -11,8 +11,13 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
-from cdma.hw.codec.selection import SelectedDecompressor, is_counted, pipelines
-from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.selection import (
+    SelectedDecompressor,
+    is_counted,
+    locates_errors,
+    pipelines,
+)
+from cdma.hw.codec.stream.checker import LineError, StreamChecker, status_shape
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.limits import QUEUED_LINES
@@ -165,15 +170,8 @@ class ExpansionUnit(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        width_bits = (config.sector_bytes - 1).bit_length()
-        element_bits = (config.element_bytes - 1).bit_length()
-        length_bits = config.line_bytes.bit_length()
-        offset_bits = config.worst_line_bytes.bit_length()
-        # Enough to tell how far from a line's beginning one of its bursts begins.
-        place = signed(length_bits)
-
         choices = pipelines(config)
-        alone = len(choices) == 1
+        alone = len(choices) == 1 and not config.parameter_bits
         queued = QUEUED_LINES * config.sectors
         m.submodules.queue = queue = Fifo(LineBeat(config), queued)
         m.submodules.command_queue = command_queue = Fifo(LineCommand(config), queued)
@@ -182,8 +180,8 @@ class ExpansionUnit(wiring.Component):
         m.submodules.decompressor = decompressor
         m.submodules.sectors = sectors = Fork(ExpandedSector(config), 2)
         m.submodules.crc = crc = LineCrc(config)
-        m.submodules.judge = judge = SectorJudge(
-            config, length_bits=length_bits, offset_bits=offset_bits
+        m.submodules.checker = checker = StreamChecker(
+            config, length_bits=self._length_bits, offset_bits=self._offset_bits
         )
         m.submodules.shifter = shifter = PacketShifter(config)
         m.submodules.writer = writer = StreamWriter(
@@ -191,53 +189,82 @@ class ExpansionUnit(wiring.Component):
             self.bursts,
             burst_beats=DEVICE_BURST_BEATS,
             address_bits=DEVICE_ADDRESS_BITS,
-            size_bits=length_bits,
+            size_bits=self._length_bits,
         )
 
-        def connect(source: Any, sink: Any) -> None:
-            wiring.connect(m, source, sink)
-
-        connect(wiring.flipped(self.i), queue.i)
-        connect(queue.o, decompressor.i)
-        connect(decompressor.o, sectors.i)
-        connect(wiring.flipped(self.commands), command_queue.i)
-        connect(command_queue.o, fork.i)
-        to_judge, to_writer, to_report, *to_decompressor = fork.o
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        wiring.connect(m, queue.o, decompressor.i)
+        wiring.connect(m, decompressor.o, sectors.i)
+        wiring.connect(m, wiring.flipped(self.commands), command_queue.i)
+        wiring.connect(m, command_queue.o, fork.i)
+        to_checker, to_writer, to_report, *to_decompressor = fork.o
         for command in to_decompressor:
             m.d.comb += [
-                decompressor.codec.valid.eq(command.valid),
-                decompressor.codec.payload.eq(command.payload.codec),
-                command.ready.eq(decompressor.codec.ready),
+                decompressor.format.valid.eq(command.valid),
+                decompressor.format.payload.codec.eq(command.payload.codec),
+                decompressor.format.payload.parameters.eq(command.payload.parameters),
+                command.ready.eq(decompressor.format.ready),
             ]
+        self._check(m, to_checker, sectors, crc, checker)
+        self._write(m, to_writer, checker, shifter, writer)
+        check_results = self._join_results(m, to_report, crc, checker)
+        self._report(m, check_results, writer)
+        return m
 
-        # Judge a line. Where no mask announces elements, whatever the stream has is right.
-        index = Signal.like(to_judge.payload.codec, reset_less=True)
-        to_crc, judged = sectors.o
+    @property
+    def _length_bits(self) -> int:
+        """Bits of a number of a line's bytes."""
+        return self.config.line_bytes.bit_length()
+
+    @property
+    def _offset_bits(self) -> int:
+        """Bits of a position in a line's stream."""
+        return self.config.worst_line_bytes.bit_length()
+
+    def _check(
+        self, m: Module, command: Any, sectors: Fork, crc: LineCrc, checker: StreamChecker
+    ) -> None:
+        """Check a line. Where no mask announces elements, whatever the stream has is right."""
+        index = Signal.like(command.payload.codec, name="index", reset_less=True)
+        to_crc, expanded = sectors.o
         m.d.comb += [
             crc.i.valid.eq(to_crc.valid),
             crc.i.payload.elements.eq(to_crc.payload.elements),
             crc.i.payload.last.eq(to_crc.payload.last),
             to_crc.ready.eq(crc.i.ready),
-            judge.i.valid.eq(judged.valid),
-            judge.i.payload.eq(judged.payload),
-            judge.i.payload.present.eq(Mux(is_counted(index, config), judged.payload.present, 0)),
-            judged.ready.eq(judge.i.ready),
-            judge.length.valid.eq(to_judge.valid),
-            judge.length.payload.eq(to_judge.payload.size),
-            to_judge.ready.eq(judge.length.ready),
+            checker.i.valid.eq(expanded.valid),
+            checker.i.payload.eq(expanded.payload),
+            checker.i.payload.present.eq(
+                Mux(is_counted(index, self.config), expanded.payload.present, 0)
+            ),
+            expanded.ready.eq(checker.i.ready),
+            checker.length.valid.eq(command.valid),
+            checker.length.payload.eq(command.payload.size),
+            command.ready.eq(checker.length.ready),
         ]
-        with m.If(to_judge.valid & to_judge.ready):
-            m.d.sync += index.eq(to_judge.payload.codec)
+        with m.If(command.valid & command.ready):
+            m.d.sync += index.eq(command.payload.codec)
 
-        # Write it.
+    def _write(
+        self,
+        m: Module,
+        command: Any,
+        checker: StreamChecker,
+        shifter: PacketShifter,
+        writer: StreamWriter,
+    ) -> None:
+        """Write a line's bytes before its first error, placed as memory has them."""
+        config = self.config
+        width_bits = (config.sector_bytes - 1).bit_length()
+        element_bits = (config.element_bytes - 1).bit_length()
         m.submodules.places = places = Fifo(LineCommand(config), LINES_UNDER_WAY)
         m.submodules.place_fork = place_fork = Fork(LineCommand(config), 2)
-        connect(to_writer, places.i)
-        connect(places.o, place_fork.i)
+        wiring.connect(m, command, places.i)
+        wiring.connect(m, places.o, place_fork.i)
         to_shifter, to_job = place_fork.o
         # So that the writer knows of a line before the shifter begins it.
         m.submodules.leads = leads = PipelineRegister(range(config.lanes))
-        connect(leads.o, shifter.lead)
+        wiring.connect(m, leads.o, shifter.lead)
         m.d.comb += [
             leads.i.valid.eq(to_shifter.valid),
             leads.i.payload.eq(to_shifter.payload.address[element_bits:width_bits]),
@@ -248,67 +275,81 @@ class ExpansionUnit(wiring.Component):
             writer.job.payload.limit.eq(to_job.payload.size),
             to_job.ready.eq(writer.job.ready),
         ]
-        connect(judge.o, shifter.i)
-        connect(shifter.o, writer.i)
-        connect(writer.request, wiring.flipped(self.request))
-        connect(writer.beats, wiring.flipped(self.beats))
-        connect(wiring.flipped(self.response), writer.response)
+        wiring.connect(m, checker.o, shifter.i)
+        wiring.connect(m, shifter.o, writer.i)
+        wiring.connect(m, writer.request, wiring.flipped(self.request))
+        wiring.connect(m, writer.beats, wiring.flipped(self.beats))
+        wiring.connect(m, wiring.flipped(self.response), writer.response)
 
-        # What the stages tell, joined as it comes: the judgement waits for memory.
+    def _join_results(self, m: Module, command: Any, crc: LineCrc, checker: StreamChecker) -> Fifo:
+        """Join what checker and CRC give of a line, which then waits for memory's answers."""
+        config = self.config
+        # Enough to tell how far from a line's beginning one of its bursts begins.
+        place = signed(self._length_bits)
         origin = data.StructLayout({"place": place, "codec": range(len(config.codecs))})
-        judgement = data.StructLayout(
+        check_result = data.StructLayout(
             {
-                "finding": Finding,
-                "offset": offset_bits,
-                "size": length_bits,
+                "line_error": LineError,
+                "status": status_shape(config),
+                "offset": self._offset_bits,
+                "size": self._length_bits,
                 "crc32": 32,
                 "place": place,
             }
         )
         m.submodules.origins = origins = Fifo(origin, LINES_UNDER_WAY)
-        m.submodules.judgements = judgements = Fifo(judgement, self.bursts)
-        m.submodules.reports = reports = Fifo(ExpansionReport(config), REPORTS)
-        verdict = judge.verdict.payload
-        judges = Signal()
+        m.submodules.check_results = check_results = Fifo(check_result, self.bursts)
+        result = checker.result.payload
+        joined = Signal()
+        # Where no element was counted, the stream is as long as the data, or the codec tells. What
+        # fills a line stands nowhere in the stream: its place is the line's.
+        codec = origins.o.payload.codec
+        offset = Mux(is_counted(codec, config), result.offset, result.size)
+        if config.locates_errors:
+            fill = result.line_error == LineError.FILL_NONZERO
+            offset = Mux(locates_errors(codec, config), Mux(fill, 0, result.located_offset), offset)
         m.d.comb += [
-            origins.i.valid.eq(to_report.valid),
-            origins.i.payload.place.eq(to_report.payload.address[:length_bits].as_signed()),
-            origins.i.payload.codec.eq(to_report.payload.codec),
-            to_report.ready.eq(origins.i.ready),
-            judgements.i.valid.eq(origins.o.valid & judge.verdict.valid & crc.o.valid),
-            judgements.i.payload.finding.eq(verdict.finding),
-            # Otherwise no element was counted, and the stream is as long as the data.
-            judgements.i.payload.offset.eq(
-                Mux(is_counted(origins.o.payload.codec, config), verdict.offset, verdict.size)
-            ),
-            judgements.i.payload.size.eq(verdict.size),
-            judgements.i.payload.crc32.eq(crc.o.payload),
-            judgements.i.payload.place.eq(origins.o.payload.place),
-            judges.eq(judgements.i.valid & judgements.i.ready),
-            origins.o.ready.eq(judges),
-            judge.verdict.ready.eq(judges),
-            crc.o.ready.eq(judges),
+            origins.i.valid.eq(command.valid),
+            origins.i.payload.place.eq(command.payload.address[: self._length_bits].as_signed()),
+            origins.i.payload.codec.eq(command.payload.codec),
+            command.ready.eq(origins.i.ready),
+            check_results.i.valid.eq(origins.o.valid & checker.result.valid & crc.o.valid),
+            check_results.i.payload.line_error.eq(result.line_error),
+            check_results.i.payload.status.eq(result.status),
+            check_results.i.payload.offset.eq(offset),
+            check_results.i.payload.size.eq(result.size),
+            check_results.i.payload.crc32.eq(crc.o.payload),
+            check_results.i.payload.place.eq(origins.o.payload.place),
+            joined.eq(check_results.i.valid & check_results.i.ready),
+            origins.o.ready.eq(joined),
+            checker.result.ready.eq(joined),
+            crc.o.ready.eq(joined),
         ]
-        told = judgements.o.payload
+        return check_results
+
+    def _report(self, m: Module, check_results: Fifo, writer: StreamWriter) -> None:
+        """Report a line, after the response to its last burst."""
+        m.submodules.reports = reports = Fifo(ExpansionReport(self.config), REPORTS)
+        result = check_results.o.payload
         written = writer.outcome.payload
-        before = Signal(place)
+        before = Signal(signed(self._length_bits))
         failed = Signal()
-        tells = Signal()
+        reported = Signal()
         report = reports.i.payload
         m.d.comb += [
-            before.eq(written.address[:length_bits].as_signed() - told.place),
+            before.eq(written.address[: self._length_bits].as_signed() - result.place),
             failed.eq(written.error != BusError.NONE),
-            reports.i.valid.eq(judgements.o.valid & writer.outcome.valid),
-            report.finding.eq(told.finding),
-            report.offset.eq(told.offset),
+            reports.i.valid.eq(check_results.o.valid & writer.outcome.valid),
+            report.line_error.eq(result.line_error),
+            report.status.eq(result.status),
+            report.offset.eq(result.offset),
             # The first burst may begin before the line.
-            report.size.eq(Mux(failed, Mux(before < 0, 0, before), told.size)),
-            report.crc32.eq(told.crc32),
+            report.size.eq(Mux(failed, Mux(before < 0, 0, before), result.size)),
+            report.crc32.eq(result.crc32),
             report.error.eq(written.error),
             report.address.eq(written.address),
-            tells.eq(reports.i.valid & reports.i.ready),
-            judgements.o.ready.eq(tells),
-            writer.outcome.ready.eq(tells),
+            reported.eq(reports.i.valid & reports.i.ready),
+            check_results.o.ready.eq(reported),
+            writer.outcome.ready.eq(reported),
         ]
-        connect(reports.o, wiring.flipped(self.report))
-        return m
+        wiring.connect(m, reports.o, wiring.flipped(self.report))

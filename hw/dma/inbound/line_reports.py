@@ -1,11 +1,11 @@
-"""What became of lines on their way in, from the units' reports to one of each job."""
+"""Results of inbound lines: the units' reports, collected into one outcome of each job."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
@@ -28,7 +28,7 @@ class LineGather(wiring.Component):
     ends : `In(stream.Signature(IssuedLines()))`
         The end of each job; before any report of the next one.
     reports : `In(stream.Signature(ExpansionReport(config.codec))).array(config.units)`
-    outcome : `Out(stream.Signature(CollectOutcome()))`
+    outcome : `Out(stream.Signature(CollectOutcome(config.codec)))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -38,7 +38,7 @@ class LineGather(wiring.Component):
                 "job": In(stream.Signature(CollectJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "reports": In(stream.Signature(ExpansionReport(config.codec))).array(config.units),
-                "outcome": Out(stream.Signature(CollectOutcome())),
+                "outcome": Out(stream.Signature(CollectOutcome(config.codec))),
             }
         )
 
@@ -94,15 +94,15 @@ class LineGather(wiring.Component):
             crc.second.eq(mate.crc32),
         ]
 
-        # The first finding, the first error, and the bytes before each.
-        sums = Signal(CollectOutcome())
+        # The first line error, the first bus error, and the bytes before each.
+        sums = Signal(CollectOutcome(codec))
         found = Signal()
         stopped = Signal()
         found_one = Signal()
         stopped_one = Signal()
         m.d.comb += [
-            found.eq(sums.finding != Finding.NONE),
-            found_one.eq(found | (report.finding != Finding.NONE)),
+            found.eq(sums.line_error != LineError.NONE),
+            found_one.eq(found | (report.line_error != LineError.NONE)),
             stopped.eq(found | (sums.error != BusError.NONE)),
             stopped_one.eq(stopped | found_one | (report.error != BusError.NONE)),
         ]
@@ -120,9 +120,12 @@ class LineGather(wiring.Component):
                 ),
             ]
             with m.If(~found):
-                m.d.sync += sums.finding.eq(
-                    Mux(takes_two & ~found_one, mate.finding, report.finding)
-                )
+                m.d.sync += [
+                    sums.line_error.eq(
+                        Mux(takes_two & ~found_one, mate.line_error, report.line_error)
+                    ),
+                    sums.status.eq(Mux(takes_two & ~found_one, mate.status, report.status)),
+                ]
             with m.If(sums.error == BusError.NONE):
                 with m.If(takes_two & (report.error == BusError.NONE)):
                     m.d.sync += [sums.error.eq(mate.error), sums.address.eq(mate.address)]
@@ -131,7 +134,7 @@ class LineGather(wiring.Component):
 
         # The outcome, less the zeros that filled the last line.
         told = Signal()
-        outcome = Signal(CollectOutcome(), reset_less=True)
+        outcome = Signal(CollectOutcome(codec), reset_less=True)
         over = Signal()
         m.d.comb += [
             over.eq(active & all_in & ~told),

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
-from cdma.hw.codec.stream.pack import StreamTail
+from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
@@ -80,6 +80,7 @@ class InJobSplitter(wiring.Component):
             self.split.payload.length.eq(job.length),
             self.split.payload.capacity.eq(job.capacity),
             self.split.payload.codec.eq(job.codec),
+            self.split.payload.parameters.eq(job.parameters),
             self.split.payload.first_unit.eq(first_unit),
             self.gather.payload.first_unit.eq(first_unit),
             self.gather.payload.tail_pad.eq(-job.length[:line_bits]),
@@ -100,7 +101,7 @@ class InPath(wiring.Component):
     Members
     -------
     job : `In(stream.Signature(InJob(config)))`
-    outcome : `Out(stream.Signature(InOutcome()))`
+    outcome : `Out(stream.Signature(InOutcome(config.codec)))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(64)))`
     read_beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
@@ -124,7 +125,7 @@ class InPath(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(InJob(config))),
-                "outcome": Out(stream.Signature(InOutcome())),
+                "outcome": Out(stream.Signature(InOutcome(config.codec))),
                 "read_request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
                 "read_beats": In(stream.Signature(ReadBeat(config.host_bytes))),
                 "write_request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))).array(
@@ -180,7 +181,7 @@ class InPath(wiring.Component):
         connect(splitter.tail, tails.i)
         connect(splitter.ends, ends.i)
         connect(ends.o, gather.ends)
-        m.submodules.outcomes = outcomes = PipelineRegister(InOutcome())
+        m.submodules.outcomes = outcomes = PipelineRegister(InOutcome(config.codec))
         connect(outcomes.o, wiring.flipped(self.outcome))
         done = Signal()
         m.d.comb += [

@@ -16,6 +16,54 @@ from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
 
 
+def _count_bits(width: int) -> int:
+    """Bits of the number of a job's beat: beats are counted by the low bits of their addresses."""
+    return OFFSET_BITS + 1 - (width - 1).bit_length()
+
+
+class _AskedJob(data.StructLayout):
+    """A job that has been asked for: the number of the beat behind, and whether that is not all."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"end": _count_bits(width), "aborted": 1})
+
+
+class _Job:
+    """Registers of the job whose packet is given.
+
+    A packet that has ended early is `closed`; `primed` says that `held` has the beat before.
+    """
+
+    def __init__(self, width: int) -> None:
+        width_bits = (width - 1).bit_length()
+        self.active = Signal()
+        self.closed = Signal()
+        self.offset = Signal(width_bits)
+        self.beat_number = Signal(HOST_ADDRESS_BITS - width_bits)
+        self.left = Signal(OFFSET_BITS)
+        self.given = Signal(OFFSET_BITS)
+        self.primed = Signal()
+        self.held = Signal(8 * width, reset_less=True)
+        self.jobs_asked = Signal(range(JOBS + 2))
+
+
+class _Step:
+    """The next step of a packet: a beat that it gives, or one that only primes it."""
+
+    def __init__(self, width: int, packet: PipelineRegister) -> None:
+        self.packet = packet
+        self.behind = Signal(range(width + 1))
+        self.primes = Signal()
+        self.wants_beat = Signal()
+        self.cut_off = Signal()
+        self.completes = Signal()
+        self.closes = Signal()
+        self.failed = Signal()
+        self.fires = Signal()
+        self.takes = Signal()
+        self.done = Signal()
+
+
 class StreamReceiver(wiring.Component):
     """Reads streams that may begin at any element, and gives each as a packet.
 
@@ -67,33 +115,68 @@ class StreamReceiver(wiring.Component):
             }
         )
 
+    # A job of 10 elements from element 2 of a beat on, four elements per beat:
+    #
+    #     memory     .  .  a  b | c  d  e  f | g  h  i  j      three beats of one burst
+    #     held                    .  .  a  b   c  d  e  f      the beat before, once primed
+    #     packet                  a  b  c  d   e  f  g  h | i  j     `behind` = 2 of the last beat
+    #
+    # The first beat only primes; the packet's last beat needs none.
+
     def elaborate(self, platform) -> Module:
         m = Module()
         width = self.config.host_bytes
-        lanes = self.config.codec.lanes
-        element_bytes = self.config.codec.element_bytes
-        width_bits = (width - 1).bit_length()
-        burst_bits = (HOST_BURST_BEATS - 1).bit_length()
-        # Beats of a job are counted by the low bits of their numbers in memory.
-        count_bits = OFFSET_BITS + 1 - width_bits
-        job = self.job.payload
-
         m.submodules.jobs = jobs = Fifo(ReceiveJob(), JOBS)
-        # How far each job was asked for: the number of the beat behind.
-        m.submodules.asked = asked = Fifo(
-            data.StructLayout({"end": count_bits, "aborted": 1}), JOBS
-        )
-        m.submodules.requests = requests = PipelineRegister(ReadRequest(HOST_ADDRESS_BITS))
+        m.submodules.asked = asked = Fifo(_AskedJob(width), JOBS)
         m.submodules.queue = queue = Fifo(ReadBeat(width), self.config.read_beats)
-        wiring.connect(m, requests.o, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beats), queue.i)
         with m.If(self.beats.valid):
             m.d.sync += Assert(self.beats.ready)
 
-        # Ask, burst by burst.
+        job = _Job(width)
+        asking, asked_all = self._ask(m, job, jobs, asked, queue)
+        step = self._find_step(m, job, jobs, asked, queue)
+        self._give(m, job, step, queue)
+        self._end(m, job, step, asked, queue)
+        m.d.comb += self.starved.eq(
+            (asking | jobs.o.valid | (job.active & ~job.closed)) & self.o.ready & ~self.o.valid
+        )
+        with m.If(jobs.o.ready):
+            width_bits = (width - 1).bit_length()
+            m.d.sync += [
+                job.active.eq(jobs.o.valid),
+                job.offset.eq(jobs.o.payload.src[:width_bits]),
+                job.beat_number.eq(jobs.o.payload.src[width_bits:]),
+                job.left.eq(jobs.o.payload.size),
+                job.given.eq(0),
+                job.primed.eq(0),
+                job.closed.eq(0),
+            ]
+        m.d.sync += job.jobs_asked.eq(job.jobs_asked + asked_all - step.done)
+        return m
+
+    def _ask(
+        self, m: Module, receiving: _Job, jobs: Fifo, asked: Fifo, queue: Fifo
+    ) -> tuple[Signal, Signal]:
+        """Ask for a job's beats, burst by burst, while there is space for them.
+
+        Returns
+        -------
+        asking
+            A job is being asked for.
+        asked_all
+            It has been asked for to its end, or is given up, in this cycle.
+        """
+        width = self.config.host_bytes
+        width_bits = (width - 1).bit_length()
+        burst_bits = (HOST_BURST_BEATS - 1).bit_length()
+        job = self.job.payload
+        m.submodules.requests = requests = PipelineRegister(ReadRequest(HOST_ADDRESS_BITS))
+        wiring.connect(m, requests.o, wiring.flipped(self.request))
+
         asking = Signal()
         next_beat = Signal(HOST_ADDRESS_BITS - width_bits)
-        beats_left = Signal(count_bits)
+        beats_left = Signal(_count_bits(width))
         room = Signal(range(self.config.read_beats + 1), init=self.config.read_beats)
         to_boundary = Signal(range(HOST_BURST_BEATS + 1))
         final = Signal()
@@ -103,15 +186,13 @@ class StreamReceiver(wiring.Component):
             final.eq(beats_left <= to_boundary),
             burst.eq(Mux(final, beats_left, to_boundary)),
         ]
-        # `closed`: the packet that is being given has ended early. If no job has been asked for to
-        # its end, it is of the job that is being asked for, and an error is the reason.
-        closed = Signal()
-        jobs_asked = Signal(range(JOBS + 2))
         stops = Signal()
         asks = Signal()
         asked_all = Signal()
         m.d.comb += [
-            stops.eq(self.abort | (closed & (jobs_asked == 0))),
+            # A packet that has ended early while no job has been asked for to its end is of the job
+            # that is being asked for, and an error is the reason.
+            stops.eq(self.abort | (receiving.closed & (receiving.jobs_asked == 0))),
             asks.eq(asking & ~stops & (room >= burst) & requests.i.ready & asked.i.ready),
             asked_all.eq(asking & asked.i.ready & (stops | (asks & final))),
             requests.i.valid.eq(asks),
@@ -134,67 +215,71 @@ class StreamReceiver(wiring.Component):
                 next_beat.eq(job.src[width_bits:]),
                 beats_left.eq((job.size + (job.src[:width_bits] + (width - 1))) >> width_bits),
             ]
-        m.d.sync += room.eq(room - Mux(asks, burst, 0) + (queue.o.valid & queue.o.ready))
+        m.d.sync += [
+            room.eq(room - Mux(asks, burst, 0) + (queue.o.valid & queue.o.ready)),
+            Assert(room <= self.config.read_beats),
+        ]
+        return asking, asked_all
 
-        # Give. The beats of a job that begins inside one are one behind: a beat of the packet is
-        # the end of the beat before and the beginning of the present one.
-        active = Signal()
-        offset = Signal(width_bits)
-        beat_number = Signal.like(next_beat)
-        left = Signal(OFFSET_BITS)
-        given = Signal(OFFSET_BITS)
-        primed = Signal()
-        told = Signal()
-        held = Signal(8 * width, reset_less=True)
-        result = Signal(ReceiveOutcome(), reset_less=True)
+    def _find_step(self, m: Module, job: _Job, jobs: Fifo, asked: Fifo, queue: Fifo) -> _Step:
+        """Find what the next beat of the packet needs, and whether it is there.
+
+        The beats of a job that begins inside one are one behind: a beat of the packet is the end of
+        the beat before and the beginning of the present one.
+        """
+        width = self.config.host_bytes
         m.submodules.packet = packet = PipelineRegister(ReceivedBeat(width))
         wiring.connect(m, packet.o, wiring.flipped(self.o))
-
-        behind = Signal(range(width + 1))
-        primes = Signal()
-        wants_beat = Signal()
+        step = _Step(width, packet)
         all_in = Signal()
         fails = Signal()
-        cut_off = Signal()
-        completes = Signal()
-        closes = Signal()
-        m.d.comb += [
-            behind.eq(width - offset),
-            primes.eq((offset != 0) & ~primed),
-            wants_beat.eq((offset == 0) | primes | (left > behind)),
-            all_in.eq(asked.o.valid & (asked.o.payload.end == beat_number[:count_bits])),
-            fails.eq(wants_beat & (queue.o.payload.error != BusError.NONE)),
-            cut_off.eq(wants_beat & (all_in | fails)),
-            completes.eq(~primes & ~cut_off & (left <= width)),
-            closes.eq(cut_off | completes),
-        ]
         present = Signal()
         gives = Signal()
-        steps = Signal()
-        takes = Signal()
-        done = Signal()
         m.d.comb += [
-            present.eq(
-                active & ~closed & (queue.o.valid | ~wants_beat | all_in) & ~(closes & told)
+            step.behind.eq(width - job.offset),
+            step.primes.eq((job.offset != 0) & ~job.primed),
+            step.wants_beat.eq((job.offset == 0) | step.primes | (job.left > step.behind)),
+            all_in.eq(
+                asked.o.valid & (asked.o.payload.end == job.beat_number[: _count_bits(width)])
             ),
-            gives.eq(~primes | cut_off),
+            fails.eq(step.wants_beat & (queue.o.payload.error != BusError.NONE)),
+            step.cut_off.eq(step.wants_beat & (all_in | fails)),
+            step.completes.eq(~step.primes & ~step.cut_off & (job.left <= width)),
+            step.closes.eq(step.cut_off | step.completes),
+            step.failed.eq(step.cut_off & ~all_in),
+            present.eq(
+                job.active
+                & ~job.closed
+                & (queue.o.valid | ~step.wants_beat | all_in)
+                & ~(step.closes & self.outcome.valid)
+            ),
+            gives.eq(~step.primes | step.cut_off),
             packet.i.valid.eq(present & gives),
-            steps.eq(present & (packet.i.ready | ~gives)),
-            # What is left when a packet has ended early is dropped.
-            takes.eq(~all_in & Mux(closed, active & queue.o.valid, steps & wants_beat)),
-            queue.o.ready.eq(takes),
-            done.eq((steps & completes) | (active & closed & all_in)),
-            asked.o.ready.eq(done),
-            jobs.o.ready.eq(~active | done),
+            step.fires.eq(present & (packet.i.ready | ~gives)),
+            # The rest of a packet that has ended early is dropped.
+            step.takes.eq(
+                ~all_in & Mux(job.closed, job.active & queue.o.valid, step.fires & step.wants_beat)
+            ),
+            queue.o.ready.eq(step.takes),
+            step.done.eq((step.fires & step.completes) | (job.active & job.closed & all_in)),
+            asked.o.ready.eq(step.done),
+            jobs.o.ready.eq(~job.active | step.done),
         ]
+        return step
 
+    def _give(self, m: Module, job: _Job, step: _Step, queue: Fifo) -> None:
+        """Give a beat of the packet, turned so that it begins where the job does."""
+        width = self.config.host_bytes
+        lanes = self.config.codec.lanes
+        element_bytes = self.config.codec.element_bytes
+        data_in = queue.o.payload.data
         window = [
-            Mux(primed, held, queue.o.payload.data).word_select(i, 8 * element_bytes)
+            Mux(job.primed, job.held, data_in).word_select(i, 8 * element_bytes)
             for i in range(lanes)
-        ] + [queue.o.payload.data.word_select(i, 8 * element_bytes) for i in range(lanes)]
+        ] + [data_in.word_select(i, 8 * element_bytes) for i in range(lanes)]
         for k in reversed(range((lanes - 1).bit_length())):
             distance = 1 << k
-            far = offset[(element_bytes - 1).bit_length() + k]
+            far = job.offset[(element_bytes - 1).bit_length() + k]
             turned = [
                 Signal(8 * element_bytes, name=f"turned_{distance}_{i}")
                 for i in range(lanes + distance - 1)
@@ -202,53 +287,42 @@ class StreamReceiver(wiring.Component):
             for i, element in enumerate(turned):
                 m.d.comb += element.eq(Mux(far, window[i + distance], window[i]))
             window = list(turned)
-        out = packet.i.payload
+        out = step.packet.i.payload
         m.d.comb += [
             out.data.eq(Cat(window[:lanes])),
-            out.size.eq(Mux(cut_off, Mux(primed, behind, 0), Mux(completes, left, width))),
-            out.last.eq(closes),
-            self.starved.eq(
-                (asking | jobs.o.valid | (active & ~closed)) & self.o.ready & ~self.o.valid
+            out.size.eq(
+                Mux(
+                    step.cut_off,
+                    Mux(job.primed, step.behind, 0),
+                    Mux(step.completes, job.left, width),
+                )
             ),
+            out.last.eq(step.closes),
         ]
+        with m.If(step.takes):
+            m.d.sync += [job.held.eq(data_in), job.beat_number.eq(job.beat_number + 1)]
+        with m.If(step.fires):
+            m.d.sync += [job.primed.eq(job.offset != 0), job.closed.eq(step.cut_off)]
+            with m.If(~step.primes):
+                m.d.sync += [job.left.eq(job.left - width), job.given.eq(job.given + width)]
 
-        with m.If(takes):
-            m.d.sync += [held.eq(queue.o.payload.data), beat_number.eq(beat_number + 1)]
-        with m.If(steps):
+    def _end(self, m: Module, job: _Job, step: _Step, asked: Fifo, queue: Fifo) -> None:
+        """Report the outcome, once the packet has ended and all that was asked for has come."""
+        width_bits = (self.config.host_bytes - 1).bit_length()
+        outcome_valid = Signal()
+        outcome = Signal(ReceiveOutcome(), reset_less=True)
+        with m.If(step.fires & step.closes):
             m.d.sync += [
-                primed.eq(offset != 0),
-                closed.eq(cut_off),
+                outcome.size.eq(job.given + step.packet.i.payload.size),
+                outcome.error.eq(Mux(step.failed, queue.o.payload.error, BusError.NONE)),
+                outcome.address.eq(Cat(C(0, width_bits), job.beat_number)),
             ]
-            with m.If(~primes):
-                m.d.sync += [left.eq(left - width), given.eq(given + width)]
-            with m.If(closes):
-                m.d.sync += [
-                    result.size.eq(given + out.size),
-                    result.error.eq(Mux(cut_off & ~all_in, queue.o.payload.error, BusError.NONE)),
-                    result.address.eq(Cat(C(0, width_bits), beat_number)),
-                ]
-        with m.If(done):
+        with m.If(step.done):
             m.d.sync += [
-                told.eq(1),
-                result.aborted.eq(asked.o.payload.aborted),
+                outcome_valid.eq(1),
+                outcome.aborted.eq(asked.o.payload.aborted),
                 Assert(asked.o.valid),
             ]
         with m.Elif(self.outcome.ready):
-            m.d.sync += told.eq(0)
-        m.d.comb += [self.outcome.valid.eq(told), self.outcome.payload.eq(result)]
-
-        with m.If(jobs.o.ready):
-            m.d.sync += [
-                active.eq(jobs.o.valid),
-                offset.eq(jobs.o.payload.src[:width_bits]),
-                beat_number.eq(jobs.o.payload.src[width_bits:]),
-                left.eq(jobs.o.payload.size),
-                given.eq(0),
-                primed.eq(0),
-                closed.eq(0),
-            ]
-        m.d.sync += [
-            jobs_asked.eq(jobs_asked + asked_all - done),
-            Assert(room <= self.config.read_beats),
-        ]
-        return m
+            m.d.sync += outcome_valid.eq(0)
+        m.d.comb += [self.outcome.valid.eq(outcome_valid), self.outcome.payload.eq(outcome)]

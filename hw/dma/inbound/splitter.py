@@ -1,16 +1,63 @@
 """A stream from the host to lines, each to its unit."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from amaranth.hdl import Array, Assert, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.interface import LineCodec
 from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import is_one_of
-from cdma.hw.codec.stream.pack import StreamTail
-from cdma.hw.config import EngineConfig
+from cdma.hw.codec.stream.unpack import StreamTail
+from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.pipeline import PipelineRegister
+
+
+class _Job:
+    """Registers of the job whose lines are split off, and what they are behind the next line.
+
+    `left` and `capacity` are those from the next line on; `over` is set behind the last one.
+    """
+
+    def __init__(self, config: EngineConfig, job: data.View) -> None:
+        self.active = Signal()
+        self.index = Signal.like(job.codec, name="index")
+        self.parameters = Signal.like(job.parameters, name="parameters")
+        self.over = Signal()
+        self.unit = Signal(range(config.units))
+        self.address = Signal.like(job.dst, name="address")
+        self.left = Signal.like(job.length, name="left")
+        self.capacity = Signal.like(job.capacity, name="capacity")
+        self.lines = Signal(IssuedLines()["lines"].shape)
+        self.left_behind = Signal.like(self.left, name="left_behind")
+        self.capacity_behind = Signal.like(self.capacity, name="capacity_behind")
+        self.capacity_last = Signal.like(self.capacity, name="capacity_last")
+
+
+class _FoundLines:
+    """The lines that the codec's unpacker offers, and the end of its packet."""
+
+    def __init__(self, codec: CodecConfig) -> None:
+        self.valid = Signal()
+        self.first = Signal(LineBeat(codec))
+        self.second = Signal(LineBeat(codec))
+        self.paired = Signal()
+        self.taken = Signal()
+        self.tail_valid = Signal()
+        self.tail_ready = Signal()
+
+
+class _SentLines:
+    """The lines that go to their units in this cycle, and the unit of the line behind the first."""
+
+    def __init__(self, unit: Signal) -> None:
+        self.first = Signal(name="first_fires")
+        self.second = Signal(name="second_fires")
+        self.next_unit = Signal.like(unit, name="next_unit")
 
 
 class LineSplitter(wiring.Component):
@@ -62,78 +109,103 @@ class LineSplitter(wiring.Component):
             }
         )
 
+    # Three units, the next line is unit 2's. What comes from the unpacker, cycle by cycle:
+    #
+    #     first A, second B, paired      A to unit 2 and B to unit 0, in one cycle
+    #     first C (sol, not eol)         C's first beat to unit 1, with C's command
+    #     first C (eol)                  the rest of C to unit 1; no command again
+    #     first D, second E, paired      unit 0 takes nothing: D goes to unit 2 alone, `halfway`
+    #                                    is set, and E follows to unit 0 when that takes it
+
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        codec, units = config.codec, config.units
-        line_bits = (codec.line_bytes - 1).bit_length()
-        job = self.job.payload
-        unpackers = []
-        for entry in codec.entries:
-            lines_per_cycle = min(config.split_lines, entry.lines_per_cycle)
-            unpacker = entry.unpacker(codec, lines_per_cycle=lines_per_cycle)
-            m.submodules[f"{entry.name}_unpacker"] = unpacker
-            unpackers.append((entry, unpacker, lines_per_cycle))
+        codec = self.config.codec
         m.submodules.tails = tails = PipelineRegister(StreamTail())
         m.submodules.job_ends = job_ends = PipelineRegister(IssuedLines())
         wiring.connect(m, tails.o, wiring.flipped(self.tail))
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
-        active = Signal()
-        index = Signal.like(job.codec)
-        over = Signal()
-        unit = Signal(range(units))
-        address = Signal.like(job.dst)
-        left = Signal.like(job.length)
-        capacity = Signal.like(job.capacity)
-        lines = Signal.like(job_ends.i.payload.lines)
+        job = _Job(self.config, self.job.payload)
+        found = _FoundLines(codec)
+        unpackers = self._unpackers(m)
+        self._choose_unpacker(m, job, found, unpackers, tails)
+        sent = self._send_lines(m, job, found)
 
-        # The packet goes to the unpacker of its codec, and lines come from there.
-        valid = Signal()
-        first = Signal(LineBeat(codec))
-        second = Signal(LineBeat(codec))
-        paired = Signal()
-        taken = Signal()
-        tail_valid = Signal()
-        told = Signal()
+        self._step(m, job, sent)
+        with m.If(found.taken & Mux(found.paired, found.second.last, found.first.last)):
+            m.d.sync += job.over.eq(1)
+        self._end_job(m, job, found, unpackers, tails, job_ends)
+        with m.If(found.valid):
+            m.d.sync += Assert(job.active & ~job.over)
+        return m
+
+    def _unpackers(self, m: Module) -> list[tuple[LineCodec, Any, int]]:
+        """An unpacker for each codec, with the lines that it gives per cycle."""
+        codec = self.config.codec
+        unpackers = []
+        for entry in codec.entries:
+            lines_per_cycle = min(self.config.split_lines, entry.lines_per_cycle)
+            unpacker = entry.unpacker(codec, lines_per_cycle=lines_per_cycle)
+            m.submodules[f"{entry.name}_unpacker"] = unpacker
+            unpackers.append((entry, unpacker, lines_per_cycle))
+        return unpackers
+
+    def _choose_unpacker(
+        self,
+        m: Module,
+        job: _Job,
+        found: _FoundLines,
+        unpackers: Sequence[tuple[LineCodec, Any, int]],
+        tails: PipelineRegister,
+    ) -> None:
+        """Give the packet to the unpacker of its codec, and take lines from there."""
+        codec = self.config.codec
         for i, (entry, unpacker, lines_per_cycle) in enumerate(unpackers):
-            here = Signal(name=f"{entry.name}_selected")
+            selected = Signal(name=f"{entry.name}_selected")
             m.d.comb += [
-                here.eq(is_one_of(index, (i,), codec)),
+                selected.eq(is_one_of(job.index, (i,), codec)),
                 unpacker.i.payload.eq(self.i.payload),
-                unpacker.i.valid.eq(self.i.valid & here),
-                unpacker.o.ready.eq(taken & here),
-                unpacker.tail.ready.eq(told & here),
+                unpacker.i.valid.eq(self.i.valid & selected),
+                unpacker.o.ready.eq(found.taken & selected),
+                unpacker.tail.ready.eq(found.tail_ready & selected),
             ]
-            with m.If(here):
+            with m.If(selected):
                 m.d.comb += [
                     self.i.ready.eq(unpacker.i.ready),
-                    valid.eq(unpacker.o.valid),
-                    tail_valid.eq(unpacker.tail.valid),
+                    found.valid.eq(unpacker.o.valid),
+                    found.tail_valid.eq(unpacker.tail.valid),
                     tails.i.payload.eq(unpacker.tail.payload),
                 ]
                 if lines_per_cycle == 2:
                     m.d.comb += [
-                        first.eq(unpacker.o.payload.first),
-                        paired.eq(unpacker.o.payload.paired),
+                        found.first.eq(unpacker.o.payload.first),
+                        found.paired.eq(unpacker.o.payload.paired),
                     ]
                 else:
-                    m.d.comb += first.eq(unpacker.o.payload)
+                    m.d.comb += found.first.eq(unpacker.o.payload)
         # What does not come in pairs has no second line, whatever stands here.
-        pairs = [unpacker for _, unpacker, lines_per_cycle in unpackers if lines_per_cycle == 2]
+        pairs = [
+            (i, unpacker)
+            for i, (_, unpacker, lines_per_cycle) in enumerate(unpackers)
+            if lines_per_cycle == 2
+        ]
         if len(pairs) == 1:
-            m.d.comb += second.eq(pairs[0].o.payload.second)
+            m.d.comb += found.second.eq(pairs[0][1].o.payload.second)
         else:
-            for i, (_, unpacker, lines_per_cycle) in enumerate(unpackers):
-                if lines_per_cycle == 2:
-                    with m.If(index == i):
-                        m.d.comb += second.eq(unpacker.o.payload.second)
+            for i, unpacker in pairs:
+                with m.If(job.index == i):
+                    m.d.comb += found.second.eq(unpacker.o.payload.second)
 
-        # Which units can take a line? Of a line that has begun, its unit has the command already.
+    def _send_lines(self, m: Module, job: _Job, found: _FoundLines) -> _SentLines:
+        """Send each line to its unit; the second of two lines goes with the first, or follows it.
+
+        A unit can take a line if it can take its command too, which goes with the first beat.
+        """
+        codec, units = self.config.codec, self.config.units
         line_slots = []
         command_slots = []
         begins = Signal()
-        m.d.comb += begins.eq(first.sol)
+        m.d.comb += begins.eq(found.first.sol)
         can_take = Signal(units)
         for k in range(units):
             m.submodules[f"line_slot_{k}"] = line_slot = PipelineRegister(LineBeat(codec))
@@ -145,121 +217,138 @@ class LineSplitter(wiring.Component):
             m.d.comb += can_take[k].eq(line_slot.i.ready & (command_slot.i.ready | ~begins))
         takes = Array(can_take[k] for k in range(units))
 
-        # The second of two lines goes with the first, or follows it. `halfway`: it is to follow.
+        # `halfway`: the first line of a pair has gone, and the second is to follow.
         halfway = Signal()
-        next_unit = Signal.like(unit)
-        second_unit = Signal.like(unit)
-        first_goes = Signal()
-        second_goes = Signal()
+        sent = _SentLines(job.unit)
+        second_unit = Signal.like(job.unit)
         m.d.comb += [
-            next_unit.eq(Mux(unit == units - 1, 0, unit + 1)),
-            second_unit.eq(Mux(halfway, unit, next_unit)),
-            first_goes.eq(valid & ~halfway & takes[unit]),
-            second_goes.eq(
-                valid & paired & (halfway | (first_goes if units > 1 else 0)) & takes[second_unit]
+            sent.next_unit.eq(Mux(job.unit == units - 1, 0, job.unit + 1)),
+            second_unit.eq(Mux(halfway, job.unit, sent.next_unit)),
+            sent.first.eq(found.valid & ~halfway & takes[job.unit]),
+            sent.second.eq(
+                found.valid
+                & found.paired
+                & (halfway | (sent.first if units > 1 else 0))
+                & takes[second_unit]
             ),
-            taken.eq(Mux(paired, second_goes, first_goes)),
+            found.taken.eq(Mux(found.paired, sent.second, sent.first)),
+            self.split.eq((sent.first & found.first.eol) + sent.second),
+            self.starved.eq(job.active & ~job.over & ~found.valid & takes[job.unit]),
         ]
-        m.d.sync += halfway.eq((halfway | (first_goes & paired)) & ~second_goes)
+        m.d.sync += halfway.eq((halfway | (sent.first & found.paired)) & ~sent.second)
 
-        # The line that comes next, and the one behind it. Behind the job's last one, `left` is
-        # worthless.
-        size = Signal(range(codec.line_bytes + 1))
-        writable = Signal.like(size)
-        left_behind = Signal.like(left)
-        capacity_behind = Signal.like(capacity)
-        next_size = Signal.like(size)
-        next_writable = Signal.like(size)
-        m.d.comb += [
-            size.eq(Mux(left > codec.line_bytes, codec.line_bytes, left)),
-            writable.eq(Mux(capacity > size, size, capacity)),
-            left_behind.eq(left - codec.line_bytes),
-            capacity_behind.eq(capacity - writable),
-            next_size.eq(Mux(left_behind > codec.line_bytes, codec.line_bytes, left_behind)),
-            next_writable.eq(Mux(capacity_behind > next_size, next_size, capacity_behind)),
-        ]
+        command, next_command = self._commands(m, job)
         for k in range(units):
             # What stands here must not depend on whether it goes: the network is slow enough.
             is_second = Signal(name=f"second_to_{k}")
-            goes = Signal(name=f"goes_to_{k}")
+            fires = Signal(name=f"line_{k}_fires")
             line = line_slots[k].i.payload
-            command = command_slots[k].i.payload
             m.d.comb += [
-                is_second.eq(halfway | (unit != k)),
-                goes.eq(Mux(is_second, second_goes & (second_unit == k), first_goes)),
-                line_slots[k].i.valid.eq(goes),
-                line.eq(Mux(is_second, second, first)),
-                line.last.eq(Mux(is_second, second.eol, first.eol)),
-                command_slots[k].i.valid.eq(goes & begins),
-                command.codec.eq(index),
+                is_second.eq(halfway | (job.unit != k)),
+                fires.eq(Mux(is_second, sent.second & (second_unit == k), sent.first)),
+                line_slots[k].i.valid.eq(fires),
+                line.eq(Mux(is_second, found.second, found.first)),
+                line.last.eq(Mux(is_second, found.second.eol, found.first.eol)),
+                command_slots[k].i.valid.eq(fires & begins),
             ]
-            with m.If(unit == k):
-                m.d.comb += [
-                    command.address.eq(address),
-                    command.size.eq(size),
-                    command.writable.eq(writable),
-                ]
+            with m.If(job.unit == k):
+                m.d.comb += command_slots[k].i.payload.eq(command)
             with m.Else():
-                m.d.comb += [
-                    command.address.eq(address + codec.line_bytes),
-                    command.size.eq(next_size),
-                    command.writable.eq(next_writable),
-                ]
+                m.d.comb += command_slots[k].i.payload.eq(next_command)
+        return sent
 
+    def _commands(self, m: Module, job: _Job) -> tuple[data.View, data.View]:
+        """The commands of the line that comes next and of the one behind it.
+
+        Behind the job's last line, `left` and what follows from it are meaningless.
+        """
+        codec = self.config.codec
+        command = Signal(LineCommand(codec))
+        next_command = Signal(LineCommand(codec))
         m.d.comb += [
-            self.split.eq((first_goes & first.eol) + second_goes),
-            self.starved.eq(active & ~over & ~valid & takes[unit]),
+            command.size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
+            command.writable.eq(Mux(job.capacity > command.size, command.size, job.capacity)),
+            job.left_behind.eq(job.left - codec.line_bytes),
+            job.capacity_behind.eq(job.capacity - command.writable),
+            next_command.size.eq(
+                Mux(job.left_behind > codec.line_bytes, codec.line_bytes, job.left_behind)
+            ),
+            next_command.writable.eq(
+                Mux(
+                    job.capacity_behind > next_command.size,
+                    next_command.size,
+                    job.capacity_behind,
+                )
+            ),
+            job.capacity_last.eq(job.capacity_behind - next_command.writable),
+            command.address.eq(job.address),
+            next_command.address.eq(job.address + codec.line_bytes),
+            *(one.codec.eq(job.index) for one in (command, next_command)),
+            *(one.parameters.eq(job.parameters) for one in (command, next_command)),
         ]
+        return command, next_command
+
+    def _step(self, m: Module, job: _Job, sent: _SentLines) -> None:
+        """Go on to the line behind those that ended in this cycle."""
+        line_bytes, units = self.config.codec.line_bytes, self.config.units
         with m.If(self.split == 1):
             m.d.sync += [
-                unit.eq(next_unit),
-                address.eq(address + codec.line_bytes),
-                left.eq(left_behind),
-                capacity.eq(capacity_behind),
+                job.unit.eq(sent.next_unit),
+                job.address.eq(job.address + line_bytes),
+                job.left.eq(job.left_behind),
+                job.capacity.eq(job.capacity_behind),
             ]
         with m.If(self.split == 2):
             m.d.sync += [
-                unit.eq(Mux(next_unit == units - 1, 0, next_unit + 1)),
-                address.eq(address + 2 * codec.line_bytes),
-                left.eq(left - 2 * codec.line_bytes),
-                capacity.eq(capacity_behind - next_writable),
+                job.unit.eq(Mux(sent.next_unit == units - 1, 0, sent.next_unit + 1)),
+                job.address.eq(job.address + 2 * line_bytes),
+                job.left.eq(job.left - 2 * line_bytes),
+                job.capacity.eq(job.capacity_last),
             ]
-        m.d.sync += lines.eq(lines + self.split)
-        with m.If(taken & Mux(paired, second.last, first.last)):
-            m.d.sync += over.eq(1)
+        m.d.sync += job.lines.eq(job.lines + self.split)
 
-        # The job's end, and the next job.
+    def _end_job(
+        self,
+        m: Module,
+        job: _Job,
+        found: _FoundLines,
+        unpackers: Sequence[tuple[LineCodec, Any, int]],
+        tails: PipelineRegister,
+        job_ends: PipelineRegister,
+    ) -> None:
+        """Report the end of a job, and begin the next one in the same cycle."""
+        codec = self.config.codec
+        line_bits = (codec.line_bytes - 1).bit_length()
+        arriving = self.job.payload
         done = Signal()
         x_begins = Signal()
-        job_lines = Signal.like(lines)
+        job_lines = Signal.like(job.lines)
         m.d.comb += [
-            told.eq(tails.i.ready & job_ends.i.ready),
-            done.eq(active & told & tail_valid),
+            found.tail_ready.eq(tails.i.ready & job_ends.i.ready),
+            done.eq(job.active & found.tail_ready & found.tail_valid),
             tails.i.valid.eq(done),
             job_ends.i.valid.eq(done),
-            job_ends.i.payload.lines.eq(lines),
-            self.job.ready.eq(~active | done),
+            job_ends.i.payload.lines.eq(job.lines),
+            self.job.ready.eq(~job.active | done),
             x_begins.eq(self.job.valid & self.job.ready),
-            job_lines.eq((job.length + (codec.line_bytes - 1)) >> line_bits),
+            job_lines.eq((arriving.length + (codec.line_bytes - 1)) >> line_bits),
         ]
         for i, (entry, unpacker, _) in enumerate(unpackers):
-            amount = job.length if entry.commanded_by == "bytes" else job_lines
+            amount = arriving.length if entry.commanded_by == "bytes" else job_lines
             m.d.comb += [
-                unpacker.command.valid.eq(x_begins & is_one_of(job.codec, (i,), codec)),
+                unpacker.command.valid.eq(x_begins & is_one_of(arriving.codec, (i,), codec)),
                 unpacker.command.payload.eq(amount),
             ]
         with m.If(self.job.ready):
             m.d.sync += [
-                active.eq(self.job.valid),
-                index.eq(job.codec),
-                over.eq(0),
-                unit.eq(job.first_unit),
-                address.eq(job.dst),
-                left.eq(job.length),
-                capacity.eq(job.capacity),
-                lines.eq(0),
+                job.active.eq(self.job.valid),
+                job.index.eq(arriving.codec),
+                job.parameters.eq(arriving.parameters),
+                job.over.eq(0),
+                job.unit.eq(arriving.first_unit),
+                job.address.eq(arriving.dst),
+                job.left.eq(arriving.length),
+                job.capacity.eq(arriving.capacity),
+                job.lines.eq(0),
                 *(Assert(unpacker.command.ready) for _, unpacker, _ in unpackers),
             ]
-        with m.If(valid):
-            m.d.sync += Assert(active & ~over)
-        return m

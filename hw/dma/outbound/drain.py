@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value
+from amaranth.hdl import Array, C, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.payloads import LineBeat
-from cdma.hw.codec.selection import has_head
+from cdma.hw.codec.selection import is_one_of, summarizing_codecs
 from cdma.hw.codec.stream.pack import Chunk
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
@@ -48,10 +48,10 @@ class LineDrain(wiring.Component):
     ends : `In(stream.Signature(IssuedLines()))`
         The end of the job's issue. Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
-    reports : `In(stream.Signature(LineReport())).array(config.units)`
+    reports : `In(stream.Signature(LineReport(...))).array(config.units)`
     o : `Out(stream.Signature(Chunk(config.codec)))`
         The head padding, then the lines.
-    outcome : `Out(stream.Signature(DrainOutcome()))`
+    outcome : `Out(stream.Signature(DrainOutcome(config.codec.result_bits)))`
     starved : `Out(1)`
         In this cycle a line would have been accepted, and none was valid.
     """
@@ -63,9 +63,11 @@ class LineDrain(wiring.Component):
                 "job": In(stream.Signature(DrainJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "lines": In(stream.Signature(LineBeat(config.codec))).array(config.units),
-                "reports": In(stream.Signature(LineReport())).array(config.units),
+                "reports": In(stream.Signature(LineReport(config.codec.summary_bits))).array(
+                    config.units
+                ),
                 "o": Out(stream.Signature(Chunk(config.codec))),
-                "outcome": Out(stream.Signature(DrainOutcome())),
+                "outcome": Out(stream.Signature(DrainOutcome(config.codec.result_bits))),
                 "starved": Out(1),
             }
         )
@@ -95,7 +97,7 @@ class LineDrain(wiring.Component):
             whole_lines.count_alone.eq(merger.count_alone),
             whole_lines.count_merged.eq(merger.count_merged),
         ]
-        self._report_outcome(m, t, crc, whole_lines)
+        self._report_outcome(m, t, heads, crc, whole_lines)
         self._accept_job(m, t)
         return m
 
@@ -120,7 +122,7 @@ class LineDrain(wiring.Component):
             ),
             merger.first.eq(heads.beat),
             merger.second.eq(heads.mate),
-            merger.has_head.eq(has_head(t.codec_index, self.config.codec)),
+            merger.codec.eq(t.codec_index),
             merger.merge.eq(t.merge),
             mergeable.eq(
                 heads.beat.sol
@@ -194,24 +196,58 @@ class LineDrain(wiring.Component):
                 with m.If(t.faulty):
                     m.d.sync += t.fault.eq(heads.report.fault)
 
+    def _collect_summaries(
+        self, m: Module, t: "_Transfer", heads: "_QueueHeads", crc: TransferCrc
+    ) -> Value:
+        """Collect the codecs' results, each of all lines; returns whether all are settled."""
+        codec = self.config.codec
+        settled: Value = C(1, 1)
+        place = 0
+        ended_codec = Signal.like(t.codec_index, name="ended_codec")
+        for entry in summarizing_codecs(codec):
+            m.submodules[f"{entry.name}_collector"] = collector = entry.summary_collector(codec)
+            bits = entry.line_summary_bits
+            m.d.comb += [
+                collector.begins.eq(self.job.ready),
+                collector.lines.eq(crc.lines),
+                collector.first.eq(heads.report.summary[place : place + bits]),
+                collector.second.eq(heads.mate_report.summary[place : place + bits]),
+                collector.ends.eq(t.done),
+            ]
+            place += bits
+            settled = settled & collector.settled
+            with m.If(is_one_of(ended_codec, (codec.entries.index(entry),), codec)):
+                m.d.comb += self.outcome.payload.result.eq(collector.result)
+        if place:
+            with m.If(t.done):
+                m.d.sync += ended_codec.eq(t.codec_index)
+        return settled
+
     def _report_outcome(
-        self, m: Module, t: "_Transfer", crc: TransferCrc, whole_lines: WholeLineCounter
+        self,
+        m: Module,
+        t: "_Transfer",
+        heads: "_QueueHeads",
+        crc: TransferCrc,
+        whole_lines: WholeLineCounter,
     ) -> None:
         """Keep the transfer's outcome until its CRC, less the tail padding, is computed."""
-        outcome = Signal(DrainOutcome(), reset_less=True)
+        outcome = Signal(DrainOutcome(self.config.codec.result_bits), reset_less=True)
         outcome_valid = Signal()
+        settled = Signal()
         m.d.comb += [
             t.done.eq(
                 t.active & ~t.head_pad_pending & t.all_drained & t.last_sent & ~outcome_valid
             ),
             self.ends.ready.eq(t.done),
-            self.outcome.valid.eq(outcome_valid & crc.settled),
+            self.outcome.valid.eq(outcome_valid & settled),
             self.outcome.payload.eq(outcome),
             self.outcome.payload.crc32.eq(crc.crc32),
             crc.begins.eq(self.job.ready),
             crc.ends.eq(t.done),
             crc.tail_pad.eq(t.tail_pad),
         ]
+        m.d.comb += settled.eq(crc.settled & self._collect_summaries(m, t, heads, crc))
         with m.If(t.done):
             m.d.sync += [
                 outcome_valid.eq(1),
@@ -222,7 +258,7 @@ class LineDrain(wiring.Component):
                 outcome.error.eq(Mux(t.line_failed, t.fault.error, BusError.NONE)),
                 outcome.address.eq(t.fault.address),
             ]
-        with m.Elif(crc.settled & self.outcome.ready):
+        with m.Elif(settled & self.outcome.ready):
             m.d.sync += outcome_valid.eq(0)
 
     def _accept_job(self, m: Module, t: "_Transfer") -> None:

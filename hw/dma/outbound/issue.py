@@ -82,6 +82,7 @@ class LineIssuer(wiring.Component):
         bytes_left = Signal(LENGTH_BITS)
         unit = Signal(range(config.units))
         codec = Signal.like(job.codec)
+        parameters = Signal.like(job.parameters)
         throttle_class = Signal()
         lines = Signal.like(self.ends.payload.lines)
 
@@ -149,6 +150,7 @@ class LineIssuer(wiring.Component):
                 slot.i.payload.address.eq(address + Mux(is_second, line_bytes, 0)),
                 slot.i.payload.size.eq(Mux(is_second, second_size, first_size)),
                 slot.i.payload.codec.eq(codec),
+                slot.i.payload.parameters.eq(parameters),
             ]
             m.d.sync += [
                 credits[k].eq(credits[k] - Mux(slot.i.valid, sectors, 0) + self.freed[k]),
@@ -183,6 +185,7 @@ class LineIssuer(wiring.Component):
                 bytes_left.eq(job.length),
                 unit.eq(job.first_unit),
                 codec.eq(job.codec),
+                parameters.eq(job.parameters),
                 throttle_class.eq(job.throttle_class),
                 lines.eq(0),
             ]

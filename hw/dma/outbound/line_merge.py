@@ -1,11 +1,12 @@
 """Two short lines side by side in one chunk of the stream."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat
-from cdma.hw.codec.stream.pack import mask_and_elements
+from cdma.hw.codec.selection import head_sizes
+from cdma.hw.codec.stream.pack import head_and_elements
 from cdma.hw.config import CodecConfig
 
 
@@ -25,7 +26,9 @@ class LineMerger(wiring.Component):
     -------
     first, second : `In(LineBeat(config))`
         The line beat, and the line behind it.
-    has_head : `In(1)`
+    codec : `In(range(len(config.codecs)))`
+        Index of the lines' codec.
+    has_head : `Out(1)`
         The lines' codec has a head, which the first beat of a line begins with.
     merge : `In(1)`
         Put the second line behind the first one; both together have `count_merged` elements, which
@@ -43,7 +46,8 @@ class LineMerger(wiring.Component):
             {
                 "first": In(LineBeat(config)),
                 "second": In(LineBeat(config)),
-                "has_head": In(1),
+                "codec": In(range(len(config.codecs))),
+                "has_head": Out(1),
                 "merge": In(1),
                 "elements": Out(data.ArrayLayout(8 * config.element_bytes, self.chunk_elements)),
                 "count_alone": Out(range(self.chunk_elements + 1)),
@@ -54,15 +58,21 @@ class LineMerger(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
+        heads = head_sizes(self.codec, config)
+        head_elements: Value = C(0)
+        for size, selected in heads:
+            head_elements = Mux(selected, size, head_elements) if len(heads) > 1 else C(size)
         begins_with_head = self.first.sol & self.has_head
         m.d.comb += [
-            self.count_alone.eq(self.first.count + Mux(begins_with_head, config.head_elements, 0)),
-            self.count_merged.eq(self.count_alone + self.second.count + config.head_elements),
+            self.has_head.eq(Cat(selected for _, selected in heads).any()),
+            self.count_alone.eq(self.first.count + Mux(begins_with_head, head_elements, 0)),
+            self.count_merged.eq(self.count_alone + self.second.count + head_elements),
         ]
-        first = mask_and_elements(m, config, self.first, begins_with_head, name="first_element")
-        second: list[Value] = list(
-            mask_and_elements(m, config, self.second, Value.cast(1), name="second_element")
-        )
+        first_heads = [(size, self.first.sol & selected) for size, selected in heads]
+        first = head_and_elements(m, config, self.first, first_heads, name="first_element")
+        # The second line has a head, or is not merged.
+        second_heads = heads if len(heads) > 1 else [(size, C(1, 1)) for size, _ in heads]
+        second = head_and_elements(m, config, self.second, second_heads, name="second_element")
         for k in range((self.chunk_elements - 1).bit_length()):
             distance = 1 << k
             shifted = [

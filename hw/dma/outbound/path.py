@@ -78,6 +78,7 @@ class OutJobSplitter(wiring.Component):
             self.read.payload.src.eq(job.src),
             self.read.payload.length.eq(job.length),
             self.read.payload.codec.eq(job.codec),
+            self.read.payload.parameters.eq(job.parameters),
             self.read.payload.throttle_class.eq(job.throttle_class),
             self.read.payload.first_unit.eq(first_unit),
             self.drain.payload.first_unit.eq(first_unit),
@@ -105,7 +106,7 @@ class OutPath(wiring.Component):
     Members
     -------
     job : `In(stream.Signature(OutJob(config)))`
-    outcome : `Out(stream.Signature(OutOutcome()))`
+    outcome : `Out(stream.Signature(OutOutcome(config.codec.result_bits)))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(40))).array(config.units)`
     read_beats : `In(stream.Signature(ReadBeat(...))).array(config.units)`
@@ -136,7 +137,7 @@ class OutPath(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(OutJob(config))),
-                "outcome": Out(stream.Signature(OutOutcome())),
+                "outcome": Out(stream.Signature(OutOutcome(config.codec.result_bits))),
                 "read_request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))).array(
                     units
                 ),
@@ -195,7 +196,9 @@ class OutPath(wiring.Component):
         for k in range(config.units):
             m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, config.unit_lines)
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
-            m.submodules[f"reports_{k}"] = reports = Fifo(LineReport(), config.unit_beats)
+            m.submodules[f"reports_{k}"] = reports = Fifo(
+                LineReport(config.codec.summary_bits), config.unit_beats
+            )
             connect(issuer.o[k], unit.i)
             connect(unit.request, wiring.flipped(self.read_request[k]))
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
@@ -222,7 +225,7 @@ class OutPath(wiring.Component):
         connect(wiring.flipped(self.write_response), responses.i)
         connect(responses.o, writer.response)
 
-        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome())
+        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome(config.codec.result_bits))
         connect(outcomes.o, wiring.flipped(self.outcome))
         outcome_fire = Signal()
         m.d.comb += [

@@ -21,8 +21,8 @@ class LineRequest(data.StructLayout):
         The address of its first byte; a multiple of the element size.
     size
         Its bytes, 1 to the size of a line.
-    codec
-        Index among the configuration's codecs.
+    codec, parameters
+        Index among the configuration's codecs, and the descriptor's parameters for it.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -31,6 +31,7 @@ class LineRequest(data.StructLayout):
                 "address": DEVICE_ADDRESS_BITS,
                 "size": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
+                "parameters": config.parameter_bits,
             }
         )
 
@@ -197,7 +198,10 @@ class LineReader(wiring.Component):
                 .word_select(j, 8)
                 .eq(Mux(inside, data_bytes.word_select(j, 8), 0))
             )
-        m.d.comb += sectors.i.payload.codec.eq(expected.codec)
+        m.d.comb += [
+            sectors.i.payload.codec.eq(expected.codec),
+            sectors.i.payload.parameters.eq(expected.parameters),
+        ]
         with m.If(steps):
             m.d.sync += [
                 used.eq(Mux(ends, 0, used + needs_beat)),

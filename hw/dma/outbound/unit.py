@@ -4,13 +4,13 @@ So the crossbar to the DMA engine carries compressed lines only, which is why th
 the engine itself (cDMA, §V-B).
 """
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
 from cdma.hw.codec.payloads import LineBeat, Sector
-from cdma.hw.codec.selection import line_compressor
+from cdma.hw.codec.selection import line_compressor, summarizing_codecs
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
@@ -22,6 +22,11 @@ from cdma.hw.lib.fork import Fork
 class LineReport(data.StructLayout):
     """A unit's report on a line, beside its data.
 
+    Parameters
+    ----------
+    summary_bits
+        Width of the codecs' summaries (`CodecConfig.summary_bits`).
+
     Members
     -------
     crc32
@@ -29,10 +34,12 @@ class LineReport(data.StructLayout):
         inversion, so that CRCs of lines can be combined in order.
     fault
         The bus's error, if there was one.
+    summary
+        Summaries by all codecs that have a result, in the configuration's order, from bit 0.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"crc32": 32, "fault": LineFault()})
+    def __init__(self, summary_bits: int = 0) -> None:
+        super().__init__({"crc32": 32, "fault": LineFault(), "summary": summary_bits})
 
 
 class CompressionUnit(wiring.Component):
@@ -55,7 +62,7 @@ class CompressionUnit(wiring.Component):
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(LineBeat(config)))`
         The lines. Plain copies are full ones.
-    report : `Out(stream.Signature(LineReport()))`
+    report : `Out(stream.Signature(LineReport(config.summary_bits)))`
         For each line.
     """
 
@@ -68,18 +75,19 @@ class CompressionUnit(wiring.Component):
                 "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(LineBeat(config))),
-                "report": Out(stream.Signature(LineReport())),
+                "report": Out(stream.Signature(LineReport(config.summary_bits))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.reader = reader = LineReader(self.config, self.lines)
-        m.submodules.fork = fork = Fork(Sector(self.config), 2)
+        summarizing = summarizing_codecs(self.config)
+        m.submodules.fork = fork = Fork(Sector(self.config), 2 + len(summarizing))
         m.submodules.crc = crc = LineCrc(self.config)
         m.submodules.compressor = compressor = line_compressor(self.config)
         # Reports are queued for their lines, which are in the compressor for longer.
-        m.submodules.reports = reports = Fifo(LineReport(), 4)
+        m.submodules.reports = reports = Fifo(LineReport(self.config.summary_bits), 4)
 
         wiring.connect(m, wiring.flipped(self.i), reader.i)
         wiring.connect(m, reader.request, wiring.flipped(self.request))
@@ -88,12 +96,18 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, fork.o[0], compressor.i)
         wiring.connect(m, fork.o[1], crc.i)
         wiring.connect(m, compressor.o, wiring.flipped(self.o))
+        summaries = []
+        for entry, sectors in zip(summarizing, fork.o[2:], strict=True):
+            m.submodules[f"{entry.name}_summary"] = summary = entry.line_summary(self.config)
+            wiring.connect(m, sectors, summary.i)
+            summaries.append(summary.o)
+        parts = (crc.o, reader.fault, *summaries)
         m.d.comb += [
-            reports.i.valid.eq(crc.o.valid & reader.fault.valid),
+            reports.i.valid.eq(Cat(part.valid for part in parts).all()),
             reports.i.payload.crc32.eq(crc.o.payload),
             reports.i.payload.fault.eq(reader.fault.payload),
-            crc.o.ready.eq(reports.i.valid & reports.i.ready),
-            reader.fault.ready.eq(reports.i.valid & reports.i.ready),
+            reports.i.payload.summary.eq(Cat(summary.payload for summary in summaries)),
+            *(part.ready.eq(reports.i.valid & reports.i.ready) for part in parts),
         ]
         wiring.connect(m, reports.o, wiring.flipped(self.report))
         return m

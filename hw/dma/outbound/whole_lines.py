@@ -34,7 +34,7 @@ class WholeLineCounter(wiring.Component):
         The line beat is its line's last one; a second line is sent with it.
     lines_before : `In(LINE_COUNT_BITS)`
         Lines of the transfer that were drained before this cycle.
-    count_alone, count_merged : `In(...)`
+    first_count, merged_count : `In(...)`
         Elements of the line beat alone, and of both lines.
     lines : `Out(LINE_COUNT_BITS)`
     size : `Out(OFFSET_BITS)`
@@ -52,8 +52,8 @@ class WholeLineCounter(wiring.Component):
                 "line_end": In(1),
                 "second_line": In(1),
                 "lines_before": In(LINE_COUNT_BITS),
-                "count_alone": In(range(chunk_elements + 1)),
-                "count_merged": In(range(2 * chunk_elements + 1)),
+                "first_count": In(range(chunk_elements + 1)),
+                "merged_count": In(range(2 * chunk_elements + 1)),
                 "lines": Out(LINE_COUNT_BITS),
                 "size": Out(OFFSET_BITS),
             }
@@ -72,8 +72,8 @@ class WholeLineCounter(wiring.Component):
         ends = Signal(data.ArrayLayout(prefix, 2), reset_less=True)
         ends_valid = Signal(2)
         m.d.comb += [
-            size_first.eq(size + self.count_alone * element_bytes),
-            size_second.eq(size + self.count_merged * element_bytes),
+            size_first.eq(size + self.first_count * element_bytes),
+            size_second.eq(size + self.merged_count * element_bytes),
         ]
         m.d.sync += ends_valid.eq(Cat(self.fire & self.line_end, self.second_line))
         with m.If(self.fire):

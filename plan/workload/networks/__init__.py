@@ -18,6 +18,11 @@ from cdma.plan.workload.networks.overfeat import overfeat
 from cdma.plan.workload.networks.plain20 import plain20
 from cdma.plan.workload.networks.resnet50 import resnet50
 from cdma.plan.workload.networks.squeezenet import squeezenet
+from cdma.plan.workload.networks.transformers.dit import dit_xl2
+from cdma.plan.workload.networks.transformers.gpt import gpt2, gpt2_xl, gpt3_6_7b
+from cdma.plan.workload.networks.transformers.llama import llama3_8b
+from cdma.plan.workload.networks.transformers.olmoe import olmoe
+from cdma.plan.workload.networks.transformers.vit import vit_b16
 from cdma.plan.workload.networks.vgg16 import vgg16
 from cdma.plan.workload.table import Table
 
@@ -26,10 +31,23 @@ __all__ = ["NETWORKS", "Network", "build"]
 
 @dataclass(frozen=True)
 class Network:
-    """A network's builder, and its usual batch for each dataset, the usual one first."""
+    """A network's builder, and how it is usually trained.
+
+    Attributes
+    ----------
+    write : callable
+    batches : dict of str to int
+        The usual batch for each dataset, the usual one first.
+    precision : str
+        One of `cdma.plan.workload.table.PRECISIONS`.
+    optimizer : str
+        One of `cdma.plan.workload.optimizer.OPTIMIZERS`.
+    """
 
     write: Callable[[Builder, str], None]
     batches: dict[str, int]
+    precision: str = "fp32"
+    optimizer: str = "momentum"
 
 
 _CIFAR = batches.CSWAP["cifar", "v100"]
@@ -57,13 +75,32 @@ NETWORKS = {
     # Jozefowicz et al. 2016, §4: 128 sequences per GPU.
     "biglstm": Network(biglstm, {"lm1b": 128}),
     "digits_cnn": Network(digits_cnn, {"digits": PROBE_IMAGES}),
+    # Batches of transformers are ours, per device; their papers print those of a whole cluster.
+    "gpt2": Network(gpt2, {"text": 16}, "bf16", "adam"),
+    "gpt2-xl": Network(gpt2_xl, {"text": 8}, "bf16", "adam"),
+    "gpt3-6.7b": Network(gpt3_6_7b, {"text": 4}, "bf16", "adam"),
+    "llama3-8b": Network(llama3_8b, {"text": 1}, "bf16", "adam"),
+    "olmoe": Network(olmoe, {"text": 4}, "bf16", "adam"),
+    "vit-b16": Network(vit_b16, {"imagenet": 128}, "bf16", "adam"),
+    "dit-xl2": Network(dit_xl2, {"imagenet": 32}, "bf16", "adam"),
 }
 """By name. Batches are those of cDMA's Table II, else of CSWAP+'s Table 3 on a V100, unless said
 otherwise."""
 
 
+def find(name: str) -> Network:
+    """The network of that name; `GraphError`, with those there are, if there is none."""
+    if name not in NETWORKS:
+        raise GraphError(f"unknown network {name!r}; name one of {', '.join(NETWORKS)}")
+    return NETWORKS[name]
+
+
 def build(
-    name: str, batch: int | None = None, dataset: str | None = None, activation: str = "relu"
+    name: str,
+    batch: int | None = None,
+    dataset: str | None = None,
+    activation: str = "relu",
+    precision: str | None = None,
 ) -> Table:
     """A network's table.
 
@@ -77,22 +114,26 @@ def build(
         `imagenet`, `cifar` or the network's own; by default its usual one.
     activation : str
         `relu`, or `leaky_relu` for the variant with dense activations (CSWAP+, §6.1).
+    precision : str, optional
+        One of `cdma.plan.workload.table.PRECISIONS`; by default the network's usual one.
 
     Raises
     ------
     GraphError
-        There is no such network, dataset or activation, which lists those that there are; or the
-        batch is not positive.
+        There is no such network, dataset, activation or precision, which lists those that there
+        are; or the batch is not positive.
     """
-    if name not in NETWORKS:
-        raise GraphError(f"unknown network {name!r}; name one of {', '.join(NETWORKS)}")
-    network = NETWORKS[name]
+    network = find(name)
     if dataset is None:
         dataset = next(iter(network.batches))
     if dataset not in network.batches:
         raise GraphError(
             f"{name} has no shape for dataset {dataset!r}; name one of {', '.join(network.batches)}"
         )
-    net = Builder(network.batches[dataset] if batch is None else batch, activation)
+    net = Builder(
+        network.batches[dataset] if batch is None else batch,
+        activation,
+        network.precision if precision is None else precision,
+    )
     network.write(net, dataset)
     return net.table()

@@ -129,6 +129,9 @@ def _check_reserved(d: Fields, opcode: Opcode, element_bytes: int, codecs: Seque
         refuse("codec", f"0 for {opcode.name}")
     if opcode in COMPRESSED and d["element_bytes"] != element_bytes:
         refuse("element_bytes", f"{element_bytes}, which the engine was built for")
+    used = line_codec(numbers[d["codec"]]).parameter_bits if opcode in COMPRESSED else 0
+    if d["parameters"] >> used:
+        refuse("parameters", f"0 beyond the codec's {used} bits")
     unused = ["reserved"]
     if opcode not in COMPRESSED:
         unused.append("element_bytes")

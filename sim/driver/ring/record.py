@@ -42,6 +42,9 @@ class CompletionRecord:
         Number of the descriptor since the ring was set up, modulo 65536.
     cycles : int
         Cycles from the descriptor's arrival in the engine to its record.
+    result : int
+        What the codec tells of the data on the way out, packed; `LineCodec.unpacked_result` has it
+        by name.
     """
 
     status: Status
@@ -53,11 +56,15 @@ class CompletionRecord:
     crc32: int
     index: int
     cycles: int
+    result: int = 0
 
     @classmethod
     def parsed(cls, entry: np.ndarray[Any, np.dtype[np.void]]) -> Self:
         """The record that `RECORD_DTYPE` describes."""
-        names = ("detail", "tag", "src_done", "out_size", "fault_address", "crc32", "index")
+        names = (
+            *("detail", "tag", "src_done", "out_size"),
+            *("fault_address", "crc32", "index", "result"),
+        )
         return cls(
             status=Status(int(entry["status"])),
             cycles=int(entry["cycles"]),

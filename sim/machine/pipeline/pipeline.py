@@ -38,8 +38,8 @@ _RUN_ERRORS: dict[int, type[RunError]] = {
     lib.CAPACITY: CapacityError,
 }
 _NEVER = 2**64 - 1
-_MASK_BYTES = (4, 16)
-"""The least and the most that a line's mask takes (ZVC with 4-byte and 1-byte elements)."""
+_HEAD_BYTES = (1, 16)
+"""The least and the most that a line's head takes (XC's header, ZVC's mask of 1-byte elements)."""
 
 
 class Pipeline:
@@ -306,10 +306,10 @@ def _fault_array(faults: Sequence[Fault] | Array) -> Array:
 
 
 def _worst_output_bytes(sizes: IntArray, lengths: IntArray) -> IntArray:
-    """The most that a ZVC block of any element size puts out for packets of these sizes."""
-    least_mask, most_mask = _MASK_BYTES
-    compressed = -(-sizes // LINE_BYTES) * (LINE_BYTES + most_mask)
-    decompressed = np.minimum(sizes // least_mask * LINE_BYTES, lengths)
+    """The most that a codec's block puts out for packets of these sizes."""
+    least_head, most_head = _HEAD_BYTES
+    compressed = -(-sizes // LINE_BYTES) * (LINE_BYTES + most_head)
+    decompressed = np.minimum(sizes // least_head * LINE_BYTES, lengths)
     return np.maximum(compressed, decompressed)
 
 

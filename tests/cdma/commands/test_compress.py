@@ -12,6 +12,7 @@ import pytest
 
 from cdma import golden
 from cdma.cli import main
+from cdma.golden.formats.xc.xc import Xc
 
 INSPECT_KEYS = [
     "file",
@@ -52,7 +53,7 @@ def fails(capsys, *arguments):
     return err
 
 
-@pytest.mark.parametrize("name", golden.codec_names(lossy=False))
+@pytest.mark.parametrize("name", sorted({*golden.codec_names(lossy=False)} - {"xc"}))
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|b1", "<i8"])
 def test_file_comes_back_byte_for_byte(name, dtype):
     np.save("a.npy", activations(dtype))
@@ -174,6 +175,77 @@ def test_lossy_codecs(capsys, options, described):
     restored = np.load("b.npy")
     assert facts["crc32"] == zlib.crc32(restored.tobytes())
     assert 0 < np.abs(restored - np.load("a.npy")).max() <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "exponent_bits"),
+    [
+        ("<f4", [], 8),
+        ("<f2", [], 5),
+        ("<u2", [], 8),
+        ("|u1", [], 4),
+        ("<u2", ["--element-format", "fp16"], 5),
+        ("<i2", ["--element-format", "bf16"], 8),
+        ("|u1", ["--element-format", "e5m2"], 5),
+        ("|b1", ["--element-format", "e4m3"], 4),
+        ("<u4", ["--element-format", "fp32"], 8),
+        ("<f4", ["--element-format", "fp32"], 8),
+    ],
+)
+def test_xc_takes_the_element_format_and_the_best_parameters(capsys, dtype, options, exponent_bits):
+    array = activations(dtype, (40, 50))
+    np.save("a.npy", array)
+    assert main(["compress", "a.npy", "a.cz", "--codec", "xc", *options]) == 0
+    assert f"xc, exponent_bits {exponent_bits}, centre " in capsys.readouterr().err
+    assert main(["inspect", "a.cz", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    best = Xc(array.itemsize, exponent_bits=exponent_bits).fitted(array)
+    assert facts["parameters"] == {
+        "exponent_bits": exponent_bits,
+        "centre": best.centre,
+        "pattern": best.pattern,
+    }
+    assert facts["compressed_bytes"] == best.compress(array).size
+    assert main(["decompress", "a.cz", "b.npy"]) == 0
+    assert Path("b.npy").read_bytes() == Path("a.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "message"),
+    [
+        ("<f8", [], "xc has no element format for <f8; name"),
+        (">f4", [], "xc has no element format for >f4; name"),
+        ("<i4", [], "xc has no element format for <i4; name"),
+        ("<f4", ["--element-format", "bf16"], "bf16 does not fit an array of <f4; choose"),
+        ("<f2", ["--element-format", "bf16"], "bf16 does not fit an array of <f2; choose"),
+        (">u2", ["--element-format", "bf16"], "bf16 does not fit an array of >u2; choose"),
+        ("<u2", ["--element-format", "e4m3"], "e4m3 does not fit an array of <u2; choose"),
+        ("<u2", ["--element-format", "tf32"], "unknown element format 'tf32'; choose from bf16"),
+        ("<f4", ["--element-bytes", "4"], "xc takes its elements from --element-format; leave"),
+    ],
+)
+def test_element_format_that_does_not_fit(capsys, dtype, options, message):
+    np.save("a.npy", activations(dtype))
+    assert message in fails(capsys, "compress", "a.npy", "a.cz", "--codec", "xc", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--element-format", "fp32"], "zvc has no element format; leave --element-format out"),
+        (["--power-of-two"], "zvc has no bound; leave --power-of-two out, or choose quantize"),
+    ],
+)
+def test_options_of_another_codec(capsys, options, message):
+    np.save("a.npy", activations())
+    assert message in fails(capsys, "compress", "a.npy", "a.cz", *options)
+
+
+def test_bound_is_rounded_down_to_a_power_of_two_where_that_is_asked_for(capsys):
+    np.save("a.npy", activations())
+    options = ["--codec", "quantize", "--bound", "0.3", "--power-of-two"]
+    assert main(["compress", "a.npy", "a.cz", *options]) == 0
+    assert "quantize, bound 0.25, elements of 4 B" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

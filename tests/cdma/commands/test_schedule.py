@@ -19,7 +19,10 @@ ASSUMPTION_KEYS = [
     "network",
     "dataset",
     "activation",
+    "precision",
+    "optimizer",
     "batch",
+    "passes",
     "parameter_bytes",
     "parameter_copies",
     "tensors",
@@ -219,6 +222,25 @@ def test_without_options_it_is_the_devices_memory_and_the_networks_batch(capsys)
     assert facts["density"]["source"] == "digits-cnn"
 
 
+def test_a_transformer_is_trained_as_usual_or_as_asked_for(capsys):
+    step = ("--network", "gpt2", "--batch", "1", "--device", "rtx4090", "--policy", "oracle")
+    usual = schedule_json(capsys, *step)["assumptions"]
+    assert (usual["precision"], usual["optimizer"], usual["passes"]) == ("bf16", "adam", 1)
+    assert usual["parameter_copies"] == 8
+    assert usual["density"]["mean"] == 1
+    options = ("--precision", "autocast", "--optimizer", "sgd", "--accumulate", "4")
+    asked = schedule_json(capsys, *step, *options)["assumptions"]
+    assert (asked["precision"], asked["optimizer"], asked["passes"]) == ("autocast", "sgd", 4)
+    assert (asked["parameter_copies"], asked["batch"]) == (2, 1)
+    assert main(["schedule", *step, *options]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "gpt2 (text, relu, autocast), batch 1, one of 4 passes" in text
+    assert "2 times (with gradients)" in text
+    assert "165.2 TFLOP/s" in text
+    told = schedule_error(capsys, *step, "--precision", "fp8")
+    assert "unknown precision 'fp8'; name one of fp32, bf16, autocast" in told
+
+
 def test_a_file_declares_densities(capsys, tmp_path):
     (tmp_path / "d.json").write_text('{"relu": 0.25, "pool1": 0.5}')
     facts = schedule_json(capsys, *QUICK[:2], "--policy", "vdnn", "--density", "curve")
@@ -271,7 +293,7 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert report["assumptions"]["engine"] is None
     assert report["assumptions"]["link"]["bytes_per_s"] == 450e9
     rows = {row["policy"]: row for row in report["policies"]}
-    assert list(rows) == [name for name in POLICIES if not name.startswith("cdma")]
+    assert list(rows) == [name for name, each in POLICIES.items() if not each.engine]
     assert all("swap zvc" not in row["choices"].values() for row in rows.values())
     out = rows["vdnn"]["link_out_bytes"] / rows["vdnn"]["busy_seconds"]["d2h"]
     assert out == pytest.approx(0.8 * 450e9, rel=1e-3)
@@ -282,7 +304,8 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert main(["schedule", *step]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "none: no engine passes the 360 GB/s" in text
-    assert "Left out are cdma and cdma-bandwidth-aware: no engine passes" in text
+    left_out = "Left out are cdma, cdma-bandwidth-aware and best-with-engine: no engine passes"
+    assert left_out in text
 
 
 def test_where_the_engine_is_the_limit_it_says_so(capsys, tmp_path):

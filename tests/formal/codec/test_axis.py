@@ -8,9 +8,11 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data, wiring
 
 from cdma.hw.bus.axi import AxiStreamBeat
-from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.stream.pack import Packer
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from tests.formal.bench import Bench
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs, sector_item

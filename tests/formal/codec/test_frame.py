@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Cat, Mux, Signal
 
-from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.stream.checker import LineError, StreamChecker
 from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
 from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, DecompressorStatus
 from cdma.hw.config import CodecConfig
@@ -192,23 +192,27 @@ def test_joiner_tells_once_all_are_in(joiner, tmp_path):
     prove(bench, tmp_path, depth=1)
 
 
-def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
+def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
     bench = Bench()
     m = bench.m
-    inside = bench.add(judge)
+    inside = bench.add(checker)
     width = config.sector_bytes
     expanded = ExpandedRules(config)
-    length = bench.drive(judge.length)
-    i = bench.drive(judge.i, expanded)
-    o = bench.watch(judge.o, beat_rules(width))
-    verdict = bench.watch(judge.verdict)
-    left, active, seen_valid = inside["left"], inside["active"], inside["seen_valid"]
-    seen_room, seen_final, given = inside["seen_room"], inside["seen_final"], inside["given"]
+    length = bench.drive(checker.length)
+    i = bench.drive(checker.i, expanded)
+    o = bench.watch(checker.o, beat_rules(width))
+    result = bench.watch(checker.result)
+    left, active, seen_valid = inside["left"], inside["active"], inside["checked_valid"]
+    seen_room, seen_final, given = (
+        inside["checked_space_left"],
+        inside["checked_final"],
+        inside["given"],
+    )
     failed, complete, beat_valid = inside["failed"], inside["complete"], inside["beat_valid"]
-    judged, gives = inside["judged"], inside["gives"]
-    layout = judge.i.payload.shape()
+    fires, gives = inside["checked_fires"], inside["gives"]
+    layout = checker.i.payload.shape()
     seen = {
-        name: inside["seen"][field.offset : field.offset + field.width] for name, field in layout
+        name: inside["checked"][field.offset : field.offset + field.width] for name, field in layout
     }
 
     # The unpacker's promise: lines for the whole length, unless the stream is cut short.
@@ -224,13 +228,13 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
         m.d.sync += [
             mid.eq(~i.payload.last),
             length_2.eq(length_1),
-            left_2.eq(left - inside["room"]),
+            left_2.eq(left - inside["space_left"]),
         ]
     with m.If(length.moves):
         m.d.sync += length_1.eq(length.payload)
-    with m.If(judged & gives):
+    with m.If(fires & gives):
         m.d.sync += [length_3.eq(length_2), given_3.eq(given)]
-    with m.If(judged & seen["last"]):
+    with m.If(fires & seen["last"]):
         m.d.sync += length_told.eq(length_2)
 
     # Seen from outside: never a byte more than announced.
@@ -238,10 +242,10 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
     with m.If(o.moves):
         m.d.sync += out.eq(Mux(o.payload.last, 0, out + o.payload.size))
     bench.implies(o.valid, out + o.payload.size <= length_3, out + o.payload.size >= out)
-    bench.implies(verdict.valid, verdict.payload.size <= length_told)
+    bench.implies(result.valid, result.payload.size <= length_told)
     bench.implies(
-        verdict.valid & (verdict.payload.finding == Finding.NONE),
-        verdict.payload.size == length_told,
+        result.valid & (result.payload.line_error == LineError.NONE),
+        result.payload.size == length_told,
     )
 
     # Stage 1.
@@ -251,14 +255,14 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
 
     # Stage 2 has the transfer of the sector in it, or the one whose sectors are to come.
     right = ~failed
-    wrong = seen["mask_missing"] | inside["seen_wrong"].any()
+    wrong = seen["mask_missing"] | inside["checked_wrong"].any()
     bench.implies(seen_valid & ~seen["last"], mid, length_2 == length_1, left_2 == left)
     bench.implies(seen_valid & seen["last"], ~mid, failed | wrong | seen_final)
     bench.implies(
         seen_valid,
         seen_room <= width,
         seen_final == (left_2 == 0),
-        (inside["seen_wrong"] & seen["missing"]) == seen["missing"],
+        (inside["checked_wrong"] & seen["missing"]) == seen["missing"],
         given <= length_2,
         seen_final | (seen_room == width),
         seen_room <= length_2,
@@ -280,15 +284,21 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
     bench.implies(beat_valid & ~o.payload.last, length_3 == Mux(seen_valid, length_2, length_1))
     bench.implies(beat_valid & ~o.payload.last, seen_valid | mid)
     bench.implies(beat_valid & o.payload.last, ended | (given == 0))
-    bench.implies(failed, inside["finding"] != 0, ~inside["told"])
-    bench.implies(inside["told"] == 0, inside["finding"] == Mux(failed, inside["finding"], 0))
+    bench.implies(failed, inside["error"] != 0, ~inside["result_valid"])
+    bench.implies(inside["result_valid"] == 0, inside["error"] == Mux(failed, inside["error"], 0))
 
     # It ends: whoever is outside is willing, then something moves at once.
-    willing = length.valid & i.valid & o.ready & verdict.ready
-    bench.implies(willing, length.ready | i.ready | o.valid | verdict.valid)
+    willing = length.valid & i.valid & o.ready & result.ready
+    bench.implies(willing, length.ready | i.ready | o.valid | result.valid)
     bench.cover(
-        verdict.moves & (verdict.payload.finding == Finding.NONE) & (verdict.payload.size > width),
-        *(verdict.moves & (verdict.payload.finding == finding) for finding in Finding),
+        result.moves
+        & (result.payload.line_error == LineError.NONE)
+        & (result.payload.size > width),
+        *(
+            result.moves & (result.payload.line_error == error)
+            for error in LineError
+            if error is not LineError.CODEC
+        ),
         o.moves & o.payload.last & (o.payload.size == 0),
     )
     return bench
@@ -296,4 +306,4 @@ def judge_proof(config: CodecConfig, judge: SectorJudge) -> Bench:
 
 @pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["8x1"]))
 def test_judge_gives_no_byte_beyond_the_length(config, tmp_path):
-    prove(judge_proof(config, SectorJudge(config)), tmp_path, depth=1)
+    prove(judge_proof(config, StreamChecker(config)), tmp_path, depth=1)

@@ -8,8 +8,8 @@ import pytest
 from amaranth.hdl import Array, Cat, Signal
 from amaranth.hdl._ast import AnyConst
 
-from cdma.hw.codec.zvc.lanes import gather, ones_before, scatter, swaps
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.lanes import gather, ones_before, scatter, swaps
 from tests.formal.bench import Bench
 from tests.formal.lines import widths
 from tests.formal.sby import check

@@ -11,7 +11,8 @@ import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
 from cdma.hw.codec.payloads import Truncation
-from cdma.hw.codec.stream.pack import Packer, Unpacker
+from cdma.hw.codec.stream.pack import Packer
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Condition, Port, Rules
@@ -117,10 +118,12 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     command = bench.drive(unpacker.command)
     i = bench.drive(unpacker.i, received_rules(config.sector_bytes))
     tail = bench.watch(unpacker.tail)
-    slots = sum(name.startswith("slot_") for name in inside.signals)
-    word_bits = len(inside["slot_0"]) // lanes
+    slots = sum(name.startswith("slots.slot_") for name in inside.signals)
+    word_bits = len(inside["slots.slot_0"]) // lanes
     words = [
-        inside[f"slot_{s}"].word_select(k, word_bits) for s in range(slots) for k in range(lanes)
+        inside[f"slots.slot_{s}"].word_select(k, word_bits)
+        for s in range(slots)
+        for k in range(lanes)
     ]
     elements = [word[: 8 * config.element_bytes] for word in words]
     if unpacker.lines_per_cycle == 1:
@@ -143,8 +146,8 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == most))
     for word, element in zip(words, elements, strict=True):
         bench.require(word[len(element) :] == count_ones(element))
-    active, level, start = inside["active"], inside["level"], inside["start"]
-    held_count, lines_left = inside["held_count"], inside["lines_left"]
+    active, level, start = inside["active"], inside["slots.level"], inside["slots.start"]
+    held_count, lines_left = inside["slots.held_count"], inside["lines_left"]
     busy = inside["busy"]
 
     # Ghosts: how the transfer goes, as seen from outside.
@@ -250,10 +253,10 @@ def test_unpacker_finds_two_lines_at_once_in_any_stream(config, tmp_path):
 
 
 FAULTS = {
-    "gives a line too many": ("& (lines_left > 1)", ""),
+    "gives a line too many": ("& (packet.lines_left > 1)", ""),
     "pairs what it has offered alone": ("paired.eq(fits & ~waits_alone)", "paired.eq(fits)"),
     "gives a line that is not all there": ("& (both <= level)", ""),
-    "gives a line that is too long": ("& (both <= lanes + mask_elements)", ""),
+    "gives a line that is too long": ("& (both <= lanes + head_elements)", ""),
     "forgets that there were two": ("Mux(paired, 2, 1)", "1"),
 }
 

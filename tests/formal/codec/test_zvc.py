@@ -14,7 +14,8 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
 from cdma.hw.codec.payloads import LineBeat, Sector
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor, ZvcDecompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Inside, Port

@@ -18,7 +18,7 @@ from tests.golden.formats.data import (
     typed_arrays,
 )
 
-NAMES = ("zvc", "rle", "csr", "lz4", "deflate", "deflate-fast", "bpc", "raw")
+NAMES = ("zvc", "rle", "csr", "lz4", "deflate", "deflate-fast", "bpc", "xc", "raw")
 EVERY_CODEC = [(name, size) for name in NAMES for size in ELEMENT_SIZES]
 every_codec = pytest.mark.parametrize(("name", "element_bytes"), EVERY_CODEC)
 any_codec = st.sampled_from(EVERY_CODEC)
@@ -131,7 +131,7 @@ def test_damage_raises_or_shows_in_the_crc(which, data, draw):
         assert crc32(restored) != crc32(data)
 
 
-@pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc"])
+@pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc", "xc"])
 @given(byte_arrays(max_bytes=5000), st.data())
 def test_streams_are_canonical(name, data, draw):
     """A stream that decodes at all is the very stream that compression makes."""

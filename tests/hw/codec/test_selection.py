@@ -13,7 +13,7 @@ from cdma.hw.codec.selection import (
     line_compressor,
     pipelines,
 )
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import CodecConfig
 from tests.hw.codec.xor.codec import xor_registered
 from tests.hw.codec.xor.golden_model import XorModel
@@ -117,7 +117,9 @@ def test_lines_are_expanded_each_by_its_codec(decompressor, config, probabilitie
     lines = lines_of(config, 2)
     component = decompressor.component
     decompressor.source(
-        component.codec, [index for index, _ in lines], willing=stalls(probabilities[0], seed=3)
+        component.format,
+        [{"codec": index, "parameters": 0} for index, _ in lines],
+        willing=stalls(probabilities[0], seed=3),
     )
     decompressor.source(
         component.i,
@@ -156,7 +158,7 @@ def test_short_copy_is_filled_with_zeros_and_a_damaged_one_ends(
     beats[0] |= {"sol": 1, "mask": (1 << due) - 1}
     beats[-1] |= {"eol": 1, "last": 1, "truncation": Truncation.PAYLOAD if cut else Truncation.NONE}
     component = decompressor.component
-    decompressor.source(component.codec, [config.copy_index] * 2)
+    decompressor.source(component.format, [{"codec": config.copy_index, "parameters": 0}] * 2)
     decompressor.source(component.i, beats * 2)
     expected = full + 1 if cut else sectors
     taken = decompressor.sink(component.o, 2 * expected)

@@ -10,7 +10,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.bpc.decompressor import BpcDecompressor
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster
@@ -19,7 +19,7 @@ from cdma.hw.lib.crc import Crc32
 
 
 class Corners(wiring.Component):
-    """What cells there are: constants in the middle, parts, signed values, memories, late nets."""
+    """Cells of every kind: constants in the middle, parts, signed values, memories, late nets."""
 
     a: In(13)
     b: In(wiring.Signature({"x": Out(5), "y": In(3)}))

@@ -1,4 +1,4 @@
-"""What is generated from the map: a header that compilers accept, pages, and the document."""
+"""Outputs generated from the map: a header that compilers accept, pages, and the document."""
 
 import re
 import shutil

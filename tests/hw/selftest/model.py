@@ -104,7 +104,7 @@ def narrow_decompressed(config: CodecConfig, stream: ByteArray, nbytes: int) -> 
 
 
 @dataclass(frozen=True)
-class Told:
+class RoundReport:
     """A line of text."""
 
     round: int
@@ -118,7 +118,7 @@ class Told:
     verdict: str
 
     @classmethod
-    def parse(cls, text: str) -> "Told":
+    def parse(cls, text: str) -> "RoundReport":
         match = LINE.fullmatch(text)
         assert match is not None, f"not a line of a self-test: {text!r}"
         return cls(*(int(digits, 16) for digits in match.groups()[:-1]), match[9])
@@ -126,8 +126,8 @@ class Told:
 
 def expected(
     config: CodecConfig, lines: int, number: int, cycles: int, *, fault: bool = False
-) -> Told:
-    """What is to be told of a round that comes to its end, in so many cycles."""
+) -> RoundReport:
+    """Return the report of a round that comes to its end, in so many cycles."""
     data = data_of(config, lines, number)
     stream = compressed(config, data)
     size = len(stream)
@@ -142,4 +142,6 @@ def expected(
     failed_checks = [status != StreamStatus.OK, zlib.crc32(returned) != zlib.crc32(data)]
     errors = sum(got != want for got, want in sectors) + sum(failed_checks)
     verdict = "FAIL" if errors else "PASS"
-    return Told(number, lines, len(data), size, cycles, errors, StreamStatus.OK, status, verdict)
+    return RoundReport(
+        number, lines, len(data), size, cycles, errors, StreamStatus.OK, status, verdict
+    )

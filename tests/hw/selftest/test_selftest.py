@@ -22,7 +22,7 @@ from cdma.hw.selftest.plan import RoundPlanner
 from cdma.hw.selftest.report import RoundReporter, RoundResult
 from cdma.hw.selftest.uart import UartTransmitter
 from tests.hw.selftest.model import (
-    Told,
+    RoundReport,
     data_of,
     expected,
     narrow_compressed,
@@ -418,7 +418,7 @@ def test_reporter_writes_a_line_for_each_record():
         sink = bench.sink(bench.component.o, len(text), willing=sink_pace)
         bench.run()
         assert bytes(sink.received) == text
-    assert [Told.parse(line).verdict for line in lines] == ["PASS", "FAIL", "TIMEOUT"]
+    assert [RoundReport.parse(line).verdict for line in lines] == ["PASS", "FAIL", "TIMEOUT"]
 
 
 @pytest.mark.parametrize("bit_cycles", [2, 3, 27])

@@ -21,7 +21,7 @@ from amaranth.hdl._ir import DriverConflict
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from tests.lib.simulator.simulator import Simulator

@@ -7,6 +7,7 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
+from cdma.plan.policies.best import takes_engine
 from cdma.plan.policies.comparison import ORACLE, Comparison, compare
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.timeline.errors import ScheduleError
@@ -81,11 +82,35 @@ def test_the_joint_plan_is_the_same_whoever_else_is_asked_for(
 ) -> None:
     alone = compare(alexnet, ("joint",), effort="none")
     assert alone.results["joint"].plan == everyone.results["joint"].plan
+    # Those behind it begin with its plan.
+    before = list(POLICIES)[: list(POLICIES).index("joint") + 1]
     assert everyone.results["joint"].trace.seconds == min(
-        result.trace.seconds
+        everyone.results[name].trace.seconds
+        for name in before
+        if everyone.results[name].lossless and name != ORACLE
+    )
+
+
+def test_the_best_plans_are_the_fastest_without_the_engine_and_of_all(
+    everyone: Comparison,
+) -> None:
+    seconds = {
+        name: result.trace.seconds
         for name, result in everyone.results.items()
         if result.lossless and name != ORACLE
-    )
+    }
+    plain = [
+        name for name in seconds if not takes_engine(everyone.scenario, everyone.results[name].plan)
+    ]
+    assert "best-without-engine" in plain
+    assert seconds["best-without-engine"] == min(seconds[name] for name in plain)
+    assert seconds["best-with-engine"] == min(seconds.values())
+
+
+def test_the_best_plan_without_the_engine_would_not_take_one(alexnet: Scenario) -> None:
+    alone = compare(alexnet, ("vdnn", "best-without-engine"), effort="none")
+    assert alone.best(engine=False) == "best-without-engine"
+    assert alone.best(engine=True) is None
 
 
 def test_a_mode_is_everyones(alexnet: Scenario) -> None:

@@ -24,6 +24,10 @@ def _gflop(graph: Graph) -> tuple[float, float]:
     return forward / graph.batch / 1e9, backward / graph.batch / 1e9
 
 
+def _weight_bytes(name: str) -> int:
+    return 2 if NETWORKS[name].precision == "bf16" else 4
+
+
 # What is published.
 
 
@@ -71,11 +75,19 @@ def test_alexnets_convolutions_read_comets_bytes() -> None:
         ("mobilenet", "imagenet", 4.2e6, 0.01),  # Howard et al., Table 8
         ("plain20", "cifar", 0.27e6, 0.01),  # He et al., Table 6
         ("nin", "cifar", 0.97e6, 0.01),  # Lin et al.'s model, as counted since
+        ("gpt2", "text", 124_439_808, 0),  # Hugging Face's gpt2
+        ("gpt2-xl", "text", 1_557_611_200, 0),  # Hugging Face's gpt2-xl
+        ("gpt3-6.7b", "text", 6.7e9, 0.01),  # Brown et al., Table 2.1
+        ("llama3-8b", "text", 8_030_261_248, 0),  # Hugging Face's Meta-Llama-3-8B
+        ("olmoe", "text", 6_919_161_856, 0),  # Hugging Face's OLMoE-1B-7B-0924
+        ("vit-b16", "imagenet", 86_567_656, 0),  # torchvision
+        ("dit-xl2", "imagenet", 675e6, 0.005),  # Peebles and Xie, Table 1
     ],
 )
 def test_published_parameters(name: str, dataset: str, parameters: float, tolerance: float) -> None:
     graph = Graph.from_table(name, dataset=dataset)
-    assert graph.parameter_bytes / 4 == pytest.approx(parameters, rel=tolerance, abs=0)
+    weights = graph.parameter_bytes / _weight_bytes(name)
+    assert weights == pytest.approx(parameters, rel=tolerance, abs=0)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +98,8 @@ def test_published_parameters(name: str, dataset: str, parameters: float, tolera
         ("squeezenet", 819e6, 0.02),  # torchvision, at 224 pixels instead of 227
         ("resnet50", 4089e6, 0.001),  # torchvision
         ("mobilenet", 569e6, 0.001),  # Howard et al., Table 8
+        ("vit-b16", 17.58e9, 0.001),  # torchvision: 17.56, and the products of attention
+        ("dit-xl2", 118.6e9, 0.005),  # Peebles and Xie, Table 1: 118.64 Gflops, a multiply-add each
     ],
 )
 def test_published_arithmetic(name: str, multiplications: float, tolerance: float) -> None:
@@ -150,7 +164,8 @@ def test_document_has_the_tables_figures() -> None:
         graph = Graph.from_table(name, dataset=dataset)
         saved = sum(graph.tensors[t].nbytes for t in graph.managed) / graph.batch / MIB
         counts = (graph.batch, len(graph.layers), len(graph.managed), len(graph.conv_inputs))
-        figures = (f"{saved:.2f}", f"{_gflop(graph)[0]:.4g}", f"{graph.parameter_bytes / 4e6:.2f}")
+        weights = graph.parameter_bytes / _weight_bytes(name) / 1e6
+        figures = (f"{saved:.2f}", f"{_gflop(graph)[0]:.4g}", f"{weights:.2f}")
         expected.append(
             "| " + " | ".join(map(str, (f"`{name}`", dataset, *counts, *figures))) + " |"
         )
@@ -165,7 +180,7 @@ def test_every_tensor_is_used_and_of_its_shapes_size(name: str, dataset: str) ->
     graph = Graph.from_table(name, dataset=dataset)
     used = {t for layer in graph.layers for t in layer.inputs if t != layer.output}
     for t, tensor in enumerate(graph.tensors):
-        assert tensor.nbytes == 4 * prod(tensor.shape), tensor.name
+        assert tensor.nbytes == tensor.element_bytes * prod(tensor.shape), tensor.name
         assert tensor.kind in (*KINDS, "input")
         if tensor.kind != "softmax":
             assert t in used, tensor.name
@@ -179,7 +194,9 @@ def test_backward_is_twice_forward_but_for_the_first_layer(name: str, dataset: s
     graph = Graph.from_table(name, dataset=dataset)
     for layer in graph.layers:
         from_images = all(graph.tensors[t].kind == "input" for t in layer.inputs)
-        assert layer.flops_backward == (1 if from_images else 2) * layer.flops_forward
+        # Attention has not kept its products.
+        passes = 2.5 if layer.kind == "attention" else 1 if from_images else 2
+        assert layer.flops_backward == passes * layer.flops_forward
         assert set(layer.gradients) == {t for t in layer.inputs if graph.tensors[t].kind != "input"}
         arrays = sum(graph.tensors[t].nbytes for t in {*layer.inputs, layer.output})
         assert layer.bytes_forward >= arrays
@@ -221,6 +238,76 @@ def test_unknown_names_list_what_there_is() -> None:
         build("vgg16", activation="gelu")
     with pytest.raises(GraphError, match="batch must be at least 1, not 0"):
         build("vgg16", 0)
+
+
+def test_unknown_precisions_and_optimizers_list_what_there_is() -> None:
+    with pytest.raises(GraphError, match="unknown precision 'fp8'; name one of fp32, bf16, auto"):
+        Graph.from_table("gpt2", precision="fp8")
+    with pytest.raises(GraphError, match="unknown optimizer 'lion'; name one of sgd, momentum, ad"):
+        Graph.from_table("gpt2", optimizer="lion")
+
+
+# What training in another way changes.
+
+
+def test_an_optimizers_state_is_what_zero_counts() -> None:
+    """Rajbhandari et al. 2020, §3.1: Adam takes 16 B per weight; GPT-2 of 1.5 billion has 24 GB."""
+    graph = Graph.from_table("gpt2-xl")
+    state = graph.parameter_bytes * graph.parameter_copies
+    assert state == 16 * 1_557_611_200
+    # A convolutional network in float32: weights, gradients, momentum.
+    for optimizer, copies in (("sgd", 2), ("momentum", 3), ("adam", 4)):
+        assert Graph.from_table("vgg16", optimizer=optimizer).parameter_copies == copies
+    assert Graph.from_table("vgg16").parameter_copies == 3
+
+
+@pytest.mark.parametrize("name", ["resnet50", "gpt2"])
+def test_narrow_values_take_half_and_their_products_are_narrow(name: str) -> None:
+    wide, narrow = (Graph.from_table(name, 2, precision=each) for each in ("fp32", "bf16"))
+    for a, b in zip(wide.tensors, narrow.tensors, strict=True):
+        if a.element_bytes == 4:
+            assert 2 * b.nbytes == a.nbytes
+    for a, b in zip(wide.layers, narrow.layers, strict=True):
+        assert (a.flops_forward, a.saved) == (b.flops_forward, b.saved)
+        assert 2 * b.parameter_bytes == a.parameter_bytes
+        assert not a.narrow
+        assert b.narrow == (a.flops_forward > 0)
+
+
+def test_autocast_copies_weights_and_what_is_wide() -> None:
+    net = Builder(2, precision="autocast")
+    x = net.layer_norm("norm", net.fc("first", net.patches("data", 4, 8), 8))
+    net.fc("second", x, 16)
+    tensors = {tensor.name: tensor.element_bytes for tensor in net.table().tensors}
+    assert tensors == {
+        "data": 4,
+        "first.cast": 2,
+        "first": 2,
+        "norm": 4,
+        "second.cast": 2,
+        "second": 2,
+    }
+    layers = {layer.name: layer for layer in net.table().layers}
+    assert layers["first"].parameter_bytes == 4 * 9 * 8
+    # The minibatch needs no gradient, for which the weights' copy would be kept.
+    assert (layers["first"].kept_bytes, layers["second"].kept_bytes) == (0, 2 * 9 * 16)
+    assert layers["first"].gradients == ()
+
+
+def test_accumulated_passes_add_up_their_gradients() -> None:
+    graph = Graph.from_table("alexnet", 32)
+    part = graph.accumulated(4)
+    assert (part.passes, part.batch) == (4, 32)
+    more = [
+        b.bytes_backward - a.bytes_backward for a, b in zip(graph.layers, part.layers, strict=True)
+    ]
+    # Three of four passes read two arrays of gradients and write one.
+    assert sum(more) == pytest.approx(3 * 3 / 4 * graph.parameter_bytes)
+    assert graph.accumulated(1) == graph
+    with pytest.raises(GraphError, match="passes must be at least 1, not 0"):
+        graph.accumulated(0)
+    with pytest.raises(GraphError, match="alexnet is one of 4 passes already"):
+        part.accumulated(2)
 
 
 # How a table is written.

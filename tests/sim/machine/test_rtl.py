@@ -40,7 +40,7 @@ def edited(tmp_path, monkeypatch):
     ("module", "file", "changed"),
     [
         ("cdma.hw.codec.zvc.axis", "", {"codec"}),
-        ("cdma.hw.codec.zvc.lanes", "", {"codec", "engine", "buddy"}),
+        ("cdma.hw.lib.lanes", "", {"codec", "engine", "buddy"}),
         ("cdma.hw.dma.outbound.issue", "", {"engine"}),
         ("cdma.hw.dma.control.registers", "registers.rdl", {"engine"}),
         ("cdma.hw.buddy.registers", "registers.rdl", {"buddy"}),

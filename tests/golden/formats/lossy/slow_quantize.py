@@ -25,6 +25,8 @@ def number_of(value: float, bound: float) -> object:
     if not abs(nearest) < 2**22:
         return RAW
     q = round(nearest)
+    if math.isinf(fp32(q * 2 * bound)):
+        return RAW
     other = q + 1 if value > fp32(q * 2 * bound) else q - 1
     for candidate in (q, other):
         if abs(q) < 2**22 > abs(candidate) and abs(fp32(candidate * 2 * bound) - value) <= bound:

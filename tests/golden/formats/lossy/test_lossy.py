@@ -26,7 +26,7 @@ def test_codec_tells_what_it_is(name, parameters):
     assert {key: getattr(codec, key) for key in parameters} == parameters
 
 
-@pytest.mark.parametrize("name", golden.codec_names(lossy=False))
+@pytest.mark.parametrize("name", sorted({*golden.codec_names(lossy=False)} - {"xc"}))
 def test_lossless_codecs_have_no_parameters(name):
     assert golden.codec_parameters(name) == ()
     with pytest.raises(CodecError, match=f"the codec {name} has no rate; it takes no parameters"):
@@ -43,7 +43,7 @@ def test_missing_parameter(name, parameters):
 @every_lossy
 def test_parameter_of_another_codec(name, parameters):
     (parameter,) = parameters
-    with pytest.raises(CodecError, match=f"{name} has no level; it takes only a {parameter}"):
+    with pytest.raises(CodecError, match=f"{name} has no level; it takes only {parameter}"):
         golden.codec(name, **parameters, level=6)
 
 

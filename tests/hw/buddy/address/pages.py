@@ -34,7 +34,7 @@ def memory_with(data, targets):
 
 
 def mapping_of(where, k):
-    """Of a translation's entry k, as the hardware has it."""
+    """Mapping of a translation's entry k, as the hardware has it."""
     return {
         "status": int(where.status[k]),
         "compressed": int(where.compressed[k]),

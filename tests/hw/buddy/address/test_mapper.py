@@ -188,7 +188,7 @@ ONE_ENTRY = PageFields(compressed=True, target=Target.X2).pack()
 
 
 def statuses(layout, rows):
-    """Of pairs of addresses and frames."""
+    """Statuses of pairs of addresses and frames."""
     bench = Bench(Placed(layout))
     payloads = [
         {"address": address, "page": {"fields": ONE_ENTRY, "frame": frame, "mapped": 1}}

@@ -120,7 +120,7 @@ def test_lookup_per_cycle_after_a_constant_latency(bench):
 
 
 def test_table_of_a_golden_memory():
-    """What an allocator has mapped, unmapped pages between and behind."""
+    """The table holds what an allocator has mapped, with unmapped pages between and behind."""
     pages, size = TINY.pages, TINY.page_bytes
     layout = AddressMap(
         device_bytes=pages * size,

@@ -1,4 +1,4 @@
-"""Where the sectors of entries are, for every target and all metadata."""
+"""Places of the sectors of entries, for every target and all metadata."""
 
 import numpy as np
 from amaranth.hdl import Module, Signal

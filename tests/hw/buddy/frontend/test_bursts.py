@@ -14,7 +14,7 @@ INCR = 1
 
 
 def beat_addresses(burst):
-    """Of each beat, as AXI counts them (IHI 0022, A3.4.1)."""
+    """Addresses of each beat, as AXI counts them (IHI 0022, A3.4.1)."""
     size = 1 << burst["size"]
     aligned = burst["address"] // size * size
     return [burst["address"], *(aligned + k * size for k in range(1, burst["beats"] + 1))]

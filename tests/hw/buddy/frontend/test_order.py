@@ -47,7 +47,7 @@ class _NoPort:
 
 
 def dispatched(accesses, *, hold=30, seed=1, stall=(0.0, 0.0), target=2, compressed=1):
-    """Which of the accesses went on in which cycle, each ending `hold` cycles later."""
+    """Cycles in which each access went on, each ending `hold` cycles later."""
     bench = Bench(AccessDispatcher(CONFIG))
     part = bench.component
     admitted = [

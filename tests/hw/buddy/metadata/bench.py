@@ -77,7 +77,7 @@ Operation = Lookup | Flush | Clear | Settle | Flip
 
 @dataclass
 class Run:
-    """What happened.
+    """Events of one run.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Run:
         )
 
     def nibbles(self, lookups: int | None = None) -> dict[int, int]:
-        """What the first lookups have written. Those that failed have written nothing."""
+        """Nibbles that the first lookups have written. Those that failed have written nothing."""
         results = zip(self.lookups, self.errors, strict=False)
         return {
             lookup.nibble: lookup.metadata

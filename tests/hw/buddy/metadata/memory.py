@@ -20,7 +20,7 @@ def content(address: int) -> int:
 
 @dataclass(frozen=True)
 class Behavior:
-    """What memory, and those around the cache, do slowly or not at all.
+    """Delays and refusals of memory and of those around the cache.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class LineMemory:
         ]
 
     def nibble(self, number: int) -> int:
-        """What memory holds, low nibbles of bytes first."""
+        """Nibble that memory holds, low nibbles of bytes first."""
         address, place = divmod(number, 2 * BEAT_BYTES)
         address *= BEAT_BYTES
         return self.beats.get(address, content(address)) >> 4 * place & 15
@@ -169,7 +169,7 @@ class LineMemory:
         return [*self._takes, self._beat is not None, *beat, self._response is not None, response]
 
     def observe(self, cycle: int, values: Sequence[int]) -> bool:
-        """Whether anything moved."""
+        """True if anything moved."""
         read, write, beat = values[:3], values[3:6], values[6:10]
         beat_taken, response_taken = values[10:]
         moved = False

@@ -29,7 +29,7 @@ def bench():
 
 
 def nibble_of(word, place=0):
-    """Of a codeword by its number: words of a line, then lines that fill the cache."""
+    """Nibble of a codeword by its number: words of a line, then lines that fill the cache."""
     return 2 * BASE + NIBBLES * word + place
 
 

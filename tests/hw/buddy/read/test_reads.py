@@ -65,7 +65,7 @@ def shared_bench():
     return Bench(ReadPath())
 
 
-class Scene:
+class Scenario:
     """Reads of entries through the path, memory and metadata answered from the golden model."""
 
     def __init__(self, memory, reads, *, stall=0.0, slow=0.0, seed=1):
@@ -122,7 +122,7 @@ class Scene:
         self.result.willing = self.is_due
 
     def is_due(self, cycle):
-        """Whether the next result comes now."""
+        """True if the next result comes now."""
         if self.due and self.due[0] <= cycle:
             self.due.pop(0)
             return True
@@ -162,7 +162,7 @@ class Scene:
         return self
 
     def check(self):
-        """What came out is what is kept, and no more than the slot was asked for."""
+        """Assert that what came out is what is kept, and no more than the slot was asked for."""
         for k, read in enumerate(self.reads):
             info = fields(self.info.port.payload.shape(), self.info.received[k])
             assert info["status"] == read.get("expected", read.get("status", AccessStatus.OK))
@@ -212,12 +212,12 @@ def reads_of(addresses, count, seed):
 def test_entries_of_all_targets_are_put_together(stocked, stall, slow):
     memory, addresses = stocked
     reads = reads_of(addresses, 150, seed=int(10 * slow))
-    Scene(memory, reads, stall=stall, slow=slow).run().check()
+    Scenario(memory, reads, stall=stall, slow=slow).run().check()
 
 
 def test_only_what_is_needed_is_read_when_metadata_are_at_hand(stocked):
     memory, addresses = stocked
-    scene = Scene(memory, [{"address": address} for address in addresses]).run()
+    scene = Scenario(memory, [{"address": address} for address in addresses]).run()
     scene.check()
     device, buddy = split_sectors(scene.where.target, scene.metadata)
     device[~scene.where.compressed] = 1
@@ -232,7 +232,7 @@ def test_device_memory_is_asked_while_metadata_are_fetched(stocked):
     memory, addresses = stocked
     target = Target.X1_33
     compressed = [a for a in addresses if memory.translate(np.array([a])).target[0] == target]
-    scene = Scene(memory, [{"address": address} for address in compressed[:4]], slow=1.0).run()
+    scene = Scenario(memory, [{"address": address} for address in compressed[:4]], slow=1.0).run()
     scene.check()
     assert [request["beats"] for request in scene.device_asked] == [2] * 4
 
@@ -279,7 +279,7 @@ def test_errors_end_in_a_status(stocked):
         *good[3:],
     ]
     for slow in (0.0, 1.0):
-        Scene(memory, reads, slow=slow).run().check()
+        Scenario(memory, reads, slow=slow).run().check()
 
 
 def test_error_of_what_was_not_needed_is_none(stocked):
@@ -291,7 +291,7 @@ def test_error_of_what_was_not_needed_is_none(stocked):
     )
     error = (int(where.device_address[small]) + 64, BusError.SLVERR)
     reads = [{"address": addresses[small], "device_errors": (error,)}]
-    scene = Scene(memory, reads, slow=1.0).run()
+    scene = Scenario(memory, reads, slow=1.0).run()
     scene.check()
     assert scene.device_asked[0]["beats"] == 2
 
@@ -305,6 +305,6 @@ def test_entry_of_one_sector_per_cycle(stocked):
         for k, address in enumerate(addresses)
         if where.compressed[k] and device[k] <= 1 and not buddy[k]
     ]
-    scene = Scene(memory, [{"address": address} for address in (3 * small)[:60]]).run()
+    scene = Scenario(memory, [{"address": address} for address in (3 * small)[:60]]).run()
     scene.check()
     assert_no_bubble(scene.kept.cycles[20:])

@@ -27,7 +27,7 @@ def shared_bench(config):
     return Bench(WriteBack(config))
 
 
-class Scene:
+class Scenario:
     """Writes of entries through the storer, into memories of Python."""
 
     def __init__(self, memory, writes, *, config=CONFIG, stall=0.0, seed=1):
@@ -91,7 +91,7 @@ class Scene:
         requests, beats = [], []
 
         def write_bursts():
-            """Of which address and data have come."""
+            """Bursts whose address and data have come."""
             while requests and len(beats) > requests[0]["beats"]:
                 request = requests.pop(0)
                 error = BusError.NONE
@@ -167,7 +167,7 @@ def random_writes(addresses, count, seed):
 def test_entries_are_where_the_golden_model_has_them(stall):
     memory, addresses = stocked()
     writes = random_writes(addresses, 160, seed=2)
-    scene = Scene(memory, writes, stall=stall).run()
+    scene = Scenario(memory, writes, stall=stall).run()
     for write in writes:
         memory.write(write["address"], write["data"])
     np.testing.assert_array_equal(scene.device, memory.device)
@@ -185,7 +185,7 @@ def test_only_bytes_that_are_named_change_where_nothing_is_compressed():
         end = draw.randrange(first, 129)
         write["strobe"] = sum(1 << j for j in range(first, end))
         memory.write(write["address"] + first, write["data"][first:end])
-    scene = Scene(memory_with(mixed_entries(44), [*Target, PLAIN])[0], writes).run()
+    scene = Scenario(memory_with(mixed_entries(44), [*Target, PLAIN])[0], writes).run()
     np.testing.assert_array_equal(scene.device, memory.device)
 
 
@@ -207,7 +207,7 @@ def test_entry_that_is_not_all_there_is_poisoned(port, kind):
     good = random_writes(addresses[10:20], 3, seed=4)
     for write in good:
         write["last"] = 1
-    scene = Scene(memory, [*good[:1], bad, *good[1:]]).run()
+    scene = Scenario(memory, [*good[:1], bad, *good[1:]]).run()
     assert [response for _, response in scene.responses] == [OKAY, SLVERR, OKAY, OKAY]
     byte = scene.device[where.metadata_address[0]] >> where.metadata_shift[0] & 0xF
     assert byte == POISON
@@ -221,7 +221,7 @@ def test_entry_that_is_not_all_there_is_poisoned(port, kind):
 def test_nothing_is_written_whose_metadata_are_not(error):
     memory, addresses = stocked()
     bad = {**coded_write(memory, addresses, Target.X2, 4), "error": error}
-    scene = Scene(memory, [bad]).run()
+    scene = Scenario(memory, [bad]).run()
     assert scene.responses == [(0, SLVERR)]
     np.testing.assert_array_equal(scene.device, memory.device)
     np.testing.assert_array_equal(scene.buddy, memory.buddy)
@@ -234,7 +234,7 @@ def test_burst_fails_if_one_of_its_entries_does():
         write["last"] = int(k % 3 == 2)
     writes[3]["status"] = AccessStatus.OUT_OF_REGION
     writes[3]["kind"] = WriteKind.FAILED
-    scene = Scene(memory, writes).run()
+    scene = Scenario(memory, writes).run()
     assert [response for _, response in scene.responses] == [OKAY, SLVERR, OKAY]
     for k, write in enumerate(writes):
         if k != 3:
@@ -249,5 +249,5 @@ def test_entry_of_one_sector_per_cycle():
         {"address": addresses[k % 30], "data": np.arange(k, k + 32, dtype=np.uint32).view(np.uint8)}
         for k in range(40)
     ]
-    scene = Scene(memory, writes, config=BUDDY_PRESETS["channel"]).run()
+    scene = Scenario(memory, writes, config=BUDDY_PRESETS["channel"]).run()
     assert_no_bubble(scene.source.cycles[8:])

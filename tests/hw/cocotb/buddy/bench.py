@@ -57,7 +57,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class BuddyScenario:
-    """Which controller, and what it does.
+    """A controller, and what it does.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Bench(BlockBench):
         self.device_port, self.buddy_port = self.slaves
 
     async def prepare(self, run: Run) -> None:
-        """From reset, with memories that hold something, to a controller that is enabled."""
+        """Bring a controller from reset, with memories that hold something, to being enabled."""
         self.draw = random.Random(run.seed)
         config = self.config
         page = config.page_bytes

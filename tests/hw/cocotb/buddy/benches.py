@@ -1,4 +1,4 @@
-"""What runs inside the simulator: accesses to the buddy controller, and all that can go wrong.
+"""Benches inside the simulator: accesses to the buddy controller, and all that can go wrong.
 
 `tests.hw.cocotb.simulate` starts these; the environment carries a `BuddyScenario`.
 """
@@ -96,7 +96,7 @@ INCOMPRESSIBLE = np.random.default_rng(5).integers(0, 256, 128).astype(np.uint8)
 
 @cocotb.test()
 async def refused_accesses(dut: Any) -> None:
-    """What the map, the port or software refuses."""
+    """Accesses that the map, the port or software refuses."""
     bench = Bench(dut)
     for run in bench.scenario.runs:
         await bench.prepare(run)

@@ -1,4 +1,4 @@
-"""What runs inside the simulator: memories and an AXI4-Lite master of cocotbext-axi at the engine.
+"""Benches inside the simulator: memories and an AXI4-Lite master of cocotbext-axi at the engine.
 
 `tests.hw.cocotb.simulate` starts these; the environment carries an `EngineScenario`.
 """
@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineScenario:
-    """Which engine, what it does, each time from reset, and where to write what was seen.
+    """An engine, what it does, each time from reset, and the file for what was seen.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Bench(BlockBench):
         )
 
     async def prepare(self, run: Run) -> None:
-        """From reset, with the run's memories, to an engine that waits for descriptors."""
+        """Bring an engine from reset, with the run's memories, to waiting for descriptors."""
         self.plan = plan = run.make(self.config)
         self.draw = random.Random(run.seed)
         self.device = plan.device.before.copy()
@@ -282,7 +282,7 @@ async def outputs_are_known_after_reset(dut: Any) -> None:
 
 
 class Interrupts:
-    """What software does with interrupts: each step asks for one, or does not."""
+    """Software's use of interrupts: each step asks for one, or does not."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench

@@ -1,4 +1,4 @@
-"""What the engine is given and what must come of it: memories, descriptors, records.
+"""Plans of a run: what the engine is given and what must come of it, in memories and records.
 
 Nothing here knows a simulator. The same plan runs under cocotb and in `cdma.sim.machine`.
 """
@@ -75,7 +75,7 @@ class Space:
         self._part(self.anything, address, nbytes)[:] = True
 
     def content(self, address: int, nbytes: int) -> bytes:
-        """What is there in the end."""
+        """Content that is there in the end."""
         return self._part(self.after, address, nbytes).tobytes()
 
     def first_difference(self, memory: ByteArray) -> int | None:
@@ -361,7 +361,7 @@ class Plan:
         return -(-nbytes // codec.line_bytes) * (codec.mask_bytes + codec.line_bytes)
 
     def whole_lines(self, data: bytes, capacity: int) -> int:
-        """How many lines' streams fit."""
+        """Count the lines whose streams fit."""
         lines, size = 0, self.config.codec.line_bytes
         while len(self.stream(data[: size * (lines + 1)])) <= capacity:
             lines += 1
@@ -545,7 +545,7 @@ def faulty(plan: Plan, count: int) -> None:
             (Status.BAD_FLAG, Opcode.COPY_IN, {"src_length": 1}),
             (Status.BAD_FLAG, back, {"crc32": 1}),
             (Status.BAD_FLAG, back, {"flags": Flag.VERIFY}),
-            (Status.BAD_FLAG, Opcode.COPY_OUT, {"reserved": 1 << 63}),
+            (Status.BAD_FLAG, Opcode.COPY_OUT, {"reserved": 1 << 31}),
             (Status.BAD_LENGTH, out, {"length": 0}),
             (Status.BAD_LENGTH, back, {"src_length": 0}),
             (Status.BAD_LENGTH, Opcode.COPY_OUT, {"src": (1 << 40) - 192}),

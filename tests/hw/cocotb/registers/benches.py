@@ -1,4 +1,4 @@
-"""What runs inside the simulator: cocotbext-axi's AXI4-Lite master at the register block.
+"""Benches inside the simulator: cocotbext-axi's AXI4-Lite master at the register block.
 
 `tests.hw.cocotb.simulate` starts these; the environment carries a `RegisterScenario`.
 """

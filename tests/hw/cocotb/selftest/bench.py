@@ -1,4 +1,4 @@
-"""What runs inside the simulator: someone who reads the self-test's UART, and who presses buttons.
+"""Bench inside the simulator: it reads the self-test's UART and presses buttons.
 
 `tests.hw.cocotb.simulate` starts this; the environment carries a `Scenario`.
 """
@@ -21,7 +21,7 @@ LINE_CHARACTERS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Which top, how many rounds, and in which of them, from the third on, what is pressed."""
+    """A top, its rounds, and the buttons pressed in them, from the third on."""
 
     codec: dict[str, int]
     lines: int
@@ -68,7 +68,7 @@ class Reader:
         await Timer(count * self.bit_ns, unit="ns")
 
     async def line(self) -> str:
-        """What comes up to the line's end."""
+        """Read what comes up to the line's end."""
         text = b""
         while not text.endswith(b"\r\n"):
             text += bytes([await self.byte()])

@@ -1,4 +1,4 @@
-"""What runs inside the simulator: sources and sinks of cocotbext-axi around an AXI4-Stream top.
+"""Benches inside the simulator: sources and sinks of cocotbext-axi around an AXI4-Stream top.
 
 `tests.hw.cocotb.simulate` starts these; the environment carries a `Scenario`.
 """
@@ -34,7 +34,7 @@ PERIOD_NS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Which top, which stalls, and where to write what was seen.
+    """A top, its stalls, and the file for what was seen.
 
     `stalls` are pairs of probabilities, of the sources' and of the sinks'; the transfers are run
     once for each pair.
@@ -68,7 +68,7 @@ def pauses(probability: float, seed: int) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a transfer."""
+    """Outcome of a transfer."""
 
     output: bytes
     beats: int

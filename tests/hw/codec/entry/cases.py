@@ -165,6 +165,6 @@ def reset_while_busy(
 
 
 def some_entries(count: int, seed: int) -> Entries:
-    """Of all kinds, in random order, with those that are hardest among them."""
+    """Entries of all kinds, in random order, with those that are hardest among them."""
     entries = np.concatenate([mixed_entries(count, seed), all_planes_raw(seed)])
     return np.random.default_rng(seed).permutation(entries)

@@ -1,4 +1,4 @@
-"""From entries to what is kept of them: bits, classes, latency and rate in every shape."""
+"""The entry compressor's bits, classes, latency and rate in every shape."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""From what is kept of entries to the entries: data, verdicts, latency and rate in every shape."""
+"""The entry decompressor's data, check results, latency and rate in every shape."""
 
 import itertools
 

@@ -1,15 +1,15 @@
-"""What the decompressor's last stage lets through, and what it says of the rest."""
+"""The decompressor's last stage: the data that it lets through, and the status of the rest."""
 
 import pytest
 
-from cdma.hw.codec.stream.checker import Finding, SectorJudge
+from cdma.hw.codec.stream.checker import LineError, StreamChecker
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import CONFIGS, beats_of, config_id, expanded_of, packets_of, sparse
 
 
 @pytest.fixture(scope="module", params=CONFIGS, ids=config_id)
 def bench(request):
-    return Bench(SectorJudge(request.param))
+    return Bench(StreamChecker(request.param))
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def config(bench):
     return bench.component.config
 
 
-def judge(bench, cases, *, source=always, sink=always, verdict=always, beats=None):
-    """Cases: length, sectors, bytes that should pass, verdict."""
+def check(bench, cases, *, source=always, sink=always, result=always, beats=None):
+    """Cases: length, sectors, bytes that should pass, result."""
     width = bench.component.config.sector_bytes
     bench.source(bench.component.length, [length for length, _, _, _ in cases])
     given = bench.source(
@@ -27,7 +27,7 @@ def judge(bench, cases, *, source=always, sink=always, verdict=always, beats=Non
     if beats is None:
         beats = sum(len(beats_of(passed, width)) for _, _, passed, _ in cases)
     out = bench.sink(bench.component.o, beats, willing=sink)
-    told = bench.sink(bench.component.verdict, len(cases), willing=verdict)
+    told = bench.sink(bench.component.result, len(cases), willing=result)
     bench.run()
     assert packets_of(out.payloads, width) == [passed for _, _, passed, _ in cases]
     told.assert_received([said for _, _, _, said in cases])
@@ -35,18 +35,22 @@ def judge(bench, cases, *, source=always, sink=always, verdict=always, beats=Non
 
 
 def stream_bytes(config, packet):
-    """Where the last line ends in the stream."""
+    """Offset of the last line's end in the stream."""
     elements = sum(sector.get("present", 0).bit_count() for sector in expanded_of(config, packet))
     lines = -(-len(packet) // config.line_bytes)
     return lines * config.mask_bytes + elements * config.element_bytes
 
 
 def right(config, packet):
-    said = {"finding": Finding.NONE, "offset": stream_bytes(config, packet), "size": len(packet)}
+    said = {
+        "line_error": LineError.NONE,
+        "offset": stream_bytes(config, packet),
+        "size": len(packet),
+    }
     return len(packet), expanded_of(config, packet), packet, said
 
 
-def wrong(config, packet, index, lane, finding):
+def wrong(config, packet, index, lane, line_error):
     """The packet with an error in a lane of a sector that has an element there."""
     sectors = expanded_of(config, packet)
     sector = sectors[index]
@@ -56,37 +60,37 @@ def wrong(config, packet, index, lane, finding):
     lines = index // config.sectors + 1
     place = index * config.sector_bytes + lane * config.element_bytes
     length = len(packet)
-    if finding == Finding.ELEMENT_ZERO:
+    if line_error == LineError.ELEMENT_ZERO:
         elements = list(sector["elements"])
         elements[lane] = 0
         sectors[index] = {**sector, "elements": elements}
-    elif finding == Finding.ELEMENT_MISSING:
+    elif line_error == LineError.ELEMENT_MISSING:
         missing = sector["present"] & ~((1 << lane) - 1)
         sectors[index] = {**sector, "missing": missing, "last": 1}
         sectors = sectors[: index + 1]
-    elif finding == Finding.FILL_NONZERO:
+    elif line_error == LineError.FILL_NONZERO:
         # A length that ends before the element's last byte.
         length = place + config.element_bytes - 1
     said = {
-        "finding": finding,
+        "line_error": line_error,
         "offset": lines * config.mask_bytes + sum(before) * config.element_bytes,
         "size": min(place, length),
     }
     return length, sectors, packet[: said["size"]], said
 
 
-def beats_out(config, length, passed, finding):
+def beats_out(config, length, passed, line_error):
     """A packet cut at a sector's start may end in a beat without bytes."""
     width = config.sector_bytes
     whole, rest = divmod(len(passed), width)
-    if finding != Finding.NONE:
+    if line_error != LineError.NONE:
         return whole + 1 if len(passed) < length or rest else max(whole, 1)
     return max(-(-len(passed) // width), 1)
 
 
 def test_right_transfers_pass_after_two_cycles_without_bubble(bench, config):
     packets = [sparse(config, 512, 0.6, 1), sparse(config, 256, 1.0, 2)]
-    given, out, told = judge(bench, [right(config, packet) for packet in packets])
+    given, out, told = check(bench, [right(config, packet) for packet in packets])
     assert_no_bubble(given.cycles)
     assert out.cycles == [cycle + 2 for cycle in given.cycles]
     assert told.cycles[-1] == given.cycles[-1] + 2
@@ -94,41 +98,43 @@ def test_right_transfers_pass_after_two_cycles_without_bubble(bench, config):
 
 def test_lengths_that_are_no_whole_line(bench, config):
     packets = [sparse(config, n, 0.7, n) for n in (0, 1, 31, 33, 64, 100, 127, 129, 0, 200)]
-    judge(bench, [right(config, packet) for packet in packets])
+    check(bench, [right(config, packet) for packet in packets])
 
 
-@pytest.mark.parametrize("finding", [Finding.ELEMENT_ZERO, Finding.ELEMENT_MISSING])
-def test_first_error_cuts_the_packet_at_its_element(bench, config, finding):
+@pytest.mark.parametrize("line_error", [LineError.ELEMENT_ZERO, LineError.ELEMENT_MISSING])
+def test_first_error_cuts_the_packet_at_its_element(bench, config, line_error):
     packet = sparse(config, 256, 1.0, 3)
     lanes = sorted({0, 1, config.lanes // 2, config.lanes - 1})
     cases = [
         case
         for index in range(2 * config.sectors)
         for lane in lanes
-        for case in (wrong(config, packet, index, lane, finding), right(config, packet[:40]))
+        for case in (wrong(config, packet, index, lane, line_error), right(config, packet[:40]))
     ]
-    beats = sum(beats_out(config, len_, passed, said["finding"]) for len_, _, passed, said in cases)
-    judge(bench, cases, beats=beats)
-    judge(
+    beats = sum(
+        beats_out(config, len_, passed, said["line_error"]) for len_, _, passed, said in cases
+    )
+    check(bench, cases, beats=beats)
+    check(
         bench,
         cases[:8],
         beats=sum(
-            beats_out(config, n, passed, said["finding"]) for n, _, passed, said in cases[:8]
+            beats_out(config, n, passed, said["line_error"]) for n, _, passed, said in cases[:8]
         ),
         source=stalls(0.3, 1),
         sink=stalls(0.3, 2),
-        verdict=stalls(0.5, 3),
+        result=stalls(0.5, 3),
     )
 
 
 def test_second_error_says_nothing(bench, config):
     packet = sparse(config, 256, 1.0, 4)
-    length, sectors, passed, said = wrong(config, packet, 0, 1, Finding.ELEMENT_ZERO)
+    length, sectors, passed, said = wrong(config, packet, 0, 1, LineError.ELEMENT_ZERO)
     for lane in (0, config.lanes - 1):
         elements = list(sectors[-1]["elements"])
         elements[lane] = 0
         sectors[-1] = {**sectors[-1], "elements": elements}
-    judge(bench, [(length, sectors, passed, said), right(config, packet)])
+    check(bench, [(length, sectors, passed, said), right(config, packet)])
 
 
 def test_zero_goes_before_fill_in_the_same_element(bench, config):
@@ -139,11 +145,11 @@ def test_zero_goes_before_fill_in_the_same_element(bench, config):
     elements[-1] = 0
     sectors[-1] = {**sectors[-1], "elements": elements}
     said = {
-        "finding": Finding.ELEMENT_ZERO,
+        "line_error": LineError.ELEMENT_ZERO,
         "offset": config.mask_bytes + length,
         "size": length,
     }
-    judge(bench, [(length, sectors, packet[:length], said)])
+    check(bench, [(length, sectors, packet[:length], said)])
 
 
 def test_fill_must_be_zero(bench, config):
@@ -151,11 +157,11 @@ def test_fill_must_be_zero(bench, config):
     cases = []
     for index in range(config.sectors):
         for lane in (0, config.lanes - 1):
-            cases.append(wrong(config, packet, index, lane, Finding.FILL_NONZERO))
+            cases.append(wrong(config, packet, index, lane, LineError.FILL_NONZERO))
             cases.append(right(config, packet))
     width = config.sector_bytes
     beats = sum(max(1, -(-length // width)) for length, _, _, _ in cases)
-    judge(bench, cases, beats=beats)
+    check(bench, cases, beats=beats)
 
 
 def test_missing_mask_ends_the_packet_after_its_whole_lines(bench, config):
@@ -164,19 +170,19 @@ def test_missing_mask_ends_the_packet_after_its_whole_lines(bench, config):
     before[-1]["last"] = 0
     cut = {"sol": 1, "last": 1, "mask_missing": 1}
     said = {
-        "finding": Finding.MASK_MISSING,
+        "line_error": LineError.MASK_MISSING,
         "offset": stream_bytes(config, packet),
         "size": len(packet),
     }
-    nothing = {"finding": Finding.MASK_MISSING, "offset": 0, "size": 0}
+    nothing = {"line_error": LineError.MASK_MISSING, "offset": 0, "size": 0}
     cases = [(200, [*before, cut], packet, said), (200, [cut], b"", nothing), right(config, packet)]
-    judge(bench, cases, beats=config.sectors + 1 + 1 + config.sectors)
+    check(bench, cases, beats=config.sectors + 1 + 1 + config.sectors)
 
 
 def test_next_verdict_waits_for_the_former_one(bench, config):
     packet = sparse(config, 128, 0.5, 8)
     late = 40
-    _, out, told = judge(bench, [right(config, packet)] * 2, verdict=from_cycle(late))
+    _, out, told = check(bench, [right(config, packet)] * 2, result=from_cycle(late))
     assert out.cycles[config.sectors - 1] < late == told.cycles[0]
     assert out.cycles[-1] > late
 
@@ -184,4 +190,4 @@ def test_next_verdict_waits_for_the_former_one(bench, config):
 @pytest.mark.parametrize(("source", "sink"), STALLS)
 def test_stalls_change_nothing(bench, config, source, sink):
     cases = [right(config, sparse(config, n, 0.6, n)) for n in (300, 0, 128, 5)]
-    judge(bench, cases, source=stalls(source, 1), sink=stalls(sink, 2), verdict=stalls(sink, 3))
+    check(bench, cases, source=stalls(source, 1), sink=stalls(sink, 2), result=stalls(sink, 3))

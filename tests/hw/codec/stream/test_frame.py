@@ -83,7 +83,7 @@ def test_trimmer_cuts_long_packets_and_ends_short_ones(trimmer):
     trim(trimmer, cases, source=stalls(0.3, 1), sink=stalls(0.3, 2), taken=stalls(0.5, 3))
 
 
-def test_trimmer_ends_a_torn_packet_there_and_drops_the_rest(trimmer):
+def test_trimmer_ends_a_packet_at_a_hole_and_drops_the_rest(trimmer):
     width = trimmer.component.data_bytes
     cases = []
     for index in range(3):

@@ -1,11 +1,11 @@
-"""How a transfer's status comes together."""
+"""A transfer's status is put together from those of its parts."""
 
 from itertools import product
 
 import pytest
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, DecompressorStatus
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import beats_of, packets_of
@@ -61,40 +61,40 @@ def test_compressor_status_joins_its_parts(source, sink):
     )
 
 
-def expected_status(finding, trailing, framing_error, check, crc_right):
+def expected_status(line_error, trailing, framing_error, check, crc_right):
     """The first error in the order of the stream; a cut that tore the packet is a mismatch."""
-    if finding in (Finding.MASK_MISSING, Finding.ELEMENT_MISSING) and framing_error:
+    if line_error in (LineError.MASK_MISSING, LineError.ELEMENT_MISSING) and framing_error:
         return StreamStatus.LENGTH_MISMATCH, "tail"
     kinds = {
-        Finding.MASK_MISSING: StreamStatus.MASK_TRUNCATED,
-        Finding.ELEMENT_MISSING: StreamStatus.PAYLOAD_TRUNCATED,
-        Finding.ELEMENT_ZERO: StreamStatus.ZERO_ELEMENT,
-        Finding.FILL_NONZERO: StreamStatus.NONZERO_FILL,
+        LineError.MASK_MISSING: StreamStatus.MASK_TRUNCATED,
+        LineError.ELEMENT_MISSING: StreamStatus.PAYLOAD_TRUNCATED,
+        LineError.ELEMENT_ZERO: StreamStatus.ZERO_ELEMENT,
+        LineError.FILL_NONZERO: StreamStatus.NONZERO_FILL,
     }
-    if finding in kinds:
-        return kinds[finding], "verdict"
+    if line_error in kinds:
+        return kinds[line_error], "checked"
     if trailing:
-        return StreamStatus.TRAILING_BYTES, "verdict"
+        return StreamStatus.TRAILING_BYTES, "checked"
     if framing_error:
         return StreamStatus.LENGTH_MISMATCH, "tail"
     if check and not crc_right:
-        return StreamStatus.CRC_MISMATCH, "verdict"
-    return StreamStatus.OK, "verdict"
+        return StreamStatus.CRC_MISMATCH, "checked"
+    return StreamStatus.OK, "checked"
 
 
 def test_decompressor_status_tells_the_first_error():
-    cases = list(product(Finding, (0, 1), (0, 1), (0, 1), (True, False)))
+    cases = list(product(LineError, (0, 1), (0, 1), (0, 1), (True, False)))
     bench = Bench(DecompressorStatus())
     part = bench.component
-    offsets = {"verdict": 1111, "tail": 2222}
+    offsets = {"checked": 1111, "tail": 2222}
     bench.source(
         part.expectation,
         [{"crc32": 5 if right else 6, "check": check} for *_, check, right in cases],
         willing=stalls(0.2, 1),
     )
     bench.source(
-        part.verdict,
-        [{"finding": finding, "offset": 1111, "size": 33} for finding, *_ in cases],
+        part.checked,
+        [{"line_error": line_error, "offset": 1111, "size": 33} for line_error, *_ in cases],
         willing=stalls(0.2, 2),
     )
     bench.source(

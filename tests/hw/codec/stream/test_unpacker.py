@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.hw.codec.stream.pack import Unpacker
+from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.config import CodecConfig
 from tests.lib.rtl.bench import (
     STALLS,
@@ -284,7 +284,7 @@ def test_whole_lines_behind_a_null_beat(bench, config):
     transfers(bench, [case, case])
 
 
-def test_packet_torn_before_its_lines_are_complete_is_cut_there(bench, config):
+def test_packet_with_a_hole_before_its_lines_are_complete_is_cut_there(bench, config):
     packet = sparse(config, 256, 0.9, 5)
     stream = compressed(config, packet)
     width = config.sector_bytes

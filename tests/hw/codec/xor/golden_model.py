@@ -1,4 +1,7 @@
-"""XOR with the previous element of the line, in numpy: as long as the data, zero-filled."""
+"""XOR with the previous element of the line, in numpy: as long as the data, zero-filled.
+
+A line's first element is combined with the transfer's parameter `seed`.
+"""
 
 import numpy as np
 
@@ -12,8 +15,9 @@ class XorModel:
     name = "xor"
     lossless = True
 
-    def __init__(self, element_bytes=4):
+    def __init__(self, element_bytes=4, seed=0):
         self.element_bytes = check_element_bytes(element_bytes)
+        self.seed = int(seed)
 
     def _lines(self, data):
         dtype = element_dtype(self.element_bytes)
@@ -23,6 +27,7 @@ class XorModel:
     def compress(self, array):
         lines = self._lines(array).copy()
         lines[:, 1:] ^= lines[:, :-1].copy()
+        lines[:, 0] ^= self.seed & (1 << 8 * self.element_bytes) - 1
         return lines.reshape(-1).view(np.uint8)
 
     def decompress(self, stream, nbytes):
@@ -33,7 +38,12 @@ class XorModel:
         if data.size > size:
             raise StreamError(StreamStatus.TRAILING_BYTES, size, nbytes)
         lines = np.bitwise_xor.accumulate(self._lines(data), axis=1)
+        lines ^= self.seed & (1 << 8 * self.element_bytes) - 1
         return lines.reshape(-1).view(np.uint8)[:nbytes]
+
+    def parity(self, array):
+        """The result that the engine's record has: the XOR of all bytes."""
+        return int(np.bitwise_xor.reduce(as_bytes(array), initial=0))
 
     def line_sizes(self, array):
         return np.full(-(-as_bytes(array).size // LINE_BYTES), LINE_BYTES, np.int64)

@@ -8,6 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.cli import main
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import ConfigError
 from cdma.hw.dma.control.descriptor import Status
 from cdma.plan.engine_cost import Setup
@@ -50,6 +51,14 @@ def engine(config, request):
     machine.close()
 
 
+SEED = 0xA5C
+PARAMETERS = {"seed": SEED}
+
+
+def parameters_of(codec):
+    return PARAMETERS if codec == "xor" else {}
+
+
 def content(nbytes, seed=1):
     rng = np.random.default_rng(seed)
     return rng.integers(0, 256, nbytes, np.uint8) * (rng.random(nbytes) < 0.5).astype(np.uint8)
@@ -67,22 +76,38 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         device = engine.device.alloc(nbytes)
         host = engine.host.alloc(room(engine, nbytes, codec))
         device.array[:] = data
-        sent = engine.submit(host, device, nbytes, OUT, codec, doorbell=False)
+        sent = engine.submit(
+            host, device, nbytes, OUT, codec, parameters=parameters_of(codec), doorbell=False
+        )
         round_trips.append((data, codec, device, host, sent))
     engine.doorbell()
     back = []
     for data, codec, _, host, sent in round_trips:
         record = engine.wait(sent).check()
         stream = host.array[: record.out_size].copy()
-        expected = data if codec is None else golden.codec(codec, 4).compress(data)
-        np.testing.assert_array_equal(stream, expected)
+        model = golden.codec(codec or "raw", 4, **parameters_of(codec))
+        np.testing.assert_array_equal(stream, model.compress(data)[: stream.size])
+        if codec == "xor":
+            result = line_codec(codec).unpacked_result(record.result)
+            lines = -(-data.size // golden.LINE_BYTES)
+            assert result == {"parity": model.parity(data), "lines": lines % 256}
+        else:
+            assert record.result == 0
         assert record.crc32 == golden.crc32(data)
     for data, codec, device, host, sent in round_trips:
         device.array[:] = 0xA5
         size = None if codec is None else sent.result().out_size
         crc = None if codec is None else golden.crc32(data)
         got = engine.submit(
-            device, host, data.size, IN, codec, stream_bytes=size, crc=crc, doorbell=False
+            device,
+            host,
+            data.size,
+            IN,
+            codec,
+            stream_bytes=size,
+            crc=crc,
+            parameters=parameters_of(codec),
+            doorbell=False,
         )
         back.append(got)
     engine.doorbell()
@@ -97,7 +122,9 @@ def test_engine_verifies_what_it_has_written(engine):
     data = content(1000)
     device, host = engine.device.alloc(1000), engine.host.alloc(1024)
     device.array[:] = data
-    record = engine.memcpy_compressed(host, device, 1000, OUT, "xor", verify=True)
+    record = engine.memcpy_compressed(
+        host, device, 1000, OUT, "xor", verify=True, parameters=PARAMETERS
+    )
     assert record.status == Status.OK_EXPANDED
     engine.device.free(device)
     engine.host.free(host)
@@ -107,9 +134,16 @@ def test_engine_verifies_what_it_has_written(engine):
 def test_stream_that_ends_too_early_is_reported(engine, cut):
     data = content(1000)
     device, host = engine.device.alloc(1000), engine.host.alloc(1024)
-    host.array[:] = golden.codec("xor", 4).compress(data)
+    host.array[:] = golden.codec("xor", 4, seed=SEED).compress(data)
     record = engine.memcpy_compressed(
-        device, host, 1000, IN, "xor", stream_bytes=max(1, cut), crc=golden.crc32(data)
+        device,
+        host,
+        1000,
+        IN,
+        "xor",
+        stream_bytes=max(1, cut),
+        crc=golden.crc32(data),
+        parameters=PARAMETERS,
     )
     assert record.status == Status.STREAM_TRUNCATED
     assert record.detail == golden.StreamStatus.PAYLOAD_TRUNCATED
@@ -146,6 +180,7 @@ def test_arrays_are_swapped(config):
         replace(NEAR, channels=config.units),
         throttle=THROTTLES["none"],
         codec="xor",
+        parameters=PARAMETERS,
         stalls=0.2,
         memory_bytes=1 << 20,
     )
@@ -156,10 +191,94 @@ def test_arrays_are_swapped(config):
     assert [one.compressed_bytes for one in run.round_trips] == [0, 128, 256, 5120]
 
 
+def test_lines_of_transfers_keep_their_own_parameters(engine, xor):
+    """Two transfers at once, whose lines meet in the units."""
+    data = content(4096)
+    device = engine.device.alloc(4096)
+    device.array[:] = data
+    hosts = [engine.host.alloc(4096) for _ in range(4)]
+    seeds = (0, 1, None, 0xFFF)
+    sent = [
+        engine.submit(
+            host,
+            device,
+            4096,
+            OUT,
+            "xor",
+            parameters=None if seed is None else {"seed": seed},
+            doorbell=False,
+        )
+        for host, seed in zip(hosts, seeds, strict=True)
+    ]
+    engine.doorbell()
+    for host, seed, transfer in zip(hosts, seeds, sent, strict=True):
+        engine.wait(transfer).check()
+        usual = xor.usual_parameters["seed"]
+        expected = golden.codec("xor", 4, seed=usual if seed is None else seed).compress(data)
+        np.testing.assert_array_equal(host.array, expected)
+        engine.host.free(host)
+    engine.device.free(device)
+
+
+@pytest.mark.parametrize(
+    ("codec", "parameters", "message"),
+    [
+        ("xor", {"seed": "1"}, "must be 0 to 4095, not '1'"),
+        ("xor", {"seed": 1, "k": 2}, "the codec 'xor' has no parameter 'k'; it takes seed"),
+        ("xor", {"seed": 4096}, "the parameter 'seed' of the codec 'xor' must be 0 to 4095"),
+        ("xor", {"seed": -1}, "the parameter 'seed' of the codec 'xor' must be 0 to 4095"),
+        ("zvc", {"seed": 1}, "the codec 'zvc' has no parameter 'seed'; it takes no parameters"),
+        (None, {"seed": 1}, "must be none for a copy"),
+    ],
+)
+def test_driver_refuses_parameters_that_the_codec_does_not_take(engine, codec, parameters, message):
+    device, host = engine.device.alloc(128), engine.host.alloc(256)
+    with pytest.raises(DescriptorError, match=message):
+        engine.submit(host, device, 128, OUT, codec, parameters=parameters)
+    engine.device.free(device)
+    engine.host.free(host)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "codec", "parameters", "refused"),
+    [
+        (1, 0x58, 0xFFF, False),
+        (1, 0x58, 0x1000, True),
+        (1, 0x58, 1 << 31, True),
+        (1, 0, 1, True),
+        (1, 0, 0, False),
+        (3, 0, 1, True),
+        (5, 0, 1, True),
+    ],
+)
+def test_engine_refuses_parameters_that_the_codec_has_not(
+    engine, opcode, codec, parameters, refused
+):
+    device, host = engine.device.alloc(128), engine.host.alloc(256)
+    fields = {"opcode": opcode, "parameters": parameters}
+    if opcode != 5:
+        fields |= {"src": device.address, "dst": host.address, "length": 128, "dst_capacity": 256}
+    if opcode == 1:
+        fields |= {"codec": codec, "element_bytes": 4}
+    record = engine.wait(engine.submit_raw(fields))
+    assert (record.status == Status.BAD_FLAG) == refused
+    if refused:
+        with pytest.raises(DescriptorError, match=r"must be 0 beyond the codec's \d+ bits"):
+            engine.submit_raw(fields, checks=True)
+    engine.device.free(device)
+    engine.host.free(host)
+
+
 def test_swap_refuses_a_codec_that_the_engine_has_not_got():
     around = replace(NEAR, channels=SMALL.units)
     with pytest.raises(ConfigError, match="codec must be one that the engine has"):
         EngineBackend(SMALL, around, throttle=THROTTLES["none"], codec="xor")
+
+
+def test_swap_refuses_parameters_that_the_codec_does_not_take(config):
+    around = replace(NEAR, channels=config.units)
+    with pytest.raises(ConfigError, match="parameters: the codec 'xor' has no parameter 'k'"):
+        EngineBackend(config, around, throttle=THROTTLES["none"], codec="xor", parameters={"k": 1})
 
 
 def test_estimate_knows_the_streams_size_and_that_it_gains_nothing():

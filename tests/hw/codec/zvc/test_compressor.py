@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.codec.zvc.pipelines import ZvcCompressor
+from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     CONFIGS,

@@ -3,7 +3,7 @@
 import pytest
 
 from cdma.hw.codec.payloads import Truncation
-from cdma.hw.codec.zvc.pipelines import ZvcDecompressor
+from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import (
     CONFIGS,
@@ -158,7 +158,8 @@ def test_line_cut_in_its_payload_ends_in_the_sector_that_lacks_an_element(bench,
     bench.source(bench.component.i, beats)
     taken = bench.sink(bench.component.o, len(sectors))
     bench.run()
-    blank = {"elements": [0] * config.lanes, "missing": 0, "mask_missing": 0, "empty": 0}
+    blank = dict.fromkeys(("missing", "mask_missing", "empty", "status", "offset"), 0)
+    blank["elements"] = [0] * config.lanes
     assert known(config, taken.payloads) == known(config, [{**blank, **s} for s in sectors])
 
 

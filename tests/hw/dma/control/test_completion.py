@@ -1,11 +1,11 @@
-"""How descriptors end: one status of several that could be told, and the counts beside it."""
+"""Descriptors end with one status of several that could be told, and the counts beside it."""
 
 import pytest
 from amaranth.hdl import Signal
 
 from cdma.golden import StreamStatus
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail
@@ -165,7 +165,7 @@ CASES_IN = {
     "ok": (IN, come(), {"status": Status.OK, "src_done": 600, "out_size": 1000, "crc32": 0xC0FFEE}),
     "read error before what came of it": (
         IN,
-        come({"size": 64, **bus(DECERR)}, {"finding": Finding.MASK_MISSING, "size": 128}),
+        come({"size": 64, **bus(DECERR)}, {"line_error": LineError.MASK_MISSING, "size": 128}),
         {
             "status": Status.READ_ERROR,
             "detail": DECERR.value,
@@ -176,7 +176,7 @@ CASES_IN = {
     ),
     "read time-out": (
         IN,
-        come({"size": 64, **bus(TIMEOUT)}, {"finding": Finding.ELEMENT_MISSING, "size": 128}),
+        come({"size": 64, **bus(TIMEOUT)}, {"line_error": LineError.ELEMENT_MISSING, "size": 128}),
         {
             "status": Status.TIMEOUT,
             "detail": TimeoutDetail.READ,
@@ -187,13 +187,15 @@ CASES_IN = {
     ),
     "aborted": (
         IN,
-        come({"aborted": 1, "size": 32}, {"finding": Finding.MASK_MISSING, "size": 40}),
+        come({"aborted": 1, "size": 32}, {"line_error": LineError.MASK_MISSING, "size": 40}),
         {"status": Status.ABORTED, "src_done": 32, "out_size": 40},
     ),
     **{
-        finding.name: (
+        line_error.name: (
             IN,
-            come(gather={"finding": finding, "offset": 123, "size": 256}, tail={"trailing": 1}),
+            come(
+                gather={"line_error": line_error, "offset": 123, "size": 256}, tail={"trailing": 1}
+            ),
             {
                 "status": status,
                 "detail": detail,
@@ -202,11 +204,11 @@ CASES_IN = {
                 "fault_address": 123,
             },
         )
-        for finding, status, detail in [
-            (Finding.MASK_MISSING, Status.STREAM_TRUNCATED, StreamStatus.MASK_TRUNCATED),
-            (Finding.ELEMENT_MISSING, Status.STREAM_TRUNCATED, StreamStatus.PAYLOAD_TRUNCATED),
-            (Finding.ELEMENT_ZERO, Status.STREAM_CORRUPT, StreamStatus.ZERO_ELEMENT),
-            (Finding.FILL_NONZERO, Status.STREAM_CORRUPT, StreamStatus.NONZERO_FILL),
+        for line_error, status, detail in [
+            (LineError.MASK_MISSING, Status.STREAM_TRUNCATED, StreamStatus.MASK_TRUNCATED),
+            (LineError.ELEMENT_MISSING, Status.STREAM_TRUNCATED, StreamStatus.PAYLOAD_TRUNCATED),
+            (LineError.ELEMENT_ZERO, Status.STREAM_CORRUPT, StreamStatus.ZERO_ELEMENT),
+            (LineError.FILL_NONZERO, Status.STREAM_CORRUPT, StreamStatus.NONZERO_FILL),
         ]
     },
     "trailing bytes": (
@@ -277,7 +279,7 @@ CASES_VERIFY = {
     "the same": (come(), {"status": Status.OK}),
     "another checksum": (come(gather={"crc32": 1}), {"status": Status.VERIFY_MISMATCH}),
     "a stream error": (
-        come(gather={"finding": Finding.ELEMENT_ZERO, "offset": 9}),
+        come(gather={"line_error": LineError.ELEMENT_ZERO, "offset": 9}),
         {
             "status": Status.VERIFY_MISMATCH,
             "detail": StreamStatus.ZERO_ELEMENT,

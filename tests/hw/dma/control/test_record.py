@@ -65,7 +65,7 @@ def test_record_is_written_whole_to_its_place(width, probability):
 
 
 def answers(responses, statuses):
-    """What the writer tells when its records get these answers."""
+    """Run the writer and return what it tells when its records get these answers."""
     writer = RecordWriter(EngineConfig())
     rng = np.random.default_rng(1)
     told = []

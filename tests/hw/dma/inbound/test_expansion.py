@@ -11,7 +11,7 @@ from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.payloads import Truncation
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times
@@ -30,11 +30,11 @@ BURSTS = 8
 LINE = 128
 
 FINDINGS = {
-    StreamStatus.OK: Finding.NONE,
-    StreamStatus.MASK_TRUNCATED: Finding.MASK_MISSING,
-    StreamStatus.PAYLOAD_TRUNCATED: Finding.ELEMENT_MISSING,
-    StreamStatus.ZERO_ELEMENT: Finding.ELEMENT_ZERO,
-    StreamStatus.NONZERO_FILL: Finding.FILL_NONZERO,
+    StreamStatus.OK: LineError.NONE,
+    StreamStatus.MASK_TRUNCATED: LineError.MASK_MISSING,
+    StreamStatus.PAYLOAD_TRUNCATED: LineError.ELEMENT_MISSING,
+    StreamStatus.ZERO_ELEMENT: LineError.ELEMENT_ZERO,
+    StreamStatus.NONZERO_FILL: LineError.FILL_NONZERO,
 }
 
 
@@ -56,18 +56,18 @@ class Line:
         self.stream, self.size, self.writable = bytes(stream), size, min(writable, size)
         if dense:
             self.bytes = self.stream
-            self.finding = Finding.NONE if len(stream) == size else Finding.ELEMENT_MISSING
+            self.line_error = LineError.NONE if len(stream) == size else LineError.ELEMENT_MISSING
             self.offset = len(stream)
         else:
             array = np.frombuffer(self.stream, np.uint8)
             decoded = decode(array, size, config.element_bytes)
             self.bytes = decoded.data.tobytes()[: decoded.valid_bytes]
-            self.finding = FINDINGS[decoded.status]
+            self.line_error = FINDINGS[decoded.status]
             self.offset = len(stream) if decoded.status == StreamStatus.OK else decoded.offset
 
     @classmethod
     def of(cls, config, address, content, **options):
-        """Of a line's content."""
+        """Make the case of a line's content."""
         stream = content
         if not options.get("dense"):
             array = np.frombuffer(content, np.uint8)
@@ -142,17 +142,17 @@ class Line:
             if answer != BusError.NONE and error == BusError.NONE:
                 size, error, address = max(burst - self.address, 0), answer, burst
         return {
-            "finding": self.finding,
+            "line_error": self.line_error,
             "offset": self.offset,
             "size": size,
-            "crc32": None if self.finding != Finding.NONE else line_crc(self.bytes),
+            "crc32": None if self.line_error != LineError.NONE else line_crc(self.bytes),
             "error": error,
             "address": address,
         }
 
 
 def line_crc(content):
-    """From a state of zero and without inversion, of a line filled with zeros."""
+    """CRC of a line filled up with zeros, from a state of zero and without inversion."""
     crc = golden.crc32(np.frombuffer(content + bytes(LINE - len(content)), np.uint8))
     return crc ^ 0xFFFF_FFFF ^ times(power(FORWARD, LINE), 0xFFFF_FFFF)
 
@@ -249,21 +249,21 @@ def test_damaged_line_is_told_and_the_next_one_is_free_of_it(bench, config, prob
         size = len(good.stream)
         for cut in {0, 1, config.mask_bytes, config.mask_bytes + 1, size // 2, size - 1}:
             lines.append(Line(config, next(addresses), good.stream[:cut]))
-            assert lines[-1].finding != Finding.NONE or cut == size
+            assert lines[-1].line_error != LineError.NONE or cut == size
             lines.append(Line.of(config, next(addresses), content(config, seed + cut)))
         for place in {0, (size - config.mask_bytes) // element_bytes - 1}:
             zeroed = bytearray(good.stream)
             start = config.mask_bytes + place * element_bytes
             zeroed[start : start + element_bytes] = bytes(element_bytes)
             lines.append(Line(config, next(addresses), zeroed))
-            assert lines[-1].finding == Finding.ELEMENT_ZERO
+            assert lines[-1].line_error == LineError.ELEMENT_ZERO
         dense = Line(config, next(addresses), content(config, seed)[: 32 * seed + 4], dense=True)
-        assert dense.finding == Finding.ELEMENT_MISSING
+        assert dense.line_error == LineError.ELEMENT_MISSING
         lines.append(dense)
     full = Line.of(config, next(addresses), content(config, 9, density=1))
     for size in (1, 32, 33, 127):
         lines.append(Line(config, next(addresses), full.stream, size))
-        assert lines[-1].finding == Finding.FILL_NONZERO
+        assert lines[-1].line_error == LineError.FILL_NONZERO
         lines.append(Line.of(config, next(addresses), content(config, size)))
     expand(bench, lines, probability=probability)
 

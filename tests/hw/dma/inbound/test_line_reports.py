@@ -8,7 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.inbound.line_reports import LineGather
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
@@ -31,22 +31,22 @@ def units(bench):
 
 
 class Job:
-    """Lines of random content. `findings`, `errors`: of lines, by their number."""
+    """Lines of random content. `line_errors`, `errors`: those of lines, by their number."""
 
-    def __init__(self, length, first_unit=0, *, findings=None, errors=None, seed=0):
+    def __init__(self, length, first_unit=0, *, line_errors=None, errors=None, seed=0):
         rng = random.Random(seed)
         self.first_unit = first_unit
         self.content = rng.randbytes(length)
         self.tail_pad = -length % LINE
-        findings, errors = findings or {}, errors or {}
+        line_errors, errors = line_errors or {}, errors or {}
         self.reports = []
         for number in range(-(-length // LINE)):
             piece = self.content[LINE * number : LINE * (number + 1)]
             line = np.frombuffer(piece.ljust(LINE, b"\0"), np.uint8)
-            wrong = number in findings or number in errors
+            wrong = number in line_errors or number in errors
             self.reports.append(
                 {
-                    "finding": findings.get(number, Finding.NONE),
+                    "line_error": line_errors.get(number, LineError.NONE),
                     "offset": rng.randrange(4, LINE + 5),
                     "size": rng.randrange(len(piece)) if wrong else len(piece),
                     "crc32": golden.crc32(line) ^ ONES ^ SHIFTED_ONES,
@@ -57,18 +57,18 @@ class Job:
 
     @property
     def outcome(self):
-        expected = {"finding": Finding.NONE, "offset": 0, "size": 0, "error": BusError.NONE}
+        expected = {"line_error": LineError.NONE, "offset": 0, "size": 0, "error": BusError.NONE}
         stopped = False
         for report in self.reports:
-            if expected["finding"] == Finding.NONE:
+            if expected["line_error"] == LineError.NONE:
                 expected["offset"] += report["offset"]
-                expected["finding"] = report["finding"]
+                expected["line_error"] = report["line_error"]
             if not stopped:
                 expected["size"] += report["size"]
             if report["error"] != BusError.NONE and expected["error"] == BusError.NONE:
                 expected |= {"error": report["error"], "address": report["address"]}
-            stopped |= report["finding"] != Finding.NONE or report["error"] != BusError.NONE
-        if expected["finding"] == Finding.NONE:
+            stopped |= report["line_error"] != LineError.NONE or report["error"] != BusError.NONE
+        if expected["line_error"] == LineError.NONE:
             expected["crc32"] = golden.crc32(np.frombuffer(self.content, np.uint8))
         return expected
 
@@ -125,16 +125,16 @@ def test_reports_of_right_lines_add_up(bench, units, probability):
 @pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
 def test_first_finding_and_first_error_are_told(bench, units, probability):
     rng = random.Random(3)
-    found = [finding for finding in Finding if finding != Finding.NONE]
+    found = [line_error for line_error in LineError if line_error != LineError.NONE]
     failed = [error for error in BusError if error != BusError.NONE]
     jobs = []
     for k in range(40):
         lines = rng.randrange(1, 9)
-        findings = {n: rng.choice(found) for n in range(lines) if rng.random() < 0.2}
+        line_errors = {n: rng.choice(found) for n in range(lines) if rng.random() < 0.2}
         errors = {n: rng.choice(failed) for n in range(lines) if rng.random() < 0.2}
         length = LINE * lines - rng.randrange(LINE)
-        jobs.append(Job(length, k % units, findings=findings, errors=errors, seed=k))
-    assert any(job.outcome["finding"] == Finding.NONE for job in jobs)
+        jobs.append(Job(length, k % units, line_errors=line_errors, errors=errors, seed=k))
+    assert any(job.outcome["line_error"] == LineError.NONE for job in jobs)
     gather(bench, jobs, probability=probability)
 
 

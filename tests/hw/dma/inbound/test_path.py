@@ -11,7 +11,7 @@ from cdma import golden
 from cdma.golden import StreamStatus
 from cdma.golden.formats.zvc import decode
 from cdma.hw.bus.burst import BusError
-from cdma.hw.codec.stream.checker import Finding
+from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.path import InPath
 from tests.golden.formats.data import sparse_bytes
@@ -253,16 +253,16 @@ def decoded(job, stream, element_bytes):
 
 def told(outcome):
     """The stream's status and offset, as the outcome has them."""
-    finding = Finding(outcome.lines.finding)
-    if finding == Finding.NONE:
+    line_error = LineError(outcome.lines.line_error)
+    if line_error == LineError.NONE:
         status = StreamStatus.TRAILING_BYTES if outcome.tail.trailing else StreamStatus.OK
     else:
         status = {
-            Finding.MASK_MISSING: StreamStatus.MASK_TRUNCATED,
-            Finding.ELEMENT_MISSING: StreamStatus.PAYLOAD_TRUNCATED,
-            Finding.ELEMENT_ZERO: StreamStatus.ZERO_ELEMENT,
-            Finding.FILL_NONZERO: StreamStatus.NONZERO_FILL,
-        }[finding]
+            LineError.MASK_MISSING: StreamStatus.MASK_TRUNCATED,
+            LineError.ELEMENT_MISSING: StreamStatus.PAYLOAD_TRUNCATED,
+            LineError.ELEMENT_ZERO: StreamStatus.ZERO_ELEMENT,
+            LineError.FILL_NONZERO: StreamStatus.NONZERO_FILL,
+        }[line_error]
     return status, outcome.lines.offset
 
 
@@ -448,7 +448,7 @@ def test_stream_of_the_next_job_is_read_before_the_former_is_written():
 
 
 def lines_per_cycle(host_bytes_per_cycle, elements, *, dense=False, dst=0):
-    """Of lines with so many non-zero elements in turn; all units at work."""
+    """Rate of lines with so many non-zero elements in turn; all units at work."""
     count = 48 if elements == [32] else 120
     words = np.zeros((count, 32), np.uint32)
     for number, line in enumerate(words):

@@ -31,7 +31,7 @@ def config_of(element_bytes, sector_bytes, *, read_buffer_bytes=None):
 
 @dataclass
 class Run:
-    """What was seen."""
+    """Outputs that were seen."""
 
     packets: list = field(default_factory=lambda: [b""])
     given_at: list = field(default_factory=list)

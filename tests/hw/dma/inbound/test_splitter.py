@@ -116,7 +116,7 @@ class Case:
 
 
 def dense_line_beats(codec, content, size):
-    """What the first `size` bytes of the content should give."""
+    """Beats that the first `size` bytes of the content should give."""
     element, width = codec.element_bytes, codec.sector_bytes
     beats = []
     for start in range(0, len(content), width):
@@ -278,7 +278,7 @@ def test_bytes_behind_the_lines_are_trailing_and_drained(bench, config, dense):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_torn_packet_is_cut_at_its_hole(bench, config, dense):
+def test_packet_is_cut_at_its_hole(bench, config, dense):
     content = line_with(config.codec, range(config.codec.elements)) * 2
     whole = Case(content=content, dense=dense)
     cases = []

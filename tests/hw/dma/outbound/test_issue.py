@@ -20,7 +20,7 @@ def engine(units, lines_per_unit):
 
 @dataclass
 class Trace:
-    """What an issuer did: per unit the lines, in all the ends, and when lines were issued."""
+    """Record of an issuer: per unit the lines, in all the ends, and the cycles of issue."""
 
     lines: list[list[dict]]
     ends: list[tuple[int, int]] = field(default_factory=list)

@@ -35,7 +35,7 @@ def packet(dst, size, seed=1):
 
 
 def bursts(start, end):
-    """What must be written for a range: addresses and beats."""
+    """Bursts that must be written for a range: addresses and beats."""
     address = start // WIDTH * WIDTH
     found = []
     while start < end and address < end:

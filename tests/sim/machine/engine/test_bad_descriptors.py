@@ -157,7 +157,7 @@ def orders() -> Iterator[Cell]:
     """The first error that is looked for, of several."""
     wrong = (
         (Status.BAD_OPCODE, {"opcode": 9}),
-        (Status.BAD_FLAG, {"reserved": 1 << 63}),
+        (Status.BAD_FLAG, {"reserved": 1 << 31}),
         (Status.MISALIGNED, {"src": AREA + 2}),
         (Status.BAD_LENGTH, {"length": 0}),
         (Status.OVERLAP, {"record": AREA + 128}),

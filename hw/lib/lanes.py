@@ -1,4 +1,4 @@
-"""Moving elements between lanes: the gather and scatter networks of zero-value compression.
+"""Moving elements between lanes: the gather and scatter networks of the line codecs.
 
 Lanes are a ring. To gather a sector, its non-zero elements, in order, go to the lanes from a start
 on; the other elements, which are zero, go to what lanes are left. The start is where the line ends

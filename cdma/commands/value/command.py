@@ -1,0 +1,163 @@
+"""`cdma value`: the value map, with its break-even line."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdma.builds.cache import cache_directory
+from cdma.commands.network_options import (
+    EPOCHS,
+    FROM_CAPTURE,
+    Capture,
+    Epochs,
+    density_source,
+    files_of,
+    require_png,
+)
+from cdma.commands.value.report import Map, as_dict
+from cdma.commands.value.table import print_map
+from cdma.errors import UserError
+from cdma.hw.codec.registry import compressing_codecs
+from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.plan.platform.device import DEVICES
+from cdma.plan.platform.link import LINKS
+from cdma.plan.value.picture import value_png
+from cdma.plan.value.point import EVALUATIONS, Common
+from cdma.plan.value.sweep import grid, share, sweep, values
+from cdma.plan.workload.networks import NETWORKS
+from cdma.plan.workload.table import PRECISIONS
+from cdma.terminal.progress import shown
+
+_SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)")
+
+
+def value(
+    network: Annotated[
+        str, typer.Option(metavar="NAME[,NAME]…", help=f"Of {', '.join(NETWORKS)}.")
+    ] = "resnet50,vgg16,squeezenet,gpt2,vit-b16",
+    device: Annotated[
+        str, typer.Option(metavar="NAME[,NAME]…", help=f"Of {', '.join(DEVICES)}.")
+    ] = "titanxp,rtx4090,h100",
+    link: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[,NAME]…",
+            help=f"Of {', '.join(LINKS)}; /4 behind a name: shared by four devices.",
+        ),
+    ] = "pcie3x16/4,pcie3x16,pcie4x16,pcie5x16,pcie6x16",
+    room: Annotated[
+        str,
+        typer.Option(
+            metavar="0…1[,0…1]…",
+            help="Memory, from the least that any plan works with to what keeping all takes.",
+        ),
+    ] = "0,0.3",
+    codec: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[,NAME]…",
+            help=f"Of the engine's: {', '.join(entry.name for entry in compressing_codecs())}.",
+        ),
+    ] = "zvc",
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(PRECISIONS), help="Each network's usual one if not given."),
+    ] = None,
+    densities: Annotated[
+        str,
+        typer.Option(
+            "--density",
+            metavar="capture|curve|FILE.json",
+            help="How many elements are not zero: measured, by a formula, or as you say.",
+        ),
+    ] = FROM_CAPTURE,
+    capture: Capture = None,
+    epoch: Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")] = 45,
+    epochs: Epochs = EPOCHS,
+    break_even: Annotated[
+        float,
+        typer.Option(metavar="X", help="The gain that the engine must have, as a part."),
+    ] = 0.02,
+    evaluations: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Plans that each search looks at.")
+    ] = EVALUATIONS,
+    seed: Annotated[int, typer.Option(min=0, help="Of the searches.")] = 0,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where points are kept; in the cache if not given."),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Compute part I of N of the points only.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 for one per core.")] = -1,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the map.")] = None,
+    force: Force = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
+    ] = False,
+) -> None:
+    """Tell what the engine gains over the best plans without it, and behind which links.
+
+    Points that the folder of results has are not computed again.
+    """
+    source = density_source(densities, capture)
+    require_png("--plot", plot)
+    if plot is not None:
+        require_outputs([plot], inputs=files_of([source]), force=force)
+    if not 0 < break_even < float("inf"):
+        raise UserError(f"--break-even must be more than 0, not {break_even}")
+    if jobs == 0 or jobs < -1:
+        raise UserError(f"--jobs must be -1 or at least 1, not {jobs}")
+    part = _shard(shard)
+    if precision is not None and precision not in PRECISIONS:
+        raise UserError(f"unknown precision {precision!r}; choose from {', '.join(PRECISIONS)}")
+    common: Common = {
+        "density": source,
+        "epoch": epoch,
+        "epochs": epochs,
+        "evaluations": evaluations,
+        "seed": seed,
+    }
+    if precision is not None:
+        common["precision"] = precision
+    points = grid(
+        _names(network), _names(device), _names(link), _rooms(room), _names(codec), **common
+    )
+    folder = cache_directory() / "value" if results is None else results
+    with shown():
+        sweep(points if part is None else share(points, *part), folder, jobs=jobs)
+    found = Map(values=tuple(values(points, folder)), points=len(points), break_even=break_even)
+    if plot is not None and found.values:
+        picture = value_png(found.values, break_even, found.title)
+        with open_atomically(plot, force=force) as file:
+            file.write(picture)
+    if as_json:
+        typer.echo(json.dumps(as_dict(found), indent=2))
+    else:
+        print_map(found)
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _rooms(text: str) -> list[float]:
+    try:
+        rooms = [float(part) for part in text.split(",")]
+    except ValueError:
+        rooms = []
+    if not rooms or not all(0 <= each <= 1 for each in rooms):
+        raise UserError(f"--room must be numbers of 0 to 1, as 0,0.3, not {text!r}")
+    return list(dict.fromkeys(rooms))
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = _SHARD.fullmatch(text)
+    if found is None:
+        raise UserError(f"--shard must be as 1/4, the first part of four, not {text!r}")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,1 @@
+"""XC, the exponent-class codec: dense floating-point data without code tables."""

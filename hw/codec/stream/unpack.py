@@ -1,0 +1,508 @@
+"""Lines of any length, found in a dense stream of beats: the inverse of `pack`."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.payloads import LineBeat, Truncation
+from cdma.hw.codec.registry import line_codec
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.beat import ReceivedBeat
+from cdma.hw.lib.count import count_ones
+
+
+class StreamTail(data.StructLayout):
+    """The end of a packet, after the lines in it.
+
+    Members
+    -------
+    trailing
+        Bytes followed the last line.
+    framing_error
+        A beat broke the framing of the packet (`ReceivedBeat.framing_error`) before any byte was
+        trailing. The packet's bytes from there on are not looked at.
+    size
+        Bytes of the packet; with a framing error, those before the first hole.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"trailing": 1, "framing_error": 1, "size": OFFSET_BITS})
+
+
+class LinePair(data.StructLayout):
+    """A line beat, and the line behind it if both are short.
+
+    Members
+    -------
+    first
+        The line beat.
+    paired
+        `first` is a whole line, and `second` too: the next one. Else `second` holds nothing.
+    second
+        The line behind it.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"first": LineBeat(config), "paired": 1, "second": LineBeat(config)})
+
+
+def _word_bits(config: CodecConfig) -> int:
+    """Bits of an element with the count of its ones above it."""
+    element_bits = 8 * config.element_bytes
+    return element_bits + element_bits.bit_length()
+
+
+class ElementSlots(wiring.Component):
+    """Holds the beats that lines are read from, and shows the elements that come next.
+
+    An element is kept with the count of its ones: counting what is picked would take too long for
+    a cycle, in which the next pick begins where the count says.
+
+    Latency: an element is seen in the cycle after its beat was stored. Throughput: a beat in, and
+    `lanes` + `head_elements` elements out, per cycle.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    head_elements
+        Size of a line's head in elements.
+
+    Members
+    -------
+    stores : `In(1)`
+        `beat` is stored in this cycle, which needs a free slot.
+    beat : `In(8 * config.sector_bytes)`
+    count : `In(range(config.lanes + 1))`
+        Whole elements of `beat`.
+    read : `In(range(config.lanes + head_elements + 1))`
+        Elements that are read in this cycle.
+    clear : `In(1)`
+        Forget all elements.
+    words : `Out(data.ArrayLayout(...))`
+        The next `lanes` + `head_elements` elements, each with its count of ones above it.
+    level : `Out(...)`
+        Elements that are there.
+    free : `Out(1)`
+        A slot is free.
+    """
+
+    def __init__(self, config: CodecConfig, head_elements: int) -> None:
+        self.config = config
+        self.head_elements = head_elements
+        # One for what is being read, up to two for what a head and a full line beat span beyond it,
+        # and one to take a beat in the meantime, since `ready` comes from a register.
+        self.slots = 3 if head_elements <= 1 else 4
+        shown = config.lanes + head_elements
+        super().__init__(
+            {
+                "stores": In(1),
+                "beat": In(8 * config.sector_bytes),
+                "count": In(range(config.lanes + 1)),
+                "read": In(range(shown + 1)),
+                "clear": In(1),
+                "words": Out(data.ArrayLayout(unsigned(_word_bits(config)), shown)),
+                "level": Out(range(self.slots * config.lanes + 1)),
+                "free": Out(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        lanes, slots = self.config.lanes, self.slots
+        element_bits = 8 * self.config.element_bytes
+        word_bits = _word_bits(self.config)
+        lane_bits = (lanes - 1).bit_length()
+
+        # Elements from `start` in the first slot on, `level` of them.
+        held = [Signal(lanes * word_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)]
+        held_count = Signal(range(slots + 1))
+        start = Signal(lane_bits)
+
+        # The view: what stands from `start` on.
+        view = [slot.word_select(i, word_bits) for slot in held for i in range(lanes)][
+            : 2 * lanes + self.head_elements - 1
+        ]
+        for k in reversed(range(lane_bits)):
+            distance = 1 << k
+            width = lanes + self.head_elements + distance - 1
+            picked = [Signal(word_bits, name=f"view_{distance}_{i}") for i in range(width)]
+            for i in range(width):
+                far = view[i + distance] if i + distance < len(view) else 0
+                m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
+            view = list(picked)
+        m.d.comb += self.words.as_value().eq(Cat(view))
+
+        # Let go of the slots that were read to their ends.
+        end = Signal(range(2 * lanes + self.head_elements))
+        freed = Signal(range(3))
+        kept_count = Signal(range(slots + 1))
+        m.d.comb += [
+            end.eq(start + self.read),
+            freed.eq(end >> lane_bits),
+            kept_count.eq(held_count - freed),
+            self.free.eq(held_count != slots),
+        ]
+        moved = [
+            Mux(
+                freed[1],
+                held[s + 2] if s + 2 < slots else 0,
+                Mux(freed[0], held[s + 1] if s + 1 < slots else 0, held[s]),
+            )
+            for s in range(slots)
+        ]
+
+        # Store the beat behind what stays.
+        arriving = Cat(
+            Cat(element, count_ones(element))
+            for element in (self.beat.word_select(i, element_bits) for i in range(lanes))
+        )
+        m.d.sync += [
+            *(
+                held[s].eq(Mux(self.stores & (kept_count == s), arriving, moved[s]))
+                for s in range(slots)
+            ),
+            start.eq(end[:lane_bits]),
+            held_count.eq(kept_count + self.stores),
+            self.level.eq(self.level - self.read + Mux(self.stores, self.count, 0)),
+        ]
+        with m.If(self.clear):
+            m.d.sync += [register.eq(0) for register in (held_count, start, self.level)]
+        m.d.sync += [Assert(held_count <= slots), Assert(freed <= held_count)]
+        return m
+
+
+class _Packet:
+    """Registers of the packet that lines are found in.
+
+    Its last beat closes it, or one with a framing error: then the rest is dropped.
+    """
+
+    def __init__(self, command: Signal) -> None:
+        self.active = Signal()
+        self.lines_left = Signal.like(command, name="lines_left")
+        self.lines_done = Signal()
+        self.closed = Signal()
+        self.ended = Signal()
+        self.framing_error = Signal()
+        self.partial_element = Signal()
+        self.trailing = Signal()
+        self.size = Signal(OFFSET_BITS)
+
+
+class _Line:
+    """The line beat that is found in this cycle, and registers of the line.
+
+    `announced` of its elements are still to come, behind `overhead` elements of head; `wanted` of
+    them belong to this beat and are `there` if the packet does not end before.
+    """
+
+    def __init__(self, config: CodecConfig, head_elements: int) -> None:
+        self.busy = Signal()
+        self.payload_left = Signal(range(config.elements + 1))
+        self.announced = Signal(range(config.elements + 1))
+        self.overhead = Signal(range(head_elements + 1))
+        self.wanted = Signal(range(config.lanes + 1))
+        self.there = Signal(range(config.lanes + 1))
+        self.no_mask = Signal()
+        self.short = Signal()
+        self.empty = Signal()
+        self.ends_line = Signal()
+        self.last = Signal()
+
+
+class Unpacker(wiring.Component):
+    """Finds the lines in a dense stream.
+
+    Beats wait in a few slots. A line's head tells where the next one begins, so the head of the
+    next line is found while the decompressor still expands the present one.
+
+    Two lines can leave in one cycle, if that is asked for: those that together, with their heads,
+    take no more than a beat and a head.
+
+    Latency: `line_beat_latency` = 1 cycle from the beat that completes a line beat. Throughput: as
+    fast as beats come in; a dense line of n beats and a head comes in no faster than that. Short
+    lines leave `lines_per_cycle` at a time.
+
+    Resources: three beats of registers (four if a head has more than one element), a picking
+    network of two beats and a head, a population count of each element that comes in. For two lines
+    per cycle a network that picks the second line from a beat and a head.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    codec
+        Name of the lines' codec; the configuration's first one if not given.
+    lines_per_cycle
+        1 or 2.
+
+    Attributes
+    ----------
+    line_beat_latency : int
+
+    Members
+    -------
+    command : `In(stream.Signature(...))`
+        Lines that the packet should have.
+    i : `In(stream.Signature(ReceivedBeat(config.sector_bytes)))`
+        A packet per command. All of it is taken, whatever is in it.
+    o : `Out(stream.Signature(LineBeat(config)))`
+        The lines, as far as they are there. `last` ends each packet. With two lines per cycle, a
+        `LinePair`.
+    tail : `Out(stream.Signature(StreamTail()))`
+        The end of each packet, after all of it was taken.
+    """
+
+    line_beat_latency = 1
+
+    def __init__(
+        self, config: CodecConfig, *, codec: str | None = None, lines_per_cycle: int = 1
+    ) -> None:
+        self.config = config
+        self.codec = line_codec(config.codecs[0] if codec is None else codec)
+        self.lines_per_cycle = lines_per_cycle
+        line_bits = (config.line_bytes - 1).bit_length()
+        super().__init__(
+            {
+                "command": In(stream.Signature(LENGTH_BITS + 1 - line_bits)),
+                "i": In(stream.Signature(ReceivedBeat(config.sector_bytes))),
+                "o": Out(
+                    stream.Signature(LineBeat(config) if lines_per_cycle == 1 else LinePair(config))
+                ),
+                "tail": Out(stream.Signature(StreamTail())),
+            }
+        )
+
+    @property
+    def head_elements(self) -> int:
+        """Elements of a line's head."""
+        return self.codec.head_bytes(self.config) // self.config.element_bytes
+
+    # One cycle, with four lanes, heads h and h' of one element, and payloads a b and c:
+    #
+    #     slots    .  .  h  a |  b  h' c  . |    start = 2, level = 5
+    #     words    h  a  b  h' c                 what stands from start on
+    #     first    head h, elements a b          the codec says: two elements behind h
+    #     second   head h', element c            all of it is here, and both fit a beat and a head
+    #     read     5 elements: the first slot is free, and start = 3 in the other
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.slots = slots = ElementSlots(self.config, self.head_elements)
+        packet = _Packet(self.command.payload)
+        line = _Line(self.config, self.head_elements)
+        words = [slots.words[i] for i in range(self.config.lanes + self.head_elements)]
+
+        self._find_line(m, packet, line, words, slots.level)
+        self._give_line(m, packet, line, words)
+        lines_given: Value = C(1)
+        read_given: Value = line.overhead + line.there
+        ends_packet: Value = line.last
+        if self.lines_per_cycle == 2:
+            paired, both, second_last = self._second_line(m, packet, line, words, slots.level)
+            lines_given = Mux(paired, 2, 1)
+            read_given = Mux(paired, both, line.overhead + line.there)
+            ends_packet = line.last | second_last
+
+        step = Signal()
+        read = Signal.like(slots.read)
+        m.d.comb += [
+            step.eq(self.o.valid & self.o.ready),
+            read.eq(Mux(step & ~line.empty & ~line.no_mask, read_given, 0)),
+            slots.read.eq(read),
+        ]
+        with m.If(step):
+            m.d.sync += [
+                line.busy.eq(~line.ends_line & ~line.empty),
+                line.payload_left.eq(line.announced - line.wanted),
+                packet.lines_done.eq(ends_packet),
+            ]
+            with m.If(line.ends_line & ~line.empty):
+                m.d.sync += packet.lines_left.eq(packet.lines_left - lines_given)
+        self._take_packet(m, packet, line, slots)
+        return m
+
+    def _payload_elements(self, words: Sequence[Value]) -> Value:
+        """The payload of the line that these words begin."""
+        needed = self.codec.length_bytes(self.config) // self.config.element_bytes
+        return self.codec.payload_elements(words[:needed], self.config)
+
+    def _find_line(
+        self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value
+    ) -> None:
+        """Find what is there of the line, less only if the packet ends here.
+
+        Where there is no head, what is announced is unknown; simulators that know X need to be told
+        that it does not matter.
+        """
+        lanes = self.config.lanes
+        m.d.comb += [
+            line.announced.eq(Mux(line.busy, line.payload_left, self._payload_elements(words))),
+            line.overhead.eq(Mux(line.busy, 0, self.head_elements)),
+            line.wanted.eq(Mux(line.announced > lanes, lanes, line.announced)),
+            line.no_mask.eq(level < line.overhead),
+            line.short.eq(line.no_mask | (level < line.overhead + line.wanted)),
+            line.there.eq(
+                Mux(line.no_mask, 0, Mux(line.short, level - line.overhead, line.wanted))
+            ),
+            line.empty.eq(packet.lines_left == 0),
+            line.ends_line.eq(line.short | (line.announced <= lanes)),
+            line.last.eq(line.empty | line.short | (line.ends_line & (packet.lines_left == 1))),
+        ]
+
+    def _give_line(self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value]) -> None:
+        """Offer the line beat, as soon as all of it is there or never will be."""
+        element_bits = 8 * self.config.element_bytes
+        elements = [word[:element_bits] for word in words]
+        out = self.o.payload if self.lines_per_cycle == 1 else self.o.payload.first
+        mask = Signal(self.config.head_bits)
+        given = Signal.like(line.there)
+        m.d.comb += [
+            mask.eq(Cat(elements[: self.head_elements])),
+            given.eq(Mux(line.empty, 0, line.there)),
+            self.o.valid.eq(
+                packet.active & ~packet.lines_done & (line.empty | ~line.short | packet.closed)
+            ),
+            out.mask.eq(Mux(line.busy | line.empty | line.no_mask, 0, mask)),
+            out.count.eq(given),
+            out.sol.eq(~line.busy),
+            out.eol.eq(line.ends_line | line.empty),
+            out.last.eq(line.last),
+            out.empty.eq(line.empty),
+            out.truncation.eq(
+                Mux(
+                    line.empty | ~line.short,
+                    Truncation.NONE,
+                    Mux(line.no_mask, Truncation.MASK, Truncation.PAYLOAD),
+                )
+            ),
+        ]
+        for i in range(self.config.lanes):
+            element = Mux(line.busy, elements[i], elements[i + self.head_elements])
+            m.d.comb += out.elements[i].eq(Mux(i < given, element, 0))
+
+    def _second_line(
+        self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value
+    ) -> tuple[Value, Value, Value]:
+        """Offer the line behind the first one too, if both are so short that all of it is here.
+
+        Returns
+        -------
+        paired
+            There is a second line.
+        both
+            Elements of both lines, with their heads.
+        last
+            The second line is the packet's last.
+        """
+        lanes, head_elements = self.config.lanes, self.head_elements
+        element_bits = 8 * self.config.element_bytes
+        behind = list(words[head_elements:])
+        for k in range((lanes - 1).bit_length()):
+            distance = 1 << k
+            nearer = [Signal(len(words[0]), name=f"behind_{distance}_{i}") for i in range(lanes)]
+            for i in range(lanes):
+                far = behind[i + distance] if i + distance < lanes else 0
+                m.d.comb += nearer[i].eq(Mux(line.announced[k], far, behind[i]))
+            behind = list(nearer)
+        second_count = Signal(range(self.config.elements + 1))
+        both = Signal(range(2 * (self.config.elements + head_elements) + 1))
+        two_masks = Signal()
+        fits = Signal()
+        m.d.comb += [
+            second_count.eq(self._payload_elements(behind)),
+            both.eq(line.announced + second_count + 2 * head_elements),
+            two_masks.eq(~line.no_mask & (line.announced + 2 * head_elements <= level)),
+            fits.eq(
+                ~line.busy
+                & (packet.lines_left > 1)
+                & two_masks
+                & (both <= lanes + head_elements)
+                & (both <= level)
+            ),
+        ]
+        # A line that was offered alone leaves alone: what is offered must not change.
+        paired = Signal()
+        waits_alone = Signal()
+        m.d.comb += [paired.eq(fits & ~waits_alone), self.o.payload.paired.eq(paired)]
+        m.d.sync += waits_alone.eq(self.o.valid & ~self.o.ready & ~paired)
+
+        second = self.o.payload.second
+        second_last = Signal()
+        m.d.comb += [
+            second_last.eq(paired & (packet.lines_left == 2)),
+            second.sol.eq(1),
+            second.eol.eq(1),
+        ]
+        with m.If(paired):
+            m.d.comb += [
+                second.mask.eq(Cat(word[:element_bits] for word in behind[:head_elements])),
+                second.count.eq(second_count),
+                second.last.eq(second_last),
+            ]
+        for i in range(lanes - head_elements):
+            element = behind[head_elements + i][:element_bits]
+            m.d.comb += second.elements[i].eq(Mux(paired & (i < second_count), element, 0))
+        return paired, both, second_last
+
+    def _take_packet(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
+        """Take beats in, drop those behind the lines or a framing error, and tell of the end."""
+        element_bytes = self.config.element_bytes
+        beat = self.i.payload
+        drops = Signal()
+        taken = Signal()
+        kept = Signal()
+        arriving = Signal(range(self.config.lanes + 1))
+        m.d.comb += [
+            drops.eq(packet.closed | packet.lines_done),
+            self.i.ready.eq(packet.active & ~packet.ended & (drops | slots.free)),
+            taken.eq(self.i.valid & self.i.ready),
+            kept.eq(taken & ~drops),
+            arriving.eq(beat.size // element_bytes),
+            slots.stores.eq(kept),
+            slots.beat.eq(beat.data),
+            slots.count.eq(arriving),
+        ]
+        with m.If(taken):
+            m.d.sync += packet.ended.eq(beat.last)
+            with m.If(~packet.closed):
+                m.d.sync += [
+                    packet.size.eq(packet.size + beat.size),
+                    packet.closed.eq(beat.last | beat.framing_error),
+                    packet.framing_error.eq(beat.framing_error),
+                    packet.partial_element.eq(~drops & (beat.size % element_bytes != 0)),
+                    packet.trailing.eq(packet.trailing | (drops & (beat.size != 0))),
+                ]
+
+        tail = self.tail.payload
+        done = Signal()
+        m.d.comb += [
+            self.tail.valid.eq(packet.lines_done & packet.ended),
+            tail.trailing.eq(packet.trailing | (slots.level != 0) | packet.partial_element),
+            tail.framing_error.eq(packet.framing_error),
+            tail.size.eq(packet.size),
+            done.eq(self.tail.valid & self.tail.ready),
+            slots.clear.eq(done),
+            self.command.ready.eq(~packet.active | done),
+        ]
+        with m.If(self.command.ready):
+            m.d.sync += [
+                packet.active.eq(self.command.valid),
+                packet.lines_left.eq(self.command.payload),
+            ]
+        with m.If(done):
+            m.d.sync += [
+                register.eq(0)
+                for register in (
+                    packet.lines_done,
+                    packet.closed,
+                    packet.ended,
+                    packet.framing_error,
+                    packet.partial_element,
+                    packet.trailing,
+                    packet.size,
+                    line.busy,
+                )
+            ]

@@ -1,0 +1,1 @@
+"""From sectors to compressed lines."""

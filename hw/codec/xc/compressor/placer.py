@@ -1,0 +1,338 @@
+"""From coded sectors to the places of their fields in the line."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.golden.formats.xc.patterns import CLASS_BITS
+from cdma.hw.codec.xc.classes import is_escape, width_of
+from cdma.hw.codec.xc.payloads import ELEMENTS, CodedSector, LinePlan, LineShape
+from cdma.hw.codec.xc.places import turned_up
+from cdma.hw.codec.xc.trees import block_sums, merge_level, shifted_up
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.lanes import gather, ones_before, swaps
+from cdma.hw.lib.pipeline import PipelineRegister
+
+
+def _counts(lanes: int, what: str) -> dict[str, int]:
+    """Fields for what `ones_before` counts, the last one all of them."""
+    fields = {f"{what}_before_{i}": max((i & -i).bit_length(), 1) for i in range(lanes)}
+    return {**fields, f"{what}_count": lanes.bit_length()}
+
+
+class CountedSector(data.StructLayout):
+    """A coded sector, with what was counted in it.
+
+    Members
+    -------
+    coded
+        Without what is only needed to count.
+    escape
+        Lanes whose exponents are escaped.
+    present_before_*, escape_before_*
+        As `ones_before` counts them.
+    sum_1_*, sum_2_* …
+        Sums of 1, 2 … neighboring widths; the last one is that of all.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = LineShape.of(config).lanes
+        sums: dict[str, int] = {}
+        span = 1
+        while span <= lanes:
+            sums |= {f"sum_{span}_{b}": (4 * span).bit_length() for b in range(lanes // span)}
+            span *= 2
+        super().__init__(
+            {
+                "coded": CodedSector(config),
+                "escape": lanes,
+                **_counts(lanes, "present"),
+                **_counts(lanes, "escape"),
+                **sums,
+            }
+        )
+
+
+class SectorCounter(wiring.Component):
+    """Counts, for each lane of a sector, what stands before it in the sector.
+
+    Latency: 1 cycle. Throughput: a sector per cycle.
+
+    Resources: a `CountedSector` of registers; two prefix sums of one bit and a tree of sums of
+    widths.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    i : `In(stream.Signature(CodedSector(config)))`
+    o : `Out(stream.Signature(CountedSector(config)))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(CodedSector(config))),
+                "o": Out(stream.Signature(CountedSector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        lanes = LineShape.of(self.config).lanes
+        m.submodules.counted = counted = PipelineRegister(CountedSector(self.config))
+        wiring.connect(m, counted.o, wiring.flipped(self.o))
+        sector, out = self.i.payload, counted.i.payload
+        escape = Signal(lanes)
+        m.d.comb += [
+            counted.i.valid.eq(self.i.valid),
+            self.i.ready.eq(counted.i.ready),
+            escape.eq(Cat(is_escape(sector.codes[i]) for i in range(lanes))),
+            out.coded.eq(sector),
+            out.escape.eq(escape),
+        ]
+        for what, flags in (("present", sector.present), ("escape", escape)):
+            before, count = ones_before(m, flags, name=what)
+            m.d.comb += [out[f"{what}_before_{i}"].eq(before[i]) for i in range(lanes)]
+            m.d.comb += out[f"{what}_count"].eq(count)
+        widths = []
+        for i in range(lanes):
+            width = Signal(3, name=f"present_width_{i}")
+            needed = width_of(m, sector.codes[i].number, sector.pattern, name=f"width_{i}")
+            m.d.comb += width.eq(Mux(sector.present[i], needed, 0))
+            widths.append(width)
+        for level in block_sums(m, widths, name="sum"):
+            span = lanes // len(level)
+            m.d.comb += [out[f"sum_{span}_{b}"].eq(total) for b, total in enumerate(level)]
+        return m
+
+
+class PlacedSector(data.StructLayout):
+    """A sector's part of each field, turned to where it lands in the line.
+
+    Members
+    -------
+    present
+        The sector's part of the mask.
+    classes, rest, extras, escapes
+        Rings of lanes: of `CLASS_BITS` bits, and of bytes.
+    classes_at, rest_at, extras_at, escapes_at
+        Where they land, in those units. What lands at the last two is joined to what is there.
+    begins, ends
+        First and last sector of the line.
+    plan
+        The line's.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = LineShape.of(config).lanes
+        place = range(2 * config.line_bytes)
+        ring = data.ArrayLayout(unsigned(8), lanes)
+        super().__init__(
+            {
+                "present": lanes,
+                "classes": data.ArrayLayout(unsigned(CLASS_BITS), lanes),
+                "rest": ring,
+                "extras": ring,
+                "escapes": ring,
+                "classes_at": place,
+                "rest_at": place,
+                "extras_at": place,
+                "escapes_at": place,
+                "begins": 1,
+                "ends": 1,
+                "plan": LinePlan(config),
+            }
+        )
+
+
+class _GatheredSector(data.StructLayout):
+    """A `PlacedSector` whose extras are still in pieces, which end at the given bits."""
+
+    def __init__(self, config: CodecConfig, pieces: int) -> None:
+        lanes = LineShape.of(config).lanes
+        piece = 4 * lanes // pieces
+        super().__init__(
+            {
+                "placed": PlacedSector(config),
+                "pieces": data.ArrayLayout(unsigned(piece), pieces),
+                **{
+                    f"length_{level}_{b}": (piece << level).bit_length()
+                    for level in range((pieces - 1).bit_length())
+                    for b in range(pieces >> level)
+                },
+                "shift": 3,
+            }
+        )
+
+
+class FieldPlacer(wiring.Component):
+    """Moves what a sector has for each field to where the field goes on in the line.
+
+        classes, rest --> gather --+------------------------> placed
+        escapes --------> gather --+
+        indices --> merge, 2 levels --> merge, the others --> shift by bits, turn by bytes
+
+    Two stages: networks and half of the merge tree; the rest of the tree, and the extras' shift.
+    A raw line goes through the networks of rest and escapes, as the two halves of its sectors.
+
+    Latency: 2 cycles. Throughput: a sector per cycle. Waits for a line's plan before its first
+    sector.
+
+    Resources: two `PlacedSector`s of registers; butterflies of 2, 8 and 8 bits per lane, a merge
+    tree, and a shifter of a ring of bytes.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    plan : `In(stream.Signature(LinePlan(config)))`
+        For each line; taken with its last sector.
+    i : `In(stream.Signature(CountedSector(config)))`
+    o : `Out(stream.Signature(PlacedSector(config)))`
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "plan": In(stream.Signature(LinePlan(config))),
+                "i": In(stream.Signature(CountedSector(config))),
+                "o": Out(stream.Signature(PlacedSector(config))),
+            }
+        )
+
+    # Classes of four lanes with two elements before them, in a sparse line: they land at 32 + 2.
+    #
+    #     present  1  0  1  1        classes  c  .  d  e
+    #     turned   e  .  c  d        from lane 2 on, round the end
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        shape = LineShape.of(config)
+        lanes = shape.lanes
+        lane_bits = (lanes - 1).bit_length()
+        pieces = max(lanes // 8, 1)
+        m.submodules.gathered = gathered = PipelineRegister(_GatheredSector(config, pieces))
+        m.submodules.placed = placed = PipelineRegister(PlacedSector(config))
+        wiring.connect(m, placed.o, wiring.flipped(self.o))
+        sector, plan = self.i.payload, self.plan.payload
+        coded = sector.coded
+        out = gathered.i.payload
+
+        x_fire = Signal()
+        begins = Signal(init=1)
+        m.d.comb += [
+            gathered.i.valid.eq(self.i.valid & self.plan.valid),
+            x_fire.eq(gathered.i.valid & gathered.i.ready),
+            self.i.ready.eq(x_fire),
+            self.plan.ready.eq(x_fire & coded.ends),
+            out.placed.begins.eq(begins),
+            out.placed.ends.eq(coded.ends),
+            out.placed.plan.eq(plan),
+        ]
+
+        # Where each field goes on: from the plan, then as far as the sectors before filled it.
+        def place(name: str, start: Value, count: Value, raw: int, bits: int) -> Signal:
+            later = Signal(bits, name=f"later_{name}_at")
+            here = Signal(bits, name=f"{name}_at")
+            m.d.comb += here.eq(Mux(begins, Mux(plan.raw, raw, start), later))
+            with m.If(x_fire):
+                m.d.sync += later.eq(here + Mux(plan.raw, 2 * lanes, count))
+            return here
+
+        place_bits = len(plan.rest_at)
+        kept, escapes = sector["present_count"], sector["escape_count"]
+        mask_lanes = shape.mask_bytes * 8 // CLASS_BITS
+        masked = Mux(plan.sparse, mask_lanes, 0)
+        classes_at = place("classes", masked, kept, 0, place_bits)
+        rest_at = place("rest", plan.rest_at, kept, 0, place_bits)
+        escapes_at = place("escapes", plan.escapes_at, escapes, lanes, place_bits)
+        length = sector[f"sum_{lanes}_0"]
+        extras_at = place("extras", plan.extras_at << 3, length, 0, place_bits + 3)
+        with m.If(x_fire):
+            m.d.sync += begins.eq(coded.ends)
+
+        # The networks. A raw sector's bytes stay in their lanes.
+        raw_bytes = coded.elements.as_value()
+        stays = plan.raw
+
+        def moved(
+            name: str, values: list[Value], counts: str, at: Value, raw: list[Value] | None
+        ) -> list[Value]:
+            before = [sector[f"{counts}_before_{i}"] for i in range(lanes)]
+            levels = []
+            for k, swap in enumerate(swaps(m, before, at[:lane_bits], name=f"{name}_swap")):
+                level = Signal(len(swap), name=f"{name}_level_{k}")
+                m.d.comb += level.eq(swap & ~stays.replicate(len(swap)))
+                levels.append(level)
+            inputs: list[Value] = []
+            flags = coded.present if counts == "present" else sector.escape
+            for i, value in enumerate(values):
+                lane = Signal(len(value), name=f"{name}_lane_{i}")
+                own = Mux(flags[i], value, 0)
+                m.d.comb += lane.eq(Mux(stays, 0 if raw is None else raw[i], own))
+                inputs.append(lane)
+            return gather(m, inputs, levels, name=name)
+
+        exponent_at = ELEMENTS.mantissa_bits
+        elements = [coded.elements[i] for i in range(lanes)]
+        halves = [raw_bytes.word_select(j, 8) for j in range(2 * lanes)]
+        rests: list[Value] = [Cat(e[:exponent_at], e[-1]) for e in elements]
+        exponents: list[Value] = [e[exponent_at:-1] for e in elements]
+        numbers: list[Value] = [coded.codes[i].number for i in range(lanes)]
+        fields = (
+            ("classes", numbers, "present", classes_at, None),
+            ("rest", rests, "present", rest_at, halves[:lanes]),
+            ("escapes", exponents, "escape", escapes_at, halves[lanes:]),
+        )
+        for name, values, counts, at, raw in fields:
+            ring = moved(name, values, counts, at, raw)
+            m.d.comb += [out.placed[name][i].eq(lane) for i, lane in enumerate(ring)]
+            m.d.comb += out.placed[f"{name}_at"].eq(at)
+        m.d.comb += [
+            out.placed.present.eq(coded.present & plan.sparse.replicate(lanes)),
+            out.placed.extras_at.eq(extras_at >> 3),
+            out.shift.eq(extras_at[:3]),
+        ]
+
+        # The merge tree: three levels here, the others in the next stage.
+        parts: list[Value] = [coded.codes[i].index & ~plan.raw.replicate(4) for i in range(lanes)]
+        span = 1
+        while len(parts) > pieces:
+            sums = [sector[f"sum_{span}_{b}"] for b in range(len(parts))]
+            parts = merge_level(m, parts, sums, name=f"merge_{span}")
+            span *= 2
+        m.d.comb += [out.pieces[b].eq(part) for b, part in enumerate(parts)]
+        for level in range((pieces - 1).bit_length()):
+            for b in range(pieces >> level):
+                m.d.comb += out[f"length_{level}_{b}"].eq(sector[f"sum_{span << level}_{b}"])
+
+        # The second stage.
+        inner, final = gathered.o.payload, placed.i.payload
+        merged: list[Value] = [inner.pieces[b] for b in range(pieces)]
+        level = 0
+        while len(merged) > 1:
+            lengths = [inner[f"length_{level}_{b}"] for b in range(len(merged))]
+            merged = merge_level(m, merged, lengths, name=f"merge_{span << level}")
+            level += 1
+        field = shifted_up(m, merged[0], inner.shift, 8 * lanes, name="shifted")
+        ring = turned_up(
+            m,
+            [field.word_select(i, 8) for i in range(lanes)],
+            inner.placed.extras_at[:lane_bits],
+            name="extras",
+        )
+        m.d.comb += [
+            placed.i.valid.eq(gathered.o.valid),
+            gathered.o.ready.eq(placed.i.ready),
+            final.eq(inner.placed),
+            *(final.extras[i].eq(lane) for i, lane in enumerate(ring)),
+        ]
+        return m

@@ -1,0 +1,1 @@
+"""From compressed lines to sectors."""

@@ -1,0 +1,260 @@
+"""The rests and the indices of a sector's elements, out of the line."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.golden.formats.xc.patterns import ESCAPE_CLASS, ESCAPE_INDEX
+from cdma.hw.codec.xc.classes import INDEX_BITS
+from cdma.hw.codec.xc.decompressor.class_reader import ClassedSector, SummedSector
+from cdma.hw.codec.xc.decompressor.collector import LineBody
+from cdma.hw.codec.xc.payloads import LineShape
+from cdma.hw.codec.xc.places import picked, turned_down
+from cdma.hw.codec.xc.trees import shifted_down, split_level
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.lanes import ones_before, scatter, swaps
+from cdma.hw.lib.pipeline import PipelineRegister
+
+
+class _Parts(data.StructLayout):
+    """A sector whose extras are pieces; `width_*` are sums that still tell where they part.
+
+    Members
+    -------
+    sector
+    rest
+        Each lane's rest; of a raw line, the first half of the sector's bytes.
+    pieces
+        The extras, in so many pieces.
+    misfilled
+        The extras are not padded with zeros.
+    truncated, last
+        As in `LineBody`.
+    """
+
+    def __init__(self, config: CodecConfig, pieces: int) -> None:
+        lanes = LineShape.of(config).lanes
+        piece = INDEX_BITS * lanes // pieces
+        widths: dict[str, int] = {}
+        span = lanes // pieces // 2
+        while span:
+            # Where a piece parts; the sums of the upper parts are never needed.
+            widths |= {
+                f"sum_{span}_{b}": (INDEX_BITS * span).bit_length()
+                for b in range(0, lanes // span, 1 if span == 1 else 2)
+            }
+            span //= 2
+        super().__init__(
+            {
+                "sector": ClassedSector(config),
+                "rest": data.ArrayLayout(unsigned(8), lanes),
+                "pieces": data.ArrayLayout(unsigned(piece), pieces),
+                **widths,
+                "misfilled": 1,
+                "truncated": 1,
+                "last": 1,
+            }
+        )
+
+
+class IndexedSector(data.StructLayout):
+    """A sector of which everything but the escapes is known.
+
+    Members
+    -------
+    sector
+    rest
+        As in the stages before.
+    indices
+        Zero above their widths.
+    escape
+        Lanes whose exponents are escaped.
+    misfilled, truncated, last
+        As in the stages before.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = LineShape.of(config).lanes
+        super().__init__(
+            {
+                "sector": ClassedSector(config),
+                "rest": data.ArrayLayout(unsigned(8), lanes),
+                "indices": data.ArrayLayout(unsigned(INDEX_BITS), lanes),
+                "escape": lanes,
+                "misfilled": 1,
+                "truncated": 1,
+                "last": 1,
+            }
+        )
+
+
+class IndexReader(wiring.Component):
+    """Finds the rests and splits the extras of sectors.
+
+        line --> pick 16 bytes at the rests --> scatter ------------------------------> rest
+             --> pick, turn, shift: the sector's extras --> split, 2 levels --> split --> indices
+
+    Three stages: pick; split; split. The line goes on with the sector that
+    says so (`ClassedSector.hands_on`).
+
+    Latency: 3 cycles. Throughput: a sector per cycle.
+
+    Resources: two `_Parts` and an `IndexedSector` of registers; two networks of bytes that pick, a
+    butterfly, and a split tree.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    line : `In(stream.Signature(LineBody(config)))`
+    i : `In(stream.Signature(SummedSector(config)))`
+    o : `Out(stream.Signature(IndexedSector(config)))`
+    passed : `Out(stream.Signature(LineBody(config)))`
+        Each line.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "line": In(stream.Signature(LineBody(config))),
+                "i": In(stream.Signature(SummedSector(config))),
+                "o": Out(stream.Signature(IndexedSector(config))),
+                "passed": Out(stream.Signature(LineBody(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        lanes = LineShape.of(config).lanes
+        lane_bits = (lanes - 1).bit_length()
+        quarter = min(4, lanes // 2)
+        m.submodules.picked = first = PipelineRegister(_Parts(config, 1))
+        m.submodules.split = second = PipelineRegister(_Parts(config, quarter))
+        m.submodules.indexed = third = PipelineRegister(IndexedSector(config))
+        wiring.connect(m, third.o, wiring.flipped(self.o))
+
+        summed = self.i.payload
+        sector = summed.sector
+        layout = sector.layout
+        line = self.line.payload
+        out = first.i.payload
+        x_valid = Signal()
+        x_fire = Signal()
+        m.d.comb += [
+            x_valid.eq(self.i.valid & self.line.valid),
+            first.i.valid.eq(x_valid & (~sector.hands_on | self.passed.ready)),
+            self.passed.valid.eq(x_valid & sector.hands_on & first.i.ready),
+            self.passed.payload.eq(line),
+            x_fire.eq(first.i.valid & first.i.ready),
+            self.i.ready.eq(x_fire),
+            self.line.ready.eq(x_fire & sector.ends),
+        ]
+
+        # Where the sector's rests and extras begin.
+        later_rest = Signal.like(layout.rest_at)
+        later_bits = Signal(len(layout.extras_at) + 3)
+        rest_at = Signal.like(layout.rest_at)
+        bits_at = Signal.like(later_bits)
+        end = Signal.like(later_bits)
+        ones, count = ones_before(m, sector.present, name="present")
+        m.d.comb += [
+            rest_at.eq(Mux(sector.begins, Mux(layout.raw, 0, layout.rest_at), later_rest)),
+            bits_at.eq(Mux(sector.begins, layout.extras_at << 3, later_bits)),
+            end.eq(bits_at + summed[f"sum_{lanes}_0"]),
+        ]
+        with m.If(x_fire):
+            m.d.sync += [
+                later_rest.eq(rest_at + Mux(layout.raw, 2 * lanes, count)),
+                later_bits.eq(end),
+            ]
+
+        payload: list[Value] = [line.payload[j] for j in range(config.line_bytes)]
+        rests = picked(m, payload, rest_at, lanes, name="rest_ring")
+        ways = []
+        for k, swap in enumerate(swaps(m, ones, rest_at[:lane_bits], name="rest_swap")):
+            way = Signal(len(swap), name=f"rest_way_{k}")
+            m.d.comb += way.eq(swap & ~layout.raw.replicate(len(swap)))
+            ways.append(way)
+        spread = scatter(m, rests, ways, name="rest")
+
+        ring = picked(m, payload, bits_at[3:], lanes, name="extras_ring")
+        ring = turned_down(m, ring, bits_at[3:][:lane_bits], name="extras")
+        # The sector's extras begin in the first byte, and end in one of the others.
+        needed = INDEX_BITS * lanes // 8 + 1
+        field = shifted_down(m, Cat(ring[:needed]), bits_at[:3], INDEX_BITS * lanes, name="field")
+        span = Signal(range(INDEX_BITS * lanes + 8))
+        tail = Signal(8)
+        m.d.comb += [
+            span.eq(bits_at[:3] + summed[f"sum_{lanes}_0"]),
+            tail.eq(Cat(ring[:needed]).word_select(span[3:], 8)),
+            out.misfilled.eq(
+                sector.ends
+                & (tail & Cat((k >= span[:3]) & (span[:3] != 0) for k in range(8))).any()
+            ),
+            out.sector.eq(sector),
+            *(out.rest[i].eq(rest) for i, rest in enumerate(spread)),
+            out.pieces[0].eq(field),
+            out.truncated.eq(line.truncated),
+            out.last.eq(line.last),
+        ]
+        _pass_sums(m, summed, out)
+
+        # Split: from one piece to four, and from these to one for each lane.
+        inner, split = first.o.payload, second.i.payload
+        m.d.comb += [
+            second.i.valid.eq(first.o.valid),
+            first.o.ready.eq(second.i.ready),
+            *_same(inner, split),
+        ]
+        pieces: list[Value] = [inner.pieces[0]]
+        while len(pieces) < quarter:
+            span_here = lanes // len(pieces) // 2
+            sums = [
+                inner[f"sum_{span_here}_{b}"] if b % 2 == 0 else C(0)
+                for b in range(2 * len(pieces))
+            ]
+            pieces = split_level(m, pieces, sums, name=f"split_{span_here}")
+        m.d.comb += [split.pieces[b].eq(piece) for b, piece in enumerate(pieces)]
+        _pass_sums(m, inner, split)
+
+        last, final = second.o.payload, third.i.payload
+        m.d.comb += [
+            third.i.valid.eq(second.o.valid),
+            second.o.ready.eq(third.i.ready),
+            *_same(last, final),
+        ]
+        pieces = [last.pieces[b] for b in range(quarter)]
+        while len(pieces) < lanes:
+            span_here = lanes // len(pieces) // 2
+            sums = [
+                last[f"sum_{span_here}_{b}"] if b % 2 == 0 else C(0) for b in range(2 * len(pieces))
+            ]
+            pieces = split_level(m, pieces, sums, name=f"split_{span_here}")
+        for i, piece in enumerate(pieces):
+            width = last[f"sum_1_{i}"]
+            index = Signal(INDEX_BITS, name=f"index_{i}")
+            m.d.comb += [
+                index.eq(piece & Cat(k < width for k in range(INDEX_BITS))),
+                final.indices[i].eq(index),
+                final.escape[i].eq(
+                    (last.sector.numbers[i] == ESCAPE_CLASS) & (index == ESCAPE_INDEX)
+                ),
+            ]
+        return m
+
+
+def _pass_sums(m: Module, source: Value, sink: Value) -> None:
+    """Hand on the sums that a stage needs."""
+    for name, _ in sink.shape():
+        if name.startswith("sum_"):
+            m.d.comb += sink[name].eq(source[name])
+
+
+def _same(source: Value, sink: Value) -> list:
+    """Hand on what does not change from stage to stage."""
+    names = ("sector", "rest", "misfilled", "truncated", "last")
+    return [sink[name].eq(source[name]) for name in names]

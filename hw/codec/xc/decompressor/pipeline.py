@@ -1,0 +1,114 @@
+"""The expanding pipeline of XC: compressed lines to sectors."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat
+from cdma.hw.codec.xc.classes import Parameters
+from cdma.hw.codec.xc.decompressor.class_reader import ClassReader, WidthCounter
+from cdma.hw.codec.xc.decompressor.collector import LineBody, LineCollector
+from cdma.hw.codec.xc.decompressor.escape_reader import EscapeReader
+from cdma.hw.codec.xc.decompressor.head import HeadReader
+from cdma.hw.codec.xc.decompressor.index_reader import IndexReader
+from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
+from cdma.hw.codec.xc.decompressor.release import LineRelease
+from cdma.hw.codec.xc.payloads import own_config
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.pipeline import PipelineRegister
+
+
+class XcDecompressor(wiring.Component):
+    """Expands a sector per cycle; of a line that no compressor writes, nothing.
+
+        LineBeat -+-> LineCollector -+- head -> HeadReader -> ClassReader -> WidthCounter --+
+                  |                  +- body ------------------> IndexReader <--------------+
+                  |                                                | +--- body ---+
+                  +-> RawChecker ------> LineRelease <--- EscapeReader <----------+
+
+    Stages: head; layout; classes; sums; then, with the whole line, extras picked; split; split;
+    escapes; elements. The first four are done while a line comes in.
+
+    Latency: the first sector of a line of one beat is valid `sector_latency` cycles after the beat
+    was taken. Throughput: a sector per cycle for as long as beats are offered.
+
+    Resources: five lines of registers, and those of the stages.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Attributes
+    ----------
+    sector_latency : int
+        Cycles from the last beat of a line of one beat to its first sector.
+
+    Members
+    -------
+    parameters : `In(10)`
+        `Parameters` of the line whose beat is at `i`.
+    i : `In(stream.Signature(LineBeat(config)))`
+    o : `Out(stream.Signature(ExpandedSector(config)))`
+        All sectors of each line; of one that is wrong, one with its status, and no data.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        self.sector_latency = config.sectors + 8
+        super().__init__(
+            {
+                "parameters": In(Parameters().size),
+                "i": In(stream.Signature(LineBeat(config))),
+                "o": Out(stream.Signature(ExpandedSector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.collector = collector = LineCollector(config)
+        m.submodules.raw_checker = raw_checker = RawChecker(config)
+        m.submodules.head_reader = head_reader = HeadReader(config)
+        m.submodules.class_reader = class_reader = ClassReader(config)
+        m.submodules.width_counter = width_counter = WidthCounter(config)
+        m.submodules.index_reader = index_reader = IndexReader(config)
+        m.submodules.escape_reader = escape_reader = EscapeReader(config)
+        m.submodules.release = release = LineRelease(config)
+        m.d.comb += [
+            collector.parameters.eq(self.parameters),
+            raw_checker.parameters.eq(self.parameters),
+            collector.i.payload.eq(self.i.payload),
+            raw_checker.i.payload.eq(self.i.payload),
+            collector.i.valid.eq(self.i.valid & raw_checker.i.ready),
+            raw_checker.i.valid.eq(self.i.valid & collector.i.ready),
+            self.i.ready.eq(collector.i.ready & raw_checker.i.ready),
+        ]
+        wiring.connect(m, collector.head, head_reader.i)
+        wiring.connect(m, head_reader.o, class_reader.i)
+        wiring.connect(m, class_reader.o, width_counter.i)
+        wiring.connect(m, width_counter.o, index_reader.i)
+        # A line waits for its head, which takes longer.
+        body = collector.body
+        for k in range(4 // config.sectors - 1):
+            m.submodules[f"body_{k}"] = register = PipelineRegister(LineBody(config))
+            wiring.connect(m, body, register.i)
+            body = register.o
+        wiring.connect(m, body, index_reader.line)
+        # The line follows its sectors to the escapes, behind those of the lines before.
+        line = index_reader.passed
+        for k in range(-(-3 // config.sectors)):
+            m.submodules[f"line_{k}"] = register = PipelineRegister(LineBody(config))
+            wiring.connect(m, line, register.i)
+            line = register.o
+        wiring.connect(m, line, escape_reader.line)
+        wiring.connect(m, width_counter.total, escape_reader.total)
+        wiring.connect(m, index_reader.o, escape_reader.i)
+        wiring.connect(m, escape_reader.o, release.i)
+        wiring.connect(m, raw_checker.o, release.raw_is_right)
+        wiring.connect(m, release.o, wiring.flipped(self.o))
+        return m
+
+
+def of_elements(config: CodecConfig) -> XcDecompressor:
+    """The pipeline alone, in an engine's widths, whatever codecs that has."""
+    return XcDecompressor(own_config(config))

@@ -1,0 +1,1 @@
+"""Transformers: language models, images as sequences, and a mixture of experts."""

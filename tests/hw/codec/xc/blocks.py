@@ -1,0 +1,250 @@
+"""XC's pipelines between the framing of the AXI4-Stream blocks, for `Pipeline`.
+
+Commands of these blocks have no parameters: the transfers take the `CODINGS` in turn.
+"""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Array, C, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.golden import StreamStatus
+from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender, AxiStreamSignature
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector
+from cdma.hw.codec.stream.checker import LineError, StreamChecker
+from cdma.hw.codec.stream.pack import OFFSET_BITS
+from cdma.hw.codec.stream.status import DecompressorStatus, Expectation, TransferStatus
+from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
+from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
+from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
+from cdma.hw.codec.zvc.axis import CompressCommand, DecompressCommand, ZvcCompressorAxis
+from cdma.hw.emit.netlist import to_verilog
+from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender
+from cdma.sim.machine import Pipeline
+from tests.hw.codec.xc.lines import LINE, xc_config
+
+CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3), (120, 1)]
+"""Centres and patterns of the transfers: a power of two of them."""
+
+BAD_TOKEN = StreamStatus.ZERO_ELEMENT
+"""What the blocks say instead: their status records know ZVC's errors only."""
+
+
+def _coding(m, ends):
+    """The parameters of the transfer that comes, and then of the next one."""
+    number = Signal(range(len(CODINGS)))
+    with m.If(ends):
+        m.d.sync += number.eq(number + 1)
+    return Array(C(centre | pattern << 8, 10) for centre, pattern in CODINGS)[number]
+
+
+class TurningCompressor(wiring.Component):
+    """An `XcCompressor` that gives each transfer the next parameters."""
+
+    def __init__(self, config):
+        self.config = config
+        self.line_latency = 0
+        super().__init__(
+            {
+                "i": In(stream.Signature(Sector(config))),
+                "o": Out(stream.Signature(LineBeat(config))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.compressor = compressor = XcCompressor(self.config)
+        coding = _coding(m, self.i.valid & self.i.ready & self.i.payload.last)
+        m.d.comb += [
+            compressor.i.payload.eq(self.i.payload),
+            compressor.i.payload.parameters.eq(coding),
+            compressor.i.valid.eq(self.i.valid),
+            self.i.ready.eq(compressor.i.ready),
+        ]
+        wiring.connect(m, compressor.o, wiring.flipped(self.o))
+        return m
+
+
+class Places(data.StructLayout):
+    """Where a transfer's first wrong line, its last line and its end are in the stream."""
+
+    def __init__(self):
+        super().__init__({"wrong": OFFSET_BITS, "line": OFFSET_BITS, "end": OFFSET_BITS})
+
+
+class TurningDecompressor(wiring.Component):
+    """An `XcDecompressor` that gives each transfer the next parameters."""
+
+    def __init__(self, config):
+        self.config = config
+        self.sector_latency = 0
+        super().__init__(
+            {
+                "i": In(stream.Signature(LineBeat(config))),
+                "o": Out(stream.Signature(ExpandedSector(config))),
+                "places": Out(stream.Signature(Places())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.decompressor = decompressor = XcDecompressor(self.config)
+        m.submodules.told = told = Fifo(Places(), 16)
+        m.d.comb += decompressor.parameters.eq(
+            _coding(m, self.i.valid & self.i.ready & self.i.payload.last)
+        )
+        sector = self.o.payload
+        m.d.comb += [
+            decompressor.i.payload.eq(self.i.payload),
+            decompressor.i.valid.eq(self.i.valid),
+            self.i.ready.eq(decompressor.i.ready),
+            sector.eq(decompressor.o.payload),
+            self.o.valid.eq(decompressor.o.valid & told.i.ready),
+            decompressor.o.ready.eq(self.o.ready & told.i.ready),
+        ]
+        wiring.connect(m, told.o, wiring.flipped(self.places))
+
+        place, line, wrong = (Signal(OFFSET_BITS, name=n) for n in ("place", "line", "wrong"))
+        failed = Signal()
+        here, fails = Signal(OFFSET_BITS), Signal()
+        m.d.comb += [
+            here.eq(Mux(sector.sol, place, line)),
+            fails.eq(~failed & (sector.status != StreamStatus.OK)),
+            told.i.valid.eq(decompressor.o.valid & self.o.ready & sector.last),
+            told.i.payload.wrong.eq(Mux(fails, here, wrong)),
+            told.i.payload.line.eq(here),
+            told.i.payload.end.eq(here + sector.offset),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [
+                line.eq(here),
+                place.eq(Mux(sector.last, 0, here + sector.offset)),
+                failed.eq(~sector.last & (failed | fails)),
+                wrong.eq(told.i.payload.wrong),
+            ]
+        return m
+
+
+class CompressorBlock(ZvcCompressorAxis):
+    """As `ZvcCompressorAxis`, with XC's compressor in it."""
+
+    def __init__(self, config):
+        self.config = config
+        self._compressor = TurningCompressor(config)
+        width = config.sector_bytes
+        wiring.Component.__init__(
+            self,
+            {
+                "s_cmd": In(RecordPortSignature(CompressCommand())),
+                "s_axis": In(AxiStreamSignature(width)),
+                "m_axis": Out(AxiStreamSignature(width)),
+                "m_sts": Out(RecordPortSignature(TransferStatus())),
+            },
+        )
+
+
+class DecompressorBlock(wiring.Component):
+    """As `ZvcDecompressorAxis`, with places in the stream that come from the lines' own."""
+
+    def __init__(self, config):
+        self.config = config
+        width = config.sector_bytes
+        super().__init__(
+            {
+                "s_cmd": In(RecordPortSignature(DecompressCommand())),
+                "s_axis": In(AxiStreamSignature(width)),
+                "m_axis": Out(AxiStreamSignature(width)),
+                "m_sts": Out(RecordPortSignature(TransferStatus())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        width = config.sector_bytes
+        m.submodules.command = command = RecordReceiver(DecompressCommand())
+        m.submodules.fork = fork = Fork(DecompressCommand(), 3)
+        m.submodules.receiver = receiver = AxiStreamReceiver(width)
+        m.submodules.unpacker = unpacker = Unpacker(config)
+        m.submodules.decompressor = decompressor = TurningDecompressor(config)
+        m.submodules.checker = checker = StreamChecker(config)
+        m.submodules.crc = crc = Crc32(width)
+        m.submodules.sender = sender = AxiStreamSender(width)
+        m.submodules.expectation = expectation = PipelineRegister(Expectation())
+        m.submodules.tail = tail = PipelineRegister(StreamTail())
+        m.submodules.joiner = joiner = DecompressorStatus()
+        m.submodules.status = status = RecordSender(TransferStatus())
+
+        wiring.connect(m, wiring.flipped(self.s_cmd), command.port)
+        wiring.connect(m, wiring.flipped(self.s_axis), receiver.axis)
+        wiring.connect(m, command.o, fork.i)
+        to_unpacker, to_checker, to_joiner = fork.o
+        m.d.comb += [
+            unpacker.command.valid.eq(to_unpacker.valid),
+            unpacker.command.payload.eq((to_unpacker.payload.length + (LINE - 1)) // LINE),
+            to_unpacker.ready.eq(unpacker.command.ready),
+            checker.length.valid.eq(to_checker.valid),
+            checker.length.payload.eq(to_checker.payload.length),
+            to_checker.ready.eq(checker.length.ready),
+            expectation.i.valid.eq(to_joiner.valid),
+            expectation.i.payload.crc32.eq(to_joiner.payload.crc32),
+            expectation.i.payload.check.eq(to_joiner.payload.check_crc),
+            to_joiner.ready.eq(expectation.i.ready),
+        ]
+        for source, sink in (
+            (receiver.o, unpacker.i),
+            (unpacker.o, decompressor.i),
+            (decompressor.o, checker.i),
+            (checker.o, crc.i),
+            (crc.o, sender.i),
+            (sender.axis, wiring.flipped(self.m_axis)),
+            (expectation.o, joiner.expectation),
+            (unpacker.tail, tail.i),
+            (tail.o, joiner.tail),
+            (crc.result, joiner.crc32),
+            (joiner.o, status.i),
+            (status.port, wiring.flipped(self.m_sts)),
+        ):
+            wiring.connect(m, source, sink)
+
+        found, result = checker.result.payload, joiner.checked.payload
+        places = decompressor.places
+        m.d.comb += [
+            joiner.checked.valid.eq(checker.result.valid & places.valid),
+            checker.result.ready.eq(joiner.checked.ready & places.valid),
+            places.ready.eq(joiner.checked.ready & checker.result.valid),
+            result.line_error.eq(found.line_error),
+            result.offset.eq(places.payload.end),
+            result.size.eq(found.size),
+        ]
+        with m.If(found.line_error == LineError.FILL_NONZERO):
+            m.d.comb += result.offset.eq(places.payload.line)
+        with m.Elif(found.line_error == LineError.CODEC):
+            m.d.comb += [result.offset.eq(places.payload.wrong)]
+            with m.Switch(found.status):
+                with m.Case(StreamStatus.MASK_TRUNCATED):
+                    m.d.comb += result.line_error.eq(LineError.MASK_MISSING)
+                with m.Case(StreamStatus.PAYLOAD_TRUNCATED):
+                    m.d.comb += result.line_error.eq(LineError.ELEMENT_MISSING)
+                with m.Default():
+                    m.d.comb += result.line_error.eq(LineError.ELEMENT_ZERO)
+        return m
+
+
+@dataclass(frozen=True)
+class VerilogText:
+    name: str
+    text: str
+
+
+def pipeline(block, sector_bytes):
+    """The block as a `Pipeline`."""
+    name = "xc_block"
+    modules = to_verilog(block(xc_config(sector_bytes)), name, assertions=True)
+    text = "\n".join(module.text for module in modules)
+    return Pipeline.of_verilog(VerilogText(name, text))

@@ -1,0 +1,141 @@
+"""XC in the engine beside ZVC and copies, by the driver: out, back, and damaged streams."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cdma import golden
+from cdma.golden.formats.xc.decoder import decode
+from cdma.hw.dma.control.descriptor import Status
+from cdma.sim.driver import CopyKind, Engine
+from cdma.sim.machine import Machine
+from cdma.sim.machine.build.rtl import generated_engine
+from tests.hw.codec.xc.lines import bf16_lines
+from tests.hw.codec.xc.lines import golden as xc_model
+from tests.sim.machine.engine.bench import NEAR
+from tests.sim.machine.engine.cases import SMALL
+
+OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
+SIZES = (2, 126, 128, 130, 1000, 4096, 10_004)
+CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.3], ids=["free", "stalled"])
+def engine(request):
+    codec = replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc"))
+    config = replace(SMALL, codec=codec)
+    machine = Machine(
+        generated_engine(config),
+        replace(NEAR, channels=config.units),
+        device_bytes=1 << 20,
+        host_bytes=1 << 20,
+        stalls=request.param,
+        seed=3,
+    )
+    yield Engine(machine, codecs=config.codecs)
+    machine.close()
+
+
+def content(nbytes, seed):
+    lines = bf16_lines(np.random.default_rng(seed), -(-nbytes // 128))
+    return lines.reshape(-1)[:nbytes].copy()
+
+
+def model_of(codec, coding):
+    if codec == "xc":
+        return xc_model(*coding)
+    return golden.codec(codec or "raw", 1)
+
+
+def parameters_of(codec, coding):
+    return dict(zip(("centre", "pattern"), coding, strict=True)) if codec == "xc" else {}
+
+
+def room(engine, nbytes, codec):
+    return nbytes if codec is None else engine.shape.worst_stream_bytes(nbytes, codec)
+
+
+def test_data_goes_out_and_comes_back_in_each_codec(engine):
+    """All at once, so that lines of different codecs and parameters meet in the units."""
+    trips = []
+    for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in ("xc", "zvc", None)):
+        data = content(nbytes, number)
+        coding = CODINGS[number % len(CODINGS)]
+        device = engine.device.alloc(nbytes)
+        host = engine.host.alloc(room(engine, nbytes, codec))
+        device.array[:] = data
+        parameters = parameters_of(codec, coding)
+        sent = engine.submit(
+            host, device, nbytes, OUT, codec, parameters=parameters, doorbell=False
+        )
+        trips.append((data, codec, coding, device, host, sent))
+    engine.doorbell()
+    for data, codec, coding, _, host, sent in trips:
+        record = engine.wait(sent).check()
+        want = model_of(codec, coding).compress(data)
+        np.testing.assert_array_equal(host.array[: record.out_size], want[: record.out_size])
+        assert record.out_size == (data.size if codec is None else want.size)
+        assert record.crc32 == golden.crc32(data)
+    back = []
+    for data, codec, coding, device, host, sent in trips:
+        device.array[:] = 0xA5
+        got = engine.submit(
+            device,
+            host,
+            data.size,
+            IN,
+            codec,
+            stream_bytes=None if codec is None else sent.result().out_size,
+            crc=None if codec is None else golden.crc32(data),
+            parameters=parameters_of(codec, coding),
+            doorbell=False,
+        )
+        back.append(got)
+    engine.doorbell()
+    for (data, _, _, device, host, _), got in zip(trips, back, strict=True):
+        engine.wait(got).check()
+        np.testing.assert_array_equal(device.array, data)
+        engine.device.free(device)
+        engine.host.free(host)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
+    rng = np.random.default_rng([7, seed])
+    data = content(2000, seed)
+    centre, pattern = CODINGS[seed % len(CODINGS)]
+    model = xc_model(centre, pattern)
+    stream = model.compress(data)
+    if seed % 3 == 0:
+        stream = stream[: rng.integers(1, stream.size)]
+    else:
+        stream[rng.integers(0, stream.size)] ^= 1 << rng.integers(0, 8)
+    device, host = engine.device.alloc(2000), engine.host.alloc(stream.size)
+    device.array[:] = 0xA5
+    host.array[:] = stream
+    crc = golden.crc32(data)
+    want = decode(stream, data.size, model.coding, crc)
+    record = engine.memcpy_compressed(
+        device,
+        host,
+        data.size,
+        IN,
+        "xc",
+        stream_bytes=stream.size,
+        crc=crc,
+        parameters={"centre": centre, "pattern": pattern},
+    )
+    expected = {
+        golden.StreamStatus.MASK_TRUNCATED: Status.STREAM_TRUNCATED,
+        golden.StreamStatus.PAYLOAD_TRUNCATED: Status.STREAM_TRUNCATED,
+        golden.StreamStatus.CRC_MISMATCH: Status.CRC_MISMATCH,
+    }
+    assert record.status == expected.get(want.status, Status.STREAM_CORRUPT)
+    if want.status != golden.StreamStatus.CRC_MISMATCH:
+        assert record.detail == want.status
+        assert record.fault_address == want.offset
+        assert record.out_size == want.valid_bytes
+    np.testing.assert_array_equal(device.array[: want.valid_bytes], want.data)
+    engine.device.free(device)
+    engine.host.free(host)

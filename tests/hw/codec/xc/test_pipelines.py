@@ -1,0 +1,203 @@
+"""XC's pipelines, Verilated, against the golden model: bits, statuses, places, rates."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from cdma.golden import StreamStatus
+from cdma.golden.formats.xc.decoder import decode
+from cdma.sim.machine import Packets
+from tests.hw.codec.xc.blocks import (
+    BAD_TOKEN,
+    CODINGS,
+    CompressorBlock,
+    DecompressorBlock,
+    pipeline,
+)
+from tests.hw.codec.xc.lines import LINE, bf16_lines, golden
+from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
+
+QUICK = 100_000
+"""Lines and streams in `make test`; ten times as many in `make verify`."""
+SECTORS = [32, *(pytest.param(width, marks=pytest.mark.verify) for width in (64, 128))]
+STALLS = [
+    0.0,
+    0.3,
+    {"input": 0.7},
+    {"output": 0.7},
+    {"input": 0.2, "output": 0.8, "status": 0.9},
+]
+
+
+@pytest.fixture(scope="module", params=SECTORS)
+def compressor(request):
+    with pipeline(CompressorBlock, request.param) as block:
+        yield block
+
+
+@pytest.fixture(scope="module", params=SECTORS)
+def decompressor(request):
+    with pipeline(DecompressorBlock, request.param) as block:
+        yield block
+
+
+def transfers(rng, lines, each):
+    """`Packets` of `lines` lines in all, in multiples of as many transfers as there are codings.
+
+    Some end inside a line.
+    """
+    count = max(1, lines // each // len(CODINGS)) * len(CODINGS)
+    cuts = np.sort(rng.integers(0, lines + 1, count - 1))
+    sizes = np.diff([0, *cuts, lines]) * LINE
+    data = bf16_lines(rng, lines).reshape(-1)
+    starts = np.cumsum(sizes) - sizes
+    ragged = (sizes > 0) & (rng.random(count) < 0.3)
+    kept = sizes - np.where(ragged, rng.integers(0, LINE, count), 0)
+    return Packets.of(data[start : start + size] for start, size in zip(starts, kept, strict=True))
+
+
+def compressed(packets):
+    """The golden streams of packets, whose codings take turns."""
+    count = len(packets.sizes)
+    codecs = [golden(*coding) for coding in CODINGS]
+    return Packets.of(codecs[i % len(codecs)].compress(packets.packet(i)) for i in range(count))
+
+
+def check_compressor(compressor, rng, lines, each, **arguments):
+    packets = transfers(rng, lines, each)
+    batch = compressor.run(packets, **arguments)
+    want = compressed(packets)
+    assert_same_packets(batch.packets, want)
+    records = batch.records
+    np.testing.assert_array_equal(records["status"], StreamStatus.OK)
+    np.testing.assert_array_equal(records["out_size"], want.sizes)
+    np.testing.assert_array_equal(records["crc32"], checksums(packets))
+
+
+def test_compresses_bit_for_bit(compressor):
+    check_compressor(compressor, np.random.default_rng(1), QUICK, 40)
+
+
+@pytest.mark.parametrize("stalls", STALLS, ids=str)
+def test_compresses_under_stalls(compressor, stalls):
+    check_compressor(compressor, np.random.default_rng(2), 2000, 4, stalls=stalls, seed=3)
+
+
+def test_compresses_a_sector_per_cycle(compressor):
+    rng = np.random.default_rng(4)
+    data = bf16_lines(rng, 4000)
+    # Only raw lines are longer than their data.
+    lengths = golden(*CODINGS[0]).line_sizes(data)
+    data = data[lengths <= LINE]
+    packets = [data.reshape(-1), *[np.zeros(LINE, np.uint8)] * (len(CODINGS) - 1)]
+    record = compressor.run(packets).records[0]
+    cycles = record["input_last_cycle"] - record["input_first_cycle"] + 1
+    assert cycles == data.size // compressor.sector_bytes
+
+
+def check_decompressor(decompressor, rng, lines, each, **arguments):
+    packets = transfers(rng, lines, each)
+    streams = compressed(packets)
+    crcs = checksums(packets)
+    batch = decompressor.run(streams, packets.sizes, crc32=crcs, **arguments)
+    assert_same_packets(batch.packets, packets)
+    records = batch.records
+    np.testing.assert_array_equal(records["status"], StreamStatus.OK)
+    np.testing.assert_array_equal(records["offset"], streams.sizes)
+    np.testing.assert_array_equal(records["crc32"], crcs)
+
+
+def test_decompresses_bit_for_bit(decompressor):
+    check_decompressor(decompressor, np.random.default_rng(5), QUICK, 40)
+
+
+@pytest.mark.parametrize("stalls", STALLS, ids=str)
+def test_decompresses_under_stalls(decompressor, stalls):
+    check_decompressor(decompressor, np.random.default_rng(6), 2000, 4, stalls=stalls, seed=7)
+
+
+def test_decompresses_a_sector_per_cycle(decompressor):
+    rng = np.random.default_rng(8)
+    data = bf16_lines(rng, 4000)
+    data = data[golden(*CODINGS[0]).line_sizes(data) <= LINE]
+    packets = Packets.of([data, *[np.zeros(LINE, np.uint8)] * (len(CODINGS) - 1)])
+    streams = compressed(packets)
+    record = decompressor.run(streams, packets.sizes).records[0]
+    cycles = record["output_last_cycle"] - record["output_first_cycle"] + 1
+    assert cycles == data.size // decompressor.sector_bytes
+
+
+def damaged(rng, packets, streams):
+    """Streams that differ from good ones in a few bits or bytes, in length, or in all; lengths."""
+    out, lengths = [], []
+    for i, size in enumerate(packets.sizes):
+        stream = streams.packet(i).copy()
+        kind = rng.integers(0, 8)
+        if kind == 1 and stream.size:
+            stream = stream[: rng.integers(0, stream.size)]
+        elif kind == 2:
+            stream = np.concatenate([stream, rng.integers(0, 256, rng.integers(1, 40), np.uint8)])
+        elif kind == 3:
+            stream = rng.integers(0, 256, rng.integers(0, 300), np.uint8)
+        elif kind in (4, 5) and stream.size:
+            for _ in range(rng.integers(1, 4)):
+                stream[rng.integers(0, stream.size)] ^= 1 << rng.integers(0, 8)
+        elif kind == 6 and stream.size:
+            start = rng.integers(0, stream.size)
+            stream[start : start + 8] = rng.integers(0, 256, stream[start : start + 8].size)
+        elif kind == 7:
+            size = max(0, size + rng.integers(-2 * LINE, 2 * LINE))
+        out.append(stream)
+        lengths.append(size)
+    return out, np.array(lengths)
+
+
+def check_damaged(decompressor, rng, streams_count, **arguments):
+    packets = transfers(rng, 2 * streams_count, 2)
+    streams, lengths = damaged(rng, packets, compressed(packets))
+    crcs = checksums(packets)
+    batch = decompressor.run(streams, lengths, crc32=crcs, **arguments)
+    found = np.zeros(16, int)
+    for i, (stream, length) in enumerate(zip(streams, lengths.tolist(), strict=True)):
+        centre, pattern = CODINGS[i % len(CODINGS)]
+        want = decode(stream, length, golden(centre, pattern).coding, int(crcs[i]))
+        status = BAD_TOKEN if want.status == StreamStatus.BAD_TOKEN else want.status
+        record = batch.records[i]
+        where = f"stream {i}, {centre}, {pattern}, {length}: {stream.tobytes().hex()}"
+        assert record["status"] == status, where
+        offset = stream.size if status == StreamStatus.OK else want.offset
+        assert record["offset"] == offset, where
+        got = batch.packet(i)
+        # Of a last line that is longer than the data, the blocks give what is right.
+        if status != StreamStatus.NONZERO_FILL:
+            assert got.size == want.valid_bytes, where
+        np.testing.assert_array_equal(got[: want.valid_bytes], want.data, where)
+        assert record["crc32"] == zlib.crc32(got), where
+        found[status] += 1
+    return found
+
+
+def test_malformed_streams_are_answered_as_golden_answers_them(decompressor):
+    found = check_damaged(decompressor, np.random.default_rng(9), 4000)
+    statuses = ("OK", "MASK_TRUNCATED", "PAYLOAD_TRUNCATED", "TRAILING_BYTES", "NONZERO_FILL")
+    for status in (*(StreamStatus[name] for name in statuses), BAD_TOKEN):
+        assert found[status] > 20, status
+
+
+def test_malformed_streams_under_stalls(decompressor):
+    check_damaged(decompressor, np.random.default_rng(10), 1500, stalls=0.4, seed=11)
+
+
+@pytest.mark.verify
+def test_a_million_lines(compressor, decompressor):
+    if compressor.sector_bytes == decompressor.sector_bytes:
+        for seed in range(10):
+            check_compressor(compressor, np.random.default_rng([12, seed]), QUICK, 200)
+            check_decompressor(decompressor, np.random.default_rng([13, seed]), QUICK, 200)
+
+
+@pytest.mark.verify
+def test_a_million_malformed_streams(decompressor):
+    for seed in range(10):
+        check_damaged(decompressor, np.random.default_rng([14, seed]), QUICK)
