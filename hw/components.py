@@ -83,9 +83,9 @@ class Component:
     takes : tuple of str
         Fields of the configuration that are its arguments; the configuration itself if empty.
     is_whole : bool
-        Whether it is an engine or a controller as a whole, which synthesis takes too long for.
-    black_boxes : tuple of str
-        Modules below it that synthesis leaves empty. With any, it is for synthesis only.
+        Whether it is an engine or a controller as a whole.
+    containers : tuple of str
+        Of a whole that synthesis maps in parts: its submodules that are made of parts, too.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Component:
     family: Family
     takes: tuple[str, ...] = ()
     is_whole: bool = False
-    black_boxes: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -146,13 +146,13 @@ def _c(name: str, path: str, family: Family, *takes: str, **options: Any) -> Com
     return Component(name=name, path=f"cdma.hw.{path}", family=family, takes=takes, **options)
 
 
-_WITHOUT_UNITS = ("out_path_unit", "in_path_unit", "memory")
+_PATHS = ("in_path", "out_path")
 
 # fmt: off
 COMPONENTS: dict[str, Component] = {
     component.name: component
     for component in (
-        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True),
+        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS),
         _c("buddy", "buddy.controller:BuddyController", BUDDY, is_whole=True),
         _c("sector-mapper", "buddy.address.mapper:SectorMapper", BUDDY),
         _c("metadata-cache", "buddy.metadata.cache:MetadataCache", BUDDY, "cache"),
@@ -186,20 +186,18 @@ COMPONENTS: dict[str, Component] = {
         _c("record-writer", "dma.control.record:RecordWriter", ENGINE),
         _c("engine-registers", "dma.control.registers:Registers", ENGINE),
         _c("memory-port", "dma.engine:memory_port", ENGINE),
-        _c("engine-without-units", "dma.engine:DmaEngine", ENGINE, black_boxes=_WITHOUT_UNITS),
     )
 }
 """By name: the engine and the buddy controller, blocks for a design, then parts of these.
 
 The parts of the engine are one of each: it has both units, a buffer, a bucket and a port for each
-memory. All but the units and the memory ports are also mapped together, so that paths are timed
-that run through several parts."""
+memory."""
 # fmt: on
 
 
 def component_names() -> list[str]:
     """The names of all that can be generated."""
-    return [name for name, component in COMPONENTS.items() if not component.black_boxes]
+    return list(COMPONENTS)
 
 
 def find_component(name: str) -> Component:

@@ -27,8 +27,7 @@ _HEAD = f"""\
 Every block that can be synthesized, and every part of the DMA engine. Costs are the committed
 figures of `cdma synth` ([synth.md](../guide/silicon/synth.md) tells how they are made): gates of no process, without
 wires; on an ECP5-85F of speed grade 8 after place and route. RAM: bits in memories that would be macros.
-`engine-without-units` is the engine less both units and the memory ports, mapped together: paths run through
-several parts, so the whole is slower than each.
+`engine` is mapped in parts and timed as a whole: paths run through several parts, so that it is slower than each.
 
 | component | kGE | flip-flops | RAM bits | MHz | ECP5 LUTs | flip-flops | block RAMs | MHz |
 |---|---|---|---|---|---|---|---|---|"""  # noqa: E501

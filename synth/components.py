@@ -1,9 +1,9 @@
-"""Components that can be synthesized, by name: generated blocks and parts of the DMA engine."""
+"""What can be synthesized, by name: generated blocks, wholes, and the parts of the DMA engine."""
 
 import dataclasses
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from amaranth.lib import wiring
@@ -12,6 +12,9 @@ from cdma.hw.components import BUDDY, CODEC, COMPONENTS, ENGINE, ENTRY, Componen
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.hw.emit.netlist import ModuleText, to_verilog
 from cdma.synth.errors import SynthError
+from cdma.synth.gates.asic import Synthesis, synthesize, synthesize_parts
+from cdma.synth.gates.library import Library
+from cdma.synth.parts import Part, parts_of
 
 CODEC_PRESET, ENTRY_PRESET = CODEC.default, ENTRY.default
 """Configurations if none is given: the codecs' and the engine's, and the entries' and Buddy's."""
@@ -46,28 +49,31 @@ class ComponentBlock:
         return self.name.replace("-", "_")
 
     @property
-    def black_boxes(self) -> tuple[str, ...]:
-        """Names of the modules below the top that have ports and no content (black boxes)."""
-        return tuple(f"{self.top}_{name}" for name in COMPONENTS[self.name].black_boxes)
+    def is_whole(self) -> bool:
+        """Whether it is mapped in parts."""
+        return COMPONENTS[self.name].is_whole
 
     def verilog(self) -> str:
-        """Convert the component and all below it, except black boxes' content, to Verilog."""
-        modules = to_verilog(self.make(), self.top, assertions=False)
-        inside = tuple(f"{name}_" for name in self.black_boxes)
-        return "".join(
-            f"{_black_box(module) if module.name in self.black_boxes else module.text}\n\n"
-            for module in modules
-            if not module.name.startswith(inside)
-        )
+        """Its Verilog with all below it."""
+        return "".join(f"{module.text}\n\n" for module in self._modules())
 
+    def parts(self) -> list[Part]:
+        """Itself, or the parts of a whole, its top first."""
+        if not self.is_whole:
+            return [Part(self.top, self.verilog())]
+        containers = [f"{self.top}_{name}" for name in COMPONENTS[self.name].containers]
+        return parts_of(self._modules(), containers)
 
-def _black_box(module: ModuleText) -> str:
-    header = module.text.partition(");\n")[0]
-    # Without the registers' initial values, which are of what is inside.
-    ports = re.sub(
-        r"\boutput reg\b(.*?)(?: = [^,\n]*)?(,?)$", r"output wire\1\2", header, flags=re.M
-    )
-    return f"(* blackbox *)\n{ports});\nendmodule"
+    def synthesize(
+        self, library: Library, folder: Path, corners: Sequence[Library] = ()
+    ) -> Synthesis:
+        """Map it to a library's cells; see `cdma.synth.gates.asic`."""
+        if self.is_whole:
+            return synthesize_parts(self.parts(), library, folder, corners=corners)
+        return synthesize(self.verilog(), self.top, library, folder, corners=corners)
+
+    def _modules(self) -> list[ModuleText]:
+        return to_verilog(self.make(), self.top, assertions=False)
 
 
 def block_names(config: str | None = None) -> list[str]:
@@ -86,7 +92,7 @@ def block_names(config: str | None = None) -> list[str]:
         for family in FAMILIES
         for component in COMPONENTS.values()
         if component.family is family
-        and not component.is_whole
+        and (not component.is_whole or component.containers)
         and (config is None or config in family.presets)
     ]
 

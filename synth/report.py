@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -110,6 +111,15 @@ class GateRow(ComponentRow):
         Area by conversion to 28 nm; None unless gates are generic.
     delay_ps : float
         Delay of the gates on the slowest path.
+    overloaded_nets, steep_nets : int
+        Nets beyond the library's `max_capacitance` and `max_transition`, without wires.
+    parts : list of dict, or None
+        Of a whole, from the largest down: each part's `name`, how many there are (`count`), and of
+        all of them `kge`, `flip_flops` and `macro_bits`.
+    corners : list of dict, or None
+        Of the same netlist in other libraries: `library`, `fmax_mhz` and `fmax_wire_load_mhz`.
+    opensta : dict, or None
+        If it was asked: `period_ps` by OpenSTA from register to register, and `own_period_ps`.
     """
 
     COMPARED = (
@@ -127,6 +137,11 @@ class GateRow(ComponentRow):
     area_um2_28nm: float | None
     delay_ps: float
     fmax_wire_load_mhz: float | None = None
+    overloaded_nets: int = 0
+    steep_nets: int = 0
+    parts: list[dict[str, Any]] | None = None
+    corners: list[dict[str, Any]] | None = None
+    opensta: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +232,23 @@ def row_of(block: ComponentBlock, synthesis: Synthesis, library: Library, target
         fmax_mhz=round(timing.fmax_mhz, 1),
         fmax_wire_load_mhz=None if with_wires is None else round(with_wires.fmax_mhz, 1),
         slowest_path=[timing.start, timing.end],
+        overloaded_nets=timing.overloaded_nets,
+        steep_nets=timing.steep_nets,
+        parts=[{**dataclasses.asdict(part), "kge": round(part.kge, 3)} for part in synthesis.parts]
+        or None,
+        corners=[
+            {
+                "library": corner.library,
+                "fmax_mhz": round(corner.timing.fmax_mhz, 1),
+                "fmax_wire_load_mhz": (
+                    None
+                    if corner.timing_with_wires is None
+                    else round(corner.timing_with_wires.fmax_mhz, 1)
+                ),
+            }
+            for corner in synthesis.corners
+        ]
+        or None,
     )
 
 
@@ -233,6 +265,7 @@ def fpga_row_of(block: ComponentBlock, found: Resources, routed: Routed | str) -
     )
 
 
+@cache
 def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
     """The committed rows of a target, by component and configuration.
 

@@ -311,18 +311,14 @@ class DmaEngine(wiring.Component):
         registers, host = parts.registers, parts.host
         out_path, in_path = parts.out_path, parts.in_path
         host_bytes, sector_bytes = self.config.host_bytes, self.config.codec.sector_bytes
-        written = Signal(range(host_bytes + 1))
-        m.d.sync += written.eq(
-            Mux(
-                out_path.write_beats.valid & out_path.write_beats.ready,
-                count_ones(out_path.write_beats.payload.strobe),
-                0,
-            )
-        )
         for name, step in {
             "cycles_busy": ~parts.supervisor.idle,
             "raw_bytes_out": sector_bytes * sum((port.beat_read for port in memories), C(0)),
-            "stream_bytes_out": written,
+            "stream_bytes_out": Mux(
+                out_path.write_beats.valid & out_path.write_beats.ready,
+                count_ones(out_path.write_beats.payload.strobe),
+                0,
+            ),
             "raw_bytes_in": sector_bytes * sum((port.beat_written for port in memories), C(0)),
             "stream_bytes_in": Mux(
                 in_path.read_beats.valid & in_path.read_beats.ready, host_bytes, 0
@@ -337,7 +333,11 @@ class DmaEngine(wiring.Component):
             "stall_host_write": out_path.blocked,
             "stall_host_read": in_path.starved,
         }.items():
-            m.d.comb += getattr(registers, name).increment.eq(step)
+            # A cycle late: some of the events are known late in theirs.
+            increment = getattr(registers, name).increment
+            counted = Signal.like(increment, name=f"{name}_step")
+            m.d.sync += counted.eq(step)
+            m.d.comb += increment.eq(counted)
         m.d.comb += [
             registers.reservation_high_water.value.eq(out_path.reserved * sector_bytes),
             registers.outstanding_high_water.value.eq(out_path.outstanding),

@@ -53,6 +53,41 @@ class SkidBuffer(wiring.Component):
         return m
 
 
+class HalfRateRegister(wiring.Component):
+    """A one-entry buffer that cuts every combinational path, as it is not ready while it is full.
+
+    Latency: 1 cycle. Throughput: a transfer per 2 cycles. Resources: a payload register.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : `In(stream.Signature(shape))`
+    o : `Out(stream.Signature(shape))`
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        held = Signal.like(self.o.payload, name="held", reset_less=True)
+        held_valid = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~held_valid),
+            self.o.valid.eq(held_valid),
+            self.o.payload.eq(held),
+        ]
+        with m.If(held_valid):
+            m.d.sync += held_valid.eq(~self.o.ready)
+        with m.Elif(self.i.valid):
+            m.d.sync += [held_valid.eq(1), held.eq(self.i.payload)]
+        return m
+
+
 class PipelineRegister(wiring.Component):
     """A one-entry buffer that cuts the paths of payload and valid, but not that of ready.
 

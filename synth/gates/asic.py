@@ -1,19 +1,26 @@
 """A component in standard cells: mapped, counted and timed."""
 
+import gzip
 import json
+import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cdma.builds.cache import cached, digest
 from cdma.synth.errors import SynthError
 from cdma.synth.gates.clock_gating import enables_map, gating_steps
 from cdma.synth.gates.library import Library
 from cdma.synth.gates.mapped import MappedNetlist
+from cdma.synth.gates.stitch import placed_parts, stitch
 from cdma.synth.gates.timing import Timing, slowest_path
-from cdma.synth.tools.yosys import run_yosys
+from cdma.synth.parts import Part
+from cdma.synth.tools.yosys import YOSYS, run_yosys
 
 MACRO_BITS, MACRO_WORDS = 1024, 8
 """Memories of at least so many bits and words are macros: listed, but not built of flip-flops."""
@@ -32,8 +39,52 @@ MAP = [
 """What ABC does."""
 
 ENABLES = "enables.v"
+NETLIST, NETLIST_JSON = "netlist.v", "netlist.json"
+RESULTS = (NETLIST, NETLIST_JSON, YOSYS.log)
+"""What a mapping leaves in its folder and in the cache."""
+
 MACRO = "memory_macro"
 _ARRAY = re.compile(r"^\s*reg (?:\[(\d+):0\] )?\w+ \[(\d+):0\];", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PartArea:
+    """A part's share of a component.
+
+    Attributes
+    ----------
+    name : str
+        The instances on the way to it, without their numbers; empty of the top.
+    count : int
+        How many there are; the other figures are of all of them.
+    kge : float
+    flip_flops : int
+    macro_bits : int
+    """
+
+    name: str
+    count: int
+    kge: float
+    flip_flops: int
+    macro_bits: int
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A netlist's timing in another library of the same cells.
+
+    Attributes
+    ----------
+    library : str
+    timing : Timing
+        Without wires.
+    timing_with_wires : Timing or None
+        With that library's wire load, if it has one.
+    """
+
+    library: str
+    timing: Timing
+    timing_with_wires: Timing | None
 
 
 @dataclass(frozen=True)
@@ -61,6 +112,10 @@ class Synthesis:
         Of the cells, and of the flip-flops; none without clock gating.
     module : dict
         The netlist, as in Yosys' JSON.
+    parts : list of PartArea
+        From the largest down, if it was mapped in parts.
+    corners : list of Corner
+        The same netlist in other libraries.
     """
 
     cells: int
@@ -74,6 +129,8 @@ class Synthesis:
     clock_gates: int
     gated_flip_flops: int
     module: dict[str, Any] = field(repr=False)
+    parts: list[PartArea] = field(default_factory=list)
+    corners: list[Corner] = field(default_factory=list)
 
     @property
     def macro_bits(self) -> int:
@@ -88,9 +145,9 @@ def synthesize(
     folder: Path,
     *,
     clock_gating: bool = False,
-    black_boxes: Sequence[str] = (),
+    corners: Sequence[Library] = (),
 ) -> Synthesis:
-    """Map a module, flat, to a library's cells.
+    """Map a module, flat, to a library's cells, unless the cache has its netlist.
 
     Parameters
     ----------
@@ -104,33 +161,94 @@ def synthesize(
     clock_gating
         Registers with an enable get a gated clock instead of multiplexers; see
         `cdma.synth.gates.clock_gating`.
-    black_boxes
-        Modules without anything in them, which are in no figure; their ports are taken for
-        registered on their other side.
+    corners
+        Libraries that the netlist is timed in, too.
 
     Raises
     ------
     SynthError
-        If Yosys is missing or fails, a file cannot be written, or the library has no clock gate.
+        If Yosys is missing or fails, a file cannot be written, the library has no clock gate, or a
+        corner lacks a cell of the netlist.
     """
+    return _measured(_mapped(Part(top, verilog), library, folder, clock_gating), library, corners)
+
+
+def synthesize_parts(
+    parts: Sequence[Part], library: Library, folder: Path, *, corners: Sequence[Library] = ()
+) -> Synthesis:
+    """Map each part of a component once, put the netlists together, and time the whole.
+
+    Nothing is optimized across the parts' ports, and paths lead through all of them.
+
+    Parameters
+    ----------
+    parts
+        As `cdma.synth.parts.parts_of` makes them, the top first.
+    library
+    folder
+        Has a folder of each part's, and `netlist.v`, all of them.
+    corners
+
+    Raises
+    ------
+    SynthError
+        As of `synthesize`.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(lambda part: _mapped(part, library, folder / part.name), parts)
+        modules = {part.name: module for part, module in zip(parts, found, strict=True)}
+    try:
+        with (folder / NETLIST).open("w", encoding="utf-8") as file:
+            for part in parts:
+                file.write((folder / part.name / NETLIST).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _unwritten(error) from error
+    top = parts[0].name
+    whole = _measured(stitch(modules, top), library, corners)
+    return replace(whole, parts=_areas(modules, top, library))
+
+
+def _mapped(
+    part: Part, library: Library, folder: Path, clock_gating: bool = False
+) -> dict[str, Any]:
+    """A part's netlist, as in Yosys' JSON."""
     gating = gating_steps(library, ENABLES) if clock_gating else []
+    script = _script(part.verilog, part.name, gating)
+    texts = {
+        f"{part.name}.v": part.verilog,
+        "cells.lib": library.path.read_text(encoding="utf-8", errors="replace"),
+        "ports.txt": (
+            f"set_driving_cell {library.driver.name}\nset_load {library.port_load_ff:.3f}\n"
+        ),
+        "abc.txt": "\n".join([*MAP, ""]),
+        **({ENABLES: enables_map()} if clock_gating else {}),
+    }
+
+    def build(work: Path) -> None:
+        run_yosys(script, folder)
+        for name in RESULTS:
+            with (folder / name).open("rb") as plain, gzip.open(work / name, "wb", 1) as packed:
+                shutil.copyfileobj(plain, packed)
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{top}.v").write_text(verilog, encoding="utf-8")
-        shutil.copyfile(library.path, folder / "cells.lib")
-        (folder / "ports.txt").write_text(
-            f"set_driving_cell {library.driver.name}\nset_load {library.port_load_ff:.3f}\n"
-        )
-        (folder / "abc.txt").write_text("\n".join([*MAP, ""]))
-        if clock_gating:
-            (folder / ENABLES).write_text(enables_map(), encoding="utf-8")
-        run_yosys(_script(verilog, top, gating), folder)
-        netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        key = digest(YOSYS.version(), *script, *(text for pair in texts.items() for text in pair))
+        kept = cached(f"netlist-{part.name}-{key}", build)
+        for name in RESULTS:
+            with gzip.open(kept / name, "rb") as packed, (folder / name).open("wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        content = json.loads((folder / NETLIST_JSON).read_text(encoding="utf-8"))
     except OSError as error:
-        raise SynthError(
-            f"cannot write {error.filename}: {error.strerror}; check the path"
-        ) from error
-    return _measured(netlist["modules"][top], library, black_boxes)
+        raise _unwritten(error) from error
+    module: dict[str, Any] = content["modules"][part.name]
+    _refuse_unknown(module, library, part.below)
+    return module
+
+
+def _unwritten(error: OSError) -> SynthError:
+    return SynthError(f"cannot write {error.filename}: {error.strerror}; check the path")
 
 
 def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
@@ -162,41 +280,84 @@ def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
         # Constants are not cells here, and initial values are for FPGAs.
         "opt_clean -purge",
         f"setparam -unset INIT t:{MACRO}",
-        "write_json netlist.json",
-        "write_verilog -noattr netlist.v",
+        "attrmap -remove src",
+        f"write_json {NETLIST_JSON}",
+        f"write_verilog -noattr {NETLIST}",
     ]
 
 
-def _measured(module: dict[str, Any], library: Library, black_boxes: Sequence[str]) -> Synthesis:
-    counts: dict[str, int] = {}
-    macros = []
+def _refuse_unknown(module: dict[str, Any], library: Library, below: Sequence[str]) -> None:
     for cell in module["cells"].values():
-        if cell["type"] == MACRO:
-            parameters = cell["parameters"]
-            macros.append((int(parameters["SIZE"], 2), int(parameters["WIDTH"], 2)))
-        elif cell["type"] in library.cells:
-            counts[cell["type"]] = counts.get(cell["type"], 0) + 1
-        elif cell["type"] not in black_boxes:
+        if cell["type"] not in library.cells and cell["type"] not in (MACRO, *below):
             raise SynthError(
                 f"{library.path} has no cell for {cell['type']}; give a library with it"
             )
+
+
+def _counts(module: dict[str, Any], library: Library) -> dict[str, int]:
+    """Cells by name."""
+    names = [cell["type"] for cell in module["cells"].values()]
+    return dict(sorted(Counter(name for name in names if name in library.cells).items()))
+
+
+def _macros(module: dict[str, Any]) -> list[tuple[int, int]]:
+    parameters = [c["parameters"] for c in module["cells"].values() if c["type"] == MACRO]
+    return sorted((int(each["SIZE"], 2), int(each["WIDTH"], 2)) for each in parameters)
+
+
+def _kge(counts: dict[str, int], library: Library) -> float:
     area = sum(library.cells[name].area * count for name, count in counts.items())
+    return area / library.nand2.area / 1000
+
+
+def _flip_flops(counts: dict[str, int], library: Library) -> int:
+    return sum(count for name, count in counts.items() if library.cells[name].clock)
+
+
+def _areas(modules: dict[str, Any], top: str, library: Library) -> list[PartArea]:
+    placed = Counter((part.kind, part.module) for part in placed_parts(modules, top))
+    areas = []
+    for (kind, name), count in placed.items():
+        counts = _counts(modules[name], library)
+        areas.append(
+            PartArea(
+                name=kind,
+                count=count,
+                kge=count * _kge(counts, library),
+                flip_flops=count * _flip_flops(counts, library),
+                macro_bits=count * sum(words * bits for words, bits in _macros(modules[name])),
+            )
+        )
+    return sorted(areas, key=lambda area: -area.kge)
+
+
+def _measured(module: dict[str, Any], library: Library, corners: Sequence[Library]) -> Synthesis:
+    for corner in corners:
+        _refuse_unknown(module, corner, ())
+    counts = _counts(module, library)
     netlist = MappedNetlist(module, library)
     gated = netlist.gate_of()
+    timing, timing_with_wires = _timings(module, library)
     return Synthesis(
         cells=sum(counts.values()),
-        flip_flops=sum(n for name, n in counts.items() if library.cells[name].clock),
-        area=area,
-        kge=area / library.nand2.area / 1000,
-        macros=sorted(macros),
-        timing=slowest_path(module, library),
-        timing_with_wires=(
-            None if library.wire_load is None else slowest_path(module, library, library.wire_load)
-        ),
-        cell_counts=dict(sorted(counts.items())),
+        flip_flops=_flip_flops(counts, library),
+        area=sum(library.cells[name].area * count for name, count in counts.items()),
+        kge=_kge(counts, library),
+        macros=_macros(module),
+        timing=timing,
+        timing_with_wires=timing_with_wires,
+        cell_counts=counts,
         clock_gates=len(netlist.clock_gates),
         gated_flip_flops=sum(
             flip_flop.pins.get(flip_flop.kind.clock) in gated for flip_flop in netlist.flip_flops
         ),
         module=module,
+        corners=[Corner(corner.name, *_timings(module, corner)) for corner in corners],
     )
+
+
+def _timings(module: dict[str, Any], library: Library) -> tuple[Timing, Timing | None]:
+    """Without wires, and with the library's wire load if it has one."""
+    load = library.wire_load
+    without = slowest_path(module, library)
+    return without, None if load is None else slowest_path(module, library, load)

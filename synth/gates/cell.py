@@ -113,14 +113,21 @@ class Cell:
         In the library's unit.
     inputs : dict of str to float
         Capacitances in fF.
+    edge_inputs : dict of str to dict of str to float
+        The same of the net's "rise" and "fall".
     outputs : dict of str to str
         Functions.
     arcs : dict of str to list of Arc
         Of each output.
     clock : str
         A flip-flop's clock; empty of other cells.
-    setups_ps : dict of str to float
-        A flip-flop's or a clock gate's setup times, the longer of rise and fall, at slopes of zero.
+    setups : dict of str to dict of str to Table
+        A flip-flop's or a clock gate's setup times before a rising clock, by the pin and its "rise"
+        and "fall", over the pin's slope and the clock's, in ps.
+    max_load_ff : dict of str to float
+        Of outputs that have a limit.
+    max_slope_ps : dict of str to float
+        Of outputs that have a limit.
     state : State or None
         A flip-flop's.
     gate : ClockGate or None
@@ -131,14 +138,21 @@ class Cell:
     name: str
     area: float
     inputs: dict[str, float]
+    edge_inputs: dict[str, dict[str, float]]
     outputs: dict[str, str]
     arcs: dict[str, list[Arc]]
     clock: str
-    setups_ps: dict[str, float]
+    setups: dict[str, dict[str, Table]]
+    max_load_ff: dict[str, float]
+    max_slope_ps: dict[str, float]
     state: State | None = None
     gate: ClockGate | None = None
     energies: tuple[EdgeEnergy, ...] = ()
     leakage_nw: float = 0.0
+
+    def setup_ps(self, pin: str, edge: str, slope_ps: float) -> float:
+        """How long before an ideal clock the pin's edge must be there; 0 if the cell tells not."""
+        return self.setups[pin][edge].at(slope_ps, 0.0) if pin in self.setups else 0.0
 
 
 def _place(points: tuple[float, ...], at: float) -> tuple[int, float]:

@@ -37,21 +37,14 @@ class EngineArea:
 
     Attributes
     ----------
-    per_unit_kge : float
-        Of a compression unit, an expansion unit and their port to memory.
-    rest_kge : float
-        Of all else.
+    kge : float
+        Of all its logic.
     macro_bits : int
         Of all memories.
     """
 
-    per_unit_kge: float
-    rest_kge: float
+    kge: float
     macro_bits: int
-
-    @property
-    def kge(self) -> float:
-        return UNITS * self.per_unit_kge + self.rest_kge
 
     @property
     def logic_mm2(self) -> float:

@@ -40,6 +40,8 @@ class Library:
         From the smallest up; there may be none.
     port_load_ff : float
         Load of an output: four of those inverters.
+    ps_per_unit : float
+        Of its unit of time.
     volts : float or None
         The supply, if the file tells it.
     wire_load : WireLoad or None
@@ -55,7 +57,7 @@ class Library:
         self.path = path
         root = read_liberty(path)
         self.name = root.name
-        self._ps = self._scale(root, "time_unit", "1ns", _PICOSECONDS)
+        self.ps_per_unit = self._scale(root, "time_unit", "1ns", _PICOSECONDS)
         self._ff = self._load_unit(root)
         # Energies are in units of capacitance and squared voltage, as no other unit is given.
         volt = self._scale(root, "voltage_unit", "1V", _VOLTS)
@@ -63,6 +65,7 @@ class Library:
         self._nw = self._scale(root, "leakage_power_unit", "1nW", _NANOWATTS)
         volts = root.attributes.get("nom_voltage")
         self.wire_load = self._wire_load(root)
+        self._max_slope = root.attributes.get("default_max_transition")
         self.volts = None if volts is None else float(volts) * volt
         templates = [*root.all("lu_table_template"), *root.all("power_lut_template")]
         self._templates = {group.name: group for group in templates}
@@ -133,26 +136,40 @@ class Library:
     def _cell(self, group: Group) -> Cell:
         flip_flops = group.all("ff")
         clock = flip_flops[0].attributes.get("clocked_on", "").strip("!() '") if flip_flops else ""
-        inputs, outputs, arcs, setups = {}, {}, {}, {}
+        inputs, edge_inputs, outputs, arcs, setups = {}, {}, {}, {}, {}
+        max_load, max_slope = {}, {}
         energies: list[EdgeEnergy] = []
         for pin in group.all("pin"):
             energies += self._energies(pin)
             if pin.attributes.get("direction") == "input":
-                inputs[pin.name] = float(pin.attributes.get("capacitance", "0")) * self._ff
+                capacitance = pin.attributes.get("capacitance", "0")
+                inputs[pin.name] = float(capacitance) * self._ff
+                edge_inputs[pin.name] = {
+                    edge: float(pin.attributes.get(f"{edge}_capacitance", capacitance)) * self._ff
+                    for edge in EDGES
+                }
                 setup = self._setup(pin)
                 if setup is not None:
                     setups[pin.name] = setup
             elif pin.attributes.get("direction") == "output":
                 outputs[pin.name] = pin.attributes.get("function", "")
                 arcs[pin.name] = self._arcs(pin)
+                if "max_capacitance" in pin.attributes:
+                    max_load[pin.name] = float(pin.attributes["max_capacitance"]) * self._ff
+                steepest = pin.attributes.get("max_transition", self._max_slope)
+                if steepest is not None:
+                    max_slope[pin.name] = float(steepest) * self.ps_per_unit
         return Cell(
             name=group.name,
             area=float(group.attributes.get("area", "0")),
             inputs=inputs,
+            edge_inputs=edge_inputs,
             outputs=outputs,
             arcs=arcs,
             clock=clock,
-            setups_ps=setups,
+            setups=setups,
+            max_load_ff=max_load,
+            max_slope_ps=max_slope,
             state=_state(flip_flops[0], clock) if flip_flops else None,
             gate=self._clock_gate(group),
             energies=tuple(energies),
@@ -194,8 +211,10 @@ class Library:
             # A reset only falls, and has no arc that counts here.
             if not {"cell_rise", "cell_fall", "rise_transition", "fall_transition"} <= set(tables):
                 continue
-            delay = {edge: self._table(tables[f"cell_{edge}"], self._ps) for edge in EDGES}
-            slope = {edge: self._table(tables[f"{edge}_transition"], self._ps) for edge in EDGES}
+            delay = {edge: self._table(tables[f"cell_{edge}"], self.ps_per_unit) for edge in EDGES}
+            slope = {
+                edge: self._table(tables[f"{edge}_transition"], self.ps_per_unit) for edge in EDGES
+            }
             sense = timing.attributes.get("timing_sense", "non_unate")
             senses: dict[str, dict[str, tuple[str, ...]]] = {
                 "positive_unate": {"rise": ("rise",), "fall": ("fall",)},
@@ -206,28 +225,30 @@ class Library:
                 arcs.append(Arc(source, delay, slope, causes))
         return arcs
 
-    def _setup(self, pin: Group) -> float | None:
-        times = [
-            self._table(group, self._ps).at(0.0, 0.0)
-            for timing in pin.all("timing")
-            if timing.attributes.get("timing_type", "").startswith("setup")
-            for group in timing.groups
-            if group.kind.endswith("_constraint")
-        ]
-        return max(times) if times else None
+    def _setup(self, pin: Group) -> dict[str, Table] | None:
+        for timing in pin.all("timing"):
+            if timing.attributes.get("timing_type", "") == "setup_rising":
+                tables = {
+                    group.kind: self._table(group, self.ps_per_unit) for group in timing.groups
+                }
+                return {edge: tables.get(f"{edge}_constraint", _NOTHING) for edge in EDGES}
+        return None
 
     def _table(self, group: Group, unit: float) -> Table:
         values = group.numbers("values")
         template = self._templates.get(group.name, Group("", ""))
         axes: dict[str, tuple[float, ...]] = {}
+        units = {"slope": self.ps_per_unit, "load": self._ff}
         order = []
         for k in (1, 2):
             variable = template.attributes.get(f"variable_{k}")
             points = group.numbers(f"index_{k}") or template.numbers(f"index_{k}")
             if variable is not None and points:
                 axis = "load" if variable == "total_output_net_capacitance" else "slope"
-                # A constraint's second axis is the clock's slope, which is taken as zero.
-                axis = axis if axis not in axes else "load"
+                if variable == "related_pin_transition":
+                    # Of a constraint: the clock's slope, in the place of a load.
+                    axis = "load"
+                    units[axis] = self.ps_per_unit
                 axes[axis] = points
                 order.append(axis)
         slopes, loads = axes.get("slope", (0.0,)), axes.get("load", (0.0,))
@@ -240,8 +261,8 @@ class Library:
         else:
             rows = tuple(values[i * len(loads) : (i + 1) * len(loads)] for i in range(len(slopes)))
         return Table(
-            tuple(slope * self._ps for slope in slopes),
-            tuple(load * self._ff for load in loads),
+            tuple(slope * units["slope"] for slope in slopes),
+            tuple(load * units["load"] for load in loads),
             tuple(tuple(value * unit for value in row) for row in rows),
         )
 

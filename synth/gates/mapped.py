@@ -1,13 +1,20 @@
 """A mapped netlist by its nets: who drives each, who loads it, and how its clocks are gated."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdma.synth.errors import SynthError
-from cdma.synth.gates.cell import Cell
+from cdma.synth.gates.cell import EDGES, Cell
 from cdma.synth.gates.library import Library
 from cdma.synth.gates.wire_load import WireLoad
+
+NAMELESS = "a macro"
+"""What a net is called that has no name."""
+
+HIDDEN = ("$", NAMELESS)
+"""Names that are not the Verilog's begin so."""
 
 MACRO_OUTPUTS = {"RD_DATA"}
 """Of a memory, as Yosys names its ports."""
@@ -58,6 +65,8 @@ class MappedNetlist:
     load_ff : dict of int to float
         The same with what is behind the ports and with wires, without the clocks, whose tree is
         made later.
+    edge_load_ff : dict of str to dict of int to float
+        The same of the net's "rise" and "fall".
     sinks : list of int
         Nets that leave the gates for ports and macros.
     """
@@ -77,6 +86,7 @@ class MappedNetlist:
         self.outputs = set(ways) - self.inputs
         self.pin_load_ff: dict[int, float] = defaultdict(float)
         self.load_ff: dict[int, float] = defaultdict(float)
+        self.edge_load_ff = {edge: defaultdict[int, float](float) for edge in EDGES}
         self._fan_out: dict[int, int] = defaultdict(int)
         self._nets = module["netnames"]
         self.clocks = set(_clocks(module, library))
@@ -98,7 +108,7 @@ class MappedNetlist:
                 self._end(set(self.ports[name]))
         if wire_load is not None:
             for bit, pins in self._fan_out.items():
-                self.load_ff[bit] += wire_load.load_ff(pins)
+                self._load(bit, wire_load.load_ff(pins))
 
     def _add(self, kind: Cell, connections: dict[str, int | str]) -> None:
         instance = Instance(
@@ -111,6 +121,8 @@ class MappedNetlist:
             self.pin_load_ff[bit] += load
             if bit not in self.clocks:
                 self.load_ff[bit] += load
+                for edge in EDGES if pin in kind.inputs else ():
+                    self.edge_load_ff[edge][bit] += kind.edge_inputs[pin][edge]
                 self._fan_out[bit] += pin in kind.inputs
         if kind.clock:
             self.flip_flops.append(instance)
@@ -119,11 +131,17 @@ class MappedNetlist:
         else:
             self.gates.append(instance)
 
+    def _load(self, bit: int, load_ff: float) -> None:
+        """What is no pin loads both edges."""
+        self.load_ff[bit] += load_ff
+        for loads in self.edge_load_ff.values():
+            loads[bit] += load_ff
+
     def _end(self, bits: set[int | str]) -> None:
         """Paths end on these nets, outside of the gates; constants are no nets."""
         for bit in bits:
             if isinstance(bit, int):
-                self.load_ff[bit] += self.library.port_load_ff
+                self._load(bit, self.library.port_load_ff)
                 self._fan_out[bit] += 1
                 self.sinks.append(bit)
 
@@ -178,16 +196,19 @@ class MappedNetlist:
 
     def name(self, bit: int) -> str:
         """The shortest name that the Verilog gives a net; one of Yosys' if there is no other."""
-        found = [
-            (
-                net["hide_name"],
-                len(name),
-                f"{name}[{net['bits'].index(bit)}]" if len(net["bits"]) > 1 else name,
-            )
-            for name, net in self._nets.items()
-            if bit in net["bits"]
-        ]
-        return min(found)[2] if found else "a macro"
+        return self.names([bit])[0]
+
+    def names(self, bits: Sequence[int]) -> list[str]:
+        """The names of several nets, all by one look at the netlist's."""
+        found: dict[int, tuple[int, int, str]] = {}
+        wanted = set(bits)
+        for name, net in self._nets.items():
+            for index, bit in enumerate(net["bits"]):
+                if bit in wanted:
+                    text = f"{name}[{index}]" if len(net["bits"]) > 1 else name
+                    known = (net["hide_name"], len(name), text)
+                    found[bit] = min(found.get(bit, known), known)
+        return [found[bit][2] if bit in found else NAMELESS for bit in bits]
 
     def register_name(self, flip_flop: Instance) -> str:
         """What the Verilog calls its output."""

@@ -10,13 +10,14 @@ clock gate stands in that tree, so its own clock is earlier by what it takes to 
 behind it, and its enable must be there that much before the edge, beside the gate's setup.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from cdma.synth.errors import SynthError
 from cdma.synth.gates.cell import EDGES, Cell
 from cdma.synth.gates.library import Library
-from cdma.synth.gates.mapped import Instance, MappedNetlist
+from cdma.synth.gates.mapped import HIDDEN, Instance, MappedNetlist
 from cdma.synth.gates.wire_load import WireLoad
 
 
@@ -35,6 +36,12 @@ class Timing:
     start, end : str
         The nets on which it begins and ends; ports or registers, by their names in the Verilog.
         A clock gate ends one as `enable of` a register.
+    path : tuple of str
+        The nets on it that have a name in the Verilog, from the first to the last.
+    overloaded_nets : int
+        Of all nets, those with more than the `max_capacitance` of what drives them.
+    steep_nets : int
+        Of all nets, those with edges that take longer than `max_transition`.
     """
 
     depth: int
@@ -42,6 +49,9 @@ class Timing:
     delay_ps: float
     start: str
     end: str
+    path: tuple[str, ...] = ()
+    overloaded_nets: int = 0
+    steep_nets: int = 0
 
     @property
     def fmax_mhz(self) -> float:
@@ -51,17 +61,29 @@ class Timing:
 
 @dataclass
 class _Arrival:
-    """Of one edge of a net: when, how steep, and from where."""
+    """Of one edge of a net: when, how steep, and which arrival has caused it."""
 
     ps: float
     slope: float
     depth: int
-    start: int
-    start_ps: float
+    bit: int
+    cause: "_Arrival | None" = None
+
+    @property
+    def trace(self) -> list["_Arrival"]:
+        """From the path's first net to this one."""
+        found = [self]
+        while (cause := found[-1].cause) is not None:
+            found.append(cause)
+        return found[::-1]
 
 
 def slowest_path(
-    module: dict[str, Any], library: Library, wire_load: WireLoad | None = None
+    module: dict[str, Any],
+    library: Library,
+    wire_load: WireLoad | None = None,
+    *,
+    between_registers: bool = False,
 ) -> Timing:
     """Find the slowest path of a module.
 
@@ -72,6 +94,8 @@ def slowest_path(
     library
     wire_load
         Of the wires; none if None.
+    between_registers
+        Paths from and to ports and macros do not count.
 
     Raises
     ------
@@ -79,7 +103,10 @@ def slowest_path(
         If gates drive each other in a circle.
     """
     netlist = MappedNetlist(module, library, wire_load)
-    return _slowest(_arrivals(netlist), netlist)
+    arrivals = _arrivals(netlist, between_registers)
+    timing = _slowest(arrivals, netlist, between_registers)
+    overloaded, steep = _beyond_limits(arrivals, netlist)
+    return replace(timing, overloaded_nets=overloaded, steep_nets=steep)
 
 
 def slopes_ps(netlist: MappedNetlist) -> dict[int, float]:
@@ -96,8 +123,11 @@ def slopes_ps(netlist: MappedNetlist) -> dict[int, float]:
     return slopes
 
 
-def _arrivals(netlist: MappedNetlist) -> dict[tuple[int, str], _Arrival]:
-    arrivals: dict[tuple[int, str], _Arrival] = {}
+_Arrivals = dict[tuple[int, str], _Arrival]
+
+
+def _arrivals(netlist: MappedNetlist, between_registers: bool = False) -> _Arrivals:
+    arrivals: _Arrivals = {}
     for flip_flop in netlist.flip_flops:
         for out in flip_flop.kind.outputs:
             if out in flip_flop.pins:
@@ -108,7 +138,7 @@ def _arrivals(netlist: MappedNetlist) -> dict[tuple[int, str], _Arrival]:
     driven |= {
         gate.pins[out] for gate in netlist.gates for out in gate.kind.outputs if out in gate.pins
     }
-    for bit in list(netlist.load_ff):
+    for bit in [] if between_registers else list(netlist.load_ff):
         if bit not in driven:
             _launch(arrivals, netlist, reference, output, bit)
     for gate in netlist.in_order():
@@ -118,30 +148,22 @@ def _arrivals(netlist: MappedNetlist) -> dict[tuple[int, str], _Arrival]:
     return arrivals
 
 
-def _launch(
-    arrivals: dict[tuple[int, str], _Arrival],
-    netlist: MappedNetlist,
-    kind: Cell,
-    out: str,
-    bit: int,
-) -> None:
+def _launch(arrivals: _Arrivals, netlist: MappedNetlist, kind: Cell, out: str, bit: int) -> None:
     """What a flip-flop does after its clock has risen."""
-    load = netlist.load_ff[bit]
     for arc in kind.arcs[out]:
         if arc.source == kind.clock:
             for edge in EDGES:
+                load = netlist.edge_load_ff[edge][bit]
                 ps = arc.delay[edge].at(0.0, load)
-                arrivals[bit, edge] = _Arrival(ps, arc.slope[edge].at(0.0, load), 0, bit, ps)
+                arrivals[bit, edge] = _Arrival(ps, arc.slope[edge].at(0.0, load), 0, bit)
 
 
-def _pass(
-    arrivals: dict[tuple[int, str], _Arrival], netlist: MappedNetlist, gate: Instance, out: str
-) -> None:
+def _pass(arrivals: _Arrivals, netlist: MappedNetlist, gate: Instance, out: str) -> None:
     """What a gate does: the latest edge at its output, and the least steep slope."""
     pins, bit = gate.pins, gate.pins[out]
-    load = netlist.load_ff[bit]
     for edge in EDGES:
-        latest = None
+        load = netlist.edge_load_ff[edge][bit]
+        latest, latest_ps = None, 0.0
         steepness = 0.0
         for arc in gate.kind.arcs[out]:
             source = pins.get(arc.source)
@@ -151,11 +173,25 @@ def _pass(
                     continue
                 ps = before.ps + arc.delay[edge].at(before.slope, load)
                 steepness = max(steepness, arc.slope[edge].at(before.slope, load))
-                if latest is None or ps > latest.ps:
-                    latest = _Arrival(ps, 0.0, before.depth + 1, before.start, before.start_ps)
+                if latest is None or ps > latest_ps:
+                    latest, latest_ps = before, ps
         if latest is not None:
-            latest.slope = steepness
-            arrivals[bit, edge] = latest
+            arrivals[bit, edge] = _Arrival(latest_ps, steepness, latest.depth + 1, bit, latest)
+
+
+def _beyond_limits(arrivals: _Arrivals, netlist: MappedNetlist) -> tuple[int, int]:
+    """How many nets have too much load, and how many too long edges."""
+    overloaded = steep = 0
+    for instance in [*netlist.flip_flops, *netlist.gates]:
+        for out in instance.kind.outputs:
+            bit = instance.pins.get(out)
+            if bit is None:
+                continue
+            most = instance.kind.max_load_ff.get(out, inf)
+            overloaded += max(netlist.edge_load_ff[edge][bit] for edge in EDGES) > most
+            edges = [arrivals[bit, edge].slope for edge in EDGES if (bit, edge) in arrivals]
+            steep += max(edges, default=0.0) > instance.kind.max_slope_ps.get(out, inf)
+    return overloaded, steep
 
 
 def gating_ps(kind: Cell, load_ff: float) -> float:
@@ -165,33 +201,54 @@ def gating_ps(kind: Cell, load_ff: float) -> float:
     return max((arc.delay["rise"].at(0.0, load_ff) for arc in arcs), default=0.0)
 
 
-def _slowest(arrivals: dict[tuple[int, str], _Arrival], netlist: MappedNetlist) -> Timing:
+@dataclass(frozen=True)
+class _End:
+    """Where paths end: at a net, which a cell's pin takes some time before the clock."""
+
+    bit: int
+    kind: Cell
+    pin: str
+    earlier_ps: float = 0.0
+    what: str = ""
+
+
+def _ends(netlist: MappedNetlist, between_registers: bool) -> list[_End]:
     reference = netlist.library.flip_flop
-    outside = max(reference.setups_ps.values(), default=0.0)
-    ends = [(bit, outside, "") for bit in netlist.sinks]
+    taken = next(iter(reference.setups), "")
+    ends = [] if between_registers else [_End(bit, reference, taken) for bit in netlist.sinks]
     for flip_flop in netlist.flip_flops:
-        for pin, setup in flip_flop.kind.setups_ps.items():
+        for pin in flip_flop.kind.setups:
             if pin in flip_flop.pins:
-                ends.append((flip_flop.pins[pin], setup, "register"))
+                ends.append(_End(flip_flop.pins[pin], flip_flop.kind, pin, what="register"))
     for clock, gate in netlist.gate_of().items():
         earlier = gating_ps(gate.kind, netlist.pin_load_ff[clock])
-        for pin, setup in gate.kind.setups_ps.items():
+        for pin in gate.kind.setups:
             if pin in gate.pins:
-                ends.append((gate.pins[pin], setup + earlier, "gate"))
-    worst, period, at, what = None, 0.0, 0, ""
-    for bit, setup, kind in ends:
+                ends.append(_End(gate.pins[pin], gate.kind, pin, earlier, "gate"))
+    return ends
+
+
+def _slowest(arrivals: _Arrivals, netlist: MappedNetlist, between_registers: bool) -> Timing:
+    worst, period, last = None, 0.0, None
+    for end in _ends(netlist, between_registers):
         for edge in EDGES:
-            arrival = arrivals.get((bit, edge))
-            if arrival is not None and arrival.ps + setup > period:
-                worst, period, at, what = arrival, arrival.ps + setup, bit, kind
-    if worst is None:
+            arrival = arrivals.get((end.bit, edge))
+            if arrival is None:
+                continue
+            setup = end.kind.setup_ps(end.pin, edge, arrival.slope)
+            if arrival.ps + setup + end.earlier_ps > period:
+                worst, period, last = arrival, arrival.ps + setup + end.earlier_ps, end
+    if worst is None or last is None:
         raise SynthError("the netlist has no path; nothing of the component is left")
+    trace = worst.trace
+    names = netlist.names([arrival.bit for arrival in trace])
     return Timing(
         depth=worst.depth,
         period_ps=period,
-        delay_ps=worst.ps - worst.start_ps,
-        start=netlist.name(worst.start),
-        end=_end_name(at, what, netlist),
+        delay_ps=worst.ps - trace[0].ps,
+        start=names[0],
+        end=_end_name(last.bit, last.what, netlist),
+        path=tuple(name for name in names if not name.startswith(HIDDEN)),
     )
 
 
@@ -206,6 +263,6 @@ def _end_name(bit: int, what: str, netlist: MappedNetlist) -> str:
                         return f"enable of {netlist.register_name(flip_flop)}"
     if bit not in netlist.sinks:
         for flip_flop in netlist.flip_flops:
-            if any(flip_flop.pins.get(pin) == bit for pin in flip_flop.kind.setups_ps):
+            if any(flip_flop.pins.get(pin) == bit for pin in flip_flop.kind.setups):
                 return netlist.register_name(flip_flop)
     return netlist.name(bit)

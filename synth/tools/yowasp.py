@@ -8,6 +8,7 @@ import importlib.util
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cdma.synth.errors import SynthError
@@ -43,6 +44,21 @@ class Tool:
     def wheel(self) -> str:
         """Name of the wheel that pip installs."""
         return self.package.replace("_", "-")
+
+    def version(self) -> str:
+        """Of the wheel.
+
+        Raises
+        ------
+        SynthError
+            If it is not installed.
+        """
+        try:
+            return version(self.wheel)
+        except PackageNotFoundError:
+            raise SynthError(
+                f"{self.name} is missing; install it with: pip install {self.wheel}"
+            ) from None
 
 
 def run_tool(tool: Tool, arguments: list[str], folder: Path) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from cdma.synth.components import block, block_names
-from cdma.synth.gates.asic import synthesize
 from cdma.synth.report import GENERIC, changes, read_baseline, row_of
 from tests.synth.gates.netlists import unit_gates
 
@@ -13,9 +12,7 @@ from tests.synth.gates.netlists import unit_gates
 def test_nothing_is_a_twentieth_worse(name, tmp_path):
     library = unit_gates()
     chosen = block(name)
-    synthesis = synthesize(
-        chosen.verilog(), chosen.top, library, tmp_path, black_boxes=chosen.black_boxes
-    )
+    synthesis = chosen.synthesize(library, tmp_path)
     found = changes(row_of(chosen, synthesis, library, GENERIC), read_baseline())
     assert found is not None
     assert [change for change in found if change.regression] == []

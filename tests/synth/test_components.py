@@ -37,29 +37,44 @@ def test_verilog_has_the_top_and_all_below_it():
     assert "module compression_unit_compressor" in verilog
 
 
-def test_engine_without_units_has_black_boxes_for_them():
-    chosen = block("engine-without-units", "tiny")
-    verilog = chosen.verilog()
-    boxes = re.findall(r"^\(\* blackbox \*\)\nmodule (\w+) \($", verilog, re.M)
-    assert sorted(boxes) == sorted(chosen.black_boxes)
-    assert len(boxes) == 3
-    modules = re.findall(r"^module (\w+) \($", verilog, re.M)
-    assert len(set(modules)) == len(modules)
-    assert not [m for m in modules if m.startswith(tuple(f"{box}_" for box in boxes))]
-    # Their ports are wires: what is inside, with its initial values, is not there.
-    for box in boxes:
-        text = re.search(rf"^module {box} \(\n(.*?)^endmodule", verilog, re.M | re.S)
-        assert text is not None
-        assert not re.search(r"\breg\b|=|assign", text[1])
+def test_a_whole_comes_in_parts_with_black_boxes_for_those_below():
+    chosen = block("engine", "tiny")
+    parts = {part.name: part for part in chosen.parts()}
+    assert next(iter(parts)) == chosen.top == "engine"
+    assert {"engine_host", "engine_memory", "engine_registers", "engine_out_path_unit"} <= set(
+        parts
+    )
+    defined: list[str] = []
+    for part in parts.values():
+        boxes = re.findall(r"^\(\* blackbox \*\)\nmodule (\w+) \($", part.verilog, re.M)
+        assert sorted(boxes) == sorted(part.below)
+        assert set(boxes) <= set(parts)
+        # Their ports are wires: what is inside, with its initial values, is not there.
+        for box in boxes:
+            text = re.search(rf"^module {box} \(\n(.*?)^endmodule", part.verilog, re.M | re.S)
+            assert text is not None
+            assert not re.search(r"\breg\b|=|assign", text[1])
+        modules = re.findall(r"^module (\w+) \($", part.verilog, re.M)
+        defined += [name for name in modules if name not in boxes]
+    # Each module is in one part, and none is lost; some have no instance, as of an arbiter of one.
+    assert len(set(defined)) == len(defined)
+    whole = block("engine", "tiny").verilog()
+    modules = re.findall(r"^module (\w+) \($", whole, re.M)
+    used = set(re.findall(r"^\s+(\w+) \\?\S+ +\($", whole, re.M))
+    assert sorted(defined) == sorted({"engine"} | set(modules) & used)
+
+
+def test_what_is_no_whole_is_one_part():
+    (part,) = block("token-bucket", "tiny").parts()
+    assert (part.name, part.below) == ("token_bucket", ())
+    assert part.verilog == block("token-bucket", "tiny").verilog()
 
 
 def test_unknown_names_are_told_with_the_known_ones():
     with pytest.raises(SynthError, match="unknown component 'packet'; choose one of zvc-compr"):
         block("packet")
-    with pytest.raises(
-        SynthError, match="engine takes too long as a whole; choose parts of it, of"
-    ):
-        block("engine")
+    with pytest.raises(SynthError, match="buddy takes too long as a whole; choose parts of it, of"):
+        block("buddy")
     with pytest.raises(SynthError, match="unknown configuration 'huge'; choose one of titanx_gen3"):
         block_names("huge")
     with pytest.raises(ConfigError, match=f"must be one of {', '.join(PRESETS)}, not 'channel'"):

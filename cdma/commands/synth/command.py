@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,16 +22,17 @@ from cdma.synth import (
     UNIT_GATES,
     ComponentBlock,
     Library,
+    Synthesis,
     block,
     block_names,
     map_to,
     place_and_route,
     resources,
-    synthesize,
 )
 from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
 from cdma.synth.fpga.ecp5 import SEED, SPEED, SPEEDS, too_large
 from cdma.synth.fpga.resources import FAMILIES
+from cdma.synth.gates.timing import slowest_path
 from cdma.synth.report import (
     ASIC,
     ECP5,
@@ -41,6 +43,7 @@ from cdma.synth.report import (
     read_baseline,
     row_of,
 )
+from cdma.synth.tools.opensta import opensta_period_ps
 from cdma.terminal.console import terminal
 
 
@@ -73,9 +76,16 @@ def synth(
         ),
     ] = None,
     liberty: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A library of standard cells, in Liberty's format."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A library of standard cells, in Liberty's format. Given again: another corner of "
+            "it, in which the same netlist is timed.",
+        ),
     ] = None,
+    opensta: Annotated[
+        bool, typer.Option("--opensta", help="Time each netlist with OpenSTA, too.")
+    ] = False,
     speed: Annotated[
         int | None,
         typer.Option(
@@ -108,42 +118,57 @@ def synth(
     """
     target = _target(target, liberty)
     device = _device(target, speed, seed)
+    if opensta and device is not None:
+        raise UserError(f"--opensta is of gates; leave it away, or --target {target}")
     names = _names(components or [], all_components, config)
     blocks = [block(name, config) for name in names]
-    library = Library(liberty or UNIT_GATES)
-    inputs = [] if liberty is None else [liberty]
+    inputs = liberty or []
+    library, *corners = [Library(path) for path in inputs or [UNIT_GATES]]
     place = out if device is None else out / device.target
     for chosen in blocks:
         claim_folder(place / chosen.name, inputs=inputs, force=force)
     if device is not None:
-        boxed = [chosen.name for chosen in blocks if chosen.black_boxes]
-        if boxed and not all_components:
+        wholes = [chosen.name for chosen in blocks if chosen.is_whole]
+        if wholes and not all_components:
             raise UserError(
-                f"{boxed[0]} has black boxes, which FPGAs have not; leave it away, or --target"
+                f"{wholes[0]} is a whole, which FPGAs have no room for; leave it away, or --target"
             )
-        blocks = [chosen for chosen in blocks if not chosen.black_boxes]
+        blocks = [chosen for chosen in blocks if not chosen.is_whole]
         _fpga(blocks, device, place, as_json)
     else:
-        _gates(blocks, library, target, place, as_json)
+        _gates(blocks, [library, *corners], target, place, opensta=opensta, as_json=as_json)
 
 
 def _gates(
-    blocks: list[ComponentBlock], library: Library, target: str, out: Path, as_json: bool
+    blocks: list[ComponentBlock],
+    libraries: list[Library],
+    target: str,
+    out: Path,
+    *,
+    opensta: bool,
+    as_json: bool,
 ) -> None:
+    library, *corners = libraries
     rows = []
     for chosen in _told(blocks):
-        synthesis = synthesize(
-            chosen.verilog(),
-            chosen.top,
-            library,
-            out / chosen.name,
-            black_boxes=chosen.black_boxes,
-        )
-        rows.append(row_of(chosen, synthesis, library, target))
+        synthesis = chosen.synthesize(library, out / chosen.name, corners)
+        row = row_of(chosen, synthesis, library, target)
+        if opensta:
+            row = replace(row, opensta=_second_opinion(synthesis, library, out / chosen.name))
+        rows.append(row)
     if as_json:
         typer.echo(json.dumps(json_of(rows, library, target), indent=2))
     else:
         print_report(terminal(), rows, library, target, read_baseline())
+
+
+def _second_opinion(synthesis: Synthesis, library: Library, folder: Path) -> dict[str, float]:
+    module = synthesis.module
+    own = slowest_path(module, library, library.wire_load, between_registers=True)
+    return {
+        "period_ps": round(opensta_period_ps(module, library, folder), 2),
+        "own_period_ps": round(own.period_ps, 2),
+    }
 
 
 def _fpga(blocks: list[ComponentBlock], device: FpgaTarget, out: Path, as_json: bool) -> None:
@@ -174,8 +199,8 @@ def _told(blocks: list[ComponentBlock]) -> Iterator[ComponentBlock]:
         yield chosen
 
 
-def _target(target: str | None, liberty: Path | None) -> str:
-    chosen = target or (GENERIC if liberty is None else ASIC)
+def _target(target: str | None, liberty: list[Path] | None) -> str:
+    chosen = target or (GENERIC if not liberty else ASIC)
     if chosen not in TARGETS:
         raise UserError(f"unknown target {chosen!r}; choose one of {', '.join(TARGETS)}")
     if chosen == ASIC and liberty is None:

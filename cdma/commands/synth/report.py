@@ -33,9 +33,9 @@ from cdma.synth.report import GENERIC, Baseline, Change, ComponentRow, FpgaRow, 
 UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 """What the paper calls a (de)compression unit."""
 
-PER_UNIT = ("compression-unit", "expansion-unit", "memory-port")
-REST = "engine-without-units"
-"""What makes the engine: six of each, and one of this."""
+ENGINE = "engine"
+ENGINE_UNITS = ("out_path.unit", "in_path.unit")
+"""The parts of the engine that compress and decompress."""
 
 UNIT_CONFIG = "titanx_gen3"
 
@@ -110,21 +110,19 @@ def units_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
 
 
 def engine_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
-    """The whole engine by the paper's conversion, with each factor; None without all that make one
-    of the paper's configuration."""
-    found = {row.name: row for row in rows if row.config == UNIT_CONFIG}
-    if not {*PER_UNIT, REST} <= set(found):
+    """The whole engine by the paper's conversion, with each factor; None without the engine of the
+    paper's configuration."""
+    found = [row for row in rows if (row.name, row.config) == (ENGINE, UNIT_CONFIG)]
+    if not found:
         return None
-    parts = [found[name] for name in PER_UNIT]
-    area = EngineArea(
-        per_unit_kge=sum(row.kge for row in parts),
-        rest_kge=found[REST].kge,
-        macro_bits=UNITS * sum(row.macro_bits for row in parts) + found[REST].macro_bits,
-    )
+    (row,) = found
+    area = EngineArea(row.kge, row.macro_bits)
+    parts = row.parts or []
+    units_kge = sum(part["kge"] for part in parts if part["name"] in ENGINE_UNITS)
     memories = {ports: array_mm2(area.macro_bits, ports=ports) for ports in PORT_FACTORS}
     return {
         "kge": round(area.kge, 1),
-        "units_kge": round(UNITS * sum(found[name].kge for name in PER_UNIT[:2]), 1),
+        "units_kge": round(units_kge, 1),
         "um2_per_gate_28nm": UM2_PER_GATE[28],
         "utilization": UTILIZATION,
         "logic_mm2": round(area.logic_mm2, 3),
@@ -155,8 +153,16 @@ def print_report(
     """The table, what its columns mean, the paper's figures, and what has changed."""
     console.print(_table(rows, library, target))
     console.print(_legend(library, target), highlight=False)
+    for row in rows:
+        if row.parts is not None:
+            console.print()
+            console.print(_parts_table(row))
     console.print()
-    for sentence in _beside_the_paper(rows, target):
+    for sentence in [
+        *_beyond_limits(rows),
+        *_second_opinions(rows),
+        *_beside_the_paper(rows, target),
+    ]:
         console.print(sentence, highlight=False)
     if target == GENERIC:
         console.print()
@@ -178,6 +184,9 @@ def _table(rows: Sequence[GateRow], library: Library, target: str) -> Table:
     headings = ["cells", "FFs", "RAM bits", "kGE", "µm²", "depth", "MHz", *(["wires"] * wires)]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
+    corners = [corner["library"] for corner in rows[0].corners or []]
+    for corner in corners:
+        table.add_column(corner, justify="right", no_wrap=True)
     table.add_column("slowest path", overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -190,7 +199,31 @@ def _table(rows: Sequence[GateRow], library: Library, target: str) -> Table:
             str(row.depth),
             f"{row.fmax_mhz:,.0f}",
             *([f"{row.fmax_wire_load_mhz:,.0f}"] if wires else []),
+            *(f"{corner['fmax_mhz']:,.0f}" for corner in row.corners or []),
             " → ".join(row.slowest_path),
+        )
+    return table
+
+
+def _parts_table(row: GateRow) -> Table:
+    table = Table(
+        title=f"Parts of {row.name}, each kind mapped once",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+    )
+    table.add_column("part", no_wrap=True)
+    for heading in ("number", "kGE", "%", "FFs", "RAM bits"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for part in row.parts or []:
+        table.add_row(
+            part["name"] or "between them",
+            str(part["count"]),
+            f"{part['kge']:,.1f}",
+            f"{100 * part['kge'] / row.kge:.1f}",
+            f"{part['flip_flops']:,}",
+            f"{part['macro_bits']:,}",
         )
     return table
 
@@ -273,6 +306,24 @@ def _legend(library: Library, target: str) -> str:
             else f"; wires: with the library's wire load {library.wire_load.name}."
         )
     )
+
+
+def _beyond_limits(rows: Sequence[GateRow]) -> list[str]:
+    return [
+        f"{row.name}: {row.overloaded_nets:,} nets have more load than the library's "
+        f"max_capacitance, and {row.steep_nets:,} slower edges than its max_transition."
+        for row in rows
+        if row.overloaded_nets or row.steep_nets
+    ]
+
+
+def _second_opinions(rows: Sequence[GateRow]) -> list[str]:
+    return [
+        f"{row.name}: from register to register {row.opensta['own_period_ps']:,.1f} ps here, "
+        f"{row.opensta['period_ps']:,.1f} by OpenSTA."
+        for row in rows
+        if row.opensta is not None
+    ]
 
 
 def _beside_the_paper(rows: Sequence[GateRow], target: str) -> list[str]:

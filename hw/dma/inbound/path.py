@@ -27,13 +27,13 @@ from cdma.hw.dma.payloads import (
 )
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister
 
 
 class InJobSplitter(wiring.Component):
     """Tells receiver, splitter and gather what of a job concerns them.
 
-    Latency: 1 cycle. Throughput: a job per cycle while all take theirs.
+    Latency: 1 cycle. Throughput: a job per 2 cycles, as they are dispatched.
 
     Members
     -------
@@ -60,7 +60,7 @@ class InJobSplitter(wiring.Component):
         line_bits = (config.codec.line_bytes - 1).bit_length()
         # The first line's unit takes a while to find.
         found = data.StructLayout({"job": InJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = PipelineRegister(found)
+        m.submodules.next_job = next_job = HalfRateRegister(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [

@@ -13,8 +13,9 @@ class UnitBuffer(wiring.Component):
     """A unit's part of the buffer.
 
     A unit's lines come in order, so a queue is enough; the drain selects the units round-robin.
-    `freed` counts the beats that become free: those that leave, and those that a line did not
-    need of the worst case that was reserved for it.
+    `freed` counts the beats that became free: those that left, and those that a line did not need
+    of the worst case that was reserved for it. It is a cycle late, so that the drain's *ready* ends
+    here.
 
     Latency: 2 cycles. Throughput: a beat per cycle in and out.
 
@@ -28,7 +29,7 @@ class UnitBuffer(wiring.Component):
         Always ready: space has been reserved.
     o : `Out(stream.Signature(LineBeat(config.codec)))`
     freed : `Out(...)`
-        Beats that become free in this cycle.
+        Beats that became free in the cycle before.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -56,8 +57,8 @@ class UnitBuffer(wiring.Component):
             i_fire.eq(self.i.valid & self.i.ready),
             o_fire.eq(self.o.valid & self.o.ready),
             unused.eq(Mux(i_fire & self.i.payload.eol, sectors - 1 - beats_before, 0)),
-            self.freed.eq(unused + o_fire),
         ]
+        m.d.sync += self.freed.eq(unused + o_fire)
         with m.If(i_fire):
             m.d.sync += beats_before.eq(Mux(self.i.payload.eol, 0, beats_before + 1))
         with m.If(self.i.valid):

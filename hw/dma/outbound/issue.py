@@ -9,7 +9,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.reader import LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.fifo import Fifo
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import SkidBuffer
 
 JOBS = 4
 """Jobs whose lines may be outstanding at once."""
@@ -94,7 +94,7 @@ class LineIssuer(wiring.Component):
         slots = []
         credits = []
         for k, output in enumerate(self.o):
-            m.submodules[f"slot_{k}"] = slot = PipelineRegister(LineRequest(config.codec))
+            m.submodules[f"slot_{k}"] = slot = SkidBuffer(LineRequest(config.codec))
             wiring.connect(m, slot.o, wiring.flipped(output))
             slots.append(slot)
             credit = Signal(

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
 from cdma.hw.codec.selection import is_copy
-from cdma.hw.codec.stream.pack import OFFSET_BITS, ElementPacker
+from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.interleave import unit_of
@@ -22,7 +22,7 @@ from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
 
 THROTTLE_CLASSES = 2
 
@@ -30,7 +30,7 @@ THROTTLE_CLASSES = 2
 class OutJobSplitter(wiring.Component):
     """Splits a job into those of the issuer, the drain and the writer.
 
-    Latency: 1 cycle. Throughput: a job per cycle while all accept theirs.
+    Latency: 1 cycle. Throughput: a job per 2 cycles, as they are dispatched.
 
     Members
     -------
@@ -60,7 +60,7 @@ class OutJobSplitter(wiring.Component):
         width_bits = (codec.sector_bytes - 1).bit_length()
         # The first line's unit is a remainder, so it has a stage of its own.
         found = data.StructLayout({"job": OutJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = PipelineRegister(found)
+        m.submodules.next_job = next_job = HalfRateRegister(found)
         m.submodules.fork = fork = Fork(found, 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
@@ -212,7 +212,10 @@ class OutPath(wiring.Component):
             ]
         m.d.sync += self.outstanding.eq(self.outstanding + issuer.issued - count_ones(line_done))
 
-        connect(drain.o, packer.i)
+        # The packer accepts a chunk by its count, which the drain knows late in the cycle.
+        m.submodules.chunks = chunks = SkidBuffer(Chunk(config.codec))
+        connect(drain.o, chunks.i)
+        connect(chunks.o, packer.i)
         connect(packer.o, writer.i)
         connect(writer.request, wiring.flipped(self.write_request))
         connect(writer.beats, wiring.flipped(self.write_beats))

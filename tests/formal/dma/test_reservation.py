@@ -12,8 +12,9 @@ from tests.formal.broken import break_elaborate
 from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
 
-ISSUE_CYCLES = 1
-"""In which nothing need move though all outside are willing: a job or a beat is being taken in."""
+ISSUE_CYCLES = 2
+"""In which nothing need move though all outside are willing: a job or a beat is being taken in, or
+what became free is being counted."""
 
 
 def shape(units: int, sectors: int, unit_beats: int) -> EngineConfig:
@@ -64,6 +65,8 @@ def reservation_proof(config: EngineConfig) -> Bench:
         comes = bench.drive(buffer.i)
         drained = bench.watch(buffer.o)
 
+        slot = [inside[f"slot_{k}.{entry}_valid"] for entry in ("front", "spare")]
+
         # Lines that a unit has and has not given to their end, and beats of the one that it gives.
         lines = Signal(range(config.unit_beats + 2), name=f"lines_{k}")
         given = Signal(range(sectors + 1), name=f"given_{k}")
@@ -83,9 +86,14 @@ def reservation_proof(config: EngineConfig) -> Bench:
         held = Signal(range(config.unit_beats + 2), name=f"held_{k}")
         m.d.sync += held.eq(held + comes.moves - drained.moves)
         own = Signal(16, name=f"reserved_{k}")
-        m.d.comb += own.eq(sectors * (lines + issued.valid) - given + held)
-        reserved.append(own)
-        bench.require(own <= config.unit_beats, inside[f"credit_{k}"] + own == config.unit_beats)
+        m.d.comb += own.eq(sectors * (lines + sum(slot, Const(0))) - given + held)
+        # What became free in the cycle before has not been counted yet.
+        reserved.append(own + buffer.freed)
+        bench.require(
+            own + buffer.freed <= config.unit_beats,
+            inside[f"credit_{k}"] + own + buffer.freed == config.unit_beats,
+        )
+        bench.implies(slot[1], slot[0])
         bench.require(held == within["queue.stored"] + within["queue.holds"])
         bench.require(given == within["beats_before"], given < sectors)
         bench.implies(lines == 0, given == 0)
@@ -103,7 +111,7 @@ def reservation_proof(config: EngineConfig) -> Bench:
 
 @pytest.mark.parametrize("config", configs(SHAPES, quick=["2x2-4"]))
 def test_buffer_has_room_for_whatever_comes(config, tmp_path):
-    prove(reservation_proof(config), tmp_path, depth=2)
+    prove(reservation_proof(config), tmp_path, depth=4)
 
 
 FAULTS = {

@@ -10,7 +10,7 @@ from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
 from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
+from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
@@ -39,10 +39,11 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
+@pytest.mark.parametrize("kind", [PipelineRegister, HalfRateRegister])
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
-def test_register_is_a_queue(shape, tmp_path):
+def test_register_is_a_queue(shape, kind, tmp_path):
     bench = Bench()
-    register = PipelineRegister(shape)
+    register = kind(shape)
     inside = bench.add(register)
     i, o = bench.drive(register.i), bench.watch(register.o)
     order = Order(bench, len(Value.cast(register.o.payload)), count_bits=2)

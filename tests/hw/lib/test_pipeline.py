@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
+from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 
 BUFFERS = [SkidBuffer, PipelineRegister]
@@ -35,6 +35,17 @@ def test_buffer_delays_by_one_cycle_at_full_rate(bench):
     assert taken.cycles == [cycle + 1 for cycle in given.cycles]
 
 
+def test_half_rate_register_delays_by_one_cycle_and_takes_every_other():
+    given, taken = transfer(Bench(HalfRateRegister(16)), 20)
+    assert given.cycles == list(range(given.cycles[0], given.cycles[0] + 40, 2))
+    assert taken.cycles == [cycle + 1 for cycle in given.cycles]
+
+
+@pytest.mark.parametrize(("source", "sink"), STALLS)
+def test_half_rate_register_keeps_order_under_stalls(source, sink):
+    transfer(Bench(HalfRateRegister(16)), 100, source=stalls(source, 1), sink=stalls(sink, 2))
+
+
 @pytest.mark.parametrize(("source", "sink"), STALLS)
 def test_buffer_keeps_order_under_stalls(bench, source, sink):
     transfer(bench, 100, source=stalls(source, 1), sink=stalls(sink, 2))
@@ -45,7 +56,9 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
     assert taken.cycles == list(range(9, 29))
 
 
-@pytest.mark.parametrize(("buffer", "entries"), [(SkidBuffer, 2), (PipelineRegister, 1)])
+@pytest.mark.parametrize(
+    ("buffer", "entries"), [(SkidBuffer, 2), (PipelineRegister, 1), (HalfRateRegister, 1)]
+)
 def test_blocked_buffer_holds_its_entries(buffer, entries):
     given, _ = transfer(Bench(buffer(16)), 5, sink=from_cycle(30))
     assert sum(cycle < 30 for cycle in given.cycles) == entries

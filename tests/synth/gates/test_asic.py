@@ -1,10 +1,14 @@
 """Small modules through Yosys, whose cells are known by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdma.synth.errors import SynthError
-from cdma.synth.gates.asic import synthesize
-from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates
+from cdma.synth.gates.asic import PartArea, synthesize, synthesize_parts
+from cdma.synth.gates.library import Library
+from cdma.synth.parts import Part
+from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates, written
 
 INVERTING_AND_KEEPING = """
 module small (
@@ -86,30 +90,78 @@ def test_a_macro_s_output_register_is_the_macro_s(tmp_path):
     assert found.cells == 0
 
 
-WITH_A_BLACK_BOX = """
+INVERTING = """
+module inverting (input [7:0] i, output [7:0] o);
+  assign o = ~i;
+endmodule
+"""
+
+AROUND = """
 (* blackbox *)
-module inside (input clk, input [7:0] i, output [7:0] o);
+module inverting (input [7:0] i, output [7:0] o);
 endmodule
 
-module around (input clk, input [7:0] a, output reg [7:0] held);
-  wire [7:0] from, to;
-  assign to = ~a;
-  inside box (.clk(clk), .i(to), .o(from));
-  always @(posedge clk) held <= ~from;
+module around (input clk, input [7:0] a, output reg [7:0] held, once);
+  wire [7:0] first, second;
+  inverting box_0 (.i(once), .o(first));
+  inverting box_1 (.i(first), .o(second));
+  always @(posedge clk) begin
+    once <= a;
+    held <= second;
+  end
 endmodule
 """
 
 
-def test_black_boxes_are_in_no_figure_and_end_paths(tmp_path):
-    library = unit_gates()
-    found = synthesize(
-        WITH_A_BLACK_BOX, "around", library, tmp_path / "known", black_boxes=["inside"]
-    )
-    assert found.cell_counts == {"DFF": 8, "INV_X1": 16}
-    # Were its ports no ends, nothing would come to the flip-flops, and the outputs be the ends.
-    assert found.timing.depth == 1
-    with pytest.raises(SynthError, match="has no cell for inside; give a library with it"):
-        synthesize(WITH_A_BLACK_BOX, "around", library, tmp_path / "unknown")
+def test_parts_are_mapped_once_and_paths_lead_through_all_of_them(tmp_path):
+    parts = [Part("around", AROUND, ("inverting",)), Part("inverting", INVERTING)]
+    found = synthesize_parts(parts, unit_gates(), tmp_path)
+    # Flat, the two inversions would be none.
+    assert found.cell_counts == {"DFF": 16, "INV_X1": 16}
+    assert found.timing.depth == 2
+    assert (found.timing.start[:5], found.timing.end[:5]) == ("once[", "held[")
+    inside = PartArea("box", 2, kge=16 * 0.667 / 1000, flip_flops=0, macro_bits=0)
+    around = PartArea("", 1, kge=16 * 17 / 3 / 1000, flip_flops=16, macro_bits=0)
+    assert [part.name for part in found.parts] == ["", "box"]
+    for part, expected in zip(found.parts, (around, inside), strict=True):
+        assert replace(part, kge=0) == replace(expected, kge=0)
+        assert part.kge == pytest.approx(expected.kge, abs=1e-4)
+    assert sum(part.kge for part in found.parts) == pytest.approx(found.kge)
+    text = (tmp_path / "netlist.v").read_text()
+    assert text.count("module inverting(") == text.count("module around(") == 1
+
+
+def test_modules_that_are_no_parts_are_unknown_cells(tmp_path):
+    with pytest.raises(SynthError, match="has no cell for inverting; give a library with it"):
+        synthesize(AROUND, "around", unit_gates(), tmp_path)
+
+
+def test_netlist_comes_from_the_cache_where_nothing_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
+    first = synthesize(ADDER, "adder", unit_gates(), tmp_path / "first")
+
+    def no_yosys(*_arguments):
+        raise AssertionError("the cache has it")
+
+    monkeypatch.setattr("cdma.synth.gates.asic.run_yosys", no_yosys)
+    again = synthesize(ADDER, "adder", unit_gates(), tmp_path / "again")
+    assert again == first
+    for name in ("adder.v", "netlist.v", "netlist.json", "yosys.log"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
+    with pytest.raises(AssertionError, match="the cache has it"):
+        synthesize(ADDER.replace("+", "-"), "adder", unit_gates(), tmp_path / "other")
+
+
+def test_a_corner_times_the_same_netlist_in_another_library(tmp_path):
+    text = unit_gates().path.read_text()
+    slow = Library(written(tmp_path, text.replace('time_unit : "1ps"', 'time_unit : "1.5ps"')))
+    found = synthesize(ADDER, "adder", unit_gates(), tmp_path / "adder", corners=[slow])
+    (corner,) = found.corners
+    assert corner.timing.period_ps == pytest.approx(1.5 * found.timing.period_ps)
+    assert corner.timing_with_wires is None
+    other = Library(written(tmp_path, text.replace("XOR2", "YOR2").replace("XNOR2", "YNOR2")))
+    with pytest.raises(SynthError, match=r"has no cell for X.*; give a library with it"):
+        synthesize(ADDER, "adder", unit_gates(), tmp_path / "adder", corners=[other])
 
 
 def test_slowest_path_is_that_of_the_only_gates_with_two_loads(small):

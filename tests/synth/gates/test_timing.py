@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from cdma.synth.errors import SynthError
+from cdma.synth.gates.library import Library
 from cdma.synth.gates.timing import slowest_path
 from cdma.synth.gates.wire_load import WireLoad
-from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates
+from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, netlist, unit_gates, written
 
 CLOCK = 1
 
@@ -128,3 +129,74 @@ def test_gated_clock_is_ideal():
     timing = slowest_path(netlist(cells, [CLOCK, 2], []), unit_gates())
     assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 8 * 2 + SETUP) * TAU_PS)
     assert (timing.start, timing.end) == ("n20", "n29")
+
+
+def test_setup_is_that_of_the_slope_at_the_pin(tmp_path):
+    text = unit_gates().path.read_text()
+    table = """lu_table_template (by_slope) { variable_1 : constrained_pin_transition;
+      variable_2 : related_pin_transition; index_1 ("0, 100"); index_2 ("0, 10"); }
+    cell (INV_X1) {"""
+    text = text.replace("cell (INV_X1) {", table, 1)
+    text = text.replace(
+        'rise_constraint (scalar) { values ("20.0"); }',
+        'rise_constraint (by_slope) { values ("20, 1000", "60, 1000"); }',
+    )
+    # The inverter's rise takes 50 ps, its fall nothing.
+    before, inverter, after = text.partition("cell (INV_X1) {")
+    after = after.replace(
+        'rise_transition (load) { values ("0, 0", "0, 0"); }',
+        'rise_transition (load) { values ("50, 50", "50, 50"); }',
+        1,
+    )
+    library = Library(written(tmp_path, before + inverter + after))
+    cells = {
+        "first": flip_flop(2, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        "last": flip_flop(11, 12),
+    }
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), library)
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 1 + 2 + SETUP) * TAU_PS + 20)
+
+
+def test_rise_and_fall_have_loads_of_their_own(tmp_path):
+    text = unit_gates().path.read_text()
+    more = "capacitance : 1.000; fall_capacitance : 3.000;"
+    library = Library(written(tmp_path, text.replace("capacitance : 1.000;", more)))
+    chain = {f"inverter{k}": ("INV_X1", {"A": 10 + k, "Y": 11 + k}) for k in range(2)}
+    cells = {"first": flip_flop(2, 10), **chain, "last": flip_flop(12, 13)}
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), library)
+    # The flip-flop's output falls onto 3, the next rises onto 1, and that falls onto a D of 3.
+    assert timing.period_ps == pytest.approx((CLOCK_TO_Q + 3 + 1 + 1 + 1 + 3 + SETUP) * TAU_PS)
+
+
+def test_nets_beyond_the_library_s_limits_are_counted(tmp_path):
+    text = unit_gates().path.read_text().replace("max_capacitance : 32;", "max_capacitance : 7;")
+    library = Library(written(tmp_path, text))
+    for pins, beyond in ((7, 0), (8, 1)):
+        cells = {
+            "first": flip_flop(2, 10),
+            "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+            **{f"last{k}": flip_flop(11, 20 + k) for k in range(pins)},
+        }
+        timing = slowest_path(netlist(cells, [CLOCK, 2], []), library)
+        assert (timing.overloaded_nets, timing.steep_nets) == (beyond, 0)
+    slow = text.replace('values ("0, 0", "0, 0")', 'values ("50, 50", "50, 50")')
+    slow = slow.replace("default_max_transition : 1000", "default_max_transition : 40")
+    timing = slowest_path(netlist(cells, [CLOCK, 2], []), Library(written(tmp_path, slow)))
+    # The inverter's output and those of nine flip-flops.
+    assert timing.steep_nets == 10
+
+
+def test_paths_between_registers_alone():
+    chain = {f"inverter{k}": ("INV_X1", {"A": 20 + k, "Y": 21 + k}) for k in range(4)}
+    cells = {
+        **chain,
+        "first": flip_flop(24, 10),
+        "inverter": ("INV_X1", {"A": 10, "Y": 11}),
+        "last": flip_flop(11, 12),
+    }
+    module = netlist(cells, [CLOCK, 20], [12])
+    assert slowest_path(module, unit_gates()).start == "n20"
+    timing = slowest_path(module, unit_gates(), between_registers=True)
+    assert (timing.start, timing.end, timing.depth) == ("n10", "n12", 1)
+    assert timing.path == ("n10", "n11")

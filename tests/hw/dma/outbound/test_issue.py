@@ -201,6 +201,7 @@ def test_unit_buffer_gives_back_as_much_as_was_reserved(probability):
             if ctx.get(buffer.o.valid) and ctx.get(buffer.o.ready):
                 taken.append(ctx.get(buffer.o.payload.mask))
             await ctx.tick()
+        freed.append(ctx.get(buffer.freed))
         given.extend(taken)
 
     simulator = Simulator(buffer)
