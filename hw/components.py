@@ -176,7 +176,7 @@ COMPONENTS: dict[str, Component] = {
         _c("line-issuer", "dma.outbound.issue:LineIssuer", ENGINE),
         _c("line-drain", "dma.outbound.drain:LineDrain", ENGINE),
         _c("line-splitter", "dma.inbound.splitter:LineSplitter", ENGINE),
-        _c("line-gather", "dma.inbound.line_reports:LineGather", ENGINE),
+        _c("line-gather", "dma.inbound.line_reports:LineReportCollector", ENGINE),
         _c("stream-writer", "dma.outbound.writer:StreamWriter", ENGINE, "host_bytes", "write_bursts"),  # noqa: E501
         _c("stream-receiver", "dma.inbound.receiver:StreamReceiver", ENGINE),
         _c("descriptor-fetcher", "dma.control.ring:DescriptorFetcher", ENGINE),

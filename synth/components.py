@@ -1,4 +1,4 @@
-"""What can be synthesized, by name: generated blocks, wholes, and the parts of the DMA engine."""
+"""Everything that can be synthesized, by name: blocks, wholes, and parts of the DMA engine."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class ComponentBlock:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is mapped in parts."""
+        """True if it is mapped in parts."""
         return COMPONENTS[self.name].is_whole
 
     def verilog(self) -> str:

@@ -21,7 +21,7 @@ from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
 from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
-from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InPath
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.inbound.splitter import LineSplitter
@@ -50,7 +50,7 @@ SLEEPERS = (
     StreamReceiver,
     LineSplitter,
     ExpansionUnit,
-    LineGather,
+    LineReportCollector,
     ReadHalf,
     WriteHalf,
     SilenceTimer,

@@ -30,7 +30,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Arc:
-    """From an input pin to an output pin.
+    """Timing arc from an input pin to an output pin.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Arc:
 
 @dataclass(frozen=True)
 class EdgeEnergy:
-    """What a cell takes inside when one of its pins has an edge (Liberty's `internal_power`).
+    """Energy inside a cell when one of its pins has an edge (Liberty's `internal_power`).
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ClockGate:
 
 @dataclass(frozen=True)
 class State:
-    """What a flip-flop holds, under the names that its functions use.
+    """State of a flip-flop, under the names that its functions use.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Cell:
     leakage_nw: float = 0.0
 
     def setup_ps(self, pin: str, edge: str, slope_ps: float) -> float:
-        """How long before an ideal clock the pin's edge must be there; 0 if the cell tells not."""
+        """Setup time before an ideal clock of the pin's edge; 0 if the cell has none."""
         return self.setups[pin][edge].at(slope_ps, 0.0) if pin in self.setups else 0.0
 
 

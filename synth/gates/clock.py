@@ -7,7 +7,7 @@ from cdma.synth.report import read_baseline
 
 @dataclass(frozen=True)
 class ReachedClock:
-    """How fast something clocks once it is mapped.
+    """Clock that something reaches once it is mapped.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class ReachedClock:
 
     @property
     def mhz(self) -> float:
-        """Of the committed baseline: in unit gates, without wires."""
+        """Clock in the committed baseline: in unit gates, without wires."""
         found = [
             row["fmax_mhz"] for (name, _), row in read_baseline().items() if name == self.component
         ]
@@ -35,7 +35,7 @@ BUDDY = ReachedClock("the entry decompressor", "entry-decompressor")
 
 
 def clock_note(clock_hz: float, reached: ReachedClock) -> str:
-    """What a report of times at a clock has to say of it; empty if the RTL clocks that fast."""
+    """Sentence on the clock that a report's times are at; empty if the RTL clocks that fast."""
     if clock_hz <= reached.mhz * 1e6:
         return ""
     return (

@@ -64,7 +64,7 @@ def gating_steps(library: Library, enables: str) -> list[str]:
 
 
 def _most_flip_flops(library: Library, name: str) -> int:
-    """How many a gate clocks within `LONGEST_PS`."""
+    """Most flip-flops that a gate clocks within `LONGEST_PS`."""
     flip_flop = library.flip_flop
     pin_ff = flip_flop.inputs[flip_flop.clock]
     low, high = 0, _MOST_FLIP_FLOPS

@@ -1,4 +1,4 @@
-"""From gate equivalents to silicon, with every factor in sight, beside the paper's units."""
+"""Conversion of gate equivalents to silicon, every factor in sight, beside the paper's units."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ PAPER_UNITS_MM2 = 0.31
 
 @dataclass(frozen=True)
 class UnitsArea:
-    """What six pairs of a compressor and a decompressor take by the paper's conversion.
+    """Area of six pairs of a compressor and a decompressor by the paper's conversion.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class UnitsArea:
 
 @dataclass(frozen=True)
 class EngineArea:
-    """What an engine of six units takes by the paper's conversion, memories beside it.
+    """Area of an engine of six units by the paper's conversion, memories beside it.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ CLOCK_GATE = "latch_posedge"
 
 
 class Library:
-    """What synthesis, timing and energy need of a library.
+    """A library, as far as synthesis, timing and energy need it.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _nand(a: bool, b: bool) -> bool:
 
 
 def _computes(cell: Cell, function: Callable[..., bool]) -> bool:
-    """Whether the cell's output is that function of its inputs: all of them are tried."""
+    """True if the cell's output is that function of its inputs: all of them are tried."""
     text, names = next(iter(cell.outputs.values())), list(cell.inputs)
     if pins_of(text) != set(names):
         return False

@@ -39,7 +39,7 @@ class Instance:
 
 
 class MappedNetlist:
-    """What timing and energy need of a netlist.
+    """A netlist, as far as timing and energy need it.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class MappedNetlist:
             self.gates.append(instance)
 
     def _load(self, bit: int, load_ff: float) -> None:
-        """What is no pin loads both edges."""
+        """Loads that are no pins', for both edges alike."""
         self.load_ff[bit] += load_ff
         for loads in self.edge_load_ff.values():
             loads[bit] += load_ff
@@ -211,7 +211,7 @@ class MappedNetlist:
         return [found[bit][2] if bit in found else NAMELESS for bit in bits]
 
     def register_name(self, flip_flop: Instance) -> str:
-        """What the Verilog calls its output."""
+        """Name of its output in the Verilog."""
         return self.name(
             next(flip_flop.pins[out] for out in flip_flop.kind.outputs if out in flip_flop.pins)
         )

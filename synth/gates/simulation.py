@@ -24,7 +24,7 @@ _FIRST_NET = 3
 
 
 class Watcher(Protocol):
-    """What looks at a simulation's cycles."""
+    """Observer of a simulation's cycles."""
 
     def count(self, simulation: "Simulation", before: Words, states: list[Words]) -> None:
         """A cycle has passed: `before` were the nets' values, `states` each kind of flip-flops'."""

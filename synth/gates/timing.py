@@ -61,7 +61,7 @@ class Timing:
 
 @dataclass
 class _Arrival:
-    """Of one edge of a net: when, how steep, and which arrival has caused it."""
+    """Arrival of one edge of a net: when, how steep, and which arrival has caused it."""
 
     ps: float
     slope: float
@@ -71,7 +71,7 @@ class _Arrival:
 
     @property
     def trace(self) -> list["_Arrival"]:
-        """From the path's first net to this one."""
+        """Nets from the path's first one to this one."""
         found = [self]
         while (cause := found[-1].cause) is not None:
             found.append(cause)
@@ -110,7 +110,7 @@ def slowest_path(
 
 
 def slopes_ps(netlist: MappedNetlist) -> dict[int, float]:
-    """How steep the nets' edges are: of rise and fall the mean, in ps. Clocks are not in it.
+    """Slopes of the nets' edges: of rise and fall the mean, in ps. Clocks are not in it.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def _arrivals(netlist: MappedNetlist, between_registers: bool = False) -> _Arriv
 
 
 def _launch(arrivals: _Arrivals, netlist: MappedNetlist, kind: Cell, out: str, bit: int) -> None:
-    """What a flip-flop does after its clock has risen."""
+    """Launch the edges of a flip-flop after its clock has risen."""
     for arc in kind.arcs[out]:
         if arc.source == kind.clock:
             for edge in EDGES:
@@ -159,7 +159,7 @@ def _launch(arrivals: _Arrivals, netlist: MappedNetlist, kind: Cell, out: str, b
 
 
 def _pass(arrivals: _Arrivals, netlist: MappedNetlist, gate: Instance, out: str) -> None:
-    """What a gate does: the latest edge at its output, and the least steep slope."""
+    """Pass edges through a gate: the latest one at its output, with the least steep slope."""
     pins, bit = gate.pins, gate.pins[out]
     for edge in EDGES:
         load = netlist.edge_load_ff[edge][bit]
@@ -180,7 +180,7 @@ def _pass(arrivals: _Arrivals, netlist: MappedNetlist, gate: Instance, out: str)
 
 
 def _beyond_limits(arrivals: _Arrivals, netlist: MappedNetlist) -> tuple[int, int]:
-    """How many nets have too much load, and how many too long edges."""
+    """Count the nets with too much load, and those with too long edges."""
     overloaded = steep = 0
     for instance in [*netlist.flip_flops, *netlist.gates]:
         for out in instance.kind.outputs:
@@ -195,7 +195,7 @@ def _beyond_limits(arrivals: _Arrivals, netlist: MappedNetlist) -> tuple[int, in
 
 
 def gating_ps(kind: Cell, load_ff: float) -> float:
-    """From a clock gate's clock to the rise of its output."""
+    """Delay from a clock gate's clock to the rise of its output."""
     gate = kind.gate
     arcs = [] if gate is None else [a for a in kind.arcs[gate.output] if a.source == gate.clock]
     return max((arc.delay["rise"].at(0.0, load_ff) for arc in arcs), default=0.0)
@@ -203,7 +203,7 @@ def gating_ps(kind: Cell, load_ff: float) -> float:
 
 @dataclass(frozen=True)
 class _End:
-    """Where paths end: at a net, which a cell's pin takes some time before the clock."""
+    """End of paths: a net, which a cell's pin takes some time before the clock."""
 
     bit: int
     kind: Cell

@@ -1,4 +1,4 @@
-"""What a library says of wires before there are any: capacitance by the number of pins on a net."""
+"""A library's guess of wires before there are any: capacitance by the pins on a net."""
 
 from dataclasses import dataclass
 from itertools import pairwise

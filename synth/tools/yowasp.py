@@ -46,7 +46,7 @@ class Tool:
         return self.package.replace("_", "-")
 
     def version(self) -> str:
-        """Of the wheel.
+        """Version of the wheel.
 
         Raises
         ------

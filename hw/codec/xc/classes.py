@@ -94,7 +94,7 @@ def distance_of(m: Module, code: data.View, pattern: Value, *, name: str) -> Sig
 
 
 def is_escape(code: data.View) -> Value:
-    """Whether a code is the escape's."""
+    """True if a code is the escape's."""
     return (code.number == ESCAPE_CLASS) & (code.index == ESCAPE_INDEX)
 
 

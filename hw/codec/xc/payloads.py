@@ -1,4 +1,4 @@
-"""What travels between the stages of the line coder, and the sizes that all of them share."""
+"""Payloads between the stages of the line coder, and the sizes that all of them share."""
 
 from dataclasses import dataclass, replace
 
@@ -98,7 +98,7 @@ class CodedSector(data.StructLayout):
 
 
 class LinePlan(data.StructLayout):
-    """Where everything of a line comes to stand: known once all of the line was counted.
+    """Places of everything in a line: known once all of the line was counted.
 
     Members
     -------

@@ -11,7 +11,7 @@ from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
 
 
-class LineGather(wiring.Component):
+class LineReportCollector(wiring.Component):
     """Takes the reports of the units in turn, and combines what they tell.
 
     Latency: an outcome comes 2 + log2(line_bytes) cycles after a job's last report, or 1 less after

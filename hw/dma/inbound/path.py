@@ -11,7 +11,7 @@ from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
-from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
@@ -145,7 +145,7 @@ class InPath(wiring.Component):
         m.submodules.job_splitter = job_splitter = InJobSplitter(config)
         m.submodules.receiver = receiver = StreamReceiver(config)
         m.submodules.splitter = splitter = LineSplitter(config)
-        m.submodules.gather = gather = LineGather(config)
+        m.submodules.gather = gather = LineReportCollector(config)
         # Jobs wait here for the stages that get to them last.
         m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS)
         m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), JOBS)

@@ -6,7 +6,7 @@ from tests.synth.gates.netlists import unit_gates
 
 
 def module(ports, cells, names=()):
-    """Of ports (direction, nets), cells (type, pins with their nets) and nets with names."""
+    """A module of ports (direction, nets), cells (type, pins with their nets) and named nets."""
     return {
         "ports": {name: {"direction": way, "bits": bits} for name, (way, bits) in ports.items()},
         "cells": {

@@ -1,1 +1,1 @@
-"""From sectors to compressed lines."""
+"""XC's compressor: sectors to compressed lines."""

@@ -1,4 +1,4 @@
-"""What a line will take, and so where each of its fields will stand."""
+"""Measures what a line will take, and so the places of its fields."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,7 +15,7 @@ ZERO_LINE, DENSE_LINE, SPARSE_LINE, RAW_LINE = range(4)
 
 
 class LineTotals(data.StructLayout):
-    """What was counted of a line: elements, bits of extras, escapes."""
+    """Counts of a line: elements, bits of extras, escapes."""
 
     def __init__(self, config: CodecConfig) -> None:
         shape = LineShape.of(config)

@@ -1,4 +1,4 @@
-"""From coded sectors to the places of their fields in the line."""
+"""Puts the fields of coded sectors at their places in the line."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring

@@ -1,1 +1,1 @@
-"""From compressed lines to sectors."""
+"""XC's decompressor: compressed lines to sectors."""

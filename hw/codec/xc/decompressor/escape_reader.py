@@ -197,7 +197,7 @@ class EscapeReader(wiring.Component):
 
 
 def status_of(head: Value, truncated: Value, wrong: Value) -> Value:
-    """What is wrong with a line: the first of these, in the order in which a stream shows them."""
+    """Status of a line: the first of these errors, in the order in which a stream shows them."""
     return Mux(
         head != StreamStatus.OK,
         head,

@@ -86,7 +86,7 @@ class HeadBytes(data.StructLayout):
 
 
 class LineLayout(data.StructLayout):
-    """Where the fields of a line stand.
+    """Places of the fields of a line.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Whether lines that are kept as they are had to be."""
+"""Checks that lines which are kept as they are had to be."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring

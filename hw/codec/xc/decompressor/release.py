@@ -13,7 +13,7 @@ from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class _Judged(data.StructLayout):
-    """How a line is; `size` are the bytes that it takes in the stream."""
+    """Check of a line; `size` is the number of bytes that it takes in the stream."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(

@@ -71,7 +71,7 @@ class TurningCompressor(wiring.Component):
 
 
 class Places(data.StructLayout):
-    """Where a transfer's first wrong line, its last line and its end are in the stream."""
+    """Places of a transfer's first wrong line, its last line and its end in the stream."""
 
     def __init__(self):
         super().__init__({"wrong": OFFSET_BITS, "line": OFFSET_BITS, "end": OFFSET_BITS})

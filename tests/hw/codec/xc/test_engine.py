@@ -58,7 +58,7 @@ def room(engine, nbytes, codec):
 
 def test_data_goes_out_and_comes_back_in_each_codec(engine):
     """All at once, so that lines of different codecs and parameters meet in the units."""
-    trips = []
+    round_trips = []
     for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in ("xc", "zvc", None)):
         data = content(nbytes, number)
         coding = CODINGS[number % len(CODINGS)]
@@ -69,16 +69,16 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         sent = engine.submit(
             host, device, nbytes, OUT, codec, parameters=parameters, doorbell=False
         )
-        trips.append((data, codec, coding, device, host, sent))
+        round_trips.append((data, codec, coding, device, host, sent))
     engine.doorbell()
-    for data, codec, coding, _, host, sent in trips:
+    for data, codec, coding, _, host, sent in round_trips:
         record = engine.wait(sent).check()
         want = model_of(codec, coding).compress(data)
         np.testing.assert_array_equal(host.array[: record.out_size], want[: record.out_size])
         assert record.out_size == (data.size if codec is None else want.size)
         assert record.crc32 == golden.crc32(data)
     back = []
-    for data, codec, coding, device, host, sent in trips:
+    for data, codec, coding, device, host, sent in round_trips:
         device.array[:] = 0xA5
         got = engine.submit(
             device,
@@ -93,7 +93,7 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         )
         back.append(got)
     engine.doorbell()
-    for (data, _, _, device, host, _), got in zip(trips, back, strict=True):
+    for (data, _, _, device, host, _), got in zip(round_trips, back, strict=True):
         engine.wait(got).check()
         np.testing.assert_array_equal(device.array, data)
         engine.device.free(device)

@@ -17,7 +17,7 @@ ESCAPE = 63
 
 
 def outputs(m, output, inputs, rows):
-    """What a combinational output is for each row of the inputs' values."""
+    """Values of a combinational output for each row of the inputs' values."""
     found = []
 
     async def testbench(ctx):

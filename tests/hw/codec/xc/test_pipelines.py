@@ -52,8 +52,8 @@ def transfers(rng, lines, each):
     sizes = np.diff([0, *cuts, lines]) * LINE
     data = bf16_lines(rng, lines).reshape(-1)
     starts = np.cumsum(sizes) - sizes
-    ragged = (sizes > 0) & (rng.random(count) < 0.3)
-    kept = sizes - np.where(ragged, rng.integers(0, LINE, count), 0)
+    partial = (sizes > 0) & (rng.random(count) < 0.3)
+    kept = sizes - np.where(partial, rng.integers(0, LINE, count), 0)
     return Packets.of(data[start : start + size] for start, size in zip(starts, kept, strict=True))
 
 

@@ -10,7 +10,7 @@ from cdma import golden
 from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.inbound.line_reports import LineGather
+from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 
@@ -22,7 +22,7 @@ STEPS = 7
 
 @pytest.fixture(scope="module", params=[1, 2, 6])
 def bench(request):
-    return Bench(LineGather(EngineConfig(units=request.param)))
+    return Bench(LineReportCollector(EngineConfig(units=request.param)))
 
 
 @pytest.fixture
