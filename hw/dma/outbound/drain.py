@@ -94,8 +94,8 @@ class LineDrain(wiring.Component):
             whole_lines.line_end.eq(heads.beat.eol),
             whole_lines.second_line.eq(t.merge_fire),
             whole_lines.lines_before.eq(t.drained),
-            whole_lines.first_count.eq(merger.count_alone),
-            whole_lines.merged_count.eq(merger.count_merged),
+            whole_lines.count_alone.eq(merger.count_alone),
+            whole_lines.count_merged.eq(merger.count_merged),
         ]
         self._report_outcome(m, t, heads, crc, whole_lines)
         self._accept_job(m, t)
