@@ -103,6 +103,7 @@ COMMANDS_THAT_WRITE = {
         "cdma.commands.buddy.profile.load_snapshots",
         ("a.npy",),
     ),
+    "value": Command(("value", "--plot", "p.png"), ("p.png",), "cdma.commands.value.command.sweep"),
     "capture": Command(
         ("capture", "x", *HOOK, "--out", "c"),
         ("c/x.json", "c/x.npz"),
@@ -112,12 +113,14 @@ COMMANDS_THAT_WRITE = {
 
 FOLDERS = {
     "synth": Command(
-        ("synth", "packer", "--out", "o"), ("o/packer",), "cdma.commands.synth.command.synthesize"
+        ("synth", "packer", "--out", "o"),
+        ("o/packer",),
+        "cdma.synth.components.ComponentBlock.synthesize",
     ),
     "synth with a library": Command(
         ("synth", "packer", "--out", "o", "--liberty", "x.lib"),
         ("o/packer",),
-        "cdma.commands.synth.command.synthesize",
+        "cdma.synth.components.ComponentBlock.synthesize",
         ("x.lib",),
     ),
     "synth of an FPGA": Command(

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.decoder import decode
 from cdma.hw.dma.control.descriptor import Status
-from cdma.sim.driver import CopyKind, Engine
+from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
+from cdma.sim.swap import EngineBackend, Swapper
 from tests.hw.codec.xc.lines import bf16_lines
 from tests.hw.codec.xc.lines import golden as xc_model
 from tests.sim.machine.engine.bench import NEAR
@@ -18,22 +20,21 @@ from tests.sim.machine.engine.cases import SMALL
 
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 SIZES = (2, 126, 128, 130, 1000, 4096, 10_004)
+CONFIG = replace(SMALL, codec=replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc")))
 CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.3], ids=["free", "stalled"])
 def engine(request):
-    codec = replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc"))
-    config = replace(SMALL, codec=codec)
     machine = Machine(
-        generated_engine(config),
-        replace(NEAR, channels=config.units),
+        generated_engine(CONFIG),
+        replace(NEAR, channels=CONFIG.units),
         device_bytes=1 << 20,
         host_bytes=1 << 20,
         stalls=request.param,
         seed=3,
     )
-    yield Engine(machine, codecs=config.codecs)
+    yield Engine(machine, codecs=CONFIG.codecs)
     machine.close()
 
 
@@ -139,3 +140,36 @@ def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
     np.testing.assert_array_equal(device.array[: want.valid_bytes], want.data)
     engine.device.free(device)
     engine.host.free(host)
+
+
+def test_arrays_are_swapped_with_the_parameters_that_suit_them():
+    """Weights around 2^-10 and activations around 2^3 in one queue, each with its own centre."""
+    backend = EngineBackend(
+        CONFIG, replace(NEAR, channels=CONFIG.units), throttle=THROTTLES["none"], codec="xc"
+    )
+    rng = np.random.default_rng(5)
+    arrays = [
+        (name, rounded_to_bf16(rng.standard_normal(count).astype(np.float32) * scale))
+        for name, count, scale in (("weights", 6000, 2.0**-10), ("one", 1, 1.0), ("acts", 999, 8.0))
+    ]
+    arrays.append(("nothing", np.empty(0, np.uint16)))
+    with Swapper(backend) as swapper:
+        run = swapper.swap(arrays)
+    assert [one.faults for one in run.round_trips] == [()] * 4
+    sizes = [one.compressed_bytes for one in run.round_trips]
+    best = [golden.codec("xc", 2).fitted(array).compress(array).size for _, array in arrays]
+    assert sizes == best
+    weights = run.round_trips[0]
+    assert weights.nbytes / weights.compressed_bytes > 1.3
+    assert weights.baseline_bytes["zvc"] > weights.nbytes
+
+
+def test_elements_that_are_no_bf16_are_refused_before_any_rtl():
+    backend = EngineBackend(
+        CONFIG, replace(NEAR, channels=CONFIG.units), throttle=THROTTLES["none"], codec="xc"
+    )
+    with Swapper(backend) as swapper:
+        with pytest.raises(
+            golden.CodecError, match="takes elements of 2 bytes, which are bf16, not 4"
+        ):
+            swapper.swap([("x", np.ones(4, np.float32))])
