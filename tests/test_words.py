@@ -22,10 +22,6 @@ OPENING = re.compile(r"(What|Where|How|Of|From|Which|Whether)\b")
 MOST_OPENINGS = 0.01
 """The part of a room's docstrings that may open so."""
 
-OPENINGS_LEFT: Mapping[str, int] = {}
-"""Folders whose docstrings are still to be rewritten, with their openings. The figures only fall;
-a folder that has come under `MOST_OPENINGS` leaves the table."""
-
 OLD_NAMES: Mapping[str, str] = {
     "Carried": "TransferResult",
     "Completer": "RetireUnit",
@@ -68,9 +64,6 @@ OLD_WORDS: Mapping[str, str] = {
 }
 """Words that are no part of any name, and what stands for them now."""
 
-NAMES_LEFT: Mapping[str, int] = {}
-"""Folders in which some of these names are still bound, and how often. The figures only fall."""
-
 TOLD_APART = ("Damage", "Engine", "Register", "Settings", "Traffic", "Verdict")
 """Names that once stood for several things: a class of the package has each at most once."""
 
@@ -93,12 +86,6 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def folder_of(path: str, folders: Mapping[str, int]) -> str:
-    """The folder among `folders` that a file lies in, or else its room."""
-    inside = [folder for folder in folders if path.startswith(f"{folder}/")]
-    return max(inside, key=len, default=path.split("/")[0])
-
-
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring of a file."""
     for node in ast.walk(parsed(source)):
@@ -118,18 +105,16 @@ def openings(files: Sources) -> list[str]:
     ]
 
 
-def too_many_openings(files: Sources, left: Mapping[str, int]) -> list[str]:
-    """Folders with more openings than allowed, with all of them."""
+def too_many_openings(files: Sources) -> list[str]:
+    """Rooms with more openings than allowed, with all of them."""
     found: dict[str, list[str]] = {}
     for opening in openings(files):
-        found.setdefault(folder_of(opening.split(":")[0], left), []).append(opening)
-    totals = Counter(
-        folder_of(path, left) for path, source in files.items() for _ in docstrings(source)
-    )
+        found.setdefault(opening.split("/")[0], []).append(opening)
+    totals = Counter(path.split("/")[0] for path, text in files.items() for _ in docstrings(text))
     return [
-        f"{folder}: {len(those)} of {totals[folder]} docstrings\n" + "\n".join(those)
-        for folder, those in found.items()
-        if len(those) > left.get(folder, MOST_OPENINGS * totals[folder])
+        f"{room}: {len(those)} of {totals[room]} docstrings\n" + "\n".join(those)
+        for room, those in found.items()
+        if len(those) > MOST_OPENINGS * totals[room]
     ]
 
 
@@ -164,19 +149,6 @@ def old_names(files: Sources) -> list[str]:
     return found
 
 
-def too_many_old_names(files: Sources, left: Mapping[str, int]) -> list[str]:
-    """Old names of folders that have more of them than are left to be replaced."""
-    found: dict[str, list[str]] = {}
-    for name in old_names(files):
-        found.setdefault(folder_of(name.split(":")[0], left), []).append(name)
-    return [
-        name
-        for folder, those in found.items()
-        if len(those) > left.get(folder, 0)
-        for name in those
-    ]
-
-
 def classes_of_one_name(files: Sources) -> list[str]:
     """Names of `TOLD_APART` that more than one class of the package has."""
     homes: dict[str, list[str]] = {name: [] for name in TOLD_APART}
@@ -192,12 +164,10 @@ def test_all_rooms_are_read():
     found = Counter(path.split("/")[0] for path in sources())
     assert set(found) == set(ROOMS)
     assert min(found.values()) > 10
-    for folder in {**OPENINGS_LEFT, **NAMES_LEFT}:
-        assert any(path.startswith(f"{folder}/") for path in sources()), folder
 
 
 def test_docstrings_name_their_subject_first():
-    found = too_many_openings(sources(), OPENINGS_LEFT)
+    found = too_many_openings(sources())
     assert not found, "\n".join(found)
 
 
@@ -208,23 +178,21 @@ def test_docstrings_name_their_subject_first():
 )
 def test_an_opening_is_found(source, word):
     planted = {"plan/planted.py": source.format(word)}
-    (found,) = too_many_openings(planted, OPENINGS_LEFT)
+    (found,) = too_many_openings(planted)
     assert found.startswith("plan: 1 of 1 docstrings\nplan/planted.py:")
     assert openings({"plan/planted.py": source.format(f"{word}ever is")}) == []
 
 
-def test_the_share_of_openings_is_that_of_their_folder():
+def test_the_share_of_openings_is_that_of_their_room():
     good = "\n".join(f'def f{i}():\n    """The subject."""' for i in range(99))
     bad = 'def g():\n    """Of a subject."""\n'
-    assert too_many_openings({"sim/planted.py": f"{bad}{good}"}, {}) == []
-    assert len(too_many_openings({"sim/planted.py": f"{bad}{bad}{good}"}, {})) == 1
-    elsewhere = {"sim/planted.py": good, "sim/deep/planted.py": f"{bad}{bad}"}
-    assert len(too_many_openings(elsewhere, {"sim/deep": 1})) == 1
-    assert too_many_openings(elsewhere, {"sim/deep": 2}) == []
+    assert too_many_openings({"sim/planted.py": f"{bad}{good}"}) == []
+    assert len(too_many_openings({"sim/planted.py": f"{bad}{bad}{good}"})) == 1
+    assert len(too_many_openings({"sim/planted.py": good, "plan/planted.py": bad})) == 1
 
 
 def test_old_names_are_not_bound():
-    found = too_many_old_names(sources(), NAMES_LEFT)
+    found = old_names(sources())
     assert not found, "\n".join(found)
 
 
@@ -242,9 +210,8 @@ def test_old_names_are_not_bound():
     ],
 )
 def test_an_old_name_is_found(source):
-    (found,) = too_many_old_names({"sim/planted.py": source}, NAMES_LEFT)
+    (found,) = old_names({"sim/planted.py": source})
     assert found.startswith("sim/planted.py:1: ")
-    assert too_many_old_names({"sim/planted.py": source}, {"sim": 1}) == []
 
 
 def test_other_names_are_not_found():
