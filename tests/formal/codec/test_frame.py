@@ -70,7 +70,7 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     bench.implies(dropping, open_, given == 0, inside["told"])
     bench.implies(inside["told"], inside["taken"] == Cat(wrong, sizes))
     bench.implies(open_ & ~dropping, inside["given"] == given)
-    bench.implies(open_ & ~dropping, inside["ample"] == (left > width))
+    bench.implies(open_ & ~dropping, inside["beat_fits"] == (left > width))
     bench.implies(open_ & ~dropping, given + left == announced, given <= announced)
     bench.implies(open_ & ~dropping & (given != 0), left != 0)
     bench.implies(~open_, given == 0)
@@ -121,7 +121,7 @@ def test_crc_lets_beats_through(width, tmp_path):
     order = Order(bench, len(bits), count_bits=2)
     order.comes(one(i.moves, bits))
     order.leaves(one(o.moves, Cat(o.payload.data, o.payload.size, o.payload.last)))
-    order.on_the_way(one(inside["held_valid"], inside["held"]))
+    order.on_the_way(one(inside["beats.held_valid"], inside["beats.held"]))
     # One result per packet, and in time.
     owed = Signal(2)
     m.d.sync += owed.eq(owed + (i.moves & i.payload.last) - result.moves)
