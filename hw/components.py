@@ -147,13 +147,14 @@ def _c(name: str, path: str, family: Family, *takes: str, **options: Any) -> Com
 
 
 _PATHS = ("in_path", "out_path")
+_ROOMS = ("address", "dispatcher", "frontend", "metadata", "read", "write")
 
 # fmt: off
 COMPONENTS: dict[str, Component] = {
     component.name: component
     for component in (
         _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS),
-        _c("buddy", "buddy.controller:BuddyController", BUDDY, is_whole=True),
+        _c("buddy", "buddy.controller:BuddyController", BUDDY, is_whole=True, containers=_ROOMS),
         _c("sector-mapper", "buddy.address.mapper:SectorMapper", BUDDY),
         _c("metadata-cache", "buddy.metadata.cache:MetadataCache", BUDDY, "cache"),
         _c("bpc-compressor", "codec.bpc.compressor:BpcCompressor", ENTRY),
