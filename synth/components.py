@@ -92,7 +92,6 @@ def block_names(config: str | None = None) -> list[str]:
         for family in FAMILIES
         for component in COMPONENTS.values()
         if component.family is family
-        and (not component.is_whole or component.containers)
         and (config is None or config in family.presets)
     ]
 
@@ -108,12 +107,7 @@ def block(name: str, config: str | None = None) -> ComponentBlock:
         If it has no such configuration; the message lists those that it has.
     """
     if name not in block_names():
-        cause = (
-            f"{name} takes too long as a whole; choose parts of it, "
-            if name in COMPONENTS
-            else f"unknown component {name!r}; choose one "
-        )
-        raise SynthError(f"{cause}of {', '.join(block_names())}")
+        raise SynthError(f"unknown component {name!r}; choose one of {', '.join(block_names())}")
     component = COMPONENTS[name]
     chosen = config or component.family.default
     shape = component.config(chosen)

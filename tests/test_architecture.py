@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -454,3 +455,36 @@ def test_packages_say_what_they_are_for():
 def test_a_silent_package_is_found(source):
     found = silent_packages(planted("cdma.hw.planted", source, is_package=True))
     assert found == ["cdma.hw.planted"]
+
+
+def missing_names(sources: Mapping[str, str]) -> list[str]:
+    """What sources import from the project's own modules that is not there.
+
+    Imports in functions are read too: what only a slow test or a benchmark runs breaks unseen.
+    """
+    found = []
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+                continue
+            if node.module.split(".")[0] not in ("cdma", "tests"):
+                continue
+            module = import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                is_module = hasattr(module, "__path__") and find_spec(f"{node.module}.{name}")
+                if not (hasattr(module, name) or is_module):
+                    found.append(f"{path}:{node.lineno} {node.module}.{name}")
+    return found
+
+
+def test_tests_import_what_there_is():
+    sources = {path: text for path, text in all_sources().items() if path.startswith("tests/")}
+    assert "tests/bench/planning.py" in sources
+    assert missing_names(sources) == []
+
+
+def test_an_import_of_a_former_name_is_found():
+    source = "def run():\n    from cdma.hw.codec.stream.unpack import Unpacker, Former"
+    assert missing_names({"planted.py": source}) == [
+        "planted.py:2 cdma.hw.codec.stream.unpack.Former"
+    ]

@@ -16,8 +16,7 @@ from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.bound import lower_bound
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.home_evaluator import HomeEvaluator, StepProfile
-from cdma.plan.search.swarm import Found, search, search_plus
-from cdma.plan.search.swarm import TimelineEvaluator as Asked
+from cdma.plan.search.swarm import Evaluator, Found, search, search_plus
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator
 from cdma.plan.workload.density import density
@@ -175,7 +174,7 @@ def _table(title: str, *headings: str) -> Table:
 
 def _find(
     find: Callable[..., Found],
-    evaluator: Asked,
+    evaluator: Evaluator,
     tensors: int,
     budget: tuple[int, int],
     seed: int,

@@ -4,9 +4,9 @@ import pytest
 from amaranth.hdl import Module, Signal
 
 from cdma.hw.codec.stream.unpack import Unpacker
-from cdma.hw.codec.zvc import lanes
 from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
+from cdma.hw.lib import lanes
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.pipeline import SkidBuffer
 from tests.formal import sby

@@ -13,7 +13,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer, with_timeout
 
 from cdma.hw.config import CodecConfig
-from tests.hw.selftest.model import Told, expected, stalls_of
+from tests.hw.selftest.model import RoundReport, expected, stalls_of
 
 PERIOD_NS = 2
 LINE_CHARACTERS = 120
@@ -76,27 +76,27 @@ class Reader:
         return text[:-2].decode("ascii")
 
 
-def check(scenario: Scenario, told: Told) -> None:
+def check(scenario: Scenario, report: RoundReport) -> None:
     """A round's line against the golden model."""
-    config, number = scenario.config, told.round
+    config, number = scenario.config, report.round
     if number in scenario.stuck:
         # Nothing came through; what the compressor took in waits in its buffers, which lines of
         # zeros do not fill.
-        assert told.verdict == "TIMEOUT", told
-        assert (told.bytes_out, told.errors) == (0, 1), told
-        assert told.lines <= scenario.lines - (number % 8 != 0), told
-        assert told.cycles > scenario.watchdog_cycles, told
+        assert report.verdict == "TIMEOUT", report
+        assert (report.bytes_out, report.errors) == (0, 1), report
+        assert report.lines <= scenario.lines - (number % 8 != 0), report
+        assert report.cycles > scenario.watchdog_cycles, report
         return
     fault = number in scenario.faults
-    want = expected(config, scenario.lines, number, told.cycles, fault=fault)
-    assert told == want
-    assert (told.errors != 0, told.verdict) == ((True, "FAIL") if fault else (False, "PASS"))
+    want = expected(config, scenario.lines, number, report.cycles, fault=fault)
+    assert report == want
+    assert (report.errors != 0, report.verdict) == ((True, "FAIL") if fault else (False, "PASS"))
     sectors = scenario.lines * config.sectors
-    assert told.cycles > sectors, told
+    assert report.cycles > sectors, report
     if not fault and stalls_of(number) == 0:
         # A sector per cycle, the slower of the two sides of a codec that expands dense data.
         busiest = max(want.bytes_in, want.bytes_out) / config.sector_bytes
-        assert told.cycles < busiest + 100, told
+        assert report.cycles < busiest + 100, report
 
 
 @cocotb.test()
@@ -112,7 +112,7 @@ async def rounds_are_told_as_the_model_has_them(dut: Any) -> None:
     dut.rst.value = 0
     bit_ns = PERIOD_NS * scenario.bit_cycles
     reader = Reader(dut.tx, bit_ns)
-    # A round is told at the latest when the watchdog has bitten, and the line before is written.
+    # A round is reported at the latest when the watchdog has bitten and the line before is written.
     longest_ns = 10 * LINE_CHARACTERS * bit_ns + 40 * PERIOD_NS * scenario.watchdog_cycles
     failed = False
     for number in range(scenario.rounds):
@@ -123,9 +123,9 @@ async def rounds_are_told_as_the_model_has_them(dut: Any) -> None:
         lamps = int(dut.passed.value), int(dut.failed.value), int(dut.alive.value)
         text = chr(first) + await with_timeout(reader.line(), longest_ns, "ns")
         dut._log.info(text)
-        told = Told.parse(text)
-        assert told.round == number
-        check(scenario, told)
-        passes = told.verdict == "PASS"
+        report = RoundReport.parse(text)
+        assert report.round == number
+        check(scenario, report)
+        passes = report.verdict == "PASS"
         failed |= not passes
         assert lamps == (passes, failed, (number + 1) >> 6 & 1), f"round {number}: {lamps}"
