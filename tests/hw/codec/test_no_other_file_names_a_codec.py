@@ -7,20 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from cdma.hw.codec import registry
+
 ROOT = Path(__file__).parents[3]
 ROOMS = ("hw", "golden", "sim", "plan", "synth", "cdma/commands")
 
-OWN = (
-    "hw/codec/zvc/",
-    "golden/formats/zvc.py",
-    "golden/formats/zvc_decoder.py",
-    "hw/codec/xc/",
-    "golden/formats/xc/",
+NAMES = tuple(name for name in registry.codec_names() if name != registry.copy_codec().name)
+"""The plain copies' `raw` is an English word, and not looked for."""
+
+OWN = tuple(
+    folder
+    for name in NAMES
+    for folder in (f"hw/codec/{name}/", *(f"golden/formats/{name}{end}" for end in "/._"))
 )
 
-NAMED = re.compile(r"[zZ][vV][cC]|(?<![a-zA-Z])[xX][cC](?![a-z0-9])|Xc(?![a-z])")
-"""ZVC in whatever stands around it, XC as a word of its own: others have those letters too. `raw`
-is an English word and not looked for."""
+NAMED = re.compile(
+    "|".join(
+        # Two letters stand in other words, too.
+        f"(?i:{name})"
+        if len(name) > 2
+        else f"(?<![a-zA-Z])(?i:{name})(?![a-z0-9])|{name.capitalize()}(?![a-z])"
+        for name in NAMES
+    )
+)
 
 ALLOWED = {
     # Registries and presets.
