@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdma.config import DEVICE, LINK, MACHINE, NETWORK, THROTTLE, Found, Kind, find
+from cdma.config import DEVICE, ENGINE, LINK, MACHINE, NETWORK, THROTTLE, Found, Kind, find
 from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
@@ -22,6 +22,7 @@ def names_of(kind: Kind[Any]) -> str:
 
 
 LINK_NAMES = f"{', '.join(LINK.presets)}, /4 behind it: shared by 4; {OWN}"
+ENGINE_NAMES = names_of(ENGINE)
 DEVICE_NAMES = names_of(DEVICE)
 MACHINE_NAMES = names_of(MACHINE)
 NETWORK_NAMES = names_of(NETWORK)

@@ -34,8 +34,8 @@ def engine_setup(engine: str | None, machine: str | None, default: str) -> Engin
     """The engine and the machine that are meant.
 
     A machine that is not given is the one in the engine's file; or else that of the preset which
-    the engine is or begins with, with a channel at each unit, all channels together as fast as
-    before. An engine that is not given is found likewise.
+    the engine is or begins with. An engine that is not given is found likewise. A machine that is a
+    preset gets a channel at each unit; all channels together stay as fast.
 
     Parameters
     ----------
@@ -60,9 +60,12 @@ def engine_setup(engine: str | None, machine: str | None, default: str) -> Engin
         one = _beside(other, default)
     if other is None:
         other = _around(one, default)
-    if one.value.units != other.value.channels:
+    channels = one.value.units
+    if other.label in MACHINES:
+        other = replace(other, value=replace(other.value, channels=channels))
+    elif other.value.channels != channels:
         raise UserError(
-            f"{other.label}: [machine] channels must be {one.value.units}, the units of engine "
+            f"{other.label}: [machine] channels must be {channels}, the units of engine "
             f"{one.label}, not {other.value.channels}"
         )
     label = one.label if other.label == one.label else f"{one.label} in {other.label}"
@@ -87,6 +90,4 @@ def _around(engine: Found[EngineConfig], default: str) -> Found[MachineConfig]:
     """The machine for an engine that was given without one."""
     if MACHINE.name in engine.tables:
         return find(MACHINE, engine.label)
-    base = engine.base if engine.base in MACHINES else default
-    found = find(MACHINE, base)
-    return replace(found, value=replace(found.value, channels=engine.value.units))
+    return find(MACHINE, engine.base if engine.base in MACHINES else default)

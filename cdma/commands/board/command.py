@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.board.report import json_of, print_report
-from cdma.commands.config_options import METAVAR, names_of, paths_of
+from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.config import ENGINE, find
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
@@ -24,7 +24,7 @@ def board(
     ],
     config: Annotated[
         str,
-        typer.Option(metavar=METAVAR, help=f"Whose codec is tested: {names_of(ENGINE)}."),
+        typer.Option(metavar=METAVAR, help=f"Whose codec is tested: {ENGINE_NAMES}."),
     ] = CODEC_PRESET,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")

@@ -8,12 +8,9 @@ from cdma.commands.config.show import show
 
 __all__ = ["config"]
 
-config = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+config = typer.Typer(
+    help="List, show and check configurations: engines, machines, devices, links, networks."
+)
 config.command("list")(list_)
 config.command("show")(show)
 config.command("check")(check)
-
-
-@config.callback()
-def _about() -> None:
-    """List, show and check configurations: engines, machines, devices, links, networks."""

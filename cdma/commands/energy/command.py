@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from cdma.commands.config_options import METAVAR, names_of, paths_of
+from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
 from cdma.config import ENGINE, find
@@ -47,7 +47,7 @@ def energy(
         typer.Argument(metavar="[COMPONENT]...", help=f"Of {', '.join(CODECS)}; both if none."),
     ] = None,
     config: Annotated[
-        str, typer.Option(metavar=METAVAR, help=f"Of the engine: {names_of(ENGINE)}.")
+        str, typer.Option(metavar=METAVAR, help=f"Of the engine: {ENGINE_NAMES}.")
     ] = CODEC_PRESET,
     density: Annotated[
         list[float] | None,

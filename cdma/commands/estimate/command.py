@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.config_options import (
+    ENGINE_NAMES,
     LINK_NAMES,
     MACHINE_NAMES,
     METAVAR,
@@ -53,7 +54,7 @@ def estimate(
         str | None,
         typer.Option(
             metavar=METAVAR,
-            help=f"Engine and machine: {MACHINE_NAMES}. {CONFIG} if neither is given.",
+            help=f"Engine, with its machine: {ENGINE_NAMES}. {CONFIG} if neither is given.",
         ),
     ] = None,
     machine: Annotated[

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cdma.commands.config_options import DEVICE_NAMES, LINK_NAMES, MACHINE_NAMES, METAVAR
+from cdma.commands.config_options import (
+    DEVICE_NAMES,
+    ENGINE_NAMES,
+    LINK_NAMES,
+    MACHINE_NAMES,
+    METAVAR,
+)
 from cdma.plan.policies.comparison import NO_BOUND
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.search.bound import EFFORTS
@@ -64,7 +70,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         metavar=METAVAR,
-        help=f"The engine that the device is imagined with: {MACHINE_NAMES}. The device's own if "
+        help=f"The engine that the device is imagined with: {ENGINE_NAMES}. The device's own if "
         "not given.",
     ),
 ]

@@ -11,18 +11,18 @@ import typer
 
 from cdma import golden
 from cdma.commands.config_options import (
+    ENGINE_NAMES,
     LINK_NAMES,
     MACHINE_NAMES,
     METAVAR,
     THROTTLE_NAMES,
     chosen,
     chosen_or,
-    names_of,
     paths_of,
 )
 from cdma.commands.network_options import files_of
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
-from cdma.config import ENGINE, LINK, EngineSetup, engine_setup, tables_of
+from cdma.config import LINK, EngineSetup, engine_setup, tables_of
 from cdma.config import THROTTLE as THROTTLE_KIND
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
@@ -76,7 +76,7 @@ def swap(
     ] = "dma",
     config: Annotated[
         str | None,
-        typer.Option(metavar=METAVAR, help=f"The engine: {names_of(ENGINE)}."),
+        typer.Option(metavar=METAVAR, help=f"The engine: {ENGINE_NAMES}."),
     ] = None,
     machine: Annotated[
         str | None,
@@ -262,7 +262,7 @@ def _engine_backend(
         sector_bytes=config.codec.sector_bytes,
         link=link,
         clock_hz=environment.clock_hz,
-        configuration=tables_of(config, environment, limit, link),
+        configuration=tables_of(config, environment, limit),
         **given,
     )
     return backend, settings

@@ -37,7 +37,7 @@ class SwapSettings:
     machine, throttle : str or None
         None without an engine.
     configuration : dict
-        The tables from which `cdma swap --config` makes engine, machine, throttle and link again.
+        The tables from which `cdma swap --config` makes engine, machine and throttle again.
     """
 
     engine: str

@@ -30,6 +30,12 @@ def test_a_machine_that_is_not_given_has_a_channel_at_each_unit():
     assert setup.machine == replace(MACHINES["v100_nvlink2"], channels=4)
 
 
+def test_a_machine_by_name_has_a_channel_at_each_unit_of_any_engine():
+    setup = engine_setup("engine.toml", "v100_nvlink2", DEFAULT)
+    assert setup.label == "engine.toml in v100_nvlink2"
+    assert setup.machine == replace(MACHINES["v100_nvlink2"], channels=3)
+
+
 def test_both_may_be_given_in_one_file_or_in_two():
     setup = engine_setup("engine.toml", "machine.toml", DEFAULT)
     assert setup.label == "engine.toml in machine.toml"
