@@ -205,13 +205,14 @@ def generate(
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
     verilog = _kept(component, chosen, top, assertions)
+    verilog = dataclasses.replace(verilog, sidecar={**verilog.sidecar, CONFIGURATION: tables})
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
     if ip:
         texts = _ip_contents(verilog, headers, CLOCK_MHZ if clock_mhz is None else clock_mhz)
     else:
-        texts = _contents(verilog, headers, assertions, tables)
+        texts = _contents(verilog, headers, assertions)
     html = _pages(registers, "doc/" if ip else "")
     write_all(folder, texts | html, force=force)
     # Of the pages only the one to begin with.
@@ -264,13 +265,10 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
     return dataclasses.replace(chosen, entry=changed, cache=cache, **shape)
 
 
-def _contents(
-    verilog: Verilog, headers: Mapping[str, str], assertions: bool, tables: Mapping[str, Any]
-) -> Contents:
+def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) -> Contents:
     """Collect the files that lie side by side, by name."""
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
-    facts = {**verilog.sidecar, "file": rtl, CONFIGURATION: tables}
-    sidecar = json.dumps(facts, indent=2) + "\n"
+    sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
     return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
 
 

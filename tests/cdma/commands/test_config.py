@@ -176,6 +176,10 @@ def test_a_generated_block_tells_the_configuration_that_it_has(capsys):
     assert sidecar["configuration"] == tables_of(STRANGERS)
     output_of(capsys, "generate", "token-bucket", "--config", "one/token_bucket.json", "--out", "2")
     assert Path("2/token_bucket.v").read_text() == Path("one/token_bucket.v").read_text()
+    output_of(capsys, *first[:-1], "ip", "--ip")
+    assert json.loads(Path("ip/token_bucket/rtl/token_bucket.json").read_text())[
+        "configuration"
+    ] == tables_of(STRANGERS)
     # Options change what a file says, as they change a preset.
     narrow = (*first[:-1], "3", "--sector-bytes", "32")
     output_of(capsys, *narrow)
