@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from cdma.config.files import SUFFIXES, Tables, read_tables
-from cdma.config.hooks import is_hook, load_hook
+from cdma.config.hooks import load_hook
 from cdma.config.kinds import LINK, Kind
 from cdma.config.values import PRESET, REFUSALS, meant
 from cdma.errors import UserError
+from cdma.hooks import is_hook
 
 T = TypeVar("T")
 

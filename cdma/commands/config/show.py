@@ -8,9 +8,9 @@ import typer
 from cdma.commands.config.kinds import kinds_of, kinds_with
 from cdma.config import KINDS, as_toml, find, tables_of
 from cdma.config.files import read_tables
-from cdma.config.hooks import is_hook
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
+from cdma.hooks import is_hook
 
 KindName = Annotated[
     str | None,

@@ -7,9 +7,9 @@ from typing import Any
 from cdma.commands.config_options import paths_of
 from cdma.config import BUDDY, ENGINE, Found, Kind, find, tables_of
 from cdma.config.files import read_tables
-from cdma.config.hooks import is_hook
 from cdma.config.resolve import is_own
 from cdma.errors import UserError
+from cdma.hooks import is_hook
 from cdma.hw import components as registry
 from cdma.hw.components import COMPONENTS, Component
 from cdma.synth import ComponentBlock, block, block_names

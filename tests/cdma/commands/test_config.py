@@ -235,7 +235,7 @@ def test_a_machine_s_file_is_simulated(capsys, monkeypatch):
         (("estimate", "--network", "vgg17"), "did you mean 'vgg16'?"),
         (("schedule", "--network", "vgg16", "--device", "link.toml"), "has no [device] but [link]"),
         (("schedule", "--network", "vgg16", "--link", "engine.toml"), "has no [link] but [engine]"),
-        (("schedule", "--network", "my_hooks:engine"), "must be a Network or a Graph, or a "),
+        (("schedule", "--network", "my_hooks:engine"), "must be of class Network or Graph, or a "),
         (("synth", "--all", "--config", "device.toml"), "device.toml has no [engine] and no [budd"),
         (
             ("buddy", "replay", "--config", "engine.toml"),

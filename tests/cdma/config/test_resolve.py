@@ -286,17 +286,17 @@ def test_an_error_in_a_layer_names_it(layer, message):
         (
             ENGINE,
             "my_hooks:engin",
-            "my_hooks:engin: my_hooks has no 'engin'; did you mean 'engine'?",
+            "my_hooks:engin: my_hooks has no 'engin'; define it, or name one of ",
         ),
         (
             ENGINE,
             "my_hooks:NUMBER",
-            "my_hooks:NUMBER must be a EngineConfig, or a function without",
+            "my_hooks:NUMBER must be of class EngineConfig, or a function without",
         ),
         (ENGINE, "my_hooks:graph", "that returns one, not Graph"),
         (ENGINE, "my_hooks:impossible", "my_hooks:impossible: units must be 1 to 16, not 99"),
         (ENGINE, "my_hooks:broken", "my_hooks:broken: ZeroDivisionError: division by zero in "),
-        (NETWORK, "my_hooks:engine", "my_hooks:engine must be a Network or a Graph, or a function"),
+        (NETWORK, "my_hooks:engine", "my_hooks:engine must be of class Network or Graph, or a "),
     ],
 )
 def test_missing_files_and_wrong_hooks_are_told(kind, text, message):
