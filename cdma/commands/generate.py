@@ -9,7 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cdma import config as kinds
 from cdma.builds.errors import CacheError
+from cdma.commands.config_options import METAVAR, OWN
+from cdma.config.files import CONFIGURATION
 from cdma.errors import UserError
 from cdma.golden.buddy.entry import MODES
 from cdma.hw.buddy import registers as buddy_registers
@@ -29,9 +32,7 @@ from cdma.hw.config import (
     PRESETS,
     BuddyConfig,
     EngineConfig,
-    buddy_preset,
     find_named,
-    preset,
 )
 from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
@@ -58,9 +59,10 @@ def generate(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="PRESET",
+            metavar=METAVAR,
             help=f"One of {', '.join(PRESETS)}; of the buddy controller and what belongs to it, "
-            f"{', '.join(BUDDY_PRESETS)}. {ENGINE.default} and {BUDDY.default} if not given.",
+            f"{', '.join(BUDDY_PRESETS)}; {OWN}. {ENGINE.default} and {BUDDY.default} if not "
+            "given.",
         ),
     ] = None,
     element_bytes: Annotated[
@@ -191,16 +193,19 @@ def generate(
     headers: dict[str, str] = {}
     if family in (ENTRY, BUDDY):
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
+        tables = kinds.tables_of(buddy)
         chosen = buddy.entry if family is ENTRY else buddy
         if component == "buddy":
             registers = buddy_registers.register_source(buddy, name=top)
     else:
         engine = _engine_config(config, codec | of_zvc, of_engine)
+        tables = kinds.tables_of(engine)
         chosen = engine if family is ENGINE else engine.codec
         if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
     verilog = _kept(component, chosen, top, assertions)
+    verilog = dataclasses.replace(verilog, sidecar={**verilog.sidecar, CONFIGURATION: tables})
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
@@ -246,13 +251,13 @@ def _refuse(component: str, whose: str, options: dict[str, Any]) -> None:
 
 
 def _engine_config(name: str | None, codec: dict[str, Any], shape: dict[str, Any]) -> EngineConfig:
-    chosen = preset(name or ENGINE.default)
+    chosen = kinds.find(kinds.ENGINE, name or ENGINE.default).value
     changed = dataclasses.replace(chosen.codec, **codec)
     return dataclasses.replace(chosen, codec=changed, host_bytes=changed.sector_bytes, **shape)
 
 
 def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]) -> BuddyConfig:
-    chosen = buddy_preset(name or BUDDY.default)
+    chosen = kinds.find(kinds.BUDDY, name or BUDDY.default).value
     cache = chosen.cache
     if "metadata_cache" in shape:
         cache = find_named(METADATA_CACHES, shape.pop("metadata_cache"), field="metadata_cache")
