@@ -265,20 +265,23 @@ class LineSplitter(wiring.Component):
         codec = self.config.codec
         command = Signal(LineCommand(codec))
         next_command = Signal(LineCommand(codec))
+        # Signals of their own: to Verilator, a field that depends on another one is a loop. Of two
+        # names for the same bits, Yosys keeps the one with attributes.
+        apart = {"apart": 1}
+        size = Signal(command.size.shape(), name="size", attrs=apart)
+        next_size = Signal(command.size.shape(), name="next_size", attrs=apart)
         m.d.comb += [
-            command.size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
-            command.writable.eq(Mux(job.capacity > command.size, command.size, job.capacity)),
+            size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
+            command.size.eq(size),
+            command.writable.eq(Mux(job.capacity > size, size, job.capacity)),
             job.left_behind.eq(job.left - codec.line_bytes),
             job.capacity_behind.eq(job.capacity - command.writable),
-            next_command.size.eq(
+            next_size.eq(
                 Mux(job.left_behind > codec.line_bytes, codec.line_bytes, job.left_behind)
             ),
+            next_command.size.eq(next_size),
             next_command.writable.eq(
-                Mux(
-                    job.capacity_behind > next_command.size,
-                    next_command.size,
-                    job.capacity_behind,
-                )
+                Mux(job.capacity_behind > next_size, next_size, job.capacity_behind)
             ),
             job.capacity_last.eq(job.capacity_behind - next_command.writable),
             command.address.eq(job.address),

@@ -46,11 +46,11 @@ def _add_field(register: Element, field: Field) -> None:
     node(added, "bitWidth", field.width)
     changes = field.kind not in _STABLE or field.clear is not None
     node(added, "volatile", str(changes).lower())
+    node(added, "access", _ACCESS.get(field.kind, "read-only"))
     if field.meanings:
         values = node(added, "enumeratedValues")
         for meaning in field.meanings:
             value = named(values, "enumeratedValue", meaning.name, "", meaning.description)
             node(value, "value", f"'h{meaning.value:x}")
-    node(added, "access", _ACCESS.get(field.kind, "read-only"))
     if field.kind is Kind.EVENT:
         node(added, "modifiedWriteValue", "oneToClear")
