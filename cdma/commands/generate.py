@@ -131,7 +131,8 @@ def generate(
     ip: Annotated[
         bool,
         typer.Option(
-            "--ip", help="A folder for other flows: a FuseSoC core, constraints, waivers, headers."
+            "--ip",
+            help="A folder for other flows: IP-XACT, a FuseSoC core, constraints, a bench.",
         ),
     ] = False,
     clock_mhz: Annotated[
@@ -218,12 +219,13 @@ def generate(
         texts = _contents(verilog, headers, assertions)
     html = _pages(registers, "doc/" if ip else "")
     write_all(folder, texts | html, force=force)
-    # Of the pages only the one to begin with.
+    # Of the pages only the one to begin with, and a folder's files only by their number.
     files = [folder / name for name in [*texts, *list(html)[:1]]]
+    others = f"{folder}: {len(texts)} files" if ip else ", ".join(map(str, files[1:]))
     modules = verilog.text.count("\nendmodule")
     typer.echo(
         f"{files[0]}: module {verilog.name} and {modules - 1} below it, "
-        f"{verilog.text.count(chr(10)):,} lines; {', '.join(map(str, files[1:]))}",
+        f"{verilog.text.count(chr(10)):,} lines; {others}",
         err=True,
     )
 

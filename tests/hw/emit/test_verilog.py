@@ -93,9 +93,10 @@ def test_every_component_is_of_a_family_whose_tests_are_here():
 
 @pytest.mark.parametrize("component", sorted(set(of_family(CODEC)) - set(BLOCKS)))
 @pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
-def test_parts_are_clean(component, config, tmp_path):
+def test_parts_are_clean_and_tell_their_latencies(component, config, tmp_path):
     verilog = generate(component, config)
     lint(verilog.name, verilog.text, tmp_path)
+    assert verilog.sidecar["latency_cycles"]
 
 
 ABORT = ("line-issuer", "stream-receiver", "dispatcher")
