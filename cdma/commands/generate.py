@@ -36,7 +36,7 @@ from cdma.hw.config import (
 )
 from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
-from cdma.hw.emit.ip import ip_files
+from cdma.hw.emit.ip.folder import ip_files
 from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.verilog import Verilog
 from cdma.hw.emit.verilog import generate as generate_verilog
@@ -133,7 +133,8 @@ def generate(
     ip: Annotated[
         bool,
         typer.Option(
-            "--ip", help="A folder for other flows: a FuseSoC core, constraints, waivers, headers."
+            "--ip",
+            help="A folder for other flows: IP-XACT, a FuseSoC core, constraints, a bench.",
         ),
     ] = False,
     clock_mhz: Annotated[
@@ -210,17 +211,26 @@ def generate(
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
     if ip:
-        texts = _ip_contents(verilog, headers, CLOCK_MHZ if clock_mhz is None else clock_mhz)
+        texts: Contents = {
+            **ip_files(
+                verilog,
+                clock_mhz=CLOCK_MHZ if clock_mhz is None else clock_mhz,
+                headers=headers,
+                registers=registers,
+                bench=found.bench(chosen, top),
+            )
+        }
     else:
         texts = _contents(verilog, headers, assertions)
     html = _pages(registers, "doc/" if ip else "")
     write_all(folder, texts | html, force=force)
-    # Of the pages only the one to begin with.
+    # Of the pages only the one to begin with, and a folder's files only by their number.
     files = [folder / name for name in [*texts, *list(html)[:1]]]
+    others = f"{folder}: {len(texts)} files" if ip else ", ".join(map(str, files[1:]))
     modules = verilog.text.count("\nendmodule")
     typer.echo(
         f"{files[0]}: module {verilog.name} and {modules - 1} below it, "
-        f"{verilog.text.count(chr(10)):,} lines; {', '.join(map(str, files[1:]))}",
+        f"{verilog.text.count(chr(10)):,} lines; {others}",
         err=True,
     )
 
@@ -270,12 +280,6 @@ def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) ->
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
     sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
     return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
-
-
-def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
-    """Collect the files of the IP folder that `cdma.hw.emit.ip` describes."""
-    files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
-    return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 
 
 def _pages(source: RegisterSource | None, folder: str) -> Contents:
