@@ -1,5 +1,6 @@
 """Backends: the places where points are computed."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from cdma.builds.extras import extra
 from cdma.errors import UserError
 from cdma.sweep.point import Outcome, Point
+from cdma.terminal.interruption import Interruption
 
 CONNECT_S = 10
 """So long a scheduler may take to answer."""
@@ -43,12 +45,25 @@ class LocalProcesses:
         # One point per batch: what is done is kept at once.
         parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", batch_size=1)
         try:
-            yield from parallel(delayed(function)(point) for point in points)
+            yield from parallel(delayed(_outcome)(function, point, os.getpid()) for point in points)
         except TerminatedWorkerError as error:
             raise UserError(
                 "a process that computed points was killed, perhaps for want of memory; run the "
                 "sweep again with fewer --jobs: it goes on where it was"
             ) from error
+
+
+def _outcome(function: Callable[[Point], Outcome], point: Point, started_by: int) -> Outcome:
+    """Compute a point; a signal ends this process once the point's temporary files are removed."""
+    if os.getpid() == started_by:
+        # One job is no other process, and the command itself takes care of signals.
+        return function(point)
+    with Interruption() as interruption:
+        try:
+            return function(point)
+        except KeyboardInterrupt:
+            pass
+    os._exit(interruption.status or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +85,14 @@ class DaskCluster:
             from distributed import as_completed
 
         with self._client() as client:
+            if not client.scheduler_info()["workers"]:
+                raise UserError(
+                    f"the Dask scheduler at {self.scheduler} has no workers; start some with "
+                    f"`dask worker {self.scheduler} --nthreads 1`"
+                )
             # Not pure: what this sweep computes, it computes for itself.
             futures = {client.submit(function, each, pure=False): each for each in points}
-            for future in as_completed(list(futures)):
+            for future in as_completed(list(futures), loop=client.loop):
                 point = futures.pop(future)
                 if future.status == "finished":
                     yield future.result()

@@ -43,9 +43,11 @@ def axes_of_line(command: SweptCommand, words: Sequence[str]) -> list[Axis]:
     """
     axes: list[Axis] = []
     arguments: list[Value] = []
+    place = 0
     left = iter(words)
     for word in left:
         if not word.startswith("--"):
+            place = place if arguments else len(axes)
             arguments.append(word)
             continue
         option, equals, text = word.partition("=")
@@ -53,7 +55,8 @@ def axes_of_line(command: SweptCommand, words: Sequence[str]) -> list[Axis]:
         if flag is not None:
             if equals:
                 raise UserError(f"{option} takes no value; leave {word.removeprefix(option)!r} out")
-            axes.append(flag_axis(*flag))
+            name, value = flag
+            axes.append(Axis(name=name, values=(value,)))
             continue
         name = command.option(option)
         text = text if equals else next(left, "")
@@ -62,13 +65,8 @@ def axes_of_line(command: SweptCommand, words: Sequence[str]) -> list[Axis]:
             raise UserError(f"{option} must have values with commas between, not {text!r}")
         axes.append(Axis(name=name, values=_once(values)))
     if arguments:
-        axes.append(Axis(name=command.arguments(), values=_once(arguments)))
+        axes.insert(place, Axis(name=command.arguments(), values=_once(arguments)))
     return axes
-
-
-def flag_axis(name: str, value: bool) -> Axis:
-    """A flag that is given for all points."""
-    return Axis(name=name, values=(value,))
 
 
 def axes_of_file(command: SweptCommand, path: Path) -> list[Axis]:
