@@ -12,8 +12,8 @@ from cdma.builds.cache import cache_directory
 from cdma.commands.network_options import files_of
 from cdma.errors import UserError
 from cdma.plan.workload import capture_names
-from cdma.sweep.backends import Backend, DaskCluster, LocalProcesses
-from cdma.sweep.point import Outcome, file_digest
+from cdma.sweep.backends import DaskCluster, LocalProcesses, SweepBackend
+from cdma.sweep.point import PointOutcome, file_digest
 
 LOCAL, DASK = "local", "dask"
 BACKENDS = (LOCAL, DASK)
@@ -55,7 +55,7 @@ def shard_of(text: str | None) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def backend_of(name: str, jobs: int | None, scheduler: str | None) -> Backend:
+def backend_of(name: str, jobs: int | None, scheduler: str | None) -> SweepBackend:
     """The backend that the options ask for; `UserError` for options of the other one."""
     if name not in BACKENDS:
         raise UserError(f"unknown backend {name!r}; choose {' or '.join(BACKENDS)}")
@@ -87,7 +87,7 @@ def user_files(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((os.fspath(path), file_digest(os.fspath(path))) for path in paths)
 
 
-def end_by_failures(failed: Sequence[Outcome]) -> None:
+def end_by_failures(failed: Sequence[PointOutcome]) -> None:
     """Name each point that failed on stderr, and end the command with status 1 if any did."""
     for outcome in failed:
         typer.echo(f"cdma: failed: {outcome.point.name}: {outcome.error}", err=True)

@@ -7,19 +7,19 @@ from typing import Any, Protocol
 
 from cdma.builds.extras import extra
 from cdma.errors import UserError
-from cdma.sweep.point import Outcome, Point
+from cdma.sweep.point import PointOutcome, SweepPoint
 from cdma.terminal.interruption import Interruption
 
 CONNECT_S = 10
 """So long a scheduler may take to answer."""
 
 
-class Backend(Protocol):
+class SweepBackend(Protocol):
     """Computes points by a function, in any order, and yields each outcome as it comes."""
 
     def outcomes(
-        self, function: Callable[[Point], Outcome], points: Sequence[Point]
-    ) -> Iterator[Outcome]: ...
+        self, function: Callable[[SweepPoint], PointOutcome], points: Sequence[SweepPoint]
+    ) -> Iterator[PointOutcome]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,8 @@ class LocalProcesses:
     jobs: int = -1
 
     def outcomes(
-        self, function: Callable[[Point], Outcome], points: Sequence[Point]
-    ) -> Iterator[Outcome]:
+        self, function: Callable[[SweepPoint], PointOutcome], points: Sequence[SweepPoint]
+    ) -> Iterator[PointOutcome]:
         # Here, as little else needs it.
         with extra("plan"):
             from joblib import Parallel, delayed
@@ -53,7 +53,9 @@ class LocalProcesses:
             ) from error
 
 
-def _outcome(function: Callable[[Point], Outcome], point: Point, started_by: int) -> Outcome:
+def _outcome(
+    function: Callable[[SweepPoint], PointOutcome], point: SweepPoint, started_by: int
+) -> PointOutcome:
     """Compute a point; a signal ends this process once the point's temporary files are removed."""
     if os.getpid() == started_by:
         # One job is no other process, and the command itself takes care of signals.
@@ -79,8 +81,8 @@ class DaskCluster:
     scheduler: str
 
     def outcomes(
-        self, function: Callable[[Point], Outcome], points: Sequence[Point]
-    ) -> Iterator[Outcome]:
+        self, function: Callable[[SweepPoint], PointOutcome], points: Sequence[SweepPoint]
+    ) -> Iterator[PointOutcome]:
         with extra("dask"):
             from distributed import as_completed
 
@@ -98,7 +100,7 @@ class DaskCluster:
                     yield future.result()
                 else:
                     reason = " ".join(str(future.exception()).split())
-                    yield Outcome(point=point, error=f"lost by the cluster: {reason}")
+                    yield PointOutcome(point=point, error=f"lost by the cluster: {reason}")
 
     def _client(self) -> Any:
         from distributed import Client

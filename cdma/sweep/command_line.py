@@ -7,14 +7,14 @@ import sys
 from tempfile import TemporaryDirectory
 
 from cdma.errors import UserError
-from cdma.sweep.point import Result
+from cdma.sweep.point import PointResult
 
 _ERROR = "cdma: error: "
 _LONGEST = 2000
 """Characters of a traceback that are passed on; its end tells most."""
 
 
-def run_command(arguments: tuple[str, ...], folder: str | None, out: str | None) -> Result:
+def run_command(arguments: tuple[str, ...], folder: str | None, out: str | None) -> PointResult:
     """Run a command and return the JSON object that it prints.
 
     A process of its own takes the simulators and solvers of the command with it when it ends, or

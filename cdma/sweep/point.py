@@ -11,12 +11,12 @@ from cdma.errors import UserError
 from cdma.files import read_bytes
 from cdma.sweep.sources import sources
 
-Result = dict[str, Any]
+PointResult = dict[str, Any]
 """A point's result, a JSON object."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SweepPoint:
     """A piece of work that can be done in any process and on any machine.
 
     Attributes
@@ -34,23 +34,23 @@ class Point:
     name: str
     content: Mapping[str, Any]
     files: tuple[tuple[str, str], ...] = ()
-    work: Callable[[], Result]
+    work: Callable[[], PointResult]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class PointOutcome:
     """The result of a point, or else the reason why there is none.
 
     Attributes
     ----------
-    point : Point
+    point : SweepPoint
     result : dict or None
     error : str
         Empty if there is a result. One line; a traceback if the reason is a bug.
     """
 
-    point: Point
-    result: Result | None = None
+    point: SweepPoint
+    result: PointResult | None = None
     error: str = ""
 
 
@@ -73,7 +73,7 @@ class Evaluation:
     rooms: tuple[str, ...]
     sources: str
 
-    def __call__(self, point: Point) -> Outcome:
+    def __call__(self, point: SweepPoint) -> PointOutcome:
         """Compute a point. Nothing is raised but what ends the process."""
         try:
             self._require_same(point, "before")
@@ -81,12 +81,12 @@ class Evaluation:
             self._require_same(point, "while")
         except Exception as error:
             if is_reported(error):
-                return Outcome(point=point, error=" ".join(str(error).split()))
+                return PointOutcome(point=point, error=" ".join(str(error).split()))
             told = "".join(traceback.format_exception(error)).strip()
-            return Outcome(point=point, error=told)
-        return Outcome(point=point, result=result)
+            return PointOutcome(point=point, error=told)
+        return PointOutcome(point=point, result=result)
 
-    def _require_same(self, point: Point, when: str) -> None:
+    def _require_same(self, point: SweepPoint, when: str) -> None:
         if sources(self.rooms) != self.sources:
             raise UserError(
                 f"the sources or packages of cdma are others than at the sweep's start, {when} the "

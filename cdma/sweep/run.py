@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from cdma.builds.progress import Tally
 from cdma.errors import UserError
-from cdma.sweep.backends import Backend
-from cdma.sweep.point import Evaluation, Outcome, Point
+from cdma.sweep.backends import SweepBackend
+from cdma.sweep.point import Evaluation, PointOutcome, SweepPoint
 from cdma.sweep.store import Store
 
 Each = TypeVar("Each")
@@ -19,14 +19,16 @@ def share(points: Sequence[Each], part: int, parts: int) -> tuple[Each, ...]:
     return tuple(points[part - 1 :: parts])
 
 
-def compute(points: Sequence[Point], store: Store, backend: Backend) -> list[Outcome]:
+def compute(
+    points: Sequence[SweepPoint], store: Store, backend: SweepBackend
+) -> list[PointOutcome]:
     """Compute the points that a store has not got, and keep each as it comes.
 
     Only this process writes, so that workers of a cluster need not see the store's folder.
 
     Returns
     -------
-    list of Outcome
+    list of PointOutcome
         Of the points that failed, in the points' order. The others are kept all the same, and
         those that failed are computed again by the next run.
 

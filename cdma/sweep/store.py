@@ -12,7 +12,7 @@ from typing import Any
 
 from cdma.builds.cache import digest
 from cdma.outputs import make_folder, open_atomically
-from cdma.sweep.point import Point, Result
+from cdma.sweep.point import PointResult, SweepPoint
 from cdma.sweep.sources import ROOMS, sources
 
 
@@ -36,12 +36,12 @@ class Store:
         self.rooms = tuple(rooms)
         self.sources = sources(self.rooms)
 
-    def path(self, point: Point) -> Path:
+    def path(self, point: SweepPoint) -> Path:
         """The file of a point's result."""
         contents = [content for _, content in point.files]
         return self.folder / f"{digest(_canonical(point.content), *contents, self.sources)}.json"
 
-    def read(self, point: Point) -> Result | None:
+    def read(self, point: SweepPoint) -> PointResult | None:
         """The result of a point; None if there is none, or a damaged one."""
         try:
             kept = json.loads(self.path(point).read_bytes())
@@ -52,7 +52,7 @@ class Store:
             return None
         return result if whole and same else None
 
-    def write(self, point: Point, result: Result) -> None:
+    def write(self, point: SweepPoint, result: PointResult) -> None:
         """Keep a result; `UserError` if it cannot be written."""
         check = digest(_canonical(point.content), _canonical(result))
         make_folder(self.folder)

@@ -11,7 +11,7 @@ from cdma.commands.sweep.swept import SweptCommand
 from cdma.errors import UserError
 from cdma.files import read_bytes
 
-Value = str | int | float | bool | list[Any]
+AxisValue = str | int | float | bool | list[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Axis:
     """
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[AxisValue, ...]
 
 
 def axes_of_line(command: SweptCommand, words: Sequence[str]) -> list[Axis]:
@@ -42,7 +42,7 @@ def axes_of_line(command: SweptCommand, words: Sequence[str]) -> list[Axis]:
         There is no such option, it is given twice, or it has no value.
     """
     axes: list[Axis] = []
-    arguments: list[Value] = []
+    arguments: list[AxisValue] = []
     place = 0
     left = iter(words)
     for word in left:
@@ -117,7 +117,7 @@ def combined(axes: Sequence[Axis]) -> list[Axis]:
     return list(axes)
 
 
-def grid(axes: Sequence[Axis]) -> Iterator[Mapping[str, Value]]:
+def grid(axes: Sequence[Axis]) -> Iterator[Mapping[str, AxisValue]]:
     """All combinations of values, those of the last axis beside each other."""
     if not axes:
         yield {}

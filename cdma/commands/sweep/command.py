@@ -1,13 +1,14 @@
 """`cdma sweep`: a command over all combinations of its options' values."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdma.commands.sweep.axes import Axis, axes_of_file, axes_of_line, combined, grid
-from cdma.commands.sweep.fields import fields_of, require_fields
+from cdma.commands.sweep.fields import Scalar, fields_of, require_fields
 from cdma.commands.sweep.report import SweepReport, SweepRow, as_csv, as_dict
 from cdma.commands.sweep.swept import FIELDS, SweptCommand
 from cdma.commands.sweep.table import print_sweep
@@ -98,7 +99,13 @@ def run_sweep(
         if each is not None
     ]
     report = SweepReport(
-        command=command, axes=found, fields=names, points=len(points), rows=rows, failed=failed
+        command=command,
+        axes=found,
+        fields=names,
+        points=len(points),
+        rows=rows,
+        failed=failed,
+        clock_hz=max((clock for each in of_points if each for clock in _clocks(each)), default=0.0),
     )
     if as_json:
         typer.echo(json.dumps(as_dict(report), indent=2))
@@ -107,6 +114,12 @@ def run_sweep(
     else:
         print_sweep(report)
     end_by_failures(failed)
+
+
+def _clocks(fields: Mapping[str, Scalar]) -> list[float]:
+    """The clocks that a result's times are of."""
+    found = [value for name, value in fields.items() if name.rpartition(".")[2] == "clock_hz"]
+    return [value for value in found if isinstance(value, float)]
 
 
 def _field_names(text: str | None, command: str) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.commands.sweep.axes import Axis, Value
+from cdma.commands.sweep.axes import Axis, AxisValue
 from cdma.commands.sweep.fields import Scalar
-from cdma.sweep.point import Outcome
+from cdma.sweep.point import PointOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class SweepRow:
         The file of its whole result.
     """
 
-    values: Mapping[str, Value]
+    values: Mapping[str, AxisValue]
     fields: Mapping[str, Scalar]
     file: str
 
@@ -42,7 +42,9 @@ class SweepReport:
     points : int
         How many were asked for, by all shards.
     rows : sequence of SweepRow
-    failed : sequence of Outcome
+    failed : sequence of PointOutcome
+    clock_hz : float
+        The fastest clock of an engine that a point has times of; 0 if none has.
     """
 
     command: str
@@ -50,7 +52,8 @@ class SweepReport:
     fields: Sequence[str]
     points: int
     rows: Sequence[SweepRow]
-    failed: Sequence[Outcome]
+    failed: Sequence[PointOutcome]
+    clock_hz: float = 0.0
 
 
 def as_dict(report: SweepReport) -> dict[str, Any]:
@@ -83,6 +86,6 @@ def as_csv(report: SweepReport) -> str:
     return out.getvalue()
 
 
-def plain(value: Value) -> str | int | float | bool:
+def plain(value: AxisValue) -> str | int | float | bool:
     """An axis's value in a cell."""
     return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -17,7 +17,7 @@ from cdma.plan.platform.throttles import throttle
 from cdma.plan.policies.registry import policy
 from cdma.plan.workload.networks import find
 from cdma.sweep.command_line import run_command
-from cdma.sweep.point import Point
+from cdma.sweep.point import SweepPoint
 from cdma.synth.components import block
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -152,7 +152,7 @@ class SweptCommand:
             if check is not None and not os.path.exists(str(part)):
                 check(str(part))
 
-    def point(self, values: Mapping[str, Any]) -> Point:
+    def point(self, values: Mapping[str, Any]) -> SweepPoint:
         """The point of a combination of axes' values.
 
         Its content is the whole configuration, with the values of options that are not given. The
@@ -168,7 +168,7 @@ class SweptCommand:
             if parameter.name in context.params and not REFUSED.keys() & set(parameter.opts)
         }
         files = user_files(_texts(given.values()))
-        return Point(
+        return SweepPoint(
             name=shlex.join(["cdma", self.name, *words]),
             content={"command": self.name, "parameters": given},
             files=files,

@@ -1,11 +1,11 @@
 """The console table of `cdma sweep`."""
 
-from rich import box
 from rich.table import Table
 
 from cdma.commands.sweep.fields import Scalar
 from cdma.commands.sweep.report import SweepReport, plain
-from cdma.terminal.console import terminal
+from cdma.synth.gates.clock import ENGINE
+from cdma.terminal.console import clock_fact, facts_grid, plain_table, terminal
 
 DIGITS = 5
 
@@ -17,6 +17,8 @@ def print_sweep(report: SweepReport) -> None:
         f"--{axis.name} {plain(axis.values[0])}" for axis in report.axes if len(axis.values) == 1
     ]
     console.print(" ".join(["cdma", report.command, *fixed]), style="bold", highlight=False)
+    if clock := clock_fact(report.clock_hz, ENGINE):
+        console.print(facts_grid(clock))
     if report.rows:
         console.print(_table(report))
     missing = report.points - len(report.rows) - len(report.failed)
@@ -25,7 +27,7 @@ def print_sweep(report: SweepReport) -> None:
 
 
 def _table(report: SweepReport) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = plain_table()
     swept = [axis.name for axis in report.axes if len(axis.values) > 1]
     for name in swept:
         table.add_column(name, no_wrap=True)

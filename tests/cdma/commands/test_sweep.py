@@ -76,6 +76,9 @@ def test_every_command_s_usual_fields_are_there(capsys, command):
     report = json.loads(capsys.readouterr().out)
     assert list(report) == ["command", "axes", "points", "computed", "rows", "failures"]
     (row,) = report["rows"]
+    assert sweep(command, *LINES[command]) == 0
+    timed = command != "synth"
+    assert ("clock  The RTL does not clock at 1 GHz yet" in capsys.readouterr().out) == timed
     assert row["fields"] == {name: fields_of(alone)[name] for name in FIELDS[command]}
     assert None not in row["fields"].values()
     with open(row["file"], encoding="utf-8") as file:

@@ -7,7 +7,7 @@ import pytest
 
 from cdma.errors import UserError
 from cdma.sweep import store as module
-from cdma.sweep.point import Point
+from cdma.sweep.point import SweepPoint
 from cdma.sweep.store import Store
 from tests.cdma.sweep.work import point, square
 
@@ -27,8 +27,8 @@ def test_a_result_is_read_as_it_was_written(tmp_path):
 
 def test_a_point_is_its_content_and_not_its_name_or_order_of_keys(tmp_path):
     store = Store(tmp_path, ROOMS)
-    one = Point(name="one", content={"a": 1, "b": [2]}, work=square)
-    other = Point(name="other", content={"b": [2], "a": 1}, work=square)
+    one = SweepPoint(name="one", content={"a": 1, "b": [2]}, work=square)
+    other = SweepPoint(name="other", content={"b": [2], "a": 1}, work=square)
     assert store.path(one) == store.path(other)
     store.write(one, {"x": 1})
     assert store.read(other) == {"x": 1}

@@ -7,29 +7,29 @@ from functools import partial
 from pathlib import Path
 
 from cdma.errors import UserError
-from cdma.sweep.point import Point, Result
+from cdma.sweep.point import PointResult, SweepPoint
 
 LONGEST_S = 120
 
 
-def square(number: int) -> Result:
+def square(number: int) -> PointResult:
     return {"square": number * number}
 
 
-def refuse(number: int) -> Result:
+def refuse(number: int) -> PointResult:
     raise UserError(f"{number} is refused;\nname another")
 
 
-def break_down(number: int) -> Result:
+def break_down(number: int) -> PointResult:
     return {"part": 1 / (number - number)}
 
 
-def die(number: int) -> Result:
+def die(number: int) -> PointResult:
     os.kill(os.getpid(), 9)
     return square(number)
 
 
-def square_later(number: int, folder: Path) -> Result:
+def square_later(number: int, folder: Path) -> PointResult:
     """Note in a folder who works at the number, and go on when there is a file called go."""
     (folder / f"{number}-{os.getpid()}").touch()
     end = time.monotonic() + LONGEST_S
@@ -39,8 +39,8 @@ def square_later(number: int, folder: Path) -> Result:
     return square(number)
 
 
-def point(number: int, work: Callable[..., Result] = square, **more: object) -> Point:
+def point(number: int, work: Callable[..., PointResult] = square, **more: object) -> SweepPoint:
     """A point of a number."""
-    return Point(
+    return SweepPoint(
         name=f"of {number}", content={"number": number}, work=partial(work, number, **more)
     )
