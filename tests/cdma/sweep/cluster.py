@@ -14,7 +14,7 @@ from distributed import Client
 
 from tests.lib.paths import ROOT
 
-LONGEST_S = 120
+LONGEST_S = 600
 
 
 @dataclass(frozen=True)

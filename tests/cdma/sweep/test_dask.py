@@ -18,10 +18,6 @@ from tests.lib.requirements import DASK, require
 NUMBERS = range(6)
 
 
-# A cluster that has lost all of its workers waits for others.
-pytestmark = pytest.mark.timeout(300)
-
-
 @pytest.fixture
 def clusters(tmp_path_factory):
     """The function that starts a cluster."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from cdma.errors import UserError
 from cdma.sweep.point import PointResult, SweepPoint
 
-LONGEST_S = 120
+LONGEST_S = 600
 
 
 def square(number: int) -> PointResult:
