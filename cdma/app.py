@@ -31,6 +31,7 @@ COMMANDS = {
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
     "timeline.",
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
+    "sweep": "Run a command for all combinations of its options' values, as a table.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
     "value": "Tell what the engine gains over the best plans without it, and behind which links.",
     "buddy": "Compressed memory with an overflow in buddy memory.",
