@@ -31,7 +31,7 @@ class ReachedClock:
 
 ENGINE = ReachedClock("the engine as a whole", "engine")
 CODEC = ReachedClock("the decompressor with its AXI4-Stream ports", "zvc-decompressor")
-BUDDY = ReachedClock("the entry decompressor", "entry-decompressor")
+BUDDY = ReachedClock("the controller as a whole", "buddy")
 
 
 def clock_note(clock_hz: float, reached: ReachedClock) -> str:

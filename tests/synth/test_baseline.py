@@ -7,6 +7,8 @@ from cdma.synth.report import GENERIC, changes, read_baseline, row_of
 from tests.synth.gates.netlists import unit_gates
 
 
+# The buddy controller takes ten minutes for its entry decompressor alone.
+@pytest.mark.timeout(1200)
 @pytest.mark.verify
 @pytest.mark.parametrize("name", block_names())
 def test_nothing_is_a_twentieth_worse(name, tmp_path):
