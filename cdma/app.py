@@ -19,6 +19,7 @@ COMMANDS = {
     "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install "
     "torch).",
     "compress": "Compress the array in an .npy file with a golden model.",
+    "config": "List, show and check configurations: engines, machines, devices, links, networks.",
     "decompress": "Restore the array in a .cz file: type, shape, memory order and every bit that "
     "it holds.",
     "energy": "Energy per byte of tensor, from the activity of the mapped netlist.",

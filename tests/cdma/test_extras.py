@@ -70,7 +70,7 @@ def test_extras_bring_what_the_base_does_not():
     base = {name_of(line) for line in project()["dependencies"]}
     assert base == {
         *("amaranth", "numpy", "rich", "typer"),
-        *("peakrdl-cheader", "peakrdl-html", "systemrdl-compiler"),
+        *("peakrdl-cheader", "peakrdl-html", "peakrdl-uvm", "systemrdl-compiler"),
     }
 
 
