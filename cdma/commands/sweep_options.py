@@ -20,6 +20,8 @@ BACKENDS = (LOCAL, DASK)
 
 _SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)")
 
+_SHARED = re.compile(r"(?<=\.toml|\.json)/[0-9]+$")
+
 Results = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Where points are kept; in the cache if not given."),
@@ -82,7 +84,8 @@ def user_files(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
     Captures that come with the package are none: its sources count anyhow.
     """
-    named = [value for value in values if value not in capture_names()]
+    # A link's file may be shared by devices, as own.toml/4.
+    named = [_SHARED.sub("", value) for value in values if value not in capture_names()]
     paths = dict.fromkeys(path.absolute() for path in files_of(named) if path.is_file())
     return tuple((os.fspath(path), file_digest(os.fspath(path))) for path in paths)
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from cdma.app import root
 from cdma.commands.sweep_options import user_files
+from cdma.config import DEVICE, ENGINE, LINK, MACHINE, NETWORK, THROTTLE, find
+from cdma.config.resolve import is_file
 from cdma.errors import UserError
+from cdma.hooks import is_hook
 from cdma.hw.codec.registry import codec_names
-from cdma.plan.platform.device import device
-from cdma.plan.platform.environment import machine_config
-from cdma.plan.platform.link import link
-from cdma.plan.platform.throttles import throttle
 from cdma.plan.policies.registry import policy
-from cdma.plan.workload.networks import find
 from cdma.sweep.command_line import run_command
 from cdma.sweep.point import SweepPoint
 from cdma.synth.components import block
@@ -73,18 +71,27 @@ def _codec(name: str) -> None:
         raise UserError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
 
 
+def _config(text: str) -> None:
+    # A file may have other tables than the engine's.
+    if not is_file(text):
+        find(ENGINE, text)
+
+
 CHECKS: Mapping[tuple[str, str], Callable[[str], object]] = {
-    **{(command, "network"): find for command in ("estimate", "schedule")},
-    **{(command, "link"): link for command in ("estimate", "schedule", "swap")},
+    **{(command, "network"): partial(find, NETWORK) for command in ("estimate", "schedule")},
+    **{(command, "link"): partial(find, LINK) for command in ("estimate", "schedule", "swap")},
+    **{(command, "throttle"): partial(find, THROTTLE) for command in ("estimate", "swap")},
+    **{(command, "machine"): partial(find, MACHINE) for command in ("estimate", "swap")},
+    **{(command, "config"): _config for command in ("estimate", "swap")},
     **{(command, "codec"): _codec for command in ("estimate", "swap")},
-    **{(command, "throttle"): throttle for command in ("estimate", "swap")},
-    ("estimate", "config"): machine_config,
-    ("swap", "machine"): machine_config,
-    ("schedule", "device"): device,
+    ("schedule", "device"): partial(find, DEVICE),
     ("schedule", "policy"): policy,
     ("synth", "components"): block,
 }
-"""Functions that refuse an unknown name, so that it is refused before any point is computed."""
+"""Functions that refuse an unknown name or a wrong file before any point is computed."""
+
+NO_HOOKS = ("config", "device", "link", "machine", "network", "throttle")
+"""Axes whose values could be hooks, `module:function`, in the command alone."""
 
 
 class SweptCommand:
@@ -143,14 +150,20 @@ class SweptCommand:
         raise UserError(f"cdma {self.name} takes options only; see 'cdma {self.name} --help'")
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a reported error if a value of an axis is no name that the command knows.
+        """Raise a reported error if the command would refuse a value of an axis.
 
-        A value that is a path is checked by the command itself.
+        Hooks are refused, too: no hash tells what their result depends on.
         """
         check = CHECKS.get((self.name, name))
         for part in value if isinstance(value, list) else [value]:
-            if check is not None and not os.path.exists(str(part)):
-                check(str(part))
+            text = str(part)
+            if name in NO_HOOKS and is_hook(text):
+                raise UserError(
+                    f"--{name} {text} is a hook, under which no result can be kept; write what it "
+                    "returns to a file"
+                )
+            if check is not None and (name != "policy" or "," not in text):
+                check(text)
 
     def point(self, values: Mapping[str, Any]) -> SweepPoint:
         """The point of a combination of axes' values.

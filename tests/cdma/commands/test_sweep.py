@@ -158,9 +158,9 @@ def test_the_key_is_the_whole_configuration(folder):
 
     plain = key("estimate", "--network", "alexnet")
     # Spelled defaults and the order of options are no other configuration.
-    assert key("estimate", "--throttle", "none", "--network=alexnet", "--epoch", "0") == plain
+    assert key("estimate", "--epochs", "90", "--network=alexnet", "--epoch", "0") == plain
     assert key("estimate", "--network", "alexnet", "--epoch", "1") != plain
-    assert plain[0]["parameters"]["config"] == "titanx_gen3"
+    assert plain[0]["parameters"]["epochs"] == 90
     array = key("swap", "a.npy")
     assert len(array[1]) == 1
     np.save("a.npy", np.ones(64, np.float32))
@@ -171,6 +171,9 @@ def test_the_key_is_the_whole_configuration(folder):
     flat = key("estimate", "--network", "alexnet", "--density", "flat.json")
     (folder / "flat.json").write_text('{"relu": 0.6}')
     assert key("estimate", "--network", "alexnet", "--density", "flat.json") != flat
+    (folder / "own.toml").write_text("[link]")
+    assert len(key("estimate", "--network", "alexnet", "--link", "own.toml")[1]) == 1
+    assert len(key("estimate", "--network", "alexnet", "--link", "own.toml/4")[1]) == 1
 
 
 def test_words_without_an_option_are_the_arguments_axis(echo):
@@ -235,7 +238,8 @@ def test_a_file_has_values_with_commas_lists_and_flags(folder):
         (("schedule", "--network", "nin", "--policy", "vdnn,no"), "unknown policy 'no'"),
         (("swap", "a.npy", "--codec", "zvc,lz4"), "unknown codec 'lz4'; choose from"),
         (("synth", "packer", "packet"), "unknown component 'packet'"),
-        (("estimate", "--batch", "1"), "missing option '--network'; see 'cdma estimate --help'"),
+        (("estimate", "--network", "nin", "--link", "my:link"), "--link my:link is a hook"),
+        (("estimate", "--network", "no.toml"), "cannot read no.toml"),
         (("estimate", "--network", "nin", "--batch", "1,two"), "'--batch'"),
         (("estimate", "--netwerk", "nin"), "cdma estimate has no option --netwerk; see"),
         (("estimate", "--network", "nin,,vgg16"), "--network must have values with commas"),

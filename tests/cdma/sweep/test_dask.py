@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_in_a_point_costs_nothing_but_time(tmp_path, clu
         victim.wait()
         (work / "go").touch()
 
-    killer = threading.Thread(target=kill_in_the_middle)
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
     killer.start()
     store = Store(tmp_path / "dask", ("builds",))
     later = [point(number, square_later, folder=work) for number in NUMBERS]
@@ -115,7 +115,7 @@ def test_the_table_is_the_same_as_without_a_cluster(tmp_path, capsys, cluster, m
         cluster.workers[0].wait()
         there.extend(folder.glob("*.json"))
 
-    killer = threading.Thread(target=kill_in_the_middle)
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
     killer.start()
     where = ("--backend", "dask", "--scheduler", cluster.address)
     assert main(["sweep", "--results", "dask", *where, "--csv", *sweep]) == 0
