@@ -61,7 +61,7 @@ def with_loss(module: Any, example: Any, loss: Callable[[Any, Any], Any], target
             if kwargs:
                 target = kwargs.pop("target")
             else:
-                *args, target = args
+                args, target = args[:-1], args[-1]
             return loss(self.model(*args, **kwargs), target)
 
     whole = WithLoss().train(module.training)

@@ -12,7 +12,7 @@ class DeviceMemory:
     """Counts the memories behind tensors from when they are watched to when they are freed.
 
     It counts what PyTorch's operators leave between each other. Scratch memory inside of an
-    operator is not seen.
+    operator it is told (`cdma.sim.swap.scratch`).
 
     Parameters
     ----------
@@ -46,16 +46,20 @@ class DeviceMemory:
             return
         self._there.add(address)
         self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-        self._since_mark = max(self._since_mark, self.live_bytes)
         # The finalizer runs when the memory is freed, as the storage's object lives as long. At
         # exit nobody counts any more.
         weakref.finalize(storage, self._freed, address, nbytes).atexit = False
-        if self.capacity_bytes is not None and self.live_bytes > self.capacity_bytes:
+        self.pass_through(0, f"{nbytes:,} of {what}")
+
+    def pass_through(self, nbytes: int, what: str) -> None:
+        """Count bytes beside what is there, for a moment; raises as `watch`."""
+        most = self.live_bytes + nbytes
+        self.peak_bytes = max(self.peak_bytes, most)
+        self._since_mark = max(self._since_mark, most)
+        if self.capacity_bytes is not None and most > self.capacity_bytes:
             raise DeviceMemoryError(
-                f"the step holds {self.live_bytes:,} bytes with the {nbytes:,} of {what}, and the "
-                f"device has {self.capacity_bytes:,}; plan with less memory, or give the device "
-                "more"
+                f"the step holds {most:,} bytes with the {what}, and the device has "
+                f"{self.capacity_bytes:,}; plan with less memory, or give the device more"
             )
 
     def mark(self) -> int:

@@ -18,6 +18,7 @@ from cdma.plan.workload.capture.recorder import require
 from cdma.plan.workload.value_names import ValueNames
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import Host
+from cdma.sim.swap.scratch import Scratch
 from cdma.sim.swap.swap_plan import SwapPlan, SwapPlanError, engine_codec, kept_format
 from cdma.sim.swap.tape import Replay, SavedTensorError, Tape, Value, View
 
@@ -81,6 +82,7 @@ def planned_step(
     inputs: Any = (),
     prefetches: Mapping[int, Sequence[str]] | None = None,
     planned_streams: Mapping[str, int] | None = None,
+    scratch: Scratch | None = None,
 ) -> Iterator[StepCounts]:
     """Within it, one forward and one backward pass of a module go as a plan says.
 
@@ -103,6 +105,8 @@ def planned_step(
         The values to send for at each of backward's unpackings, by its number.
     planned_streams : mapping of str to int
         For a step on fake tensors, which has no values to compress: the bytes of compressed ones.
+    scratch : Scratch
+        What operators take while they run; nothing if not given.
 
     Yields
     ------
@@ -120,7 +124,7 @@ def planned_step(
     SavedTensorError
         In backward: a tensor that had stayed, or a parameter, was changed after it was saved.
     """
-    step = _Step(require("torch"), module, plan, host, memory, prefetches, planned_streams)
+    step = _Step(require("torch"), module, plan, host, memory, prefetches, planned_streams, scratch)
     yield from step.run(inputs)
 
 
@@ -136,6 +140,7 @@ class _Step:
         memory: DeviceMemory,
         prefetches: Mapping[int, Sequence[str]] | None,
         planned_streams: Mapping[str, int] | None,
+        scratch: Scratch | None,
     ) -> None:
         if plan.choices is None:
             raise SwapPlanError(
@@ -151,6 +156,7 @@ class _Step:
         self._memory = memory
         self._prefetches = prefetches or {}
         self._streams = planned_streams
+        self._scratch = scratch or Scratch()
         self._names = ValueNames(module)
         self._tape = Tape(torch, random=planned_streams is None)
         self._replay = Replay(torch, self._source, self._keep)
@@ -186,7 +192,7 @@ class _Step:
             ) -> Any:
                 if backward() != -1 or step._inside:
                     output = function(*args, **(kwargs or {}))
-                    step._watch(output, function)
+                    step._watch(function, args, kwargs or {}, output)
                     return output
                 return step._forward(function, args, kwargs or {})
 
@@ -200,13 +206,17 @@ class _Step:
         entry = self._tape.begin(name, function, args, kwargs)
         output = function(*args, **kwargs)
         self._tape.end(entry, args, kwargs, output)
-        self._watch(output, function)
+        self._watch(function, args, kwargs, output)
         return output
 
-    def _watch(self, output: Any, function: Any) -> None:
+    def _watch(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        name = function.overloadpacket.__name__
         for tensor in self._torch.utils._pytree.tree_leaves(output):
             if isinstance(tensor, self._torch.Tensor) and tensor.layout is self._torch.strided:
-                self._memory.watch(tensor, function.overloadpacket.__name__)
+                self._memory.watch(tensor, name)
+        nbytes = self._scratch.of(self._torch, function, args, kwargs)
+        if nbytes:
+            self._memory.pass_through(nbytes, f"{nbytes:,} of {name}'s scratch memory")
 
     @contextmanager
     def _own(self) -> Iterator[None]:

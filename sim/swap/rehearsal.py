@@ -7,7 +7,6 @@ asks for what.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cdma.plan.training.subject import Subject, call
 from cdma.plan.workload.capture.recorder import require
@@ -15,6 +14,7 @@ from cdma.plan.workload.module_trace import fake_copies
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import RehearsalHost
 from cdma.sim.swap.planned_step import StepCounts, planned_step
+from cdma.sim.swap.scratch import Scratch
 from cdma.sim.swap.swap_plan import SwapPlan
 
 
@@ -40,6 +40,7 @@ def rehearse(
     *,
     prefetches: Mapping[int, Sequence[str]] | None = None,
     stream_bytes: Mapping[str, int] | None = None,
+    scratch: Scratch | None = None,
 ) -> Rehearsal:
     """Rehearse a step.
 
@@ -54,6 +55,9 @@ def rehearse(
     stream_bytes : mapping of str to int
         Bytes that values which stay compressed will have; what is not in it is taken to be
         incompressible.
+    scratch : Scratch
+        Of the subject's step (`measure_scratch`); without it, operators take nothing beside their
+        results.
 
     Raises
     ------
@@ -72,6 +76,7 @@ def rehearse(
         inputs=example,
         prefetches=prefetches,
         planned_streams=stream_bytes or {},
+        scratch=scratch,
     )
     with mode, step as counts:
         call(module, example).backward()
