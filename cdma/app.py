@@ -31,6 +31,7 @@ COMMANDS = {
     "timeline.",
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
+    "train": "Plan a PyTorch module's step within a memory, carry it out, and compare every bit.",
     "value": "Tell what the engine gains over the best plans without it, and behind which links.",
     "buddy": "Compressed memory with an overflow in buddy memory.",
 }

@@ -75,7 +75,8 @@ def load(name: str) -> Subject:
 
     The name is that of a function without arguments in an importable module, or in a file of the
     working directory. It returns `(module, example)` for a `torch.nn.Module` that returns the loss,
-    or `(module, example, loss, target)` with a function that makes a loss of output and target.
+    or `(module, example, loss, target)` with a function that makes a loss of output and target; or
+    a `Subject`.
 
     Raises
     ------
@@ -99,6 +100,8 @@ def load(name: str) -> Subject:
     finally:
         sys.path.remove(here)
     made = found() if callable(found) else None
+    if isinstance(made, Subject):
+        return made
     if not (isinstance(made, tuple) and len(made) in (2, 4)):
         raise SubjectError(
             f"{name} must be a function that returns (module, example) or (module, example, loss, "

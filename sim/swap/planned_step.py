@@ -9,67 +9,24 @@ processor.
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from cdma import golden
-from cdma.plan.timeline.placement import Choice, Placement
+from cdma.plan.timeline.placement import Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.plan.workload.value_names import ValueNames
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import Host
+from cdma.sim.swap.replay import Replay
+from cdma.sim.swap.saved_tensor_error import SavedTensorError
+from cdma.sim.swap.saved_values import Handle, Kept, SavedValue, bytes_of
 from cdma.sim.swap.scratch import Scratch
+from cdma.sim.swap.step_counts import StepCounts, Unpacking
 from cdma.sim.swap.swap_plan import SwapPlan, SwapPlanError, engine_codec, kept_format
-from cdma.sim.swap.tape import Replay, SavedTensorError, Tape, Value, View
+from cdma.sim.swap.tape import Tape, Value, View
 
 LISTED = 4
 """So many names of what does not match are in an error's message."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unpacking:
-    """A moment at which backward asks for a value.
-
-    Attributes
-    ----------
-    name : str
-    nbytes : int
-    before_bytes, while_bytes : int
-        Most bytes on the device since the moment before, and while the value was brought.
-    """
-
-    name: str
-    nbytes: int
-    before_bytes: int
-    while_bytes: int
-
-
-@dataclass
-class StepCounts:
-    """Counts of what a step has done.
-
-    Attributes
-    ----------
-    saved : dict of str to int
-        Bytes of the values that autograd saves, by name, in the order of the forward pass.
-    stream_bytes : dict of str to int
-        Bytes of those that stay compressed, after compression.
-    replays, replayed_bytes : int
-        How often something was computed again, and bytes of what autograd had saved of it.
-    prefetches : int
-        How many values were sent for before backward asked for them.
-    unpackings : list of Unpacking
-    after_bytes : int
-        Most bytes on the device behind the last of `unpackings`.
-    """
-
-    saved: dict[str, int] = field(default_factory=dict)
-    stream_bytes: dict[str, int] = field(default_factory=dict)
-    replays: int = 0
-    replayed_bytes: int = 0
-    prefetches: int = 0
-    unpackings: list[Unpacking] = field(default_factory=list)
-    after_bytes: int = 0
 
 
 @contextmanager
@@ -160,7 +117,7 @@ class _Step:
         self._names = ValueNames(module)
         self._tape = Tape(torch, random=planned_streams is None)
         self._replay = Replay(torch, self._source, self._keep)
-        self._there: dict[str, weakref.ref[_SavedValue]] = {}
+        self._there: dict[str, weakref.ref[SavedValue]] = {}
         self._matched = False
         self._handles = 0
         self.counts = StepCounts()
@@ -229,15 +186,15 @@ class _Step:
 
     # Forward
 
-    def _pack(self, tensor: Any) -> "_Handle | _Kept":
+    def _pack(self, tensor: Any) -> "Handle | Kept":
         with self._own():
             if self._torch._C._current_graph_task_id() != -1:
                 # Of a derivative that is to be derived again.
-                return _Kept(tensor.detach(), tensor._version)
+                return Kept(tensor.detach(), tensor._version)
             strided = tensor.layout is self._torch.strided
             value = self._tape.value_of(tensor) if strided else None
             if value is None:
-                return _Kept(tensor.detach(), tensor._version)
+                return Kept(tensor.detach(), tensor._version)
             saved = self._saved_of(value)
             if saved is None:
                 saved = self._save(value, tensor)
@@ -252,29 +209,31 @@ class _Step:
                 tensor.storage_offset(),
                 tensor._version,
             )
-            return _Handle(self._handles, saved, view)
+            return Handle(self._handles, saved, view)
 
-    def _save(self, value: Value, tensor: Any) -> "_SavedValue":
+    def _save(self, value: Value, tensor: Any) -> "SavedValue":
         """Do with a value what the plan says."""
         choice = self._choices.get(value.name)
-        saved = _SavedValue(value, choice)
+        saved = SavedValue(value, choice)
         value.saved = weakref.ref(saved)
         self.counts.saved[value.name] = value.nbytes
         self._there[value.name] = value.saved
         if choice is None or choice.placement is Placement.RETAIN:
             saved.base, saved.version = tensor.detach(), tensor._version
         elif choice.placement is Placement.SWAP:
-            saved.out = (self._host.put(_bytes_of(tensor.detach()), engine_codec(choice.codec)),)
+            saved.out = (
+                self._host.put(bytes_of(self._torch, tensor.detach()), engine_codec(choice.codec)),
+            )
             saved.dropping = weakref.finalize(saved, _drop, self._host, saved.out, saved.arriving)
             saved.dropping.atexit = False
         elif choice.placement is Placement.COMPRESS:
             self._compress(saved, tensor.detach())
         return saved
 
-    def _compress(self, saved: "_SavedValue", tensor: Any) -> None:
+    def _compress(self, saved: "SavedValue", tensor: Any) -> None:
         """Keep the stream, or the tensor if the stream is not smaller."""
         torch, name = self._torch, saved.value.name
-        data = _bytes_of(tensor)
+        data = bytes_of(self._torch, tensor)
         if self._streams is None:
             assert saved.choice is not None
             codec = golden.codec(kept_format(saved.choice.codec))
@@ -294,9 +253,9 @@ class _Step:
 
     # Backward
 
-    def _unpack(self, handle: "_Handle | _Kept") -> Any:
+    def _unpack(self, handle: "Handle | Kept") -> Any:
         with self._own():
-            if isinstance(handle, _Kept):
+            if isinstance(handle, Kept):
                 return handle.unchanged()
             self._match()
             number = len(self.counts.unpackings)
@@ -323,7 +282,7 @@ class _Step:
             )
             return tensor
 
-    def _base(self, saved: "_SavedValue") -> Any:
+    def _base(self, saved: "SavedValue") -> Any:
         """A tensor in a memory that has a saved value."""
         if saved.base is not None and not saved.arriving:
             if saved.stays and saved.base._version != saved.version:
@@ -399,9 +358,9 @@ class _Step:
             if value is not None and value.recomputed:
                 value.anchors = self._anchors(value)
 
-    def _anchors(self, saved: "_SavedValue") -> list["_SavedValue"]:
+    def _anchors(self, saved: "SavedValue") -> list["SavedValue"]:
         """Saved values from which another can be computed again, to be held as long as it is."""
-        anchors: dict[_SavedValue, None] = {}
+        anchors: dict[SavedValue, None] = {}
         seen: set[Value] = set()
         stack = list(saved.value.entry.inputs if saved.value.entry else ())
         while stack:
@@ -416,79 +375,8 @@ class _Step:
                 stack += value.entry.inputs
         return list(anchors)
 
-    def _saved_of(self, value: Value) -> "_SavedValue | None":
+    def _saved_of(self, value: Value) -> "SavedValue | None":
         return None if value.saved is None else value.saved()
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A tensor that no operation of the step has made, or that is no plain memory."""
-
-    tensor: Any
-    version: int
-
-    def unchanged(self) -> Any:
-        if self.tensor._version != self.version:
-            raise SavedTensorError(
-                f"a tensor of shape {tuple(self.tensor.shape)} was changed in place after autograd "
-                "had saved it; change a clone of it"
-            )
-        return self.tensor
-
-
-class _SavedValue:
-    """A value that autograd saves.
-
-    Attributes
-    ----------
-    base : tensor or None
-        In a memory on the device that has the value, or will have it while it is `arriving`.
-    stays : bool
-        `base` is the forward pass's own memory.
-    out : tuple or None
-        What the host finds it by.
-    arriving : list
-        Of at most one: the host's transfer.
-    stream : tensor or None
-        Its compressed bytes.
-    handles, wanted : set of int
-        Autograd's handles, and those that it has not asked for since the value was brought.
-    anchors : list
-        Saved values that it is computed from.
-    """
-
-    def __init__(self, value: Value, choice: Choice | None) -> None:
-        placement = Placement.RETAIN if choice is None else choice.placement
-        self.value = value
-        self.choice = choice
-        self.recomputed = placement is Placement.RECOMPUTE
-        self.stays = placement is Placement.RETAIN
-        self.base: Any = None
-        self.version = 0
-        self.out: tuple[Any] | None = None
-        self.arriving: list[Any] = []
-        self.stream: Any = None
-        self.handles: set[int] = set()
-        self.wanted: set[int] = set()
-        self.anchors: list[_SavedValue] = []
-        self.dropping: Any = None
-
-
-@dataclass(frozen=True)
-class _Handle:
-    """Handle that autograd keeps instead of a tensor."""
-
-    number: int
-    saved: _SavedValue
-    view: View
-
-
-def _bytes_of(tensor: Any) -> Any:
-    """A memory's bytes as a flat tensor."""
-    import torch
-
-    count = tensor.untyped_storage().nbytes() // tensor.element_size()
-    return tensor.as_strided((count,), (1,), 0).view(torch.uint8)
 
 
 def _drop(host: Host, out: tuple[Any], arriving: list[Any]) -> None:

@@ -13,8 +13,9 @@ from cdma.plan.workload.capture.recorder import require
 from cdma.plan.workload.module_trace import fake_copies
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import RehearsalHost
-from cdma.sim.swap.planned_step import StepCounts, planned_step
+from cdma.sim.swap.planned_step import planned_step
 from cdma.sim.swap.scratch import Scratch
+from cdma.sim.swap.step_counts import StepCounts
 from cdma.sim.swap.swap_plan import SwapPlan
 
 

@@ -46,8 +46,9 @@ class StepPlan:
 
     Attributes
     ----------
-    graph : Graph
-        The step as it was traced, with the densities that a step has had.
+    scenario : Scenario
+        The step as it was traced, with the densities that a step has had, on a device without
+        limit.
     plan : Plan
     swap_plan : SwapPlan
         The plan by names.
@@ -59,11 +60,11 @@ class StepPlan:
     capacity_bytes : int
     timeline_bytes : int
         The peak that the policy's timeline has.
-    seconds, least_seconds : float
-        Modeled time of the step on the device, under the plan and if nothing had to leave.
+    seconds : float
+        Modeled time of the step on the device.
     """
 
-    graph: Graph
+    scenario: Scenario
     plan: Plan
     swap_plan: SwapPlan
     rehearsal: Rehearsal
@@ -72,7 +73,6 @@ class StepPlan:
     capacity_bytes: int
     timeline_bytes: int
     seconds: float
-    least_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def plan_step(
         counts.unpackings, counts.after_bytes, best.swap_plan.choices or {}, capacity_bytes
     )
     return StepPlan(
-        graph=graph,
+        scenario=scenario,
         plan=best.plan,
         swap_plan=best.swap_plan,
         rehearsal=rehearse(
@@ -191,7 +191,6 @@ def plan_step(
         capacity_bytes=capacity_bytes,
         timeline_bytes=best.timeline_bytes,
         seconds=best.seconds,
-        least_seconds=scenario.compute_seconds,
     )
 
 

@@ -12,8 +12,9 @@ from cdma.sim.driver import Engine
 from cdma.sim.swap.allocator import allocator_watched
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import EngineHost
-from cdma.sim.swap.planned_step import StepCounts, planned_step
+from cdma.sim.swap.planned_step import planned_step
 from cdma.sim.swap.stash import Stash, SwapTotals
+from cdma.sim.swap.step_counts import StepCounts
 from cdma.sim.swap.step_planner import StepPlan
 
 
@@ -48,19 +49,20 @@ class StepRun:
         return [name for name in names if self.digests.get(name) != other.digests.get(name)]
 
 
-def run_plain(subject: Subject, *, seed: int = 0) -> StepRun:
-    """The step of a copy of a subject, by PyTorch alone."""
+def run_plain(subject: Subject, *, seed: int = 0, copied: bool = False) -> StepRun:
+    """The step of a copy of a subject, by PyTorch alone; if it is `copied` already, its own."""
     torch = require("torch")
-    copied = copy.deepcopy(subject)
-    resident = resident_bytes(copied)
+    if not copied:
+        subject = copy.deepcopy(subject)
+    resident = resident_bytes(subject)
     gc.collect()
     with reproducible(torch, seed):
         torch.set_num_threads(1)
         with allocator_watched() as allocator:
-            loss = copied.loss()
+            loss = subject.loss()
             loss.backward()
     return StepRun(
-        digests=_digests(copied, loss),
+        digests=_digests(subject, loss),
         allocator_bytes=resident + allocator.nbytes,
     )
 
