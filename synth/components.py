@@ -91,8 +91,7 @@ def block_names(config: str | None = None) -> list[str]:
         component.name
         for family in FAMILIES
         for component in COMPONENTS.values()
-        if component.family is family
-        and (config is None or config in family.presets)
+        if component.family is family and (config is None or config in family.presets)
     ]
 
 

@@ -87,6 +87,10 @@ def mutated_arguments(torch: Any, function: Any, args: Any, kwargs: Any) -> list
 
 
 def tensors_in(torch: Any, tree: Any) -> list[Any]:
-    """The tensors in nested lists, tuples and dictionaries, in their order."""
+    """The tensors in nested lists, tuples and dictionaries, in their order; no sparse ones, which
+    have no memory of their own.
+    """
     leaves = torch.utils._pytree.tree_leaves(tree)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return [
+        leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
+    ]

@@ -32,8 +32,8 @@ class DeviceMemory:
         self._since_mark = 0
         self._there: set[int] = set()
 
-    def watch(self, tensor: Any, what: str) -> None:
-        """Count a tensor's memory from now on, whoever shares it.
+    def watch(self, tensor: Any, what: str, least_bytes: int = 0) -> None:
+        """Count a tensor's memory from now on, whoever shares it, for at least so many bytes.
 
         Raises
         ------
@@ -41,7 +41,7 @@ class DeviceMemory:
             There is more than the capacity now; the message says that `what` was the last.
         """
         storage = tensor.untyped_storage()
-        address, nbytes = storage._cdata, storage.nbytes()
+        address, nbytes = storage._cdata, max(storage.nbytes(), least_bytes)
         if address in self._there:
             return
         self._there.add(address)

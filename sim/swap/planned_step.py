@@ -14,7 +14,7 @@ from typing import Any
 from cdma import golden
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.workload.capture.recorder import require
-from cdma.plan.workload.value_names import ValueNames
+from cdma.plan.workload.value_names import ValueNames, written_tensors
 from cdma.sim.swap.device_memory import DeviceMemory
 from cdma.sim.swap.host_memory import Host
 from cdma.sim.swap.replay import Replay
@@ -167,10 +167,11 @@ class _Step:
         return output
 
     def _watch(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
-        name = function.overloadpacket.__name__
-        for tensor in self._torch.utils._pytree.tree_leaves(output):
-            if isinstance(tensor, self._torch.Tensor) and tensor.layout is self._torch.strided:
-                self._memory.watch(tensor, name)
+        torch, name = self._torch, function.overloadpacket.__name__
+        larger = self._scratch.result_bytes(torch, function, args, kwargs)
+        written = written_tensors(torch, function, args, kwargs, output)
+        for place, tensor in enumerate(written):
+            self._memory.watch(tensor, name, larger.get(place, 0))
         nbytes = self._scratch.of(self._torch, function, args, kwargs)
         if nbytes:
             self._memory.pass_through(nbytes, f"{nbytes:,} of {name}'s scratch memory")

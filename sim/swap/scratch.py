@@ -2,7 +2,9 @@
 
 Nobody outside of an operator sees it but the allocator. So it is measured once, by PyTorch's
 profiler in a step of its own, for each operator with each shape of its arguments; rehearsals and
-steps add it to what they count. Needs PyTorch.
+steps add it to what they count. The same step tells which results have larger memories than their
+elements take, as the mean of `mse_loss` has all of its squares'; fake tensors have not. Needs
+PyTorch.
 """
 
 import copy
@@ -12,6 +14,7 @@ from typing import Any
 
 from cdma.plan.training.subject import Subject
 from cdma.plan.workload.capture.recorder import reproducible, require
+from cdma.plan.workload.value_names import written_tensors
 
 Key = tuple[Any, ...]
 
@@ -25,10 +28,24 @@ class Scratch:
     ----------
     nbytes : mapping of tuple to int
         By what `key_of` makes of an operator and its arguments; of those that are not in it, 0.
+    results : mapping of tuple to dict
+        By the same, for operators with results in larger memories: the memories' bytes by the
+        result's place.
     """
 
-    def __init__(self, nbytes: Mapping[Key, int] | None = None) -> None:
+    def __init__(
+        self,
+        nbytes: Mapping[Key, int] | None = None,
+        results: Mapping[Key, Mapping[int, int]] | None = None,
+    ) -> None:
         self._nbytes = dict(nbytes or {})
+        self._results = dict(results or {})
+
+    def result_bytes(self, torch: Any, function: Any, args: Any, kwargs: Any) -> Mapping[int, int]:
+        """Bytes of results' memories that are larger than their elements take, by place."""
+        if not self._results:
+            return {}
+        return self._results.get(key_of(torch, function, args, kwargs), {})
 
     def of(self, torch: Any, function: Any, args: Any, kwargs: Any) -> int:
         """Bytes that an operator takes with these arguments, beside its results."""
@@ -54,15 +71,24 @@ def measure_scratch(subject: Subject, *, seed: int = 0) -> Scratch:
     profiler = require("torch.profiler")
     dispatch: Any = require("torch.utils._python_dispatch").TorchDispatchMode
     keys: list[Key] = []
+    results: dict[Key, dict[int, int]] = {}
 
     class Labels(dispatch):
         def __torch_dispatch__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             label = f"{_LABEL}{len(keys)}"
-            keys.append(key_of(torch, function, args, kwargs or {}))
+            key = key_of(torch, function, args, kwargs or {})
+            keys.append(key)
             with profiler.record_function(label):
-                return function(*args, **(kwargs or {}))
+                output = function(*args, **(kwargs or {}))
+            for place, tensor in enumerate(
+                written_tensors(torch, function, args, kwargs or {}, output)
+            ):
+                nbytes = tensor.untyped_storage().nbytes()
+                if nbytes > tensor.numel() * tensor.element_size():
+                    results.setdefault(key, {})[place] = nbytes
+            return output
 
     copied = copy.deepcopy(subject)
     gc.collect()
@@ -83,7 +109,7 @@ def measure_scratch(subject: Subject, *, seed: int = 0) -> Scratch:
         if event.name.startswith(_LABEL):
             key = keys[int(event.name.removeprefix(_LABEL))]
             found[key] = max(found.get(key, 0), _scratch_of(event))
-    return Scratch({key: nbytes for key, nbytes in found.items() if nbytes})
+    return Scratch({key: nbytes for key, nbytes in found.items() if nbytes}, results)
 
 
 def _scratch_of(event: Any) -> int:

@@ -1,6 +1,7 @@
 """`cdma train`: a step of PyTorch that keeps a plan, beside the step as it is."""
 
 import json
+import os
 from typing import Annotated
 
 import typer
@@ -70,6 +71,8 @@ def train(
 
     Exit status 1 if the loss, a gradient or a buffer differs in any bit.
     """
+    # PyTorch's profiler, which looks at the allocator, writes to stderr otherwise.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     policy_of(policy)
     capacity = parse_bytes(memory)
     engine_config, environment = preset(machine), machine_config(machine)

@@ -108,12 +108,12 @@ def _totals(totals: SwapTotals) -> dict[str, int]:
 def print_report(console: Console, result: TrainResult) -> None:
     """The steps' peaks, what the engine has moved, and the result in a sentence."""
     report = as_dict(result)
-    title = (
-        f"{report['subject']} in {report['memory_bytes']:,} B; times of {report['device']} behind "
-        f"{report['link']}"
+    console.print(
+        f"{report['subject']} in {report['memory_bytes']:,} B; times are of {report['device']} "
+        f"behind {report['link']}\n"
     )
     headings = ("planned B", "counted B", "allocator B", "µs")
-    table = figures_table("step", headings, title)
+    table = figures_table("step", headings)
     rows = [(STEP, report["plain"])]
     if report["checkpoint"]:
         rows.append((CHECKPOINT, report["checkpoint"]))

@@ -51,7 +51,7 @@ def _next_token(output, target):
     return functional.nll_loss(output.flatten(0, 1).log_softmax(-1), target.flatten())
 
 
-def gpt(batch: int = 4, *, layers: int = 3) -> Subject:
+def gpt(batch: int = 4, *, layers: int = 2) -> Subject:
     """A GPT with dropout and tied weights."""
     torch.manual_seed(0)
     shape = Shape(layers=layers, columns=64, heads=4, length=32)
@@ -60,7 +60,7 @@ def gpt(batch: int = 4, *, layers: int = 3) -> Subject:
     return with_loss(model, tokens, _next_token, tokens.roll(-1, 1))
 
 
-def llama(batch: int = 4, *, layers: int = 3) -> Subject:
+def llama(batch: int = 4, *, layers: int = 2) -> Subject:
     """A stack of Llama's blocks, which gets rows and returns rows."""
     torch.manual_seed(0)
     shape = SimpleNamespace(columns=64, heads=4, hidden=128, length=32)
