@@ -31,8 +31,14 @@ class Subject:
     example: Any
 
     def loss(self) -> Any:
-        """The loss of a forward pass."""
-        return call(self.module, self.example)
+        """The loss of a forward pass.
+
+        Raises
+        ------
+        SubjectError
+            The module's output is no tensor of one element.
+        """
+        return require_loss(call(self.module, self.example))
 
 
 def call(module: Any, example: Any) -> Any:
@@ -42,6 +48,22 @@ def call(module: Any, example: Any) -> Any:
     if isinstance(example, tuple):
         return module(*example)
     return module(example)
+
+
+def require_loss(output: Any) -> Any:
+    """The output if it is a loss; raises `SubjectError` otherwise."""
+    torch = require("torch")
+    if not isinstance(output, torch.Tensor):
+        raise SubjectError(
+            f"the subject's module returns a {type(output).__name__}, not a loss; return (module, "
+            "example, loss, target)"
+        )
+    if output.numel() != 1:
+        raise SubjectError(
+            f"the subject's module returns no loss: its output has shape {tuple(output.shape)}, "
+            "and a loss has one element; return (module, example, loss, target)"
+        )
+    return output
 
 
 def with_loss(module: Any, example: Any, loss: Callable[[Any, Any], Any], target: Any) -> Subject:

@@ -9,6 +9,7 @@ import typer
 from cdma.commands.schedule.command import parse_bytes
 from cdma.commands.schedule.options import DeviceName, LinkName
 from cdma.commands.train.report import TrainResult, as_dict, print_report
+from cdma.errors import UserError
 from cdma.hw.config import preset
 from cdma.plan.platform.device import device as device_of
 from cdma.plan.platform.link import link as link_of
@@ -25,6 +26,9 @@ from cdma.sim.swap.step_run import run_plain, run_planned
 from cdma.terminal.console import terminal
 
 MACHINE = "titanx_gen3"
+
+LOSSY = ("comet", "joint-lossy")
+"""Policies whose tensors may come back changed."""
 
 PAGE_BYTES = 4096
 
@@ -74,6 +78,10 @@ def train(
     # PyTorch's profiler, which looks at the allocator, writes to stderr otherwise.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     policy_of(policy)
+    if policy in LOSSY:
+        raise UserError(
+            f"policy {policy} loses something, and a step is compared bit for bit; choose another"
+        )
     capacity = parse_bytes(memory)
     engine_config, environment = preset(machine), machine_config(machine)
     found_device, found_link = device_of(device), link_of(link)
