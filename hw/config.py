@@ -7,7 +7,7 @@ from typing import TypeVar
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, MODES
-from cdma.hw.codec.interface import LineCodec
+from cdma.hw.codec.interface import CodecParameterError, LineCodec
 from cdma.hw.codec.registry import CodecRegistryError, copy_codec, line_codec
 
 SECTOR_BYTES = (32, 64, 128)
@@ -74,7 +74,7 @@ class CodecConfig:
         if self.line_bytes == LINE_BYTES:
             if self.sector_bytes not in SECTOR_BYTES:
                 raise ConfigError(f"sector_bytes must be 32, 64 or 128, not {self.sector_bytes!r}")
-            self._check_heads()
+            self._check_lines()
             return
         # Narrow lines are for proofs; they need whole masks and power-of-two lane counts.
         if self.sector_bytes < 1 or self.line_bytes % self.sector_bytes:
@@ -91,7 +91,7 @@ class CodecConfig:
             raise ConfigError(
                 f"line_bytes must give a mask of whole elements, not {self.line_bytes!r}"
             )
-        self._check_heads()
+        self._check_lines()
 
     @property
     def lanes(self) -> int:
@@ -176,8 +176,12 @@ class CodecConfig:
                 f"{', '.join(self.codecs)}"
             )
 
-    def _check_heads(self) -> None:
+    def _check_lines(self) -> None:
         for entry in self.entries:
+            try:
+                entry.check_config(self)
+            except CodecParameterError as error:
+                raise ConfigError(f"codecs: {error}") from error
             head = entry.head_bytes(self)
             if head % self.element_bytes or not 0 <= head <= self.sector_bytes:
                 raise ConfigError(

@@ -162,6 +162,9 @@ class LineCodec:
 
     # Sizes, in bytes.
 
+    def check_config(self, config: CodecConfig) -> None:
+        """Raise a `CodecParameterError` if there is no RTL of the codec for these lines."""
+
     def head_bytes(self, config: CodecConfig) -> int:
         """Bytes of a line's head; whole elements, and at most `CodecConfig.line_bytes`."""
         return 0

@@ -16,8 +16,6 @@ HOST_SUFFIX = "-host"
 SM_SUFFIX = "-sm"
 """Of a codec that runs on the device's multiprocessors."""
 
-ELSEWHERE = (HOST_SUFFIX, SM_SUFFIX)
-
 KEPT = (f"{DEFAULT_CODECS[0]}{SM_SUFFIX}",)
 """Codecs with which tensors may stay on the device: those without loss that have a format."""
 
@@ -136,7 +134,7 @@ class SwapPlan:
 
 def _checked(choice: Choice) -> Choice:
     names = [entry.name for entry in compressing_codecs()]
-    known = (None, *names, *(f"{name}{suffix}" for name in names for suffix in ELSEWHERE))
+    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names), *KEPT)
     if choice.placement is Placement.SWAP and choice.codec not in known:
         raise SwapPlanError(
             f"the engine cannot swap with codec {choice.codec!r}; choose from "

@@ -153,6 +153,12 @@ class Checkout:
 
     def _resolved(self, reference: str) -> set[str]:
         """The module that a dotted name begins with; below a package and a dot, all of them."""
+        origin, _, imported = reference.partition(":")
+        if imported:
+            # What is imported from a package may be a module of it, and then names no other.
+            inner = f"{origin}.{imported}"
+            is_module = inner in self.modules or inner in self.folders
+            reference = inner if is_module else origin
         if reference.endswith(".") and reference[:-1] in self.folders:
             return {name for name in self.modules if name.startswith(reference)}
         name = reference.rstrip(".")
@@ -202,6 +208,7 @@ class Checkout:
 def references(source: str, package: str, named: bool = True) -> set[str]:
     """Dotted names of the project in a module of a package: of its imports and of its strings.
 
+    What is imported from a module is behind a colon.
     Of a module that is not named itself, without what only functions and type checkers use.
     """
     tree = ast.parse(source)
@@ -218,13 +225,12 @@ def references(source: str, package: str, named: bool = True) -> set[str]:
             case ast.ImportFrom(module=module, names=names, level=level):
                 base = package.split(".")[: len(package.split(".")) - level + 1] if level else []
                 origin = ".".join([*base, *([module] if module else [])])
-                # What is imported from a package may be a module of it.
-                found |= {origin, *(f"{origin}.{alias.name}" for alias in names)}
+                found |= {f"{origin}:{alias.name}" for alias in names}
             case ast.Constant(value=str() as text) if node not in docstrings:
                 for name in _NAMED.findall(text):
                     # `python -m` runs a package's `__main__`.
                     found |= {name} if name.endswith(".") else {name, f"{name}.__main__"}
-    return {name for name in found if name.split(".")[0] in PACKAGES}
+    return {name for name in found if re.split("[.:]", name)[0] in PACKAGES}
 
 
 def _is_only_defined(node: ast.stmt) -> bool:

@@ -58,6 +58,13 @@ class Xc(LineCodec):
         best = codec.fitted(data)
         return {"centre": best.centre, "pattern": best.pattern}
 
+    def check_config(self, config: CodecConfig) -> None:
+        if config.line_bytes != golden.LINE_BYTES:
+            raise CodecParameterError(
+                f"the codec {self.name!r} has lines of {golden.LINE_BYTES} bytes, not "
+                f"{config.line_bytes}; choose another codec, or longer lines"
+            )
+
     def head_bytes(self, config: CodecConfig) -> int:
         return HEADER_BYTES
 

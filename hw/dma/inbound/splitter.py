@@ -263,25 +263,29 @@ class LineSplitter(wiring.Component):
         Behind the job's last line, `left` and what follows from it are meaningless.
         """
         codec = self.config.codec
-        command = Signal(LineCommand(codec))
+        command = Signal(LineCommand(codec), name="this_command")
         next_command = Signal(LineCommand(codec))
+        # Of their own, as a command whose fields depend on each other looks like a loop to linters.
+        line_size, behind_size = Signal.like(command.size), Signal.like(command.size)
+        line_writable = Signal.like(command.writable)
+        behind_writable = Signal.like(command.writable)
         m.d.comb += [
-            command.size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
-            command.writable.eq(Mux(job.capacity > command.size, command.size, job.capacity)),
+            line_size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
+            line_writable.eq(Mux(job.capacity > line_size, line_size, job.capacity)),
             job.left_behind.eq(job.left - codec.line_bytes),
-            job.capacity_behind.eq(job.capacity - command.writable),
-            next_command.size.eq(
+            job.capacity_behind.eq(job.capacity - line_writable),
+            behind_size.eq(
                 Mux(job.left_behind > codec.line_bytes, codec.line_bytes, job.left_behind)
             ),
-            next_command.writable.eq(
-                Mux(
-                    job.capacity_behind > next_command.size,
-                    next_command.size,
-                    job.capacity_behind,
-                )
+            behind_writable.eq(
+                Mux(job.capacity_behind > behind_size, behind_size, job.capacity_behind)
             ),
-            job.capacity_last.eq(job.capacity_behind - next_command.writable),
+            job.capacity_last.eq(job.capacity_behind - behind_writable),
+            command.size.eq(line_size),
+            command.writable.eq(line_writable),
             command.address.eq(job.address),
+            next_command.size.eq(behind_size),
+            next_command.writable.eq(behind_writable),
             next_command.address.eq(job.address + codec.line_bytes),
             *(one.codec.eq(job.index) for one in (command, next_command)),
             *(one.parameters.eq(job.parameters) for one in (command, next_command)),

@@ -1,5 +1,7 @@
 """Codec models: stream sizes and times."""
 
+from itertools import pairwise
+
 import pytest
 
 from cdma.plan.platform.codec_rates import CODEC_MODELS, LAUNCH_SECONDS, codec_model
@@ -50,7 +52,10 @@ def test_fewer_zeros_never_make_a_stream_shorter(name: str) -> None:
     streams = [model.stream_bytes(MEBIBYTE, density) for density in DENSITIES]
     # All of a tensor may be zero; something still has to say so.
     assert streams[0] >= 1
-    assert streams == sorted(streams)
+    # Lines of XC that are full have no mask, so that the first zero costs one.
+    masks = MEBIBYTE // 16 if name == "xc" else 0
+    for fewer, more in pairwise(streams):
+        assert fewer <= more + masks
     assert streams[-1] <= 2 * MEBIBYTE
 
 
@@ -83,7 +88,7 @@ def test_lossy_codecs_say_so() -> None:
 @pytest.mark.parametrize("name", ["gzip", "zfp-8", "zfp-129", "ZVC", ""])
 def test_an_unknown_codec_is_refused_with_those_there_are(name: str) -> None:
     message = (
-        f"^unknown codec {name!r}; choose from zvc, zvc-sm, csr-sm, rle-sm, lz4-sm, zvc-host, "
+        f"^unknown codec {name!r}; choose from zvc, xc, zvc-sm, csr-sm, rle-sm, lz4-sm, zvc-host, "
         "quantize-sm, zfp-9 … zfp-128$"
     )
     with pytest.raises(ScheduleError, match=message):

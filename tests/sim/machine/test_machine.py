@@ -7,6 +7,7 @@ import lz4.block
 import numpy as np
 import pytest
 
+from cdma.golden import LINE_BYTES
 from cdma.sim.machine import (
     CHANNELS,
     AssertionFailedError,
@@ -276,7 +277,7 @@ class TestBrokenRtl:
         with pytest.raises(CapacityError, match="does not fit") as caught:
             device.run(packets, [faulty("TOO_MUCH")], cycle_budget=10**6)
         # Room for the two lines of a compressor, or as much as a decompressor could make of it.
-        assert 2 * 144 / BEAT < caught.value.cycle < 32 * 2 * THREE_BEATS / BEAT + 10
+        assert 2 * 144 / BEAT < caught.value.cycle < LINE_BYTES * 2 * THREE_BEATS / BEAT + 10
 
     def test_valid_during_reset(self, device):
         reset_at = int(self.healthy(device)["output_last_cycle"])

@@ -83,7 +83,9 @@ class SectorCounter(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         lanes = LineShape.of(self.config).lanes
-        m.submodules.counted = counted = PipelineRegister(CountedSector(self.config))
+        # Of two names of a wire Yosys keeps the first: a field's then, not a slice of all of them,
+        # in which fields that depend on others look like a loop to linters and simulators.
+        m.submodules.tally = counted = PipelineRegister(CountedSector(self.config))
         wiring.connect(m, counted.o, wiring.flipped(self.o))
         sector, out = self.i.payload, counted.i.payload
         escape = Signal(lanes)

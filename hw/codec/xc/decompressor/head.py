@@ -169,7 +169,8 @@ class HeadReader(wiring.Component):
         m = Module()
         config = self.config
         shape = LineShape.of(config)
-        m.submodules.heads = heads = PipelineRegister(LineHead(config))
+        # Behind its fields' names in the alphabet, as in `SectorCounter`.
+        m.submodules.stored = heads = PipelineRegister(LineHead(config))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
         line, out = self.i.payload, heads.i.payload
         layout = out.layout
@@ -178,7 +179,7 @@ class HeadReader(wiring.Component):
         header = line.header
         kind = header[6:8]
         mask_bits = 8 * shape.mask_bytes
-        dense, sparse = Signal(), Signal()
+        dense, sparse, raw, no_elements = Signal(), Signal(), Signal(), Signal()
         ones = Signal(range(shape.elements + 1))
         kept = Signal(range(shape.elements + 1))
         rest_at = Signal.like(layout.rest_at)
@@ -186,6 +187,8 @@ class HeadReader(wiring.Component):
         m.d.comb += [
             dense.eq(kind == DENSE_LINE),
             sparse.eq(kind == SPARSE_LINE),
+            raw.eq(kind == RAW_LINE),
+            no_elements.eq((kind == ZERO_LINE) | line.empty),
             ones.eq(total([count_ones(b) for b in _words(line.front[:mask_bits])])),
         ]
         lengths = payload_bytes(config, header, ones)
@@ -204,7 +207,11 @@ class HeadReader(wiring.Component):
             (kept[:2] != 0)
             & (
                 last_byte
-                & Cat(C(0, 2), *((kept[:2] <= k).replicate(CLASS_BITS) for k in (1, 2, 3)))
+                & Cat(
+                    C(0, CLASS_BITS),
+                    *((kept[:2] <= k).replicate(CLASS_BITS) for k in (1, 2)),
+                    C(-1, CLASS_BITS),
+                )
             ).any()
         )
 
@@ -237,16 +244,16 @@ class HeadReader(wiring.Component):
             layout.header.eq(header),
             layout.status.eq(status),
             layout.misfilled.eq((dense | sparse) & padding),
-            layout.raw.eq(kind == RAW_LINE),
-            layout.zero.eq((kind == ZERO_LINE) | line.empty),
+            layout.raw.eq(raw),
+            layout.zero.eq(no_elements),
             layout.rest_at.eq(rest_at),
             layout.extras_at.eq(rest_at + kept),
-            layout.size.eq(Mux(dense | sparse, size, Mux(kind == RAW_LINE, config.line_bytes, 0))),
+            layout.size.eq(Mux(dense | sparse, size, Mux(raw, config.line_bytes, 0))),
             layout.parameters.eq(line.parameters),
             layout.empty.eq(line.empty),
             out.mask.eq(
                 Mux(
-                    (kind == ZERO_LINE) | line.empty,
+                    no_elements,
                     0,
                     Mux(sparse, line.front[:mask_bits], C(-1, mask_bits)),
                 )

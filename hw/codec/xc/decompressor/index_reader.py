@@ -193,7 +193,8 @@ class IndexReader(wiring.Component):
             tail.eq(Cat(ring[:needed]).word_select(span[3:], 8)),
             out.misfilled.eq(
                 sector.ends
-                & (tail & Cat((k >= span[:3]) & (span[:3] != 0) for k in range(8))).any()
+                & (span[:3] != 0)
+                & (tail & Cat(*(k >= span[:3] for k in range(7)), C(1))).any()
             ),
             out.sector.eq(sector),
             *(out.rest[i].eq(rest) for i, rest in enumerate(spread)),
