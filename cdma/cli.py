@@ -31,7 +31,7 @@ REPORTED_ERRORS = frozenset(
         "cdma.sim.machine.errors.MachineError",
         "cdma.reproduce.ReproduceError",
         "cdma.plan.timeline.errors.ScheduleError",
-        "cdma.sim.swap.device_memory.DeviceMemoryError",
+        "cdma.sim.swap.step.device_memory.DeviceMemoryError",
         "cdma.sim.swap.stash.StashError",
         "cdma.sim.swap.swap_plan.SwapPlanError",
         "cdma.sim.swap.saved_tensor_error.SavedTensorError",

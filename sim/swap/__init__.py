@@ -5,16 +5,16 @@ as a schedule's plan has it (`planned_step`, and `plan_step` that finds one with
 """
 
 from cdma.sim.swap.backend import ArrayResult, Backend, EngineFigures, Payload, QueueFigures
-from cdma.sim.swap.device_memory import DeviceMemory, DeviceMemoryError
 from cdma.sim.swap.engine_backend import EngineBackend
-from cdma.sim.swap.host_memory import EngineHost
 from cdma.sim.swap.pipeline_backend import PipelineBackend
-from cdma.sim.swap.planned_step import planned_step
-from cdma.sim.swap.rehearsal import Rehearsal, rehearse
 from cdma.sim.swap.saved_tensor_error import SavedTensorError
 from cdma.sim.swap.stash import Stash, StashError
-from cdma.sim.swap.step_planner import StepPlan, plan_step
-from cdma.sim.swap.step_run import StepRun, run_plain, run_planned
+from cdma.sim.swap.step.device_memory import DeviceMemory, DeviceMemoryError
+from cdma.sim.swap.step.host_memory import EngineHost
+from cdma.sim.swap.step.planned_step import planned_step
+from cdma.sim.swap.step.rehearsal import Rehearsal, rehearse
+from cdma.sim.swap.step.step_planner import StepPlan, plan_step
+from cdma.sim.swap.step.step_run import StepRun, run_plain, run_planned
 from cdma.sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError
 from cdma.sim.swap.swap_report import SwapReport
 from cdma.sim.swap.swapper import BASELINES, RoundTrip, Swapper, SwapRun

@@ -20,9 +20,9 @@ from cdma.plan.training.subject import load
 from cdma.sim.driver import Engine
 from cdma.sim.machine import MACHINES, Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
-from cdma.sim.swap.checkpointed import blocks_of, run_checkpointed
-from cdma.sim.swap.step_planner import StepPlan, plan_step
-from cdma.sim.swap.step_run import run_plain, run_planned
+from cdma.sim.swap.step.checkpointed import blocks_of, run_checkpointed
+from cdma.sim.swap.step.step_planner import StepPlan, plan_step
+from cdma.sim.swap.step.step_run import run_plain, run_planned
 from cdma.terminal.console import terminal
 
 MACHINE = "titanx_gen3"

@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.console import Console
 
-from cdma.sim.swap.checkpointed import checkpointed_seconds
 from cdma.sim.swap.stash import SwapTotals
-from cdma.sim.swap.step_planner import StepPlan
-from cdma.sim.swap.step_run import StepRun
+from cdma.sim.swap.step.checkpointed import checkpointed_seconds
+from cdma.sim.swap.step.step_planner import StepPlan
+from cdma.sim.swap.step.step_run import StepRun
 from cdma.terminal.console import figures_table
 
 STEP, CHECKPOINT = "as it is", "torch.utils.checkpoint"

@@ -70,7 +70,7 @@ def test_a_step_within_a_memory_through_the_rtl(capsys):
 
 
 def test_a_difference_is_exit_status_1(capsys, monkeypatch):
-    from cdma.sim.swap.host_memory import EngineHost
+    from cdma.sim.swap.step.host_memory import EngineHost
 
     def damaged(self, out, arriving, data):
         data.fill_(1)

@@ -7,7 +7,7 @@ from typing import Any
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.training.subject import Subject
 from cdma.plan.workload.capture.recorder import require
-from cdma.sim.swap.step_run import StepRun, run_plain
+from cdma.sim.swap.step.step_run import StepRun, run_plain
 
 
 def blocks_of(module: Any) -> tuple[str, ...]:

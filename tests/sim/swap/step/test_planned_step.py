@@ -65,7 +65,7 @@ class ArrayHost:
 
 @cache
 def subject(name: str) -> Any:
-    from tests.sim.swap import torch_subjects
+    from tests.sim.swap.step import torch_subjects
 
     return torch_subjects.SUBJECTS[name]()
 
@@ -181,7 +181,7 @@ class TestMemory:
         draw = random.Random(11)
         mixes = [[draw.choice(CHOICES) for _ in graph(name).managed] for _ in range(4)]
         plans = [*(alike(name, choice) for choice in CHOICES), *(plan_of(name, m) for m in mixes)]
-        from cdma.sim.swap.scratch import measure_scratch
+        from cdma.sim.swap.step.scratch import measure_scratch
 
         scratch = measure_scratch(subject(name))
         for plan in plans:
@@ -196,7 +196,7 @@ class TestMemory:
     @pytest.mark.parametrize("name", NAMES)
     def test_keeping_all_counts_what_plain_pytorch_has(self, name):
         from cdma.sim.swap import run_plain
-        from cdma.sim.swap.scratch import measure_scratch
+        from cdma.sim.swap.step.scratch import measure_scratch
 
         kept = rehearse(
             subject(name), alike(name, RETAIN), scratch=measure_scratch(subject(name))
@@ -238,7 +238,7 @@ class TestMemory:
 
 class TestNames:
     def test_names_do_not_depend_on_the_batch(self):
-        from tests.sim.swap import torch_subjects
+        from tests.sim.swap.step import torch_subjects
 
         small = torch_subjects.gpt(2)
         assert (
@@ -255,7 +255,7 @@ class TestNames:
         assert rotated
 
     def test_another_steps_plan_is_refused_with_what_does_not_match(self):
-        from tests.sim.swap import torch_subjects
+        from tests.sim.swap.step import torch_subjects
 
         deeper = torch_subjects.gpt(layers=3)
         with (

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from cdma.plan.training.subject import Subject, call
 from cdma.plan.workload.capture.recorder import require
 from cdma.plan.workload.module_trace import fake_copies
-from cdma.sim.swap.device_memory import DeviceMemory
-from cdma.sim.swap.host_memory import RehearsalHost
-from cdma.sim.swap.planned_step import planned_step
-from cdma.sim.swap.scratch import Scratch
-from cdma.sim.swap.step_counts import StepCounts
+from cdma.sim.swap.step.device_memory import DeviceMemory
+from cdma.sim.swap.step.host_memory import RehearsalHost
+from cdma.sim.swap.step.planned_step import planned_step
+from cdma.sim.swap.step.scratch import Scratch
+from cdma.sim.swap.step.step_counts import StepCounts
 from cdma.sim.swap.swap_plan import SwapPlan
 
 

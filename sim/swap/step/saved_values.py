@@ -5,7 +5,7 @@ from typing import Any
 
 from cdma.plan.timeline.placement import Choice, Placement
 from cdma.sim.swap.saved_tensor_error import SavedTensorError
-from cdma.sim.swap.tape import Value, View
+from cdma.sim.swap.step.tape import Value, View
 
 
 @dataclass(frozen=True)

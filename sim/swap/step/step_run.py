@@ -9,13 +9,13 @@ from typing import Any
 from cdma.plan.training.subject import Subject
 from cdma.plan.workload.capture.recorder import reproducible, require
 from cdma.sim.driver import Engine
-from cdma.sim.swap.allocator import allocator_watched
-from cdma.sim.swap.device_memory import DeviceMemory
-from cdma.sim.swap.host_memory import EngineHost
-from cdma.sim.swap.planned_step import planned_step
 from cdma.sim.swap.stash import Stash, SwapTotals
-from cdma.sim.swap.step_counts import StepCounts
-from cdma.sim.swap.step_planner import StepPlan
+from cdma.sim.swap.step.allocator import allocator_watched
+from cdma.sim.swap.step.device_memory import DeviceMemory
+from cdma.sim.swap.step.host_memory import EngineHost
+from cdma.sim.swap.step.planned_step import planned_step
+from cdma.sim.swap.step.step_counts import StepCounts
+from cdma.sim.swap.step.step_planner import StepPlan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Prefetches within free memory."""
 
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP
-from cdma.sim.swap.prefetching import prefetches_of
-from cdma.sim.swap.step_counts import Unpacking
+from cdma.sim.swap.step.prefetching import prefetches_of
+from cdma.sim.swap.step.step_counts import Unpacking
 
 CAPACITY = 100
 

@@ -12,8 +12,8 @@ from cdma.plan.timeline.errors import InfeasibleError
 from cdma.plan.timeline.placement import Placement
 from cdma.sim.driver import Engine
 from cdma.sim.swap import StepPlan, StepRun, plan_step, run_plain, run_planned
-from cdma.sim.swap.checkpointed import blocks_of, checkpointed_seconds, run_checkpointed
-from cdma.sim.swap.step_run import resident_bytes
+from cdma.sim.swap.step.checkpointed import blocks_of, checkpointed_seconds, run_checkpointed
+from cdma.sim.swap.step.step_run import resident_bytes
 from tests.sim.machine.engine.model import ModelMachine
 
 pytestmark = pytest.mark.torch
@@ -25,7 +25,7 @@ CLOSE = 1e-3
 
 @cache
 def subject(name: str) -> Any:
-    from tests.sim.swap import torch_subjects
+    from tests.sim.swap.step import torch_subjects
 
     return torch_subjects.SUBJECTS[name]()
 

@@ -21,12 +21,12 @@ from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.training.subject import Subject
 from cdma.plan.workload.capture.recorder import reproducible, require
 from cdma.plan.workload.graph import Graph
-from cdma.sim.swap.device_memory import DeviceMemory
-from cdma.sim.swap.host_memory import RehearsalHost
-from cdma.sim.swap.planned_step import planned_step
-from cdma.sim.swap.prefetching import prefetches_of
-from cdma.sim.swap.rehearsal import Rehearsal, rehearse
-from cdma.sim.swap.scratch import Scratch, measure_scratch
+from cdma.sim.swap.step.device_memory import DeviceMemory
+from cdma.sim.swap.step.host_memory import RehearsalHost
+from cdma.sim.swap.step.planned_step import planned_step
+from cdma.sim.swap.step.prefetching import prefetches_of
+from cdma.sim.swap.step.rehearsal import Rehearsal, rehearse
+from cdma.sim.swap.step.scratch import Scratch, measure_scratch
 from cdma.sim.swap.swap_plan import KEPT, SwapPlan
 
 ROUNDS = 4

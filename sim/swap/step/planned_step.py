@@ -15,15 +15,15 @@ from cdma import golden
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.plan.workload.value_names import ValueNames, written_tensors
-from cdma.sim.swap.device_memory import DeviceMemory
-from cdma.sim.swap.host_memory import Host
-from cdma.sim.swap.replay import Replay
 from cdma.sim.swap.saved_tensor_error import SavedTensorError
-from cdma.sim.swap.saved_values import Handle, Kept, SavedValue, bytes_of
-from cdma.sim.swap.scratch import Scratch
-from cdma.sim.swap.step_counts import StepCounts, Unpacking
+from cdma.sim.swap.step.device_memory import DeviceMemory
+from cdma.sim.swap.step.host_memory import Host
+from cdma.sim.swap.step.replay import Replay
+from cdma.sim.swap.step.saved_values import Handle, Kept, SavedValue, bytes_of
+from cdma.sim.swap.step.scratch import Scratch
+from cdma.sim.swap.step.step_counts import StepCounts, Unpacking
+from cdma.sim.swap.step.tape import Tape, Value, View
 from cdma.sim.swap.swap_plan import SwapPlan, SwapPlanError, engine_codec, kept_format
-from cdma.sim.swap.tape import Tape, Value, View
 
 LISTED = 4
 """So many names of what does not match are in an error's message."""

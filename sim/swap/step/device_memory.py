@@ -12,7 +12,7 @@ class DeviceMemory:
     """Counts the memories behind tensors from when they are watched to when they are freed.
 
     It counts what PyTorch's operators leave between each other. Scratch memory inside of an
-    operator it is told (`cdma.sim.swap.scratch`).
+    operator it is told (`cdma.sim.swap.step.scratch`).
 
     Parameters
     ----------

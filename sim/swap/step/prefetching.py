@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cdma.plan.timeline.placement import Choice, Placement
-from cdma.sim.swap.step_counts import Unpacking
+from cdma.sim.swap.step.step_counts import Unpacking
 
 
 def prefetches_of(

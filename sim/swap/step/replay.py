@@ -11,7 +11,7 @@ from typing import Any
 
 from cdma.plan.workload.value_names import written_tensors
 from cdma.sim.swap.saved_tensor_error import SavedTensorError
-from cdma.sim.swap.tape import Entry, Value, View
+from cdma.sim.swap.step.tape import Entry, Value, View
 
 
 class Replay:
