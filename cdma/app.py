@@ -19,6 +19,7 @@ COMMANDS = {
     "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install "
     "torch).",
     "compress": "Compress the array in an .npy file with a golden model.",
+    "config": "List, show and check configurations: engines, machines, devices, links, networks.",
     "decompress": "Restore the array in a .cz file: type, shape, memory order and every bit that "
     "it holds.",
     "energy": "Energy per byte of tensor, from the activity of the mapped netlist.",
@@ -30,6 +31,7 @@ COMMANDS = {
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
     "timeline.",
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
+    "sweep": "Run a command for all combinations of its options' values, as a table.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
     "train": "Plan a PyTorch module's step within a memory, carry it out, and compare every bit.",
     "value": "Tell what the engine gains over the best plans without it, and behind which links.",

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Sequence
 
+from cdma.config import DEVICE, LINK, find
 from cdma.plan.platform.device import Device
-from cdma.plan.platform.device import device as device_of
 from cdma.plan.platform.link import Link
-from cdma.plan.platform.link import link as link_of
 from cdma.plan.policies.registry import Result, plan_all, possible
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
@@ -32,9 +31,9 @@ def schedule(
     graph : Graph
         The step, as of `Graph.from_table` or `Graph.from_module`.
     device : Device or str
-        The GPU, or its name in `cdma.plan.platform.device`.
+        The GPU, or a name, file or hook, as `cdma.config.find` takes it.
     link : Link or str
-        The link to the host, or its name in `cdma.plan.platform.link`.
+        The link to the host, or a name, file or hook.
     policies : sequence of str, optional
         Names in `cdma.plan.policies.registry`; if not given, all that need nothing which the device
         lacks.
@@ -62,6 +61,8 @@ def schedule(
         There is no such link.
     GraphError
         There are no such densities.
+    UserError
+        A file or a hook is wrong.
 
     Examples
     --------
@@ -70,13 +71,13 @@ def schedule(
     >>> results["cdma"].trace.seconds < results["vdnn"].trace.seconds
     True
     """
-    found = device_of(device) if isinstance(device, str) else device
+    found = find(DEVICE, device).value if isinstance(device, str) else device
     if any(graph.tensors[t].density is None for t in graph.managed):
         graph = density.apply(graph, densities)
     scenario = Scenario(
         graph=graph,
         device=found,
-        link=link_of(link) if isinstance(link, str) else link,
+        link=find(LINK, link).value if isinstance(link, str) else link,
         memory_bytes=found.capacity_bytes if memory_bytes is None else memory_bytes,
     )
     names = possible(scenario) if policies is None else policies

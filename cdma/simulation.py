@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+from cdma.config import ENGINE, MACHINE, THROTTLE, find
 from cdma.hw.config import PRESETS, EngineConfig
-from cdma.plan.platform.environment import MACHINES, MachineConfig, machine_config
-from cdma.plan.platform.throttles import throttle as throttle_of
+from cdma.plan.platform.environment import MACHINES, MachineConfig
 from cdma.sim.swap import EngineBackend, Swapper, SwapRun
 from cdma.sim.swap.backend import Array
 
 
 def simulate(
-    config: EngineConfig,
+    config: EngineConfig | str,
     arrays: Mapping[str, Array] | Sequence[Array],
     *,
     machine: MachineConfig | str | None = None,
@@ -26,15 +26,16 @@ def simulate(
 
     Parameters
     ----------
-    config : EngineConfig
-        The engine. Its codec's element size is replaced by each array's.
+    config : EngineConfig or str
+        The engine, or a name, file or hook, as `cdma.config.find` takes it. Its codec's element
+        size is replaced by each array's.
     arrays : mapping of str to array, or sequence of array
         Arrays of any shape and type; those of a sequence are called "0", "1", …
     machine : MachineConfig or str, optional
-        Memory and link around the engine, or the name of one of `MACHINES`. If not given, the
-        named machine whose preset `config` is, else the default one with a channel per unit.
+        Memory and link around the engine, or a name, file or hook. If not given, the named machine
+        whose preset `config` is, else the default one with a channel per unit.
     throttle : str
-        Limit of device memory reads, by its name in `cdma.plan.platform.throttles`.
+        Limit of device memory reads: a name, file or hook.
     element_bytes : int, optional
         4, 2 or 1; each array's own if not given.
     stalls : float
@@ -66,13 +67,19 @@ def simulate(
     >>> round_trip.bit_exact, round_trip.nbytes, round_trip.compressed_bytes
     (True, 16384, 768)
     """
+    if isinstance(config, str):
+        config = find(ENGINE, config).value
     named = (
         list(arrays.items())
         if isinstance(arrays, Mapping)
         else [(str(index), array) for index, array in enumerate(arrays)]
     )
     backend = EngineBackend(
-        config, _machine(config, machine), throttle=throttle_of(throttle), stalls=stalls, seed=seed
+        config,
+        _machine(config, machine),
+        throttle=find(THROTTLE, throttle).value,
+        stalls=stalls,
+        seed=seed,
     )
     with Swapper(backend) as swapper:
         return swapper.swap(named, element_bytes=element_bytes)
@@ -82,7 +89,7 @@ def _machine(config: EngineConfig, machine: MachineConfig | str | None) -> Machi
     if isinstance(machine, MachineConfig):
         return machine
     if machine is not None:
-        return machine_config(machine)
+        return find(MACHINE, machine).value
     for name, around in MACHINES.items():
         if PRESETS[name] == config:
             return around

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amaranth.lib import wiring
 
@@ -22,6 +22,9 @@ from cdma.hw.config import (
     EntryConfig,
     find_named,
 )
+
+if TYPE_CHECKING:
+    from cdma.hw.emit.bench.files import Bench
 
 Config = CodecConfig | EngineConfig | EntryConfig | BuddyConfig
 
@@ -86,6 +89,8 @@ class Component:
         Whether it is an engine or a controller as a whole.
     containers : tuple of str
         Of a whole that synthesis maps in parts: its submodules that are made of parts, too.
+    bench_path : str
+        A function that makes the bench of `generate --ip`, as "module:name"; empty if it has none.
     """
 
     name: str
@@ -94,6 +99,7 @@ class Component:
     takes: tuple[str, ...] = ()
     is_whole: bool = False
     containers: tuple[str, ...] = ()
+    bench_path: str = ""
 
     @property
     def module(self) -> str:
@@ -131,6 +137,17 @@ class Component:
         )
         return made
 
+    def bench(self, config: Any, name: str) -> "Bench | None":
+        """The bench of the component in a configuration, as a module of that name.
+
+        None if the component has no bench, or none in this configuration.
+        """
+        if not self.bench_path:
+            return None
+        module, _, function = self.bench_path.partition(":")
+        made: Bench | None = getattr(import_module(f"cdma.hw.{module}"), function)(config, name)
+        return made
+
     def sleepers(self) -> tuple[Any, ...]:
         """Its parts that may sleep in a simulator: `SLEEPERS` of its module, if there are any."""
         return tuple(getattr(import_module(self.module), "SLEEPERS", ())) if self.is_whole else ()
@@ -153,7 +170,7 @@ _ROOMS = ("address", "dispatcher", "frontend", "metadata", "read", "write")
 COMPONENTS: dict[str, Component] = {
     component.name: component
     for component in (
-        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS),
+        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS, bench_path="dma.bench:engine_bench"),  # noqa: E501
         _c("buddy", "buddy.controller:BuddyController", BUDDY, is_whole=True, containers=_ROOMS),
         _c("sector-mapper", "buddy.address.mapper:SectorMapper", BUDDY),
         _c("metadata-cache", "buddy.metadata.cache:MetadataCache", BUDDY, "cache"),
@@ -161,8 +178,8 @@ COMPONENTS: dict[str, Component] = {
         _c("bpc-decompressor", "codec.bpc.decompressor:BpcDecompressor", ENTRY),
         _c("entry-compressor", "codec.entry.compressor:EntryCompressor", ENTRY),
         _c("entry-decompressor", "codec.entry.decompressor:EntryDecompressor", ENTRY),
-        _c("zvc-compressor", "codec.zvc.axis:ZvcCompressorAxis", CODEC),
-        _c("zvc-decompressor", "codec.zvc.axis:ZvcDecompressorAxis", CODEC),
+        _c("zvc-compressor", "codec.zvc.axis:ZvcCompressorAxis", CODEC, bench_path="codec.zvc.bench:compressor_bench"),  # noqa: E501
+        _c("zvc-decompressor", "codec.zvc.axis:ZvcDecompressorAxis", CODEC, bench_path="codec.zvc.bench:decompressor_bench"),  # noqa: E501
         _c("zvc-line-compressor", "codec.zvc.compressor:ZvcCompressor", CODEC),
         _c("zvc-line-decompressor", "codec.zvc.decompressor:ZvcDecompressor", CODEC),
         _c("xc-line-compressor", "codec.xc.compressor.pipeline:of_elements", CODEC),

@@ -9,6 +9,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Mapping
+from textwrap import dedent
 from typing import Any
 
 from amaranth.hdl import UnusedElaboratable
@@ -74,7 +75,7 @@ def _figure(row: Mapping[str, Any], key: str, form: str) -> str:
 def _section(name: str) -> list[str]:
     chosen = block(name)
     kind = _class_of(chosen)
-    paragraphs = [" ".join(part.split()) for part in summary(kind).split("\n\n")]
+    paragraphs = [_paragraph(part) for part in summary(kind).split("\n\n")]
     kept = [part for part in paragraphs if not _COST.match(part)]
     costs = _sentences(" ".join(part for part in paragraphs if _COST.match(part)))
     parameters = ", ".join(f"{key} = {value}" for key, value in chosen.parameters.items())
@@ -89,6 +90,13 @@ def _section(name: str) -> list[str]:
         f"| source | `{_source(kind)}`, `{kind.__name__}` |",
         "",
     ]
+
+
+def _paragraph(text: str) -> str:
+    """Put a docstring's paragraph on one line; one that is indented is a picture, and stays."""
+    if text.startswith("    "):
+        return f"```\n{dedent(text)}\n```"
+    return " ".join(text.split())
 
 
 _HEADINGS = ("Latency", "Throughput", "Resources")

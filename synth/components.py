@@ -95,8 +95,17 @@ def block_names(config: str | None = None) -> list[str]:
     ]
 
 
-def block(name: str, config: str | None = None) -> ComponentBlock:
+def block(name: str, config: str | None = None, shape: Any = None) -> ComponentBlock:
     """Find a component.
+
+    Parameters
+    ----------
+    name : str
+    config : str, optional
+        A named configuration; the usual one of the component's family if not given.
+    shape : object, optional
+        Instead of the named configuration, one of the class of the component's family, whose name
+        `config` then is.
 
     Raises
     ------
@@ -109,7 +118,7 @@ def block(name: str, config: str | None = None) -> ComponentBlock:
         raise SynthError(f"unknown component {name!r}; choose one of {', '.join(block_names())}")
     component = COMPONENTS[name]
     chosen = config or component.family.default
-    shape = component.config(chosen)
+    shape = component.config(chosen if shape is None else shape)
     return ComponentBlock(
         name, chosen, _parameters(component, shape), lambda: component.make(shape)
     )

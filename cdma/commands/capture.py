@@ -1,8 +1,5 @@
 """`cdma capture`: train a network and keep its activations."""
 
-import importlib
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cdma.errors import UserError
+from cdma.hooks import named_object
 from cdma.outputs import Force, require_outputs
 from cdma.plan.workload import Capture, capture_files, record
 from cdma.plan.workload.capture.capture import check_destination, check_name
@@ -80,27 +78,10 @@ def _parse_epochs(text: str | None) -> list[int] | None:
 
 
 def _find_hook(specification: str) -> Callable[[], Any]:
-    """Import the function that `module:function` names, from the current directory too."""
-    module_name, colon, function_name = specification.partition(":")
-    if not (module_name and colon and function_name):
-        raise UserError(f"--hook {specification!r} names no function; write it as module:function")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        # The user's module may fail in any way while it is imported.
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(
-            f"--hook cannot import {module_name} ({cause}); run where {module_name} can be "
-            "imported, or mend it"
-        ) from error
-    function = getattr(module, function_name, None)
+    """Import the function that a hook names."""
+    function = named_object(specification)
     if not callable(function):
-        raise UserError(
-            f"--hook: module {module_name} has no function {function_name!r}; define it, or name "
-            "another"
-        )
+        raise UserError(f"{specification} is no function; name one that returns a Subject")
     found: Callable[[], Any] = function
     return found
 

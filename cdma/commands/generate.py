@@ -9,7 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cdma import config as kinds
 from cdma.builds.errors import CacheError
+from cdma.commands.config_options import METAVAR, OWN
+from cdma.config.files import CONFIGURATION
 from cdma.errors import UserError
 from cdma.golden.buddy.entry import MODES
 from cdma.hw.buddy import registers as buddy_registers
@@ -29,13 +32,11 @@ from cdma.hw.config import (
     PRESETS,
     BuddyConfig,
     EngineConfig,
-    buddy_preset,
     find_named,
-    preset,
 )
 from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
-from cdma.hw.emit.ip import ip_files
+from cdma.hw.emit.ip.folder import ip_files
 from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.verilog import Verilog
 from cdma.hw.emit.verilog import generate as generate_verilog
@@ -58,9 +59,10 @@ def generate(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="PRESET",
+            metavar=METAVAR,
             help=f"One of {', '.join(PRESETS)}; of the buddy controller and what belongs to it, "
-            f"{', '.join(BUDDY_PRESETS)}. {ENGINE.default} and {BUDDY.default} if not given.",
+            f"{', '.join(BUDDY_PRESETS)}; {OWN}. {ENGINE.default} and {BUDDY.default} if not "
+            "given.",
         ),
     ] = None,
     element_bytes: Annotated[
@@ -131,7 +133,8 @@ def generate(
     ip: Annotated[
         bool,
         typer.Option(
-            "--ip", help="A folder for other flows: a FuseSoC core, constraints, waivers, headers."
+            "--ip",
+            help="A folder for other flows: IP-XACT, a FuseSoC core, constraints, a bench.",
         ),
     ] = False,
     clock_mhz: Annotated[
@@ -191,31 +194,43 @@ def generate(
     headers: dict[str, str] = {}
     if family in (ENTRY, BUDDY):
         buddy = _buddy_config(config, codec | of_entries, of_buddy)
+        tables = kinds.tables_of(buddy)
         chosen = buddy.entry if family is ENTRY else buddy
         if component == "buddy":
             registers = buddy_registers.register_source(buddy, name=top)
     else:
         engine = _engine_config(config, codec | of_zvc, of_engine)
+        tables = kinds.tables_of(engine)
         chosen = engine if family is ENGINE else engine.codec
         if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
     verilog = _kept(component, chosen, top, assertions)
+    verilog = dataclasses.replace(verilog, sidecar={**verilog.sidecar, CONFIGURATION: tables})
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
     if ip:
-        texts = _ip_contents(verilog, headers, CLOCK_MHZ if clock_mhz is None else clock_mhz)
+        texts: Contents = {
+            **ip_files(
+                verilog,
+                clock_mhz=CLOCK_MHZ if clock_mhz is None else clock_mhz,
+                headers=headers,
+                registers=registers,
+                bench=found.bench(chosen, top),
+            )
+        }
     else:
         texts = _contents(verilog, headers, assertions)
     html = _pages(registers, "doc/" if ip else "")
     write_all(folder, texts | html, force=force)
-    # Of the pages only the one to begin with.
+    # Of the pages only the one to begin with, and a folder's files only by their number.
     files = [folder / name for name in [*texts, *list(html)[:1]]]
+    others = f"{folder}: {len(texts)} files" if ip else ", ".join(map(str, files[1:]))
     modules = verilog.text.count("\nendmodule")
     typer.echo(
         f"{files[0]}: module {verilog.name} and {modules - 1} below it, "
-        f"{verilog.text.count(chr(10)):,} lines; {', '.join(map(str, files[1:]))}",
+        f"{verilog.text.count(chr(10)):,} lines; {others}",
         err=True,
     )
 
@@ -246,13 +261,13 @@ def _refuse(component: str, whose: str, options: dict[str, Any]) -> None:
 
 
 def _engine_config(name: str | None, codec: dict[str, Any], shape: dict[str, Any]) -> EngineConfig:
-    chosen = preset(name or ENGINE.default)
+    chosen = kinds.find(kinds.ENGINE, name or ENGINE.default).value
     changed = dataclasses.replace(chosen.codec, **codec)
     return dataclasses.replace(chosen, codec=changed, host_bytes=changed.sector_bytes, **shape)
 
 
 def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]) -> BuddyConfig:
-    chosen = buddy_preset(name or BUDDY.default)
+    chosen = kinds.find(kinds.BUDDY, name or BUDDY.default).value
     cache = chosen.cache
     if "metadata_cache" in shape:
         cache = find_named(METADATA_CACHES, shape.pop("metadata_cache"), field="metadata_cache")
@@ -265,12 +280,6 @@ def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) ->
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
     sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
     return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
-
-
-def _ip_contents(verilog: Verilog, headers: Mapping[str, str], clock_mhz: float) -> Contents:
-    """Collect the files of the IP folder that `cdma.hw.emit.ip` describes."""
-    files = ip_files(verilog, clock_mhz=clock_mhz, headers=list(headers))
-    return {**files, **{f"include/{name}": text for name, text in headers.items()}}
 
 
 def _pages(source: RegisterSource | None, folder: str) -> Contents:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.config_options import METAVAR, NETWORK_NAMES
 from cdma.errors import UserError
 from cdma.plan.workload import capture_files, capture_names
-from cdma.plan.workload.networks import NETWORKS
 
 FROM_CAPTURE = "capture"
 """What `--density` is if not given."""
@@ -18,8 +18,9 @@ CAPTURE = "digits-cnn"
 EPOCHS = 90
 """As CSWAP+ trains (§6)."""
 
-Network = Annotated[
-    str, typer.Option(metavar="NAME", help=f"One of {', '.join(NETWORKS)}.", show_default=False)
+NetworkName = Annotated[
+    str | None,
+    typer.Option("--network", metavar=METAVAR, help=f"{NETWORK_NAMES}.", show_default=False),
 ]
 Batch = Annotated[
     int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
@@ -38,11 +39,6 @@ Capture = Annotated[
 ]
 Epoch = Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")]
 Epochs = Annotated[int, typer.Option(metavar="N", help="Of the training.")]
-
-
-def dataset_of(network: str, dataset: str | None) -> str:
-    """The dataset that was asked for, or else the network's usual one."""
-    return dataset or next(iter(NETWORKS[network].batches))
 
 
 def density_source(source: str, capture: str | None) -> str:

@@ -487,7 +487,7 @@ class EntryWrite(data.StructLayout):
 
 
 class StoredEntry(data.StructLayout):
-    """An encoded entry on its way to memory.
+    """An encoded entry that is to be written to memory.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Stalls on a stream, as from a partner that is not always willing."""
+"""Stalls on a stream, as by the backpressure of a partner that is not always ready."""
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring

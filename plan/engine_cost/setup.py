@@ -9,6 +9,7 @@ from cdma.hw.codec.registry import copy_codec
 from cdma.hw.config import EngineConfig, find_named, preset
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 from cdma.plan.platform.environment import MACHINES, MachineConfig
+from cdma.plan.platform.link import Link
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 from cdma.plan.platform.throttles import throttle as throttle_of
@@ -50,12 +51,12 @@ class Setup:
         )
         return setup if link is None else setup.with_link(link)
 
-    def with_link(self, name: str) -> Self:
+    def with_link(self, link: str | Link) -> Self:
         """Replace the link by another at its peak rate, as `cdma swap --link` simulates it."""
-        found = link_of(name)
+        found = link_of(link) if isinstance(link, str) else link
         return replace(
             self,
-            link=name,
+            link=found.name,
             machine=replace(
                 self.machine,
                 link_out_bytes_per_s=found.bytes_per_s,

@@ -25,16 +25,20 @@ class Device:
     Attributes
     ----------
     name : str
+        For reports.
     peak_flops : float
         Of the arithmetic that training in float32 uses, FLOP/s.
     dram_bytes_per_s : float
+        Peak of its memory, reads and writes together.
     capacity_bytes : int
+        Of its memory.
     engine : str
         The preset of the DMA engine that it is imagined with (`cdma.hw.config.PRESETS` and
         `cdma.sim.machine.MACHINES`).
     source : str
+        Who says so.
     efficiency : mapping of str to float
-        By kind of layer, 0…1.
+        By kind of layer, 0…1: the part of either peak that the layer gets.
     narrow_flops : float or None
         Of products of bfloat16 values that are added in float32, FLOP/s, without sparsity. None if
         the device has no units for them; then they are as slow as float32's.

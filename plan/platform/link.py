@@ -23,6 +23,7 @@ class Link:
     Attributes
     ----------
     name : str
+        For reports.
     bytes_per_s : float
         Peak from the device to the host, and back unless `in_bytes_per_s` says otherwise.
     source : str

@@ -16,15 +16,28 @@ class Throttle:
     Parameters
     ----------
     name : str
+        For reports.
     bytes_per_s : float
         0 for no limit.
     burst_bytes : int
         How far reads may run ahead of the rate.
+
+    Raises
+    ------
+    ConfigError
+        The rate is negative or infinite.
     """
 
     name: str
     bytes_per_s: float
     burst_bytes: int = 4096
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.bytes_per_s < float("inf"):
+            raise ConfigError(
+                f"bytes_per_s of throttle {self.name} must be 0, for no limit, or more, not "
+                f"{self.bytes_per_s}"
+            )
 
     def rate(self, clock_hz: float) -> int:
         """The rate register's value, of which the burst has been taken off.

@@ -6,12 +6,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cdma.hw.config import preset
 from cdma.plan.engine_cost.transfer import WAYS, TransferCost, transfer_cost
 from cdma.plan.platform.codec_rates import CodecModel, codec_model
 from cdma.plan.platform.device import Device
-from cdma.plan.platform.environment import MachineConfig, machine_config
+from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.link import Link
+from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.platform.throttles import throttle as throttle_of
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Choice, Placement
@@ -48,6 +48,9 @@ class Scenario:
         What the step may use of the device's memory.
     epoch, epochs : int
         Which epoch of how many, for policies that change over a training.
+    own_engine : PlacedEngine, optional
+        The engine that the device is imagined with, instead of the device's own and, for faster
+        links, of `FAST_ENGINE`.
 
     Raises
     ------
@@ -62,6 +65,7 @@ class Scenario:
     memory_bytes: int
     epoch: int = 0
     epochs: int = 90
+    own_engine: PlacedEngine | None = None
 
     def __post_init__(self) -> None:
         for t in self.graph.managed:
@@ -117,23 +121,33 @@ class Scenario:
         return float(self.forward_seconds.sum() + self.backward_seconds.sum())
 
     @cached_property
+    def placed_engine(self) -> PlacedEngine | None:
+        """The engine that the device is imagined with: `own_engine`; or else the device's, or for a
+        faster link `FAST_ENGINE`. None if none of them is as fast as the link in copies that it
+        does not compress; then the device copies as it does without an engine, and nothing is
+        compressed on the way."""
+        return next((engine for engine in self._engines if self._fits(engine)), None)
+
+    @property
     def engine(self) -> str | None:
-        """The preset of the engine that the device is imagined with: its own, or for a faster link
-        `FAST_ENGINE`. None if that one, too, would slow down copies that it does not compress; then
-        the device copies as it does without an engine, and nothing is compressed on the way."""
-        for name in (self.device.engine, FAST_ENGINE):
-            if self._fits(name):
-                return name
-        return None
+        """The name of that engine."""
+        return None if self.placed_engine is None else self.placed_engine.name
 
     @cached_property
     def machine(self) -> MachineConfig:
         """The environment of that engine."""
-        return self._machine(self.engine or self.device.engine)
+        return self._machine(self.placed_engine or self._engines[0])
 
-    def _machine(self, engine: str) -> MachineConfig:
+    @cached_property
+    def _engines(self) -> tuple[PlacedEngine, ...]:
+        """The engines that come into question, the device's own first."""
+        if self.own_engine is not None:
+            return (self.own_engine,)
+        return PlacedEngine.named(self.device.engine), PlacedEngine.named(FAST_ENGINE)
+
+    def _machine(self, engine: PlacedEngine) -> MachineConfig:
         return replace(
-            machine_config(engine),
+            engine.machine,
             dram_bytes_per_s=self.device.dram_bytes_per_s,
             link_out_bytes_per_s=self.link.bytes_per_s,
             link_in_bytes_per_s=self.link.in_bytes_per_s,
@@ -213,10 +227,10 @@ class Scenario:
     def copy_latency(self) -> tuple[float, float]:
         """Seconds, out and in, from a copy's turn to its completion record, beside what it occupies
         the link for. The next copy does not wait for it."""
-        out, back = self._plain_costs(self.engine or self.device.engine, LINK_TURN_BYTES)
+        out, back = self._plain_costs(self.placed_engine or self._engines[0], LINK_TURN_BYTES)
         return out.latency_cycles / out.clock_hz, back.latency_cycles / back.clock_hz
 
-    def _fits(self, engine: str) -> bool:
+    def _fits(self, engine: PlacedEngine) -> bool:
         """True if an engine's plain copies are as fast as the link and the device's memory."""
         costs = self._plain_costs(engine, LONG_COPY_BYTES)
         return all(
@@ -233,13 +247,13 @@ class Scenario:
         )
         return out, back
 
-    def _plain_costs(self, engine: str, nbytes: int) -> tuple[TransferCost, TransferCost]:
+    def _plain_costs(self, engine: PlacedEngine, nbytes: int) -> tuple[TransferCost, TransferCost]:
         out, back = (
             transfer_cost(
                 nbytes,
                 nbytes,
                 way=way,
-                engine=preset(engine),
+                engine=engine.config,
                 machine=self._machine(engine),
                 compressed=False,
             )
@@ -250,7 +264,7 @@ class Scenario:
     def _copy_costs(
         self, tensor: int, choice: Choice, throttle: str
     ) -> tuple[TransferCost, TransferCost]:
-        assert self.engine is not None
+        assert self.placed_engine is not None
         nbytes = self.graph.tensors[tensor].nbytes
         stream = self.stream_bytes(tensor, choice)
         inline = self._is_inline(choice)
@@ -263,7 +277,7 @@ class Scenario:
                 way=way,
                 throttle=throttle_of(throttle),
                 compressed=inline,
-                engine=preset(self.engine),
+                engine=self.placed_engine.config,
                 machine=self.machine,
             )
             for way in WAYS
@@ -281,12 +295,20 @@ class Scenario:
     @property
     def no_engine(self) -> str:
         """Explain why there is no engine, and what to do about it."""
-        port = preset(FAST_ENGINE).host_bytes * machine_config(FAST_ENGINE).clock_hz
         wanted = max(self._plain_bytes_per_s)
+        fastest = self._engines[-1]
+        if self.own_engine is None:
+            port = fastest.config.host_bytes * fastest.machine.clock_hz
+            passes = f"{fastest.name}, the fastest, passes {port / 1e9:.4g}"
+        else:
+            slowest = max(
+                self._plain_costs(fastest, LONG_COPY_BYTES), key=lambda cost: cost.flow_cycles
+            )
+            rate = LONG_COPY_BYTES * slowest.clock_hz / slowest.flow_cycles
+            passes = f"{fastest.name} passes {rate / 1e9:.4g}, by its limit {slowest.limit!r}"
         return (
             f"no engine passes the {wanted / 1e9:.4g} GB/s that copies get of {self.link.name}; "
-            f"{FAST_ENGINE}, the fastest, passes {port / 1e9:.4g}. Choose another link, or "
-            "policies that compress nothing on the way."
+            f"{passes}. Choose another link, or policies that compress nothing on the way."
         )
 
     def _size(self, tensor: int) -> tuple[int, float, int]:

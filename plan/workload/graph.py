@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from cdma.plan.workload.layers import GraphError, Layer, Tensor
 from cdma.plan.workload.module_graph import trace
-from cdma.plan.workload.networks import build, find
+from cdma.plan.workload.networks import Network, find
 from cdma.plan.workload.optimizer import parameter_copies
 
 
@@ -69,8 +69,21 @@ class Graph:
         `activation="leaky_relu"` is its variant with dense activations. `GraphError` if there is no
         such network, shape, activation, precision or optimizer; the message lists those there are.
         """
-        network = find(name)
-        table = build(name, batch, dataset, activation, precision)
+        return cls.from_network(name, find(name), batch, dataset, activation, precision, optimizer)
+
+    @classmethod
+    def from_network(
+        cls,
+        name: str,
+        network: Network,
+        batch: int | None = None,
+        dataset: str | None = None,
+        activation: str = "relu",
+        precision: str | None = None,
+        optimizer: str | None = None,
+    ) -> Self:
+        """Any network that a function writes; the other arguments are those of `from_table`."""
+        table = network.table(name, batch, dataset, activation, precision)
         return cls(
             name=name,
             batch=table.batch,

@@ -14,7 +14,6 @@ import numpy as np
 
 from cdma import golden
 from cdma.builds.errors import BuildError
-from cdma.hw.config import preset
 from cdma.plan.platform.throttles import throttle
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement, Plan
@@ -182,7 +181,7 @@ def execute(
                 f"the plan of {plan.policy} swaps with {choice.codec!r}, which the engine has not "
                 f"got; execute plans with {', '.join(map(str, CODECS))}"
             )
-    if scenario.engine is None:
+    if scenario.placed_engine is None:
         raise ScheduleError(scenario.no_engine)
     whole = simulate(scenario, plan)
     if not whole.feasible:
@@ -200,7 +199,7 @@ def execute(
     config = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
-        generated_engine(preset(scenario.engine)),
+        generated_engine(scenario.placed_engine.config),
         config,
         device_bytes=memory_bytes,
         host_bytes=memory_bytes,

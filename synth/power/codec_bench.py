@@ -248,7 +248,7 @@ def _line_beats(config: CodecConfig, data: Bytes) -> dict[str, Bits]:
         "eol": end[:, None].astype(np.uint8),
         "last": last[:, None],
         "empty": np.zeros((len(first), 1), np.uint8),
-        "damage": np.zeros((len(first), 2), np.uint8),
+        "truncation": np.zeros((len(first), 2), np.uint8),
     }
 
 

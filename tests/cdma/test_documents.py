@@ -68,6 +68,7 @@ TIMED = {
     "docs/guide/plan/schedule-run.md": ENGINE,
     "docs/guide/swap/swap.md": ENGINE,
     "docs/guide/plan/value.md": ENGINE,
+    "docs/guide/sweep.md": ENGINE,
     "docs/reference/buddy.md": BUDDY,
     "docs/guide/buddy/buddy-replay.md": BUDDY,
 }

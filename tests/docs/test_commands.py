@@ -8,6 +8,7 @@ import pytest
 
 from cdma.app import root
 from cdma.cli import main
+from cdma.commands.sweep.swept import FIELDS
 from tests.docs.pages import blocks, command_lines, pages
 from tests.lib.paths import ROOT
 
@@ -65,9 +66,14 @@ def unknown_words(line: str) -> list[str]:
     path, command = command_of(words)
     if not path:
         return [words[0]]
+    commands = [command]
+    if path == "sweep":
+        # Behind a command's name its own options are axes.
+        commands += [command_of([word])[1] for word in words if word in FIELDS]
     known = {
         option
-        for parameter in command.params
+        for one in commands
+        for parameter in one.params
         for option in (*parameter.opts, *parameter.secondary_opts, "--help")
     }
     return [option for option in re.findall(r"--[a-z][a-z-]*", line) if option not in known]
@@ -83,6 +89,9 @@ def test_commands_and_options_of_pages_are_there(page):
 def test_unknown_words_are_found():
     assert unknown_words("swap a.npy --codec zvc --json") == []
     assert unknown_words("buddy profile x --heat-map m.png") == []
+    assert unknown_words("sweep --json estimate --network nin --link pcie3x16") == []
+    assert unknown_words("sweep --json estimate --no-such 1") == ["--no-such"]
+    assert unknown_words("sweep --network nin") == ["--network"]
     assert unknown_words("swop a.npy") == ["swop"]
     assert unknown_words("swap a.npy --no-such") == ["--no-such"]
 

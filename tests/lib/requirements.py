@@ -1,8 +1,8 @@
-"""Tools that PyPI does not have, and tests that need them.
+"""Tools that not every machine has, and tests that need them.
 
-`make test` installs them where it may. Where it may not, the tests are skipped, and say in one line
-what is missing, how to install it and what is left unchecked. CI may install them, so there a
-missing one is a failure.
+`make test` installs them where it may: from Debian what PyPI does not have. Where it may not, the
+tests are skipped, and say in one line what is missing, how to install it and what is left
+unchecked. CI may install them, so there a missing one is a failure.
 """
 
 import os
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import pytest
 from find_libpython import find_libpython
@@ -24,17 +25,20 @@ class Requirement:
     ----------
     name : str
     packages : str
-        Debian's.
+        As `installer` calls them.
     unchecked : str
         What no test says without it.
     present : callable
         Whether it is there.
+    installer : str
+        The command that installs the packages.
     """
 
     name: str
     packages: str
     unchecked: str
     present: Callable[[], bool]
+    installer: str = "apt-get install"
 
 
 def _has_fst_headers() -> bool:
@@ -65,13 +69,21 @@ FST_HEADERS = Requirement(
     _has_fst_headers,
 )
 
+DASK = Requirement(
+    "Dask",
+    "distributed",
+    "sweeps on a cluster, with a worker that is killed",
+    lambda: find_spec("distributed") is not None,
+    installer="pip install",
+)
+
 
 def require(requirement: Requirement) -> None:
     """Go on if it is there. Else skip the test; on CI, fail it."""
     if requirement.present():
         return
     message = (
-        f"{requirement.name} missing: apt-get install {requirement.packages}; "
+        f"{requirement.name} missing: {requirement.installer} {requirement.packages}; "
         f"left unchecked: {requirement.unchecked}"
     )
     if os.environ.get("CI"):

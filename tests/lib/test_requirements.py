@@ -1,5 +1,7 @@
 """A missing tool skips a test with one line that says all; on CI it fails."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.lib.requirements import FST_HEADERS, ICARUS, Requirement, require
@@ -24,3 +26,10 @@ def test_on_ci_it_is_a_failure(monkeypatch):
 def test_an_empty_path_has_none_of_them(requirement, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not requirement.present()
+
+
+def test_another_installer_is_named(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    packages = replace(MISSING, installer="pip install")
+    with pytest.raises(pytest.skip.Exception, match="missing: pip install a-package another;"):
+        require(packages)

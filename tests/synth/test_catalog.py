@@ -44,3 +44,12 @@ def test_figures_are_the_baselines(page):
         assert cells[0] == f"{gate['kge']:,.1f}"
         assert cells[3] == f"{gate['fmax_mhz']:,.0f}"
         assert cells[4] == ("–" if lut is None else f"{lut['luts']:,}")
+
+
+def test_pictures_keep_their_lines(page):
+    (section,) = (part for part in page.split("\n## ") if part.startswith("buddy\n"))
+    (picture,) = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    first, second, _ = picture.splitlines()
+    assert first.startswith("s_axi ─ frontend")
+    # Reads and writes meet at the memories.
+    assert first.rindex("┬") == second.index("┘")

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cdma.commands.board.report import json_of, print_report
-from cdma.hw.config import PRESETS, preset
+from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
+from cdma.config import ENGINE, find
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
 from cdma.synth.board.boards import board_names, find_board
@@ -23,7 +24,7 @@ def board(
     ],
     config: Annotated[
         str,
-        typer.Option(metavar="PRESET", help=f"Whose codec is tested: one of {', '.join(PRESETS)}."),
+        typer.Option(metavar=METAVAR, help=f"Whose codec is tested: {ENGINE_NAMES}."),
     ] = CODEC_PRESET,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")
@@ -38,12 +39,13 @@ def board(
     Takes minutes. It tells of each round over a serial port, 115200 baud.
     """
     chosen = find_board(name)
-    tested = SelfTestConfig(codec=preset(config).codec, clock_hz=chosen.clock_hz)
+    found = find(ENGINE, config)
+    tested = SelfTestConfig(codec=found.value.codec, clock_hz=chosen.clock_hz)
     folder = out / chosen.name
-    claim_folder(folder, force=force)
+    claim_folder(folder, inputs=paths_of(found), force=force)
     typer.echo("Yosys, nextpnr and ecppack are at work; this takes minutes", err=True)
     built = build_bitstream(chosen, tested, folder)
     if as_json:
-        typer.echo(json.dumps(json_of(chosen, config, tested, built), indent=2))
+        typer.echo(json.dumps(json_of(chosen, found, tested, built), indent=2))
     else:
         print_report(terminal(), chosen, config, tested, built)

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
+from cdma.config import Found, tables_of
+from cdma.hw.config import EngineConfig
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.synth.board.boards import Board
 from cdma.synth.fpga.bitstream import Bitstream
@@ -24,12 +26,13 @@ def reading(config: SelfTestConfig) -> str:
 
 
 def json_of(
-    board: Board, config_name: str, config: SelfTestConfig, built: Bitstream
+    board: Board, engine: Found[EngineConfig], config: SelfTestConfig, built: Bitstream
 ) -> dict[str, Any]:
     """The JSON object; docs/guide/silicon/board.md lists its keys."""
     return {
         "board": board.name,
-        "config": config_name,
+        "config": engine.label,
+        "configuration": tables_of(engine.value),
         "parameters": asdict(config.codec),
         "lines": config.lines,
         "bitstream": str(built.path),

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
+from cdma.commands.config_options import METAVAR, names_of
+from cdma.config import BUDDY, find, tables_of
 from cdma.errors import UserError
 from cdma.golden.buddy.address_map import Target
-from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, buddy_preset
+from cdma.hw.config import METADATA_CACHES, BuddyConfig
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
@@ -75,7 +77,7 @@ def replay(
         ),
     ] = None,
     config: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Controller: {', '.join(BUDDY_PRESETS)}.")
+        str, typer.Option(metavar=METAVAR, help=f"Controller: {names_of(BUDDY)}.")
     ] = CONFIG,
     metadata_cache: Annotated[
         str | None,
@@ -106,7 +108,7 @@ def replay(
     """
     if sweep is not None and sweep not in SWEEPS:
         raise UserError(f"unknown sweep {sweep!r}; choose {' or '.join(SWEEPS)}")
-    controller = _with_cache(buddy_preset(config), metadata_cache)
+    controller = _with_cache(find(BUDDY, config).value, metadata_cache)
     machine = BuddyMachineConfig().with_link(link_gb_per_s)
     content = _content(controller, data, buddy_fraction, target, seed)
     if trace is None:
@@ -143,6 +145,7 @@ def replay(
         "outstanding": outstanding,
         "seed": seed,
         "clock_hz": machine.clock_hz,
+        "configuration": tables_of(controller),
     }
     if as_json:
         typer.echo(json.dumps(as_dict(baseline, runs, content, options), indent=2))

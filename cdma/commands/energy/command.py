@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
+from cdma.config import ENGINE, find
 from cdma.errors import UserError
 from cdma.golden.formats.interface import element_dtype
-from cdma.hw.config import PRESETS, CodecConfig, preset
+from cdma.hw.config import CodecConfig
 from cdma.outputs import Force, claim_folder
 from cdma.plan.workload import capture_names, load_capture
 from cdma.synth import UNIT_GATES, Library, block, synthesize
@@ -45,7 +47,7 @@ def energy(
         typer.Argument(metavar="[COMPONENT]...", help=f"Of {', '.join(CODECS)}; both if none."),
     ] = None,
     config: Annotated[
-        str, typer.Option(metavar="PRESET", help=f"One of {', '.join(PRESETS)}.")
+        str, typer.Option(metavar=METAVAR, help=f"Of the engine: {ENGINE_NAMES}.")
     ] = CODEC_PRESET,
     density: Annotated[
         list[float] | None,
@@ -98,7 +100,8 @@ def energy(
     names = list(dict.fromkeys(components or CODECS))
     densities = DENSITIES if density is None else density
     _check(names, densities, clock_mhz, cycles)
-    codec = preset(config).codec
+    found = find(ENGINE, config)
+    codec = found.value.codec
     variants = [False, True] if clock_gating is None else [clock_gating]
     elements = elements_needed(codec, cycles)
     library = Library(liberty or UNIT_GATES)
@@ -108,18 +111,18 @@ def energy(
         for name in names
         for gated in variants
     }
-    inputs = [*files_of([capture]), *([] if liberty is None else [liberty])]
+    inputs = [*files_of([capture]), *paths_of(found), *([] if liberty is None else [liberty])]
     for folder in folders.values():
         claim_folder(folder, inputs=inputs, force=force)
     netlists = []
     for (name, gated), folder in folders.items():
         typer.echo(f"{name}{', gated clocks' if gated else ''}", err=True)
-        chosen = block(name, config)
+        chosen = block(name, config, codec)
         synthesis = synthesize(chosen.verilog(), chosen.top, library, folder, clock_gating=gated)
         measured = measure(synthesis, library, name, codec, loads, cycles)
         netlists.append(Netlist(name, config, gated, synthesis, measured))
     if as_json:
-        typer.echo(json.dumps(json_of(netlists, library, clock_mhz), indent=2))
+        typer.echo(json.dumps(json_of(netlists, library, clock_mhz, found.value), indent=2))
     else:
         print_report(terminal(), netlists, library, clock_mhz)
 

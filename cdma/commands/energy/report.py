@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cdma.config import tables_of
+from cdma.hw.config import EngineConfig
 from cdma.synth import Library, Synthesis
 from cdma.synth.power.codec_energy import STREAMING, Measurement
 from cdma.synth.power.energy import Energy
@@ -45,12 +47,15 @@ class Netlist:
     measurements: list[Measurement]
 
 
-def json_of(netlists: Sequence[Netlist], library: Library, clock_mhz: float) -> dict[str, Any]:
+def json_of(
+    netlists: Sequence[Netlist], library: Library, clock_mhz: float, engine: EngineConfig
+) -> dict[str, Any]:
     """The object that `--json` prints; its keys are stable."""
     return {
         "library": library.name,
         "volts": library.volts,
         "clock_mhz": clock_mhz,
+        "configuration": tables_of(engine),
         "netlists": [_netlist_json(netlist, clock_mhz) for netlist in netlists],
         "gains": [
             {

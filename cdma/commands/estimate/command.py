@@ -7,6 +7,17 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.config_options import (
+    ENGINE_NAMES,
+    LINK_NAMES,
+    MACHINE_NAMES,
+    METAVAR,
+    THROTTLE_NAMES,
+    chosen,
+    chosen_or,
+    paths_of,
+    required,
+)
 from cdma.commands.estimate.report import EstimateSettings, Report, as_dict
 from cdma.commands.estimate.table import print_report
 from cdma.commands.network_options import (
@@ -17,33 +28,42 @@ from cdma.commands.network_options import (
     Dataset,
     Epoch,
     Epochs,
-    Network,
-    dataset_of,
+    NetworkName,
     density_source,
     files_of,
     require_png,
 )
+from cdma.config import LINK, NETWORK, THROTTLE, engine_setup
 from cdma.hw.codec.registry import codec_names
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_png
-from cdma.plan.platform.link import LINKS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.driver import THROTTLES
-from cdma.sim.machine import MACHINES
+
+CONFIG = "titanx_gen3"
+THROTTLE_NAME = "none"
+"""What is taken if no option says otherwise."""
 
 
 def estimate(
-    network: Network,
+    network: NetworkName = None,
     batch: Batch = None,
     dataset: Dataset = None,
     config: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Engine and machine: {', '.join(MACHINES)}.")
-    ] = "titanx_gen3",
+        str | None,
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Engine, with its machine: {ENGINE_NAMES}. {CONFIG} if neither is given.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(metavar=METAVAR, help=f"Instead of the engine's own: {MACHINE_NAMES}."),
+    ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Instead of the machine's own: {', '.join(LINKS)}."),
+        typer.Option(metavar=METAVAR, help=f"Instead of the machine's own: {LINK_NAMES}."),
     ] = None,
     codec: Annotated[
         str | None,
@@ -53,9 +73,12 @@ def estimate(
         ),
     ] = None,
     throttle: Annotated[
-        str,
-        typer.Option(metavar="NAME", help=f"Limit of device memory reads: {', '.join(THROTTLES)}."),
-    ] = "none",
+        str | None,
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Limit of device memory reads: {THROTTLE_NAMES}. {THROTTLE_NAME} if not given.",
+        ),
+    ] = None,
     densities: Annotated[
         str,
         typer.Option(
@@ -92,31 +115,43 @@ def estimate(
     """
     require_png("--plot", plot)
     source = density_source(densities, capture)
+    net = required(NETWORK, network, config)
+    placed = engine_setup(config, machine, CONFIG)
+    limit = chosen_or(THROTTLE, throttle, config, THROTTLE_NAME)
+    other_link = chosen(LINK, link, config)
     if plot is not None:
-        require_outputs([plot], inputs=files_of([source]), force=force)
-    setup = Setup.named(config, link, throttle)
+        read = [*files_of([source]), *placed.paths, *paths_of(net, limit, other_link)]
+        require_outputs([plot], inputs=read, force=force)
+    setup = Setup(
+        config=placed.label, engine=placed.engine, machine=placed.machine, throttle=limit.value
+    )
+    if other_link is not None:
+        setup = setup.with_link(other_link.value)
     if codec is not None:
         setup = setup.with_codec(codec)
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
-    graph = Graph.from_table(network, batch, dataset)
-    graph = _with_density(graph, source, epoch, epochs)
+    step = net.value.changed(batch=batch, dataset=dataset)
+    graph = _with_density(step.graph(), source, epoch, epochs)
     report = Report(
         graph=graph,
         settings=EstimateSettings(
-            dataset=dataset_of(network, dataset),
+            dataset=step.usual_dataset,
             density=source,
             epoch=epoch,
             epochs=epochs,
         ),
         setup=setup,
+        network=step,
         estimate=NetworkEstimate.of(graph, setup),
         sweep=wanted,
         swept=[(each, NetworkEstimate.of(graph, each)) for each in setups],
     )
     if plot is not None:
         picture = bandwidth_png(
-            setup, report.estimate.tensors, f"{report.title} on {config}, throttle {throttle}"
+            setup,
+            report.estimate.tensors,
+            f"{report.title} on {setup.config}, throttle {limit.value.name}",
         )
         with open_atomically(plot, force=force) as file:
             file.write(picture)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdma.config import NetworkConfig, tables_of
 from cdma.plan.engine_cost import NetworkEstimate, Setup, Sweep, TransferCost
 from cdma.plan.workload.graph import Graph
 
@@ -33,6 +34,7 @@ class Report:
     graph: Graph
     settings: EstimateSettings
     setup: Setup
+    network: NetworkConfig
     estimate: NetworkEstimate
     sweep: Sweep | None = None
     swept: Sequence[tuple[Setup, NetworkEstimate]] = ()
@@ -47,6 +49,9 @@ def as_dict(report: Report) -> dict[str, Any]:
     """The JSON form; docs/guide/swap/estimate.md describes the keys."""
     return {
         "assumptions": assumptions(report),
+        "configuration": tables_of(
+            report.setup.engine, report.setup.machine, report.setup.throttle, report.network
+        ),
         "tensors": [
             {
                 "name": tensor.name,

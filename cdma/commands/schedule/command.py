@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from cdma.commands.config_options import chosen_or, paths_of, required
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -16,22 +17,25 @@ from cdma.commands.network_options import (
     Dataset,
     Epoch,
     Epochs,
-    Network,
-    dataset_of,
+    NetworkName,
     density_source,
     files_of,
     require_png,
 )
 from cdma.commands.schedule.largest import find_largest, largest_as_dict, print_largest
 from cdma.commands.schedule.options import (
+    DEVICE_NAME,
+    LINK_NAME,
     Activation,
     AsJson,
     BoundEffort,
     Densities,
     DeviceName,
     Efficiencies,
+    EngineName,
     LargestBatch,
     LinkName,
+    MachineName,
     MemoryLimit,
     ModeName,
     Optimizer,
@@ -46,11 +50,13 @@ from cdma.commands.schedule.options import (
 from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
+from cdma.config import DEVICE, ENGINE, LINK, MACHINE, NETWORK, engine_setup
+from cdma.config.files import read_tables
+from cdma.config.resolve import is_file
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import Device
-from cdma.plan.platform.device import device as device_of
-from cdma.plan.platform.link import link as link_of
+from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
 from cdma.plan.policies.registry import policy, possible
 from cdma.plan.search.bound import AUTOMATIC, EFFORTS
@@ -60,7 +66,6 @@ from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.plan.workload.networks import find
 from cdma.sim.execute.execute import ExecutionError
 from cdma.terminal.console import terminal
 
@@ -74,15 +79,17 @@ _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
 
 
 def schedule(
-    network: Network,
+    network: NetworkName = None,
     batch: Batch = None,
     dataset: Dataset = None,
-    activation: Activation = "relu",
+    activation: Activation = None,
     precision: Precision = None,
     optimizer: Optimizer = None,
     accumulate: Passes = 1,
-    device: DeviceName = "titanxp",
-    link: LinkName = "pcie3x16",
+    device: DeviceName = None,
+    link: LinkName = None,
+    config: EngineName = None,
+    machine: MachineName = None,
     memory: MemoryLimit = None,
     policies: PolicyNames = "all",
     mode: ModeName = None,
@@ -110,15 +117,27 @@ def schedule(
     source = density_source(densities, capture)
     require_png("--plot", plot)
     written = [path for path in (trace, plot) if path is not None]
-    require_outputs(written, inputs=files_of([source]), force=force)
-    found_device, found_link = device_of(device), link_of(link)
+    net = required(NETWORK, network, config)
+    step = net.value.changed(
+        batch=batch,
+        dataset=dataset,
+        activation=activation,
+        precision=precision,
+        optimizer=optimizer,
+    )
+    gpu = chosen_or(DEVICE, device, config, DEVICE_NAME)
+    behind = chosen_or(LINK, link, config, LINK_NAME)
+    own_engine, engine_files = _own_engine(config, machine, gpu.value.engine)
+    read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
+    require_outputs(written, inputs=read, force=force)
+    found_device, found_link = gpu.value, behind.value
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
         raise UserError("--run, --trace and --plot are of one efficiency; give one")
     limit = found_device.capacity_bytes if memory is None else parse_bytes(memory)
 
     def graph_of(images: int | None) -> Graph:
-        table = Graph.from_table(network, images, dataset, activation, precision, optimizer)
+        table = step.changed(batch=images).graph()
         return density.apply(table.accumulated(accumulate), source, epoch, epochs)
 
     def scenario_of(graph: Graph, each: Device) -> Scenario:
@@ -129,6 +148,7 @@ def schedule(
             memory_bytes=limit,
             epoch=epoch,
             epochs=epochs,
+            own_engine=own_engine,
         )
 
     if largest:
@@ -143,14 +163,15 @@ def schedule(
         if as_json:
             typer.echo(json.dumps(largest_as_dict(found), indent=2))
         else:
-            print_largest(terminal(), found, f"{network} in {limit:,} B of {device} behind {link}")
+            print_largest(
+                terminal(),
+                found,
+                f"{step.name} in {limit:,} B of {found_device.name} behind {found_link.name}",
+            )
         return
-    graph = graph_of(batch)
+    graph = graph_of(None)
     settings = ScheduleSettings(
-        dataset=dataset_of(network, dataset),
-        activation=activation,
-        precision=precision or find(network).precision,
-        optimizer=optimizer or find(network).optimizer,
+        network=step,
         mode=mode,
         density=source,
         efficiencies=tuple(efficiencies),
@@ -170,10 +191,29 @@ def schedule(
             json.dump(chrome_trace(shown, about), file)
             file.write("\n")
     if plot is not None:
-        picture = gantt_png(shown, f"{settings.title(graph)} on {device} behind {link}")
+        picture = gantt_png(
+            shown, f"{settings.title(graph)} on {found_device.name} behind {found_link.name}"
+        )
         with open_atomically(plot, force=force) as image:
             image.write(picture)
     _report(comparisons, settings, _run(comparisons[0]) if run else None, as_json=as_json)
+
+
+def _own_engine(
+    config: str | None, machine: str | None, default: str
+) -> tuple[PlacedEngine | None, tuple[Path, ...]]:
+    """The engine that the options ask for, with the files that say what it is; None for the
+    device's own."""
+    if config is None and machine is None:
+        return None, ()
+    if config is not None and machine is None and is_file(config):
+        # A file may be about device, link or network alone, as the report of a step without engine.
+        tables = read_tables(config)
+        if tables and not {ENGINE.name, MACHINE.name} & set(tables):
+            return None, ()
+    placed = engine_setup(config, machine, default)
+    engine = PlacedEngine(name=placed.label, config=placed.engine, machine=placed.machine)
+    return engine, placed.paths
 
 
 def _report(

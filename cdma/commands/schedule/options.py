@@ -5,8 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cdma.plan.platform.device import DEVICES
-from cdma.plan.platform.link import LINKS
+from cdma.commands.config_options import (
+    DEVICE_NAMES,
+    ENGINE_NAMES,
+    LINK_NAMES,
+    MACHINE_NAMES,
+    METAVAR,
+)
 from cdma.plan.policies.comparison import NO_BOUND
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.search.bound import EFFORTS
@@ -16,8 +21,11 @@ from cdma.plan.workload.optimizer import OPTIMIZERS
 from cdma.plan.workload.table import PRECISIONS
 
 Activation = Annotated[
-    str,
-    typer.Option(metavar="|".join(ACTIVATIONS), help="leaky_relu leaves activations dense."),
+    str | None,
+    typer.Option(
+        metavar="|".join(ACTIVATIONS),
+        help="leaky_relu leaves activations dense; the network's usual one if not given.",
+    ),
 ]
 
 Precision = Annotated[
@@ -45,10 +53,35 @@ Passes = Annotated[
     ),
 ]
 
-DeviceName = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(DEVICES)}.")]
+DEVICE_NAME = "titanxp"
+LINK_NAME = "pcie3x16"
+"""What is taken if no option says otherwise."""
+
+DeviceName = Annotated[
+    str | None,
+    typer.Option(metavar=METAVAR, help=f"{DEVICE_NAMES}. {DEVICE_NAME} if not given."),
+]
 
 LinkName = Annotated[
-    str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}; /4 behind it: shared by 4.")
+    str | None, typer.Option(metavar=METAVAR, help=f"{LINK_NAMES}. {LINK_NAME} if not given.")
+]
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        metavar=METAVAR,
+        help=f"The engine that the device is imagined with: {ENGINE_NAMES}. The device's own if "
+        "not given.",
+    ),
+]
+
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        metavar=METAVAR,
+        help=f"Around that engine: {MACHINE_NAMES}. Memory and link are the device's and the "
+        "link's all the same.",
+    ),
 ]
 
 MemoryLimit = Annotated[

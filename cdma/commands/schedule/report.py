@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdma.hw.config import preset
+from cdma.config import NetworkConfig, tables_of
 from cdma.plan.platform.codec_rates import REFERENCE_DRAM_BYTES_PER_S, codec_model
 from cdma.plan.policies.comparison import REFERENCE, Comparison
 from cdma.plan.policies.registry import POLICIES
@@ -20,7 +20,7 @@ class ScheduleSettings:
 
     Attributes
     ----------
-    dataset, activation, precision, optimizer : str
+    network : NetworkConfig
     mode : str or None
         None for each policy's published one.
     density : str
@@ -30,14 +30,27 @@ class ScheduleSettings:
     seed : int
     """
 
-    dataset: str
-    activation: str
-    precision: str
-    optimizer: str
+    network: NetworkConfig
     mode: str | None
     density: str
     efficiencies: tuple[float, ...]
     seed: int
+
+    @property
+    def dataset(self) -> str:
+        return self.network.usual_dataset
+
+    @property
+    def activation(self) -> str:
+        return self.network.activation
+
+    @property
+    def precision(self) -> str:
+        return self.network.usual_precision
+
+    @property
+    def optimizer(self) -> str:
+        return self.network.usual_optimizer
 
     def title(self, graph: Graph) -> str:
         variants = [self.dataset, self.activation]
@@ -107,11 +120,12 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
 
 
 def _engine(scenario: Scenario) -> dict[str, Any] | None:
-    if scenario.engine is None:
+    placed = scenario.placed_engine
+    if placed is None:
         return None
-    engine, clock_hz = preset(scenario.engine), scenario.machine.clock_hz
+    engine, clock_hz = placed.config, scenario.machine.clock_hz
     return {
-        "name": scenario.engine,
+        "name": placed.name,
         "clock_hz": clock_hz,
         "units_bytes_per_s": engine.units * engine.codec.sector_bytes * clock_hz,
         "port_bytes_per_s": engine.host_bytes * clock_hz,
@@ -173,6 +187,7 @@ def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> di
     pairs = list(zip(efficiencies, comparisons, strict=True))
     return {
         "assumptions": assumptions(comparisons, settings),
+        "configuration": configuration(comparisons[0].scenario, settings),
         "bounds": [
             {
                 "efficiency": efficiency,
@@ -203,6 +218,17 @@ def as_dict(comparisons: Sequence[Comparison], settings: ScheduleSettings) -> di
             for name in comparison.results
         ],
     }
+
+
+def configuration(scenario: Scenario, settings: ScheduleSettings) -> dict[str, Any]:
+    """The tables from which `cdma schedule --config` makes the scenario again."""
+    placed = scenario.placed_engine
+    return tables_of(
+        *(() if placed is None else (placed.config, placed.machine)),
+        scenario.device,
+        scenario.link,
+        settings.network,
+    )
 
 
 def _finite(seconds: float) -> float | None:

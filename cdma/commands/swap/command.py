@@ -10,20 +10,30 @@ import numpy as np
 import typer
 
 from cdma import golden
+from cdma.commands.config_options import (
+    ENGINE_NAMES,
+    LINK_NAMES,
+    MACHINE_NAMES,
+    METAVAR,
+    THROTTLE_NAMES,
+    chosen,
+    chosen_or,
+    paths_of,
+)
 from cdma.commands.network_options import files_of
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
+from cdma.config import LINK, EngineSetup, engine_setup, tables_of
+from cdma.config import THROTTLE as THROTTLE_KIND
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.hw.codec.registry import codec_names, copy_codec
-from cdma.hw.config import DEFAULT_CODECS, EngineConfig, preset
+from cdma.hw.config import DEFAULT_CODECS, EngineConfig
 from cdma.outputs import Force, require_outputs
-from cdma.plan.platform.link import LINKS, Link
+from cdma.plan.platform.link import Link
 from cdma.plan.platform.link import link as link_of
-from cdma.plan.platform.throttles import throttle
+from cdma.plan.platform.throttles import Throttle
 from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
-from cdma.sim.driver import THROTTLES
-from cdma.sim.machine import MACHINES, machine_config
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
@@ -36,7 +46,7 @@ BF16 = "bf16"
 MACHINE = "titanx_gen3"
 THROTTLE = "none"
 SECTOR_BYTES = 32
-LINK = "pcie3x16"
+LINK_NAME = "pcie3x16"
 """What is taken if no option says otherwise; the link is the codec's."""
 
 CLOCK_HZ = 1e9
@@ -64,19 +74,23 @@ def swap(
             help="The whole engine in a machine, or the codec alone, and the link by arithmetic.",
         ),
     ] = "dma",
+    config: Annotated[
+        str | None,
+        typer.Option(metavar=METAVAR, help=f"The engine: {ENGINE_NAMES}."),
+    ] = None,
     machine: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help=f"Engine, memory and link: {', '.join(MACHINES)}; {MACHINE} if not given.",
+            metavar=METAVAR,
+            help=f"Engine, memory and link: {MACHINE_NAMES}. {MACHINE} if neither is given.",
         ),
     ] = None,
     throttle_name: Annotated[
         str | None,
         typer.Option(
             "--throttle",
-            metavar="NAME",
-            help=f"Limit of device memory reads: {', '.join(THROTTLES)}; {THROTTLE} if not given.",
+            metavar=METAVAR,
+            help=f"Limit of device memory reads: {THROTTLE_NAMES}. {THROTTLE} if not given.",
         ),
     ] = None,
     codec: Annotated[
@@ -113,7 +127,7 @@ def swap(
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Instead of the machine's link: {', '.join(LINKS)}."),
+        typer.Option(metavar=METAVAR, help=f"Instead of the machine's link: {LINK_NAMES}."),
     ] = None,
     waves: Annotated[
         Path | None,
@@ -143,7 +157,16 @@ def swap(
         raise UserError(f"--round-to must be {BF16}, not {round_to!r}")
     if not 0 <= stalls < 1:
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
+    chosen_link = chosen(LINK, link, config)
     read = files_of([*map(str, files or []), *([] if capture is None else [capture])])
+    read += paths_of(chosen_link)
+    if engine == "dma":
+        _refuse(engine, sector_bytes=sector_bytes)
+        limit = chosen_or(THROTTLE_KIND, throttle_name, config, THROTTLE)
+        placed = engine_setup(config, machine, MACHINE)
+        read += [*placed.paths, *paths_of(limit)]
+    else:
+        _refuse(engine, config=config, machine=machine, throttle=throttle_name)
     if waves is not None:
         trace_kind(waves)
         require_outputs(_wave_files(engine, waves), inputs=read, force=force)
@@ -157,18 +180,14 @@ def swap(
         "seed": seed,
         "layout": layout,
     }
-    chosen_link = None if link is None else link_of(link)
+    over = None if chosen_link is None else chosen_link.value
     if engine == "dma":
-        _refuse(engine, sector_bytes=sector_bytes)
-        backend, settings = _engine_backend(
-            machine or MACHINE, throttle_name or THROTTLE, chosen_link, waves, given
-        )
+        backend, settings = _engine_backend(placed, limit.value, over, waves, given)
     else:
-        _refuse(engine, machine=machine, throttle=throttle_name)
         if codec != PIPELINE_CODEC:
             raise UserError(f"--codec {codec} is for --engine dma; choose --codec {PIPELINE_CODEC}")
         backend, settings = _codec_backend(
-            sector_bytes or SECTOR_BYTES, chosen_link or link_of(LINK), waves, given
+            sector_bytes or SECTOR_BYTES, over or link_of(LINK_NAME), waves, given
         )
     arrays = _arrays(files or [], capture, layout)
     if round_to is not None:
@@ -206,19 +225,27 @@ def _wave_files(engine: str, waves: Path) -> list[Path]:
 
 
 def _engine_backend(
-    machine: str, throttle_name: str, link: Link | None, waves: Path | None, given: dict[str, Any]
+    placed: EngineSetup,
+    limit: Throttle,
+    link: Link | None,
+    waves: Path | None,
+    given: dict[str, Any],
 ) -> tuple[Backend, SwapSettings]:
-    environment = machine_config(machine)
+    environment = placed.machine
     if link is None:
-        link = Link(machine, environment.link_out_bytes_per_s, "its link")
+        link = Link(
+            placed.label,
+            environment.link_out_bytes_per_s,
+            "its link",
+            in_bytes_per_s=environment.link_in_bytes_per_s,
+        )
     else:
         environment = replace(
             environment,
             link_out_bytes_per_s=link.bytes_per_s,
-            link_in_bytes_per_s=link.bytes_per_s,
+            link_in_bytes_per_s=link.in_bytes_per_s,
         )
-    config = _with_codec(preset(machine), given["codec"])
-    limit = throttle(throttle_name)
+    config = _with_codec(placed.engine, given["codec"])
     backend = EngineBackend(
         config,
         environment,
@@ -230,11 +257,12 @@ def _engine_backend(
     )
     settings = SwapSettings(
         engine="dma",
-        machine=machine,
+        machine=placed.label,
         throttle=limit.name,
         sector_bytes=config.codec.sector_bytes,
         link=link,
         clock_hz=environment.clock_hz,
+        configuration=tables_of(config, environment, limit),
         **given,
     )
     return backend, settings
@@ -262,6 +290,7 @@ def _codec_backend(
         sector_bytes=sector_bytes,
         link=link,
         clock_hz=CLOCK_HZ,
+        configuration=tables_of(link),
         **given,
     )
     return backend, settings

@@ -36,6 +36,8 @@ class SwapSettings:
         "dma" or "codec".
     machine, throttle : str or None
         None without an engine.
+    configuration : dict
+        The tables from which `cdma swap --config` makes engine, machine and throttle again.
     """
 
     engine: str
@@ -49,6 +51,7 @@ class SwapSettings:
     layout: str | None
     link: Link
     clock_hz: float
+    configuration: dict[str, Any]
 
     @property
     def rtl(self) -> str:
@@ -74,6 +77,7 @@ def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
         "layout": settings.layout,
         "link": {"name": settings.link.name, "bytes_per_s": settings.link.bytes_per_s},
         "clock_hz": settings.clock_hz,
+        "configuration": settings.configuration,
         "arrays": [
             {
                 "name": round_trip.name,

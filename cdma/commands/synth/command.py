@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.config_options import METAVAR, OWN
+from cdma.commands.synth.configuration import Configuration, configured, names_with
 from cdma.commands.synth.report import (
     FpgaTarget,
     fpga_json_of,
@@ -23,7 +25,6 @@ from cdma.synth import (
     ComponentBlock,
     Library,
     Synthesis,
-    block,
     block_names,
     map_to,
     place_and_route,
@@ -62,9 +63,9 @@ def synth(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="PRESET",
+            metavar=METAVAR,
             help=f"Of codecs and the engine's parts {', '.join(PRESETS)}; of entries and Buddy's "
-            f"{', '.join(BUDDY_PRESETS)}. {CODEC_PRESET} and {ENTRY_PRESET} if not given.",
+            f"{', '.join(BUDDY_PRESETS)}; {OWN}. {CODEC_PRESET} and {ENTRY_PRESET} if not given.",
         ),
     ] = None,
     target: Annotated[
@@ -121,9 +122,9 @@ def synth(
     if opensta and device is not None:
         raise UserError(f"--opensta is of gates; leave it away, or --target {target}")
     names = _names(components or [], all_components, config)
-    blocks = [block(name, config) for name in names]
-    inputs = liberty or []
-    library, *corners = [Library(path) for path in inputs or [UNIT_GATES]]
+    blocks, configuration, read = configured(names, config)
+    inputs = [*(liberty or []), *read]
+    library, *corners = [Library(path) for path in liberty or [UNIT_GATES]]
     place = out if device is None else out / device.target
     for chosen in blocks:
         claim_folder(place / chosen.name, inputs=inputs, force=force)
@@ -134,9 +135,16 @@ def synth(
                 f"{wholes[0]} is a whole, which FPGAs have no room for; leave it away, or --target"
             )
         blocks = [chosen for chosen in blocks if not chosen.is_whole]
-        _fpga(blocks, device, place, as_json)
+        _fpga(blocks, device, place, configuration if as_json else None)
     else:
-        _gates(blocks, [library, *corners], target, place, opensta=opensta, as_json=as_json)
+        _gates(
+            blocks,
+            [library, *corners],
+            target,
+            place,
+            opensta=opensta,
+            configuration=configuration if as_json else None,
+        )
 
 
 def _gates(
@@ -146,8 +154,9 @@ def _gates(
     out: Path,
     *,
     opensta: bool,
-    as_json: bool,
+    configuration: Configuration | None,
 ) -> None:
+    """Map to gates, and report: as JSON, with the configuration, if that is given."""
     library, *corners = libraries
     rows = []
     for chosen in _told(blocks):
@@ -156,8 +165,8 @@ def _gates(
         if opensta:
             row = replace(row, opensta=_second_opinion(synthesis, library, out / chosen.name))
         rows.append(row)
-    if as_json:
-        typer.echo(json.dumps(json_of(rows, library, target), indent=2))
+    if configuration is not None:
+        typer.echo(json.dumps(json_of(rows, library, target, configuration), indent=2))
     else:
         print_report(terminal(), rows, library, target, read_baseline())
 
@@ -171,10 +180,16 @@ def _second_opinion(synthesis: Synthesis, library: Library, folder: Path) -> dic
     }
 
 
-def _fpga(blocks: list[ComponentBlock], device: FpgaTarget, out: Path, as_json: bool) -> None:
+def _fpga(
+    blocks: list[ComponentBlock],
+    device: FpgaTarget,
+    out: Path,
+    configuration: Configuration | None,
+) -> None:
+    """Map to an FPGA, and report as `_gates` does."""
     rows = [_fpga_row(chosen, device, out) for chosen in _told(blocks)]
-    if as_json:
-        typer.echo(json.dumps(fpga_json_of(rows, device), indent=2))
+    if configuration is not None:
+        typer.echo(json.dumps(fpga_json_of(rows, device, configuration), indent=2))
     else:
         baseline = read_baseline(ECP5) if device.as_in_baseline else None
         print_fpga_report(terminal(), rows, device, baseline)
@@ -232,4 +247,4 @@ def _names(components: list[str], all_components: bool, config: str | None) -> l
     if not all_components and not components:
         raise UserError(f"no component given; name some of {', '.join(block_names())}, or --all")
     # A name twice is a row once.
-    return block_names(config) if all_components else list(dict.fromkeys(components))
+    return names_with(config) if all_components else list(dict.fromkeys(components))

@@ -1,6 +1,6 @@
 """The report of `cdma synth`: a JSON object, or a table with the changes since the baseline."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,9 @@ class FpgaTarget:
         return (self.speed, self.seed) == (SPEED, SEED)
 
 
-def fpga_json_of(rows: Sequence[FpgaRow], device: FpgaTarget) -> dict[str, Any]:
+def fpga_json_of(
+    rows: Sequence[FpgaRow], device: FpgaTarget, configuration: Mapping[str, Any]
+) -> dict[str, Any]:
     """The object that `--json` prints of an FPGA; its keys are stable."""
     routed = device.speed is not None
     return {
@@ -71,11 +73,14 @@ def fpga_json_of(rows: Sequence[FpgaRow], device: FpgaTarget) -> dict[str, Any]:
         "package": PACKAGE if routed else None,
         "speed": device.speed,
         "seed": device.seed,
+        "configuration": configuration,
         "components": [row.json() for row in rows],
     }
 
 
-def json_of(rows: Sequence[GateRow], library: Library, target: str) -> dict[str, Any]:
+def json_of(
+    rows: Sequence[GateRow], library: Library, target: str, configuration: Mapping[str, Any]
+) -> dict[str, Any]:
     """The object that `--json` prints; its keys are stable."""
     return {
         "target": target,
@@ -88,6 +93,7 @@ def json_of(rows: Sequence[GateRow], library: Library, target: str) -> dict[str,
         "units": units_of(rows),
         "buffer": buffer_of(),
         "engine": engine_of(rows) if target == GENERIC else None,
+        "configuration": configuration,
         "components": [row.json() for row in rows],
     }
 

@@ -1,13 +1,11 @@
 """`cdma value`: the value map, with its break-even line."""
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cdma.builds.cache import cache_directory
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -17,6 +15,20 @@ from cdma.commands.network_options import (
     files_of,
     require_png,
 )
+from cdma.commands.sweep_options import (
+    LOCAL,
+    BackendName,
+    Jobs,
+    Results,
+    Scheduler,
+    Shard,
+    backend_of,
+    end_by_failures,
+    results_folder,
+    shard_of,
+    user_files,
+)
+from cdma.commands.value.points import ROOMS, sweep_point
 from cdma.commands.value.report import Map, as_dict
 from cdma.commands.value.table import print_map
 from cdma.errors import UserError
@@ -25,14 +37,13 @@ from cdma.hw.config import DEFAULT_CODECS
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.link import LINKS
+from cdma.plan.value.grid import grid
 from cdma.plan.value.picture import value_png
-from cdma.plan.value.point import EVALUATIONS, Common
-from cdma.plan.value.sweep import grid, share, sweep, values
+from cdma.plan.value.point import EVALUATIONS, Common, Value
 from cdma.plan.workload.networks import NETWORKS
 from cdma.plan.workload.table import PRECISIONS
-from cdma.terminal.progress import shown
-
-_SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)")
+from cdma.sweep.run import compute, share
+from cdma.sweep.store import Store
 
 
 def value(
@@ -86,14 +97,11 @@ def value(
         int, typer.Option(min=1, metavar="N", help="Plans that each search looks at.")
     ] = EVALUATIONS,
     seed: Annotated[int, typer.Option(min=0, help="Of the searches.")] = 0,
-    results: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where points are kept; in the cache if not given."),
-    ] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Compute part I of N of the points only.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 for one per core.")] = -1,
+    results: Results = None,
+    shard: Shard = None,
+    jobs: Jobs = None,
+    backend: BackendName = LOCAL,
+    scheduler: Scheduler = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the map.")] = None,
     force: Force = False,
     as_json: Annotated[
@@ -102,7 +110,7 @@ def value(
 ) -> None:
     """Tell what the engine gains over the best plans without it, and behind which links.
 
-    Points that the folder of results has are not computed again.
+    Points that the folder of results has are not computed again. Exit status 1 if any fails.
     """
     source = density_source(densities, capture)
     require_png("--plot", plot)
@@ -110,9 +118,7 @@ def value(
         require_outputs([plot], inputs=files_of([source]), force=force)
     if not 0 < break_even < float("inf"):
         raise UserError(f"--break-even must be more than 0, not {break_even}")
-    if jobs == 0 or jobs < -1:
-        raise UserError(f"--jobs must be -1 or at least 1, not {jobs}")
-    part = _shard(shard)
+    chosen, part = backend_of(backend, jobs, scheduler), shard_of(shard)
     if precision is not None and precision not in PRECISIONS:
         raise UserError(f"unknown precision {precision!r}; choose from {', '.join(PRECISIONS)}")
     common: Common = {
@@ -127,10 +133,17 @@ def value(
     points = grid(
         _names(network), _names(device), _names(link), _rooms(room), _names(codec), **common
     )
-    folder = cache_directory() / "value" if results is None else results
-    with shown():
-        sweep(points if part is None else share(points, *part), folder, jobs=jobs)
-    found = Map(values=tuple(values(points, folder)), points=len(points), break_even=break_even)
+    store = Store(results_folder(results, "value"), ROOMS)
+    files = user_files([source])
+    asked = [sweep_point(point, files) for point in points]
+    own = share(list(zip(points, asked, strict=True)), *part)
+    for point, of_sweep in own:
+        if store.read(of_sweep) is None:
+            # Unknown names are refused before anything is computed.
+            point.scenario()
+    failed = compute([of_sweep for _, of_sweep in own], store, chosen)
+    kept = [result for each in asked if (result := store.read(each)) is not None]
+    found = Map(values=tuple(map(Value.from_dict, kept)), points=len(points), break_even=break_even)
     if plot is not None and found.values:
         picture = value_png(found.values, break_even, found.title)
         with open_atomically(plot, force=force) as file:
@@ -139,6 +152,7 @@ def value(
         typer.echo(json.dumps(as_dict(found), indent=2))
     else:
         print_map(found)
+    end_by_failures(failed)
 
 
 def _names(text: str) -> list[str]:
@@ -153,12 +167,3 @@ def _rooms(text: str) -> list[float]:
     if not rooms or not all(0 <= each <= 1 for each in rooms):
         raise UserError(f"--room must be numbers of 0 to 1, as 0,0.3, not {text!r}")
     return list(dict.fromkeys(rooms))
-
-
-def _shard(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    found = _SHARD.fullmatch(text)
-    if found is None:
-        raise UserError(f"--shard must be as 1/4, the first part of four, not {text!r}")
-    return int(found[1]), int(found[2])

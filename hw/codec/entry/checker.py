@@ -57,7 +57,7 @@ class EntryNote(data.StructLayout):
 
 
 class EntryPrechecker(wiring.Component):
-    """Tells what can be told of an entry without decoding it.
+    """Finds what is wrong with an entry as far as that needs no decoding.
 
     Two stages: which bytes are zero, and how many elements a mask announces; the first of these
     that is zero, or behind the end. Without ZVC, the first is all.

@@ -49,7 +49,7 @@ class DecompressCommand(data.StructLayout):
     length
         Size of the uncompressed data in bytes.
     crc32
-        CRC-32 of the uncompressed data, as the compressor told it.
+        CRC-32 of the uncompressed data, as the compressor reported it.
     check_crc
         Compare with it.
     """

@@ -29,7 +29,7 @@ from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
 
-LINES_UNDER_WAY = 4
+LINES_IN_FLIGHT = 4
 """Lines in the stages before the one that writes."""
 
 REPORTS = 8
@@ -257,7 +257,7 @@ class ExpansionUnit(wiring.Component):
         config = self.config
         width_bits = (config.sector_bytes - 1).bit_length()
         element_bits = (config.element_bytes - 1).bit_length()
-        m.submodules.places = places = Fifo(LineCommand(config), LINES_UNDER_WAY)
+        m.submodules.places = places = Fifo(LineCommand(config), LINES_IN_FLIGHT)
         m.submodules.place_fork = place_fork = Fork(LineCommand(config), 2)
         wiring.connect(m, command, places.i)
         wiring.connect(m, places.o, place_fork.i)
@@ -297,7 +297,7 @@ class ExpansionUnit(wiring.Component):
                 "place": place,
             }
         )
-        m.submodules.origins = origins = Fifo(origin, LINES_UNDER_WAY)
+        m.submodules.origins = origins = Fifo(origin, LINES_IN_FLIGHT)
         m.submodules.check_results = check_results = Fifo(check_result, self.bursts)
         result = checker.result.payload
         joined = Signal()

@@ -12,7 +12,7 @@ from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, Is
 
 
 class LineReportCollector(wiring.Component):
-    """Takes the reports of the units in turn, and combines what they tell.
+    """Takes the reports of the units round-robin, and combines them.
 
     Latency: an outcome comes 2 + log2(line_bytes) cycles after a job's last report, or 1 less after
     its end if that comes later. Throughput: two reports per cycle; a job per 2 + log2(line_bytes)

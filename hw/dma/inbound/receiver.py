@@ -67,12 +67,12 @@ class _Step:
 class StreamReceiver(wiring.Component):
     """Reads streams that may begin at any element, and gives each as a packet.
 
-    A burst is asked for only when there is room for all of its beats, so what comes can always be
-    taken, and the bus is never kept waiting for whoever takes the stream. Reads of the next job
-    begin when the former's last burst has been asked for.
+    A burst is requested only when there is room for all of its beats, so R is always accepted, and
+    backpressure of the stream never reaches the bus. Reads of the next job begin when the former's
+    last burst has been requested.
 
     At the first beat with an error the packet ends. What still comes for the job is dropped, and no
-    more is asked for.
+    more is requested.
 
     Latency: 2 cycles from a job to its first request, 3 from the beat that completes a beat of the
     packet to that. Throughput: a beat per cycle; one more for each packet that begins inside a

@@ -61,7 +61,7 @@ class _SentLines:
 
 
 class LineSplitter(wiring.Component):
-    """Splits streams into lines and hands them to the units in turn, with what to make of them.
+    """Splits streams into lines and hands them to the units round-robin, with commands.
 
     A line that is split off waits for its own unit only, and those behind it wait for it. Two lines
     that stand together in a beat and a mask leave in one cycle, if the configuration says so.

@@ -49,6 +49,30 @@ class Network:
     precision: str = "fp32"
     optimizer: str = "momentum"
 
+    def table(
+        self,
+        name: str,
+        batch: int | None = None,
+        dataset: str | None = None,
+        activation: str = "relu",
+        precision: str | None = None,
+    ) -> Table:
+        """The network's table; `build` describes the arguments. The name is for messages."""
+        if dataset is None:
+            dataset = next(iter(self.batches))
+        if dataset not in self.batches:
+            raise GraphError(
+                f"{name} has no shape for dataset {dataset!r}; name one of "
+                f"{', '.join(self.batches)}"
+            )
+        net = Builder(
+            self.batches[dataset] if batch is None else batch,
+            activation,
+            self.precision if precision is None else precision,
+        )
+        self.write(net, dataset)
+        return net.table()
+
 
 _CIFAR = batches.CSWAP["cifar", "v100"]
 _IMAGENET = batches.CSWAP["imagenet", "v100"] | batches.CDMA
@@ -123,17 +147,4 @@ def build(
         There is no such network, dataset, activation or precision, which lists those that there
         are; or the batch is not positive.
     """
-    network = find(name)
-    if dataset is None:
-        dataset = next(iter(network.batches))
-    if dataset not in network.batches:
-        raise GraphError(
-            f"{name} has no shape for dataset {dataset!r}; name one of {', '.join(network.batches)}"
-        )
-    net = Builder(
-        network.batches[dataset] if batch is None else batch,
-        activation,
-        network.precision if precision is None else precision,
-    )
-    network.write(net, dataset)
-    return net.table()
+    return find(name).table(name, batch, dataset, activation, precision)

@@ -8,6 +8,8 @@ import pytest
 
 import cdma.commands.board.command
 from cdma.cli import main
+from cdma.config import tables_of
+from cdma.hw.config import preset
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.bitstream import Bitstream
 
@@ -49,6 +51,7 @@ def test_json_has_what_was_built_and_how_to_use_it(built, capsys):
         Path("build/board/versa_ecp5_5g"),
     )
     assert (config.lines, config.codec.sector_bytes) == (4096, 32)
+    assert output.pop("configuration") == tables_of(preset("titanx_gen3"))
     assert output == {
         "board": "versa_ecp5_5g",
         "config": "titanx_gen3",

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from cdma.cli import main
 from cdma.commands.energy.report import Netlist, json_of, print_report
+from cdma.hw.config import preset
 from cdma.synth.gates.asic import Synthesis
 from cdma.synth.gates.library import UNIT_GATES, Library
 from cdma.synth.gates.timing import Timing
@@ -70,7 +71,7 @@ def netlist(*, clock_gating: bool, pj: float) -> Netlist:
 def test_power_is_that_of_the_clock_and_leakage_does_not_scale_with_it():
     library = Library(UNIT_GATES)
     both = [netlist(clock_gating=False, pj=2.0), netlist(clock_gating=True, pj=0.5)]
-    found = json_of(both, library, 500.0)
+    found = json_of(both, library, 500.0, preset("titanx_gen3"))
     assert (found["library"], found["volts"], found["clock_mhz"]) == ("unit_gates", 1.1, 500.0)
     plain, gated = found["netlists"]
     assert (plain["clock_gates"], gated["clock_gates"], gated["gated_flip_flops"]) == (0, 3, 32)
@@ -85,7 +86,7 @@ def test_power_is_that_of_the_clock_and_leakage_does_not_scale_with_it():
     assert (gain["name"], gain["load"], gain["state"]) == (plain["name"], "uniform", STREAMING)
     assert gain["power_mw"] == [6.5, 2.0]
     assert gain["gain"] == pytest.approx(1 - 2.0 / 6.5, abs=1e-4)
-    assert json_of(both[:1], library, 500.0)["gains"] == []
+    assert json_of(both[:1], library, 500.0, preset("titanx_gen3"))["gains"] == []
 
 
 def test_table_has_the_gain_and_what_is_too_slow(capsys):

@@ -45,7 +45,7 @@ def estimate_json(capsys, *arguments: str) -> dict[str, Any]:
 
 def test_keys_are_stable(capsys):
     report = estimate_json(capsys, *VGG, "--sweep", "units=4,8")
-    assert list(report) == ["assumptions", "tensors", "total", "sweep"]
+    assert list(report) == ["assumptions", "configuration", "tensors", "total", "sweep"]
     assert list(report["assumptions"]) == [
         *("network", "dataset", "batch", "density", "config", "engine", "machine", "throttle")
     ]
@@ -164,7 +164,7 @@ def test_the_table_tells_tensors_limits_and_the_sweep(capsys):
         ((*VGG, "--sweep", "link=pcie3x16,usb"), "unknown link 'usb'; choose from "),
         ((*VGG, "--plot", "x.pdf"), "--plot writes PNG, not 'x.pdf'; name a .png file"),
         ((*VGG, "--plot", "no/x.png"), "cannot write no/x.png: No such file or directory"),
-        ((), "missing option '--network'; see 'cdma estimate --help'"),
+        ((), "no network given; name one with --network: alexnet, "),
     ],
 )
 def test_bad_input_is_told_in_one_line(capsys, arguments, message):

@@ -56,9 +56,12 @@ def test_folder_for_other_flows():
         "packer/constraints/packer.sdc",
         "packer/lint/packer.vlt",
         "packer/packer.core",
+        "packer/packer.xml",
         "packer/rtl/packer.json",
         "packer/rtl/packer.v",
+        "packer/template/packer.vh",
     ]
+    assert Path("ip/packer/Makefile").exists()
     assert "-period 1.250 " in Path("ip/packer/constraints/packer.sdc").read_text()
 
 
@@ -76,6 +79,9 @@ def test_name_is_in_all_names():
         "rtl/swap_2.json",
         "rtl/swap_2.v",
         "swap_2.core",
+        "swap_2.xml",
+        "template/swap_2.vh",
+        "uvm/swap_2_ral_pkg.sv",
     ]
     assert (folder / "doc/swap_2_registers/index.html").exists()
     assert json.loads((folder / "rtl/swap_2.json").read_text())["module"] == "swap_2"
@@ -121,16 +127,39 @@ def test_folder_of_the_engine_has_what_software_needs():
         str(path.relative_to(folder)) for path in folder.rglob("cdma_engine*") if path.is_file()
     ) == [
         "cdma_engine.core",
+        "cdma_engine.xml",
         "constraints/cdma_engine.sdc",
         "include/cdma_engine_descriptors.h",
         "include/cdma_engine_registers.h",
         "lint/cdma_engine.vlt",
         "rtl/cdma_engine.json",
         "rtl/cdma_engine.v",
+        "template/cdma_engine.vh",
+        "uvm/cdma_engine_ral_pkg.sv",
     ]
     assert (folder / "doc/cdma_engine_registers/index.html").exists()
     core = (folder / "cdma_engine.core").read_text()
     assert "files: [include/cdma_engine_registers.h, include/cdma_engine_descriptors.h]" in core
+
+
+def test_folder_of_a_block_with_vectors_has_a_bench(capsys):
+    arguments = ["generate", "zvc-compressor", "--sector-bytes", "64", "--name", "zvc_64", "--ip"]
+    assert main([*arguments, "--out", "ip"]) == 0
+    assert sorted(path.name for path in Path("ip/zvc_64/bench").iterdir()) == [
+        "zvc_64_commands.hex",
+        "zvc_64_input.hex",
+        "zvc_64_output.hex",
+        "zvc_64_status.hex",
+        "zvc_64_tb.sv",
+        "zvc_64_tb_streams.sv",
+    ]
+    # Modules of two blocks' benches fit one simulation.
+    text = "".join(path.read_text() for path in Path("ip/zvc_64/bench").glob("*.sv"))
+    modules = re.findall(r"^module (\w+)", text, re.M)
+    assert sorted(modules) == ["zvc_64_tb", "zvc_64_tb_check", "zvc_64_tb_source"]
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("ip/zvc_64/rtl/zvc_64.v: module zvc_64 and ")
+    assert told.endswith(" lines; ip/zvc_64: 14 files")
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,7 @@ def commands():
 
 def test_every_command_that_writes_is_tested_and_has_force():
     reads_only = {"inspect", "reproduce", "buddy replay"}
+    reads_only |= {"config list", "config show", "config check"}
     tested = {"generate"}
     for one in (*COMMANDS_THAT_WRITE.values(), *FOLDERS.values()):
         tested.add(" ".join(one.arguments[: 2 if one.arguments[0] == "buddy" else 1]))

@@ -116,7 +116,7 @@ def tight() -> dict[str, Any]:
 
 
 def test_keys_are_stable_and_every_policy_is_there(tight):
-    assert list(tight) == ["assumptions", "bounds", "engine_worth", "policies"]
+    assert list(tight) == [*("assumptions", "configuration", "bounds", "engine_worth", "policies")]
     assert list(tight["assumptions"]) == ASSUMPTION_KEYS
     assert [row["policy"] for row in tight["policies"]] == list(POLICIES)
     for row in tight["policies"]:
@@ -355,7 +355,7 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
         ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
         ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),
-        ((), "missing option '--network'; see 'cdma schedule --help'"),
+        ((), "no network given; name one with --network: alexnet, "),
     ],
 )
 def test_bad_input_is_told_in_one_line(capsys, arguments, message):

@@ -269,7 +269,9 @@ def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):
 def test_other_families_are_counted_but_have_no_clock(capsys):
     assert main(["synth", "token-bucket", "--config", "tiny", "--target", "ice40", "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
-    assert output.keys() == {"target", "device", "package", "speed", "seed", "components"}
+    assert output.keys() == {
+        *("target", "device", "package", "speed", "seed", "configuration", "components")
+    }
     assert (output["target"], output["device"], output["speed"]) == ("ice40", None, None)
     (row,) = output["components"]
     assert row["luts"] > row["flip_flops"] > 0
@@ -294,7 +296,7 @@ def test_what_does_not_fit_is_a_row_and_a_line_that_says_so():
     assert "packer: no clock; it does not fit an LFE5U-85F: 100,000 LUTs of 83,640.\n" in text
     assert "100,000 " in text.split("packer")[1]
     assert "The baseline is of speed 8 and seed 1." in text
-    (row,) = fpga_json_of(rows, device)["components"]
+    (row,) = fpga_json_of(rows, device, {})["components"]
     assert (row["fmax_mhz"], row["no_fmax"]) == (None, what)
 
 

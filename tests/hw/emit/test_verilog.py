@@ -97,13 +97,14 @@ XC = ("xc-line-compressor", "xc-line-decompressor")
 
 @pytest.mark.parametrize("component", sorted(set(of_family(CODEC)) - set(BLOCKS)))
 @pytest.mark.parametrize("config", ["titanx_gen3", "tiny"])
-def test_parts_are_clean(component, config, tmp_path):
+def test_parts_are_clean_and_tell_their_latencies(component, config, tmp_path):
     if component in XC and config == "tiny":
         with pytest.raises(ConfigError, match="'xc' has lines of 128 bytes, not 8; choose another"):
             generate(component, config)
         return
     verilog = generate(component, config)
     lint(verilog.name, verilog.text, tmp_path)
+    assert verilog.sidecar["latency_cycles"]
 
 
 ABORT = ("line-issuer", "stream-receiver", "dispatcher")

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdma.hw.config import ConfigError
+from cdma.hw.config import ConfigError, EngineConfig
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import LINKS, Link, LinkError, link
+from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Mode, Placement
 from cdma.plan.timeline.scenario import Scenario
@@ -210,6 +211,44 @@ def test_nothing_is_compressed_on_the_way_over_a_link_that_no_engine_fits() -> N
     for ask in (made.copy_seconds, made.copy_limits):
         with pytest.raises(ScheduleError, match=message + "passes 166.4. Choose another link, or"):
             ask(1, ZVC, "none")
+
+
+def test_an_engine_of_ones_own_stands_in_place_of_the_devices() -> None:
+    volta = PlacedEngine.named("v100_nvlink2")
+    own = scenario(own_engine=volta, link=link("nvlink2"))
+    assert (own.engine, own.placed_engine) == ("v100_nvlink2", volta)
+    # By itself, the device would have it too, its own being too slow.
+    usual = scenario(link=link("nvlink2"))
+    assert own.copy_seconds(1, ZVC, "none") == usual.copy_seconds(1, ZVC, "none")
+    # Two units of 32 B take 64 GB/s of what is compressed to nothing, where six take three times
+    # as many, and never more than one.
+    two = replace(
+        PlacedEngine.named("titanx_gen3"),
+        name="two",
+        config=EngineConfig(units=2),
+        machine=replace(volta.machine, clock_hz=1e9, channels=2),
+    )
+    slow = scenario(own_engine=two, density=0.0)
+    assert slow.engine == "two"
+    assert slow.machine.dram_bytes_per_s == slow.device.dram_bytes_per_s
+    assert raw_bytes_per_s(slow, ZVC) == pytest.approx(64e9, rel=0.01)
+    assert slow.copy_limits(1, ZVC, "none")[0] == "units"
+
+
+def test_an_engine_of_ones_own_that_does_not_fit_is_no_engine() -> None:
+    small = PlacedEngine(
+        name="small",
+        config=EngineConfig(read_buffer_bytes=1024),
+        machine=PlacedEngine.named("titanx_gen3").machine,
+    )
+    made = scenario(own_engine=small)
+    assert made.engine is None
+    with pytest.raises(
+        ScheduleError,
+        match=r"^no engine passes the 16 GB/s that copies get of pcie3; small passes [\d.]+, by "
+        r"its limit 'reads'\. Choose another link",
+    ):
+        made.copy_seconds(1, ZVC, "none")
 
 
 def test_what_limits_a_copy_is_named() -> None:

@@ -26,7 +26,9 @@ def test_codec_tells_what_it_is(name, parameters):
     assert {key: getattr(codec, key) for key in parameters} == parameters
 
 
-@pytest.mark.parametrize("name", sorted({*golden.codec_names(lossy=False)} - {"xc"}))
+@pytest.mark.parametrize(
+    "name", ["zvc", "rle", "csr", "lz4", "deflate", "deflate-fast", "bpc", "raw"]
+)
 def test_lossless_codecs_have_no_parameters(name):
     assert golden.codec_parameters(name) == ()
     with pytest.raises(CodecError, match=f"the codec {name} has no rate; it takes no parameters"):

@@ -233,7 +233,7 @@ def test_carve_out_ends_where_addresses_do():
     assert [status for status, _ in found] == [MapStatus.OK, MapStatus.CARVE_OUT_OVERFLOW]
 
 
-def test_reset_drops_what_is_under_way():
+def test_reset_drops_what_is_outstanding():
     mapper = SectorMapper(BUDDY_PRESETS["narrow"])
     m = Module()
     m.domains.sync = domain = ClockDomain()

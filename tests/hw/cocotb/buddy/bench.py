@@ -26,7 +26,7 @@ TIMEOUT_US = 400
 PATIENCE = 2000
 IDS = 4
 GBBR = 0x12_3456_7800_0000
-UNDER_WAY = 12
+OUTSTANDING = 12
 """Accesses at once."""
 
 
@@ -115,7 +115,7 @@ def entry_data(draw: random.Random) -> bytes:
 
 
 @dataclass
-class WriteUnderWay:
+class OutstandingWrite:
     address: int
     data: bytes
     ended: bool = False
@@ -203,8 +203,8 @@ class Bench(BlockBench):
     async def accesses(self, run: Run) -> None:
         """Many at once, each checked when it ends."""
         draw = self.draw
-        under_way: list[Task[None]] = []
-        self.writes: list[WriteUnderWay] = []
+        outstanding: list[Task[None]] = []
+        self.writes: list[OutstandingWrite] = []
         for number in range(run.count):
             page = draw.choice(self.pages)
             span = min(run.entries * 128, self.config.page_bytes)
@@ -230,15 +230,15 @@ class Bench(BlockBench):
                 if draw.random() < 0.6:
                     offset &= ~127
                 access = self._load(page + offset, length, number, size)
-            under_way.append(cocotb.start_soon(access))
+            outstanding.append(cocotb.start_soon(access))
             await RisingEdge(self.dut.clk)
-            while len(under_way) >= UNDER_WAY:
-                await under_way.pop(draw.randrange(len(under_way)))
-        for task in under_way:
+            while len(outstanding) >= OUTSTANDING:
+                await outstanding.pop(draw.randrange(len(outstanding)))
+        for task in outstanding:
             await task
 
     async def _store(self, address: int, data: bytes, number: int, size: int) -> None:
-        write = WriteUnderWay(address, data)
+        write = OutstandingWrite(address, data)
         # Managers start bursts in the order in which they are asked to.
         self.writes.append(write)
         self.golden.write(address, np.frombuffer(data, np.uint8))

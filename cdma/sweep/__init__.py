@@ -1,0 +1,1 @@
+"""Sweeps: independent points, each computed once, on any number of machines, and kept as a file."""

@@ -1,0 +1,1 @@
+"""Self-checking benches of generated blocks, in SystemVerilog, with vectors from golden models."""

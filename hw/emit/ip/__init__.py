@@ -1,0 +1,1 @@
+"""A generated block as a folder for other flows: RTL, descriptions, constraints and a bench."""
