@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from cdma.commands.schedule.command import parse_bytes
-from cdma.commands.schedule.options import DeviceName, LinkName
 from cdma.commands.train.report import TrainResult, as_dict, print_report
 from cdma.errors import UserError
 from cdma.hw.config import preset
+from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.device import device as device_of
+from cdma.plan.platform.link import LINKS
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.policies.registry import policy as policy_of
@@ -56,8 +57,12 @@ def train(
     policy: Annotated[
         str, typer.Option(metavar="NAME", help=f"One of {', '.join(POLICIES)}.")
     ] = "joint",
-    device: DeviceName = "titanx",
-    link: LinkName = "pcie3x16",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Whose times plans have: {', '.join(DEVICES)}.")
+    ] = "titanx",
+    link: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}; /4: shared by 4.")
+    ] = "pcie3x16",
     machine: Annotated[
         str, typer.Option(metavar="NAME", help=f"Engine that moves: {', '.join(MACHINES)}.")
     ] = MACHINE,
