@@ -33,6 +33,7 @@ COMMANDS = {
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
     "sweep": "Run a command for all combinations of its options' values, as a table.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",
+    "train": "Plan a PyTorch module's step within a memory, carry it out, and compare every bit.",
     "value": "Tell what the engine gains over the best plans without it, and behind which links.",
     "buddy": "Compressed memory with an overflow in buddy memory.",
 }

@@ -29,6 +29,9 @@ class Graph:
     passes : int
         How many such passes, forward and backward, add up their gradients before the optimizer
         steps. All figures are of one pass, `batch` too.
+    saved_values : tuple of str
+        Names of all that autograd saves in a traced step but parameters and inputs: tensors'
+        `values`, and what no plan decides about, as masks.
 
     Raises
     ------
@@ -44,6 +47,7 @@ class Graph:
     layers: tuple[Layer, ...]
     parameter_copies: int = 3
     passes: int = 1
+    saved_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_tensors(self)
@@ -103,7 +107,13 @@ class Graph:
         """The training step of a `torch.nn.Module`, traced by `cdma.plan.workload.module_graph`,
         which describes the arguments."""
         table = trace(module, example_input, target=target, autocast=autocast)
-        return cls(name=name, batch=table.batch, tensors=table.tensors, layers=table.layers)
+        return cls(
+            name=name,
+            batch=table.batch,
+            tensors=table.tensors,
+            layers=table.layers,
+            saved_values=table.saved_values,
+        )
 
     @cached_property
     def index(self) -> dict[str, int]:

@@ -25,6 +25,9 @@ class Tensor:
     density : float or None
         The share of elements that are not zero, 0…1; None where nobody has said yet
         (`cdma.plan.workload.density.density`).
+    values : tuple of str
+        Names by which a step finds what autograd saves of it (`cdma.plan.workload.value_names`);
+        only a traced graph has them.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Tensor:
     shape: tuple[int, ...] = ()
     density: float | None = None
     element_bytes: int = 4
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

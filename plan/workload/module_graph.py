@@ -102,7 +102,19 @@ class _Writer:
         read_forward = {storage for op in self._operations for storage in op.reads}
         for operation in self._operations:
             self._layer(operation, read_forward)
-        return Table(batch=batch, tensors=tuple(self._tensors), layers=tuple(self._layers))
+        return Table(
+            batch=batch,
+            tensors=tuple(self._tensors),
+            layers=tuple(self._layers),
+            saved_values=tuple(
+                dict.fromkeys(
+                    value
+                    for operation in self._operations
+                    for storage in operation.saved
+                    for value in storage.saved_values
+                )
+            ),
+        )
 
     def _layer(self, operation: Operation, read_forward: set[Storage]) -> None:
         kind = _KINDS.get(operation.function, "other")
@@ -167,6 +179,7 @@ class _Writer:
                 kind=kind,
                 shape=storages[0].shape,
                 element_bytes=storages[0].element_bytes,
+                values=tuple(value for s in storages for value in s.saved_values),
             )
         )
         return len(self._tensors) - 1

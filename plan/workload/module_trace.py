@@ -14,12 +14,18 @@ an operation of the backward pass, belongs.
 import copy
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdma.plan.workload.gpu_operators import gpu_operators, replaced
 from cdma.plan.workload.layers import GraphError
+from cdma.plan.workload.value_names import (
+    ValueNames,
+    mutated_arguments,
+    tensors_in,
+    written_tensors,
+)
 
 TARGETS = ("gpu", "cpu")
 """Devices whose operators a trace may have."""
@@ -37,6 +43,10 @@ class Storage:
     element_bytes: int
     role: str = "activation"
     """Or `parameter`, `buffer` or `input`."""
+    content: str = ""
+    """Name of the value in it (`cdma.plan.workload.value_names`); empty before anything writes."""
+    saved_values: list[str] = field(default_factory=list)
+    """Names of the values that autograd saves of it, in their order."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -101,7 +111,7 @@ def record_step(
     recording = _Recording(torch, target)
     try:
         mode = torch._subclasses.fake_tensor.FakeTensorMode()
-        copied, example = _fake_copies(torch, mode, module, example_input)
+        copied, example = fake_copies(torch, mode, module, example_input)
         casts = nullcontext() if autocast is None else torch.autocast("cpu", dtype=autocast)
         with mode:
             recording.run(copied, example, casts)
@@ -120,7 +130,7 @@ def record_step(
     return len(tensors[0]), recording.operations
 
 
-def _fake_copies(torch: Any, mode: Any, module: Any, example_input: Any) -> tuple[Any, Any]:
+def fake_copies(torch: Any, mode: Any, module: Any, example_input: Any) -> tuple[Any, Any]:
     """The module and its input with fake tensors of a CPU, whatever device theirs are on.
 
     Tensors of a CPU keep what they share; a GPU's fake ones would need a build of PyTorch for it.
@@ -156,7 +166,7 @@ class _Recording:
         self._alive: list[Any] = []
         self._written: set[Storage] = set()
         self._packed: list[tuple[int, Storage]] = []
-        self._path: list[str] = []
+        self._names: ValueNames
         self._backward = False
 
     def run(self, module: Any, example: Any, casts: Any) -> None:
@@ -168,7 +178,8 @@ class _Recording:
         for leaf in torch.utils._pytree.tree_leaves(example):
             if isinstance(leaf, torch.Tensor):
                 self._storage(leaf).role = "input"
-        with self._paths(module), self._modes():
+        self._names = ValueNames(module)
+        with self._names.watching(), self._modes():
             hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
             with hooks, casts:
                 if isinstance(example, dict):
@@ -193,22 +204,6 @@ class _Recording:
             torch.autograd.backward(outputs, gradients)
 
     @contextmanager
-    def _paths(self, module: Any) -> Iterator[None]:
-        """Knows in which module the forward pass is."""
-        with ExitStack() as hooks:
-            for path, child in module.named_modules():
-
-                def enter(_module: Any, _inputs: Any, path: str = path) -> None:
-                    self._path.append(path)
-
-                def leave(_module: Any, _inputs: Any, _output: Any) -> None:
-                    self._path.pop()
-
-                hooks.callback(child.register_forward_pre_hook(enter).remove)
-                hooks.callback(child.register_forward_hook(leave).remove)
-            yield
-
-    @contextmanager
     def _modes(self) -> Iterator[None]:
         """Sees every operation, and has a GPU's operators run where the target is one."""
         dispatch: Any = self._torch.utils._python_dispatch.TorchDispatchMode
@@ -227,14 +222,19 @@ class _Recording:
             yield
 
     def _operation(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        torch = self._torch
         name = function.overloadpacket.__name__
         if name == "_safe_softmax" and self._target == "gpu":
             raise GraphError(
                 "cannot trace attention that PyTorch computes by its math fallback, whose T × T "
                 "matrices no GPU keeps; call torch.nn.functional.scaled_dot_product_attention"
             )
-        arguments = self._tensors((args, kwargs))
-        results = self._tensors(output) + _mutated(function, args, kwargs, self._torch)
+        if not self._backward:
+            named = self._names.operation(function)
+            for k, tensor in enumerate(written_tensors(torch, function, args, kwargs, output)):
+                self._storage(tensor).content = f"{named}.{k}"
+        arguments = tensors_in(torch, (args, kwargs))
+        results = tensors_in(torch, output) + mutated_arguments(torch, function, args, kwargs)
         reads = list(dict.fromkeys(map(self._storage, arguments)))
         writes = [s for s in dict.fromkeys(map(self._storage, results)) if s.nbytes]
         writes = [s for s in writes if s.role not in ("parameter", "buffer")]
@@ -255,7 +255,7 @@ class _Recording:
         self._written.update(writes)
         self.operations.append(
             Operation(
-                module=self._path[-1] if self._path else "",
+                module=self._names.path,
                 function=name.rstrip("_"),
                 channelwise=name == "convolution" and args[8] == args[0].shape[1] > 1,
                 reads=reads,
@@ -274,6 +274,8 @@ class _Recording:
         if storage.role in ("activation", "input") and storage.nbytes:
             number = self._torch._C._autograd._get_sequence_nr()
             self._packed.append((number, storage))
+            if storage.content and storage.content not in storage.saved_values:
+                storage.saved_values.append(storage.content)
         return tensor
 
     def _assign_saved(self) -> None:
@@ -313,10 +315,6 @@ class _Recording:
         count = self._torch.utils.flop_counter.flop_registry.get(function.overloadpacket)
         return float(count(*args, **kwargs, out_val=output)) if count else 0.0
 
-    def _tensors(self, tree: Any) -> list[Any]:
-        leaves = self._torch.utils._pytree.tree_leaves(tree)
-        return [leaf for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
-
     def _storage(self, tensor: Any) -> Storage:
         untyped = tensor.untyped_storage()
         storage = self._storages.get(untyped._cdata)
@@ -329,20 +327,6 @@ class _Recording:
             self._storages[untyped._cdata] = storage
             self._alive.append(untyped)
         return storage
-
-
-def _mutated(function: Any, args: Any, kwargs: Any, torch: Any) -> list[Any]:
-    """Tensors among the arguments that the operation writes."""
-    written = []
-    for i, argument in enumerate(function._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[i] if i < len(args) else kwargs.get(argument.name)
-            written += [
-                leaf
-                for leaf in torch.utils._pytree.tree_leaves(value)
-                if isinstance(leaf, torch.Tensor)
-            ]
-    return written
 
 
 def _nbytes(tensor: Any) -> int:

@@ -26,6 +26,7 @@ class Table:
     batch: int
     tensors: tuple[Tensor, ...]
     layers: tuple[Layer, ...]
+    saved_values: tuple[str, ...] = ()
 
 
 class TableWriter:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdma.golden.formats.stream import ByteArray
-from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError
+from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.swap.backend import TRANSFER_BYTES
 
@@ -46,6 +46,33 @@ class Stashed:
         return sum(piece.buffer.nbytes for piece in self.pieces)
 
 
+@dataclass(frozen=True)
+class _Sent:
+    """A piece on its way to a buffer of device memory."""
+
+    piece: _Piece
+    device: Buffer
+    transfer: Transfer
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """An array on its way back.
+
+    Attributes
+    ----------
+    stashed : Stashed
+    sent : tuple
+        Its pieces' transfers.
+    cycles : int
+        What sending for them took.
+    """
+
+    stashed: Stashed
+    sent: tuple[_Sent, ...]
+    cycles: int
+
+
 @dataclass
 class SwapTotals:
     """Totals of one direction.
@@ -55,7 +82,8 @@ class SwapTotals:
     arrays, nbytes, stream_bytes : int
         The number of arrays, their bytes uncompressed, and their bytes on the link.
     cycles : int
-        Cycles of the machine, from before each array's first doorbell to behind its last record.
+        Cycles of the machine in which the program waited for these arrays: from before an array's
+        first doorbell to behind its last record, less what passed between `begin` and `finish`.
     """
 
     arrays: int = 0
@@ -131,27 +159,42 @@ class Stash:
         started = self.engine.machine.cycles
         array = np.empty(stashed.nbytes, np.uint8)
         for piece, part in zip(stashed.pieces, _parts(array), strict=True):
-            device = self._alloc(self.engine.device, piece.nbytes)
-            try:
-                record = self.engine.memcpy_compressed(
-                    device,
-                    piece.buffer,
-                    piece.nbytes,
-                    CopyKind.HOST_TO_DEVICE,
-                    piece.codec,
-                    crc=None if piece.codec is None else piece.crc,
-                ).check()
-                # A plain copy does not compare by itself.
-                if record.crc32 != piece.crc:
-                    raise StashError(
-                        f"{piece.buffer} came back with CRC-32 {record.crc32:#010x} instead of "
-                        f"{piece.crc:#010x}: something has written to host memory; leave it alone"
-                    )
-                part[:] = device.array
-            finally:
-                self._free(device)
+            self._receive(self._send(piece), part)
         self._count(self.back, stashed, started)
         return array
+
+    def begin(self, stashed: Stashed) -> Arriving:
+        """Let the engine bring an array back while other copies run; `finish` gives its bytes.
+
+        Raises
+        ------
+        StashError
+            Device memory has no room for all of the array at once. Nothing comes then.
+        """
+        started = self.engine.machine.cycles
+        sent: list[_Sent] = []
+        try:
+            for piece in stashed.pieces:
+                sent.append(self._send(piece))
+        except BaseException:
+            for one in sent:
+                self._free(one.device)
+            raise
+        return Arriving(stashed, tuple(sent), self.engine.machine.cycles - started)
+
+    def finish(self, arriving: Arriving) -> ByteArray:
+        """Wait for an array that `begin` has sent for, and return its bytes; raises as `get`."""
+        started = self.engine.machine.cycles - arriving.cycles
+        array = np.empty(arriving.stashed.nbytes, np.uint8)
+        for sent, part in zip(arriving.sent, _parts(array), strict=True):
+            self._receive(sent, part)
+        self._count(self.back, arriving.stashed, started)
+        return array
+
+    def cancel(self, arriving: Arriving) -> None:
+        """Want nothing of an array any more that `begin` has sent for; it stays out."""
+        for sent in arriving.sent:
+            self._free(sent.device)
 
     def drop(self, stashed: Stashed) -> None:
         """Free the array's host memory."""
@@ -159,6 +202,36 @@ class Stash:
         self.stream_bytes -= stashed.stream_bytes
         for piece in stashed.pieces:
             self._free(piece.buffer)
+
+    def _send(self, piece: _Piece) -> _Sent:
+        device = self._alloc(self.engine.device, piece.nbytes)
+        try:
+            transfer = self.engine.submit(
+                device,
+                piece.buffer,
+                piece.nbytes,
+                CopyKind.HOST_TO_DEVICE,
+                piece.codec,
+                crc=None if piece.codec is None else piece.crc,
+            )
+        except BaseException:
+            self._free(device)
+            raise
+        return _Sent(piece, device, transfer)
+
+    def _receive(self, sent: _Sent, part: ByteArray) -> None:
+        """Wait for a piece, and copy it."""
+        try:
+            record = self.engine.wait(sent.transfer).check()
+            # A plain copy does not compare by itself.
+            if record.crc32 != sent.piece.crc:
+                raise StashError(
+                    f"{sent.piece.buffer} came back with CRC-32 {record.crc32:#010x} instead of "
+                    f"{sent.piece.crc:#010x}: something has written to host memory; leave it alone"
+                )
+            part[:] = sent.device.array
+        finally:
+            self._free(sent.device)
 
     def _put(self, part: ByteArray, codec: str | None) -> _Piece:
         engine = self.engine

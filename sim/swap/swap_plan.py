@@ -1,6 +1,6 @@
 """The plan of which tensors that autograd saves are swapped out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +11,13 @@ from cdma.plan.workload.graph import Graph
 
 HOST_SUFFIX = "-host"
 """Of a codec that runs on the host: the engine moves the data as it is."""
+
+
+SM_SUFFIX = "-sm"
+"""Of a codec that runs on the device's multiprocessors."""
+
+KEPT = (f"{DEFAULT_CODECS[0]}{SM_SUFFIX}",)
+"""Codecs with which tensors may stay on the device: those without loss that have a format."""
 
 
 class SwapPlanError(ValueError):
@@ -39,7 +46,7 @@ class Saved:
 
 
 class SwapPlan:
-    """Decides about each saved tensor.
+    """Decides about each saved tensor, as they come or by their names.
 
     Parameters
     ----------
@@ -47,10 +54,27 @@ class SwapPlan:
         Is called at the start of each forward pass, and returns the function that gives each
         tensor, in the order in which they are saved, its choice: a swap, raw or with the codec
         of that name. Whatever else it gives stays on the device.
+    choices : mapping of str to Choice, optional
+        By the names of values; what has a name but no choice stays on the device.
+    known : iterable of str, optional
+        The names of all values that the step saves.
+
+    Attributes
+    ----------
+    choices : dict or None
+        None of a plan without names, which `swap_to` carries out; `planned_step` does all others.
+    known : dict with None for values
     """
 
-    def __init__(self, begin: Callable[[], Callable[[Saved], Choice]]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], Callable[[Saved], Choice]],
+        choices: Mapping[str, Choice] | None = None,
+        known: Iterable[str] = (),
+    ) -> None:
         self.begin = begin
+        self.choices = None if choices is None else dict(choices)
+        self.known = dict.fromkeys(known)
 
     @classmethod
     def everything(cls, codec: str | None = DEFAULT_CODECS[0]) -> Self:
@@ -65,48 +89,77 @@ class SwapPlan:
 
     @classmethod
     def from_plan(cls, graph: Graph, plan: Plan) -> Self:
-        """Make the swap plan that a schedule's plan asks for.
+        """Make the swap plan that a schedule's plan asks for; `planned_step` carries it out.
 
-        Autograd does not tell names, so tensors of the graph are known by size and order: the k-th
-        activation of a size that is saved is the k-th of `graph.managed` that has it. What the
-        graph does not have stays on the device, and so does what the plan keeps compressed or would
-        recompute.
+        Values have the names that the graph's trace gave them: module path, call, operator and
+        ordinal (`cdma.plan.workload.value_names`). What autograd saves beside the graph's tensors,
+        as masks, stays on the device.
 
         Raises
         ------
         SwapPlanError
-            The plan is not of this graph, or swaps with a codec that the engine has not got.
+            The plan is not of this graph; the graph is not traced (`Graph.from_module` with
+            `target="cpu"`); or the plan has a codec that the engine has not got, or that loses
+            something.
         """
         if len(plan.choices) != len(graph.managed):
             raise SwapPlanError(
                 f"the plan of {plan.policy} has {len(plan.choices)} choices, and {graph.name} "
                 f"{len(graph.managed)} tensors to decide about; make the plan from this graph"
             )
-        by_size: dict[int, list[Choice]] = {}
+        choices: dict[str, Choice] = {}
         for t, choice in zip(graph.managed, plan.choices, strict=True):
-            by_size.setdefault(graph.tensors[t].nbytes, []).append(_checked(choice))
+            tensor = graph.tensors[t]
+            if not tensor.values:
+                raise SwapPlanError(
+                    f"tensor {tensor.name} of {graph.name} has no name in a step; trace the module "
+                    "that runs, by Graph.from_module"
+                )
+            choices |= dict.fromkeys(tensor.values, _checked(choice))
+        return cls.of_names(choices, graph.saved_values)
 
-        def begin() -> Callable[[Saved], Choice]:
-            left: dict[int, Iterator[Choice]] = {n: iter(of) for n, of in by_size.items()}
-            none: Iterator[Choice] = iter(())
-            return lambda saved: (
-                next(left.get(saved.nbytes, none), RETAIN) if saved.activation else RETAIN
+    @classmethod
+    def of_names(cls, choices: Mapping[str, Choice], known: Iterable[str]) -> Self:
+        """Plan of values by their names, among all those `known` to be saved."""
+        for choice in choices.values():
+            _checked(choice)
+
+        def refuse() -> Callable[[Saved], Choice]:
+            raise SwapPlanError(
+                "a plan of names needs the module; carry it out by planned_step(module, plan, …)"
             )
 
-        return cls(begin)
+        return cls(refuse, choices, known)
 
 
 def _checked(choice: Choice) -> Choice:
     names = [entry.name for entry in compressing_codecs()]
-    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names))
+    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names), *KEPT)
     if choice.placement is Placement.SWAP and choice.codec not in known:
         raise SwapPlanError(
             f"the engine cannot swap with codec {choice.codec!r}; choose from "
             f"{', '.join(map(str, known))}"
         )
+    if choice.placement is Placement.COMPRESS and choice.codec not in KEPT:
+        raise SwapPlanError(
+            f"a step cannot keep tensors compressed with codec {choice.codec!r}; choose from "
+            f"{', '.join(KEPT)}"
+        )
     return choice
 
 
 def engine_codec(codec: str | None) -> str | None:
-    """Name of the engine's codec for a plan's codec; None is a plain copy."""
-    return None if codec is None or codec.endswith(HOST_SUFFIX) else codec
+    """Name of the engine's codec for a plan's codec; None is a plain copy.
+
+    The engine stands in for the multiprocessors, too: what they compress before it leaves, the
+    engine compresses on its way, with the same bytes.
+    """
+    if codec is None or codec.endswith(HOST_SUFFIX):
+        return None
+    return codec.removesuffix(SM_SUFFIX)
+
+
+def kept_format(codec: str | None) -> str:
+    """Name of the golden format in which a tensor is kept on the device."""
+    assert codec in KEPT
+    return codec.removesuffix(SM_SUFFIX)

@@ -10,16 +10,13 @@ from typing import Any
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.sim.driver import Engine
+from cdma.sim.swap.saved_tensor_error import SavedTensorError
 from cdma.sim.swap.stash import Stash, Stashed
 from cdma.sim.swap.swap_plan import Saved, SwapPlan, engine_codec
 from cdma.sim.swap.swap_report import Ledger, SwapReport
 
 MIN_BYTES = 1024
 """Below, a transfer's latency costs more than memory gains."""
-
-
-class SavedTensorError(RuntimeError):
-    """A tensor was changed after autograd had saved it: "cause; mend"."""
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Plans that decide about saved tensors."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement, Plan
@@ -19,14 +21,22 @@ def graph():
     """Four layers in a row; what they make has 4096, 1024, 4096 and 4096 bytes."""
     sizes = (512, 4096, 1024, 4096, 4096)
     tensors = tuple(
-        Tensor(name=f"t{k}", nbytes=nbytes, kind="input" if k == 0 else "conv")
+        Tensor(
+            name=f"t{k}",
+            nbytes=nbytes,
+            kind="input" if k == 0 else "conv",
+            values=(f"l{k - 1}#0:conv@0.0",) if k else (),
+        )
         for k, nbytes in enumerate(sizes)
     )
     layers = tuple(
         Layer(name=f"l{k}", kind="conv", inputs=(k,), output=k + 1, saved=(k, k + 1))
         for k in range(4)
     )
-    return Graph(name="row", batch=1, tensors=tensors, layers=layers)
+    names = [value for tensor in tensors for value in tensor.values]
+    return Graph(
+        name="row", batch=1, tensors=tensors, layers=layers, saved_values=(*names, "l0#0:mask@0.0")
+    )
 
 
 def test_everything_goes_compressed():
@@ -41,31 +51,39 @@ def test_a_predicate():
     assert choose(saved(2048)) == RETAIN
 
 
-def test_a_schedule_is_matched_by_size_and_order(graph):
-    plan = Plan(policy="test", choices=(ZVC, SWAP, RETAIN, SWAP))
-    choose = SwapPlan.from_plan(graph, plan).begin()
-    assert [choose(saved(n)) for n in (4096, 4096, 1024, 4096)] == [ZVC, RETAIN, SWAP, SWAP]
-    assert choose(saved(4096)) == RETAIN
+def test_a_schedules_choices_are_by_name(graph):
+    compress = Choice(Placement.COMPRESS, "zvc-sm")
+    plan = SwapPlan.from_plan(
+        graph, Plan(policy="test", choices=(ZVC, RECOMPUTE, RETAIN, compress))
+    )
+    assert plan.choices == {
+        "l0#0:conv@0.0": ZVC,
+        "l1#0:conv@0.0": RECOMPUTE,
+        "l2#0:conv@0.0": RETAIN,
+        "l3#0:conv@0.0": compress,
+    }
+    # What no plan decides about is known all the same.
+    assert set(plan.known) == {*plan.choices, "l0#0:mask@0.0"}
 
 
-def test_what_the_graph_does_not_have_takes_no_tensors_place(graph):
-    plan = Plan(policy="test", choices=(ZVC, SWAP, RETAIN, SWAP))
-    choose = SwapPlan.from_plan(graph, plan).begin()
-    assert choose(saved(4096, activation=False)) == RETAIN
-    assert choose(saved(2048)) == RETAIN
-    assert choose(saved(4096)) == ZVC
+def test_a_plan_of_names_is_not_for_tensors_without(graph):
+    plan = SwapPlan.from_plan(graph, Plan(policy="test", choices=(SWAP,) * 4))
+    with pytest.raises(SwapPlanError, match="carry it out by planned_step"):
+        plan.begin()
 
 
-def test_each_forward_pass_begins_anew(graph):
-    swap_plan = SwapPlan.from_plan(graph, Plan(policy="test", choices=(ZVC, SWAP, RETAIN, SWAP)))
-    assert swap_plan.begin()(saved(4096)) == ZVC
-    assert swap_plan.begin()(saved(4096)) == ZVC
+def test_a_graph_that_was_not_traced_has_no_names(graph):
+    bare = replace(graph, tensors=tuple(replace(t, values=()) for t in graph.tensors))
+    with pytest.raises(SwapPlanError, match="tensor t1 of row has no name in a step; trace"):
+        SwapPlan.from_plan(bare, Plan(policy="test", choices=(SWAP,) * 4))
 
 
-def test_other_placements_pass(graph):
-    choices = (RECOMPUTE, Choice(Placement.COMPRESS, "zvc-sm"), RETAIN, RETAIN)
-    choose = SwapPlan.from_plan(graph, Plan(policy="test", choices=choices)).begin()
-    assert choose(saved(4096)).placement is Placement.RECOMPUTE
+def test_what_stays_compressed_loses_nothing(graph):
+    lossy = Choice(Placement.COMPRESS, "quantize-sm")
+    with pytest.raises(
+        SwapPlanError, match="compressed with codec 'quantize-sm'; choose from zvc-sm"
+    ):
+        SwapPlan.from_plan(graph, Plan(policy="test", choices=(lossy,) * 4))
 
 
 def test_a_plan_of_another_graph(graph):
@@ -75,8 +93,10 @@ def test_a_plan_of_another_graph(graph):
 
 def test_a_codec_that_the_engine_has_not_got(graph):
     lossy = Choice(Placement.SWAP, "zfp-32")
-    message = "cannot swap with codec 'zfp-32'; choose from None, zvc, xc, zvc-host, xc-host"
+    message = (
+        "cannot swap with codec 'zfp-32'; choose from None, zvc, xc, zvc-host, xc-host, zvc-sm"
+    )
     with pytest.raises(SwapPlanError, match=message):
         SwapPlan.from_plan(graph, Plan(policy="test", choices=(lossy,) * 4))
-    with pytest.raises(SwapPlanError, match="choose from None, zvc, xc, zvc-host, xc-host"):
+    with pytest.raises(SwapPlanError, match="choose from None, zvc, xc, zvc-host, xc-host, zvc-sm"):
         SwapPlan.everything("lz4")

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from cdma.hw.config import preset
-from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.capture import digits_cnn
-from cdma.plan.workload.graph import Graph
 from cdma.sim.driver import Engine
 from cdma.sim.machine import Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
-from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, swap_to
+from cdma.sim.swap import SavedTensorError, StashError, swap_to
 from tests.lib.paths import ROOT
 from tests.sim.machine.engine.model import ModelMachine
 
@@ -97,27 +95,6 @@ class TestOnTheRtl:
 
 
 class TestSteps:
-    def test_schedules_plan_decides(self, torch, engine):
-        model, loss = digits_step(torch, 2)
-        plain = gradients_of(torch, model, loss())
-        model, loss = digits_step(torch, 2)
-        graph = Graph.from_module(model, torch.zeros(2, 1, 32, 32))
-        # The largest as they are, the next ones compressed.
-        order = sorted(
-            range(len(graph.managed)), key=lambda i: -graph.tensors[graph.managed[i]].nbytes
-        )
-        choices = [RETAIN] * len(order)
-        choices[order[0]] = Choice(Placement.SWAP)
-        choices[order[1]] = choices[order[2]] = Choice(Placement.SWAP, "zvc")
-        plan = Plan(policy="test", choices=tuple(choices))
-        with swap_to(engine, SwapPlan.from_plan(graph, plan)) as swapped:
-            assert gradients_of(torch, model, loss()) == plain
-        report = swapped.report()
-        sizes = [graph.tensors[graph.managed[i]].nbytes for i in order[:3]]
-        assert report.out.arrays == report.back.arrays == 3
-        assert report.out.nbytes == sum(sizes)
-        assert sizes[0] < report.out.stream_bytes < sum(sizes)
-
     def test_several_steps_in_one_context(self, torch, engine):
         model, loss = digits_step(torch, 2)
         before = free(engine)
@@ -336,16 +313,16 @@ class TestNothingIsLost:
         x = torch.randn(4096, requires_grad=True)
         with swap_to(engine) as swapped:
             loss = x.exp().sum()
-            copy = engine.memcpy_compressed
+            submit = engine.submit
 
             def fails(*args, **kwargs):
                 raise RuntimeError("the engine fails")
 
-            monkeypatch.setattr(engine, "memcpy_compressed", fails)
+            monkeypatch.setattr(engine, "submit", fails)
             with pytest.raises(RuntimeError, match="the engine fails"):
                 loss.backward()
             assert swapped.report().waiting_tensors == 1
-            monkeypatch.setattr(engine, "memcpy_compressed", copy)
+            monkeypatch.setattr(engine, "submit", submit)
             loss.backward()
         assert torch.equal(x.grad, x.detach().exp())
 
@@ -365,7 +342,7 @@ def test_documents_examples(capsys):
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     printed = "".join(text for language, text in blocks if not language)
     documented = [line.split() for line in printed.splitlines()]
-    assert len(lines) == len(documented) == 8
+    assert len(lines) == len(documented) == 4
     for line, shown in zip(lines, documented, strict=True):
         for word, expected in zip(line, shown, strict=True):
             number, wanted = (re.sub(r"[,()x%]", "", one) for one in (word, expected))
