@@ -8,6 +8,7 @@ import pytest
 
 from cdma import golden
 from cdma.cli import main
+from cdma.config import tables_of
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import ConfigError
 from cdma.hw.dma.control.descriptor import Status
@@ -301,13 +302,13 @@ def test_planner_knows_the_codec():
     assert codec_model("xor").stream_bytes(1 << 20, 0.1) == 1 << 20
 
 
-def test_command_swaps_with_the_codec(config, monkeypatch, tmp_path, capsys):
-    """On a small machine, as all machines have engines of their own to build."""
-    monkeypatch.setattr("cdma.commands.swap.command.preset", lambda name: config)
+def test_command_swaps_with_the_codec(config, tmp_path, capsys):
+    """On a small machine, as those with names have engines of their own to build."""
+    file, array = tmp_path / "small.json", tmp_path / "a.npy"
     around = replace(NEAR, channels=config.units)
-    monkeypatch.setattr("cdma.commands.swap.command.machine_config", lambda name: around)
-    np.save(tmp_path / "a.npy", content(1000).view(np.float32))
-    assert main(["swap", str(tmp_path / "a.npy"), "--codec", "xor", "--json"]) == 0
+    file.write_text(json.dumps({"configuration": tables_of(config, around)}))
+    np.save(array, content(1000).view(np.float32))
+    assert main(["swap", str(array), "--codec", "xor", "--config", str(file), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["codec"] == "xor"
     assert report["arrays"][0]["compressed_bytes"] == 1024
