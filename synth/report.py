@@ -291,10 +291,15 @@ def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
         ) from error
 
 
+def _as_in_file(parameters: Mapping[str, Any]) -> Any:
+    """Parameters as they come back from a file, which has no tuples."""
+    return json.loads(json.dumps(parameters))
+
+
 def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:
     """List the changes of a component since the baseline; None if the baseline has no such row."""
     before = baseline.get((row.name, row.config))
-    if before is None or before["parameters"] != row.parameters:
+    if before is None or _as_in_file(before["parameters"]) != _as_in_file(row.parameters):
         return None
     after = row.json()
     figures = [(each, before[each.figure], after[each.figure]) for each in row.COMPARED]

@@ -37,6 +37,12 @@ def test_same_row_has_no_changes():
     assert changes(ROW, BASELINE) == []
 
 
+def test_a_row_is_compared_with_what_a_file_made_of_it():
+    row = dataclasses.replace(ROW, parameters={**ROW.parameters, "codecs": ("zvc", "raw")})
+    (kept,) = json.loads(json.dumps([row.json()]))
+    assert changes(row, {(row.name, row.config): kept}) == []
+
+
 @pytest.mark.parametrize(
     ("figure", "value", "relative", "regression"),
     [
