@@ -70,7 +70,7 @@ class PacketTrimmer(wiring.Component):
         left = Signal(LENGTH_BITS, reset_less=True)
         beat_fits = Signal(reset_less=True)
         given = Signal(LENGTH_BITS, reset_less=True)
-        active = Signal()
+        passing = Signal()
         dropping = Signal()
         taken_valid = Signal()
 
@@ -84,7 +84,7 @@ class PacketTrimmer(wiring.Component):
             ends.eq(beat.last | beat.framing_error | ~beat_fits),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
-            passes.eq(active & ~dropping & ~(ends & taken_valid)),
+            passes.eq(passing & ~(ends & taken_valid)),
             self.o.valid.eq(self.i.valid & passes),
             self.i.ready.eq(dropping | (self.o.ready & passes)),
         ]
@@ -98,8 +98,29 @@ class PacketTrimmer(wiring.Component):
         m.d.comb += [
             came.eq(self.i.valid & self.i.ready),
             finishes.eq(came & ends & ~dropping),
-            self.length.ready.eq(~active | (finishes & beat.last) | (came & dropping & beat.last)),
         ]
+        with m.FSM(name="packet") as packet:
+            m.d.comb += [
+                passing.eq(packet.ongoing("PASS")),
+                dropping.eq(packet.ongoing("DROP")),
+            ]
+            with m.State("IDLE"):
+                m.d.comb += self.length.ready.eq(1)
+                with m.If(self.length.valid):
+                    m.next = "PASS"
+            with m.State("PASS"):
+                with m.If(finishes & ~beat.last):
+                    m.next = "DROP"
+                with m.If(finishes & beat.last):
+                    m.d.comb += self.length.ready.eq(1)
+                    with m.If(~self.length.valid):
+                        m.next = "IDLE"
+            with m.State("DROP"):
+                with m.If(came & beat.last):
+                    m.d.comb += self.length.ready.eq(1)
+                    m.next = "IDLE"
+                    with m.If(self.length.valid):
+                        m.next = "PASS"
         with m.If(came):
             m.d.sync += [
                 left.eq(left - self.data_bytes),
@@ -108,13 +129,10 @@ class PacketTrimmer(wiring.Component):
             ]
         with m.If(self.length.ready):
             m.d.sync += [
-                active.eq(self.length.valid),
                 left.eq(self.length.payload),
                 beat_fits.eq(self.length.payload > self.data_bytes),
                 given.eq(0),
             ]
-        with m.If(came):
-            m.d.sync += dropping.eq((finishes | dropping) & ~beat.last)
 
         taken = Signal(Taken(), reset_less=True)
         with m.If(finishes):

@@ -66,7 +66,11 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     bench.implies(taken.valid, taken.payload.mismatch == wrong)
 
     left = inside["left"]
-    bench.require(inside["active"] == open_, inside["dropping"] == dropping)
+    bench.require(
+        inside["passing"] == (open_ & ~dropping),
+        inside["dropping"] == dropping,
+        inside["packet_state"] != 3,
+    )
     bench.implies(dropping, open_, given == 0, inside["taken_valid"])
     bench.implies(inside["taken_valid"], inside["taken"] == Cat(wrong, sizes))
     bench.implies(open_ & ~dropping, inside["given"] == given)
