@@ -2,14 +2,17 @@
 
 It is the least time of the program of `cdma.plan.search.relaxation`: of the program itself where
 that is small, and else of its linear relaxation, in which a tensor may have a part of each option.
-What is done depends on the program alone and never on how long it takes, so that a bound is the
-same on every machine.
+Of networks with hundreds of tensors it is that of `cdma.plan.search.coarse`, which has only some of
+the steps. What is done depends on the program alone and never on how long it takes, so that a bound
+is the same on every machine.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdma.plan.search.coarse import CoarseRelaxation
+from cdma.plan.search.linear import Answer
 from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.kernel import Assignments
@@ -20,6 +23,9 @@ from cdma.plan.timeline.scenario import Scenario
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
 """Solve the linear relaxation; the program itself, however long that takes; or that if it has at
 most `SMALL` coefficients."""
+
+LARGE = 60_000
+"""Of more tensors times stages, only some steps are looked at, unless the effort is `INTEGRAL`."""
 
 SMALL = 30_000
 """VGG16 with six options has half as many, and SqueezeNet 50,000: a tenth of a second, and five.
@@ -77,16 +83,21 @@ def lower_bound(
     """
     if effort not in EFFORTS:
         raise ScheduleError(f"unknown effort {effort!r}; choose from {', '.join(EFFORTS)}")
-    program = Relaxation(problem_of(scenario), options_of(scenario, options, throttle))
-    found = program.solve()
+    problem, costs = problem_of(scenario), options_of(scenario, options, throttle)
     nothing = Bound(seconds=math.inf, tight=True, assignment=None)
-    if found.infeasible:
+    program: Relaxation | CoarseRelaxation
+    answers: list[Answer]
+    if effort != INTEGRAL and problem.managed * problem.stages > LARGE:
+        program = CoarseRelaxation(problem, costs)
+        answers = [program.solve()]
+    else:
+        program = Relaxation(problem, costs)
+        answers = [program.solve()]
+        small = effort == INTEGRAL or (effort == AUTOMATIC and program.coefficients <= SMALL)
+        if small and not answers[0].infeasible:
+            answers.append(program.solve(NODES))
+    if answers[-1].infeasible:
         return nothing
-    answers = [found]
-    if effort == INTEGRAL or (effort == AUTOMATIC and program.coefficients <= SMALL):
-        answers.append(program.solve(NODES))
-        if answers[-1].infeasible:
-            return nothing
     # Sums in another order differ in their last bits.
     oracle = scenario.compute_seconds * (1 - 1e-12)
     proved = max(answer.proved for answer in answers)
