@@ -28,16 +28,14 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from cdma.plan.search.coarse_columns import CoarseColumns
 from cdma.plan.search.linear import Answer, LinearProgram, Sum, add
 from cdma.plan.search.step_tables import StepTables, Table, some
 from cdma.plan.timeline.kernel import Assignments, Options, ProblemArrays
 from cdma.plan.timeline.placement import Placement
 
 POINTS = 64
-"""Steps that have rows: half of them the fullest ones, half spread over forward and backward."""
-
-SHARED = 8
-"""A stage that runs again on the way to more tensors than that is left out."""
+"""Steps that have rows, about."""
 
 
 class CoarseRelaxation:
@@ -58,10 +56,10 @@ class CoarseRelaxation:
         self._n, self._m, self._k = problem.stages, problem.managed, options.options
         self._tables = StepTables(problem, options)
         self.unit_s = self._tables.unit_s
-        self._find_recomputation()
-        self._points = self._choose_points(points)
-        self._first_backward = self._points.index(self._n)
-        self._find_groups()
+        self._columns = columns = CoarseColumns(problem, options, self._tables, points)
+        self._points, self._first_backward = columns.points, columns.first_backward
+        self._tensor, self._counts = columns.tensor, columns.counts
+        self._group_of, self._across = columns.group_of, columns.across
         self._program = LinearProgram()
         self._choice = np.array(
             [[self._program.variable(count) for _ in range(self._k)] for count in self._counts]
@@ -94,89 +92,6 @@ class CoarseRelaxation:
         """The options that a solution chooses: of each kind of tensors the most frequent one."""
         return np.argmax(solution[self._choice], axis=1).astype(np.int8)[self._group_of]
 
-    def _find_recomputation(self) -> None:
-        """The time that recomputing each tensor takes, with stages that run for it alone."""
-        tables = self._tables
-        runs_for: dict[int, list[int]] = {}
-        for i, stages in enumerate(tables.passing):
-            for stage in stages:
-                runs_for.setdefault(stage, []).append(i)
-        self._again = [float(tables.forward[made]) for made in tables.made]
-        self._shared: dict[int, list[int]] = {}
-        for stage, tensors in runs_for.items():
-            if len(tensors) == 1:
-                self._again[tensors[0]] += float(tables.forward[stage])
-            elif len(tensors) <= SHARED:
-                self._shared[stage] = tensors
-
-    def _choose_points(self, count: int) -> list[int]:
-        """Steps with most memory that no plan does without: of all, and of every so many."""
-        n, tables = self._n, self._tables
-        changes = np.zeros(2 * n + 1)
-        for i in range(self._m):
-            size = tables.size[i, 0]
-            for first, last in (
-                (tables.made[i], tables.used[i]),
-                (tables.need[i], tables.last[i]),
-            ):
-                changes[first] += size
-                changes[last + 1] -= size
-        needed = self._s.fixed_bytes / self._s.capacity + changes[:-1].cumsum()
-        points = {0, n - 1, n}
-        for way in (range(n), range(n, 2 * n)):
-            for part in np.array_split(np.array(way), min(n, max(1, count // 4))):
-                points.add(int(part[np.argmax(needed[part])]))
-        fullest = np.argsort(-needed, kind="stable")
-        points.update(fullest[: count // 2].tolist())
-        return sorted(points)
-
-    def _find_groups(self) -> None:
-        """Tensors that no row tells apart.
-
-        A tensor that another one is recomputed from across a point is alone, and so is that one.
-        """
-        tables = self._tables
-        self._across: list[list[tuple[int, int]]] = [[] for _ in self._points]
-        alone = {i for tensors in self._shared.values() for i in tensors}
-        for i, consumers in enumerate(tables.consumers):
-            for c in consumers:
-                # The consumer may be recomputed at this point or before, its source is needed later
-                # or here: both matter to rows of the point.
-                first = bisect_left(self._points, tables.need[c])
-                end = bisect_right(self._points, tables.need[i])
-                for j in range(first, end):
-                    self._across[j].append((c, i))
-                    alone.update((c, i))
-        self._group_of = np.zeros(self._m, np.int64)
-        self._tensor: list[int] = []
-        self._counts: list[int] = []
-        known: dict[object, int] = {}
-        for i in range(self._m):
-            key = i if i in alone else self._likeness(i)
-            if key not in known:
-                known[key] = len(self._tensor)
-                self._tensor.append(i)
-                self._counts.append(0)
-            self._group_of[i] = known[key]
-            self._counts[known[key]] += 1
-
-    def _likeness(self, i: int) -> object:
-        """All that the program's rows have of a tensor that is not alone."""
-        tables = self._tables
-        steps = (tables.made[i], tables.used[i], tables.need[i], tables.last[i])
-        places = tuple(
-            (bisect_left(self._points, step), bisect_right(self._points, step)) for step in steps
-        )
-        of_choice = (tables.codec[i], tables.out[i], tables.back[i], tables.held[i])
-        return (
-            places,
-            float(tables.size[i, 0]),
-            self._again[i],
-            bool(tables.consumers[i]),
-            self._o.placement[i].tobytes(),
-            *(row.tobytes() for row in of_choice),
-        )
-
     def _of(self, g: int, values: Iterable[float], *placements: Placement) -> Sum:
         """A value for each option of a group's tensors, of those with one of these placements."""
         placement = self._o.placement[self._tensor[g]]
@@ -203,7 +118,7 @@ class CoarseRelaxation:
     def _work(self, g: int) -> Sum:
         """Computation that is due at a group's first need: decompression, or recomputation."""
         i = self._tensor[g]
-        again = dict.fromkeys(self._is(g, Placement.RECOMPUTE), self._again[i])
+        again = dict.fromkeys(self._is(g, Placement.RECOMPUTE), self._columns.again[i])
         return add((1, self._of(g, self._tables.codec[i])), (1, again))
 
     def _packing(self, g: int, placement: Placement) -> Sum:
@@ -282,7 +197,7 @@ class CoarseRelaxation:
         """Stages that run again for several tensors, the last of which is needed from this point
         on."""
         parts = []
-        for stage, tensors in self._shared.items():
+        for stage, tensors in self._columns.shared.items():
             if self._interval(max(self._tables.need[i] for i in tensors)) != j:
                 continue
             again = {self._program.variable(1): 1.0}
