@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from cdma.plan.platform.device import device
-from cdma.plan.platform.link import link
 from cdma.plan.policies import vdnn
 from cdma.plan.policies.recomputing import checkpoint
 from cdma.plan.search import bound
@@ -26,9 +24,7 @@ from cdma.plan.timeline.placement import (
 from cdma.plan.timeline.problem_arrays import options_of, problem_of
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
-from cdma.plan.workload.builder import Builder
-from cdma.plan.workload.density import density
-from cdma.plan.workload.graph import Graph
+from tests.plan.search.repeated_blocks import repeated_blocks
 from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
 MANY_OPTIONS = (
@@ -105,33 +101,15 @@ def test_it_is_infinite_only_where_nothing_fits() -> None:
         assert seconds(with_memory(scenario, 0.7 * least), HOME_OPTIONS, 100) == math.inf
 
 
-def blocks(count: int, memory_bytes: float = 3e8) -> Scenario:
-    """So many blocks of two convolutions and a sum, three tensors to decide about in each."""
-    net = Builder(8)
-    x = net.input("data", 64, 56, 56)
-    for i in range(count):
-        a = net.bn(f"b{i}.bn", net.conv(f"b{i}.conv1", x, 64, 3, pad=1))
-        b = net.conv(f"b{i}.conv2", net.relu(f"b{i}.relu1", a), 64, 3, pad=1)
-        x = net.relu(f"b{i}.relu2", net.add(f"b{i}.add", b, x))
-    table = net.table()
-    graph = Graph(name="blocks", batch=8, tensors=table.tensors, layers=table.layers)
-    return Scenario(
-        graph=density.apply(graph, density.Declared({"relu": 0.5, "conv": 1.0})),
-        device=device("h100"),
-        link=link("pcie3x16"),
-        memory_bytes=int(memory_bytes),
-    )
-
-
 def test_repeated_blocks_are_one_column() -> None:
-    few, many = (program(blocks(count), MANY_OPTIONS, 20) for count in (60, 240))
-    assert len(blocks(240).graph.managed) > 3 * len(blocks(60).graph.managed)
+    few, many = (program(repeated_blocks(count), MANY_OPTIONS, 20) for count in (60, 240))
+    assert len(repeated_blocks(240).graph.managed) > 3 * len(repeated_blocks(60).graph.managed)
     assert many.groups < 1.5 * few.groups
     assert many.coefficients < 1.5 * few.coefficients
 
 
 def test_two_thousand_tensors_have_a_bound_that_is_more_than_the_oracle() -> None:
-    scenario = blocks(700, 6e9)
+    scenario = repeated_blocks(700, 6e9)
     assert len(scenario.graph.managed) > 2000
     found = lower_bound(scenario, MANY_OPTIONS)
     assert not found.tight
