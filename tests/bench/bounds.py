@@ -38,8 +38,8 @@ def scenarios() -> dict[str, Scenario]:
 def run(console: Console) -> dict[str, Any]:
     """Print the table and return its figures."""
     table = Table(
-        title="lower bounds over the oracle; size: coefficients of the program; s: seconds to write "
-        "and solve it",
+        title="lower bounds over the oracle; size: coefficients of the program; s: seconds to "
+        "write and solve it",
         title_justify="left",
     )
     table.add_column("network")
