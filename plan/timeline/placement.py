@@ -99,7 +99,7 @@ class SolverReport:
             return "a rounded linear relaxation, no gap proved"
         if self.gap is None:
             return "branch and bound ended without a gap"
-        return f"solved to a gap of {100 * self.gap:.2g} %"
+        return f"solved to a gap of {100 * self.gap:.4f} %"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ class StepProgram:
         for occupant in fixed_occupants(scenario):
             self._fixed[occupant.first : occupant.last + 1] += occupant.nbytes
         managed = scenario.graph.managed
-        self._excess = self._linear.variable()
+        self._excess: Sum = {}
         self._kept = {t: self._linear.variable(1, integral=True) for t in managed}
         self._paged = {t: self._linear.variable(1, integral=True) for t in managed if paging}
         self._copies = {t: scenario.copy_seconds(t, SWAP, "none") for t in self._paged}
@@ -82,7 +82,7 @@ class StepProgram:
             (1, self._backward()), (1, {v: self._copies[t][0] for t, v in self._paged.items()})
         )
         # In parts of the step that never waits, which is 1: so HiGHS's gap is of the step.
-        cost = add((1 / scenario.compute_seconds, spent), (EXCESS_SECONDS, {self._excess: 1.0}))
+        cost = add((1 / scenario.compute_seconds, spent), (EXCESS_SECONDS, self._excess))
         self._cost = self._linear.named(cost, 1.0)
 
     def solve(self) -> StepSolution:
@@ -153,7 +153,9 @@ class StepProgram:
 
     def _fits(self, held: Sum, fixed: float) -> None:
         free = (self._scenario.memory_bytes - fixed) / GB
-        self._linear.at_least(add((-1, held), (1, {self._excess: 1.0})), -free)
+        excess = {self._linear.variable(): 1.0}
+        self._excess |= excess
+        self._linear.at_least(add((-1, held), (1, excess)), -free)
 
     def _bytes(self, tensor: int) -> int:
         return self._scenario.graph.tensors[tensor].nbytes

@@ -41,6 +41,18 @@ def test_it_fits_where_any_such_plan_does_and_is_near_the_optimum(seed: int) -> 
     assert simulate(scenario, oracle.plan(scenario)).link_out_bytes == 0
 
 
+def test_it_is_solved_again_where_its_plan_lacks_memory() -> None:
+    """The scratch of a layer that runs again is not in the program."""
+    scenario = random_scenario(200, 8)
+    first = checkmate._rounded(
+        TimelineEvaluator(scenario, checkmate.OPTIONS), program.StepProgram(scenario).solve()
+    )
+    plan = checkmate.plan(scenario)
+    evaluator = TimelineEvaluator(scenario, checkmate.OPTIONS)
+    assert evaluator.run(first).least_bytes > scenario.memory_bytes
+    assert simulate(scenario, plan).feasible
+
+
 def test_it_finds_the_optimum_of_most_small_steps() -> None:
     optimal = possible = 0
     for seed in range(20):
@@ -115,7 +127,7 @@ def test_a_solved_program_says_so_and_an_unsolved_one_says_its_gap(monkeypatch) 
     assert stopped.integral
     assert stopped.gap is not None
     assert stopped.gap > program.RELATIVE_GAP
-    assert str(replace(stopped, gap=0.034)) == "solved to a gap of 3.4 %"
+    assert str(replace(stopped, gap=0.034)) == "solved to a gap of 3.4000 %"
 
 
 def test_more_stages_than_it_takes_are_refused(monkeypatch) -> None:
