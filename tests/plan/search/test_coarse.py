@@ -11,6 +11,7 @@ from cdma.plan.search import bound
 from cdma.plan.search.bound import lower_bound
 from cdma.plan.search.coarse import CoarseRelaxation
 from cdma.plan.search.exact import exhaustive
+from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.memory import least_memory
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
@@ -24,6 +25,7 @@ from cdma.plan.timeline.placement import (
 from cdma.plan.timeline.problem_arrays import options_of, problem_of
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
+from cdma.plan.value.point import Point
 from tests.plan.search.repeated_blocks import repeated_blocks
 from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
 
@@ -133,3 +135,19 @@ def test_large_networks_get_it_and_small_ones_the_whole_program(monkeypatch) -> 
     integral = lower_bound(scenario, HOME_OPTIONS, effort="integral")
     assert integral.tight
     assert max(coarse, whole) <= integral.seconds * (1 + 1e-4)
+
+
+def test_of_networks_between_the_greater_bound_holds() -> None:
+    """ResNet-50 in the least memory that any plan works with."""
+    scenario = Point.usual(
+        "resnet50", device="titanxp", link="pcie3x16", codec="zvc", room=0.0
+    ).scenario()
+    problem, costs = problem_of(scenario), options_of(scenario, HOME_OPTIONS, "none")
+    both = [
+        made.solve().proved
+        for made in (Relaxation(problem, costs), CoarseRelaxation(problem, costs))
+    ]
+    assert both[0] < both[1]
+    found = lower_bound(scenario, HOME_OPTIONS, effort="linear")
+    proved = (max(both) - bound.TOLERANCE) * scenario.compute_seconds
+    assert found.seconds == pytest.approx(proved)
