@@ -27,8 +27,9 @@ from cdma.commands.sweep_options import (
 from cdma.errors import UserError
 from cdma.sweep.run import compute, share
 from cdma.sweep.store import Store
+from cdma.terminal.parser import plain_typer
 
-sweep = typer.Typer(add_completion=False)
+sweep = plain_typer()
 
 
 # All behind COMMAND is the command's.
