@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma import golden
+from cdma.commands.completers import among, named
 from cdma.errors import UserError
 from cdma.files import load_npy
 from cdma.golden import container
@@ -27,12 +28,18 @@ def compress(
         Path, typer.Argument(metavar="OUT.cz", help="The file to write.", show_default=False)
     ],
     codec: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(golden.codec_names())}.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(golden.codec_names())}.",
+            autocompletion=named("codecs"),
+        ),
     ] = golden.codec_names()[0],
     element_bytes: Annotated[
         int | None,
         typer.Option(
             metavar="4|2|1",
+            autocompletion=among(4, 2, 1),
             help="Bytes that are zero or not as one; from the array's type when not given.",
             show_default=False,
         ),
@@ -60,6 +67,7 @@ def compress(
             metavar="NAME",
             help=f"xc: what elements are, {', '.join(_ELEMENT_FORMATS)}; "
             "from the array's type when not given, where uint16 is bf16 and uint8 e4m3.",
+            autocompletion=named("element-formats"),
             show_default=False,
         ),
     ] = None,

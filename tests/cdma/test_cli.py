@@ -207,26 +207,6 @@ def test_help_of_commands_that_are_not_loaded_is_theirs(name):
     ]
 
 
-def completions(*words):
-    """Completions that the shell would offer for these words; the last one is not complete."""
-    command = root()
-    context = command.make_context("cdma", list(words[:-1]), resilient_parsing=True)
-    while getattr(context.command, "commands", None) and context._protected_args:
-        name, found, rest = context.command.resolve_command(
-            context, [*context._protected_args, *context.args]
-        )
-        context = found.make_context(name, rest, parent=context, resilient_parsing=True)
-    return [item.value for item in context.command.shell_complete(context, words[-1])]
-
-
-def test_completion_knows_commands_and_their_options():
-    assert completions("sch") == ["schedule"]
-    assert set(completions("")) >= set(COMMANDS)
-    assert completions("compress", "--bo") == ["--bound"]
-    assert completions("buddy", "re") == ["replay"]
-    assert completions("buddy", "profile", "--heat") == ["--heat-map"]
-
-
 @pytest.mark.parametrize("module", ["cdma", "cdma.cli"])
 def test_as_a_module(module):
     def as_module(*arguments):
