@@ -46,12 +46,16 @@ class Command:
 
 COMMANDS_THAT_WRITE = {
     "compress": Command(
-        ("compress", "a.npy", "out"), ("out",), "cdma.commands.compress.load_npy", ("a.npy",), "out"
+        ("compress", "a.npy", "out"),
+        ("out",),
+        "cdma.commands.compress.read_npy_layout",
+        ("a.npy",),
+        "out",
     ),
     "decompress": Command(
         ("decompress", "a.cz", "out"),
         ("out",),
-        "cdma.commands.decompress.read_bytes",
+        "cdma.commands.decompress.open_input",
         ("a.cz",),
         "out",
     ),
