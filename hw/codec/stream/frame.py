@@ -72,7 +72,7 @@ class PacketTrimmer(wiring.Component):
         given = Signal(LENGTH_BITS, reset_less=True)
         active = Signal()
         dropping = Signal()
-        told = Signal()
+        taken_valid = Signal()
 
         near = Signal.like(beat.size)
         size = Signal.like(beat.size)
@@ -84,7 +84,7 @@ class PacketTrimmer(wiring.Component):
             ends.eq(beat.last | beat.framing_error | ~beat_fits),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
-            passes.eq(active & ~dropping & ~(ends & told)),
+            passes.eq(active & ~dropping & ~(ends & taken_valid)),
             self.o.valid.eq(self.i.valid & passes),
             self.i.ready.eq(dropping | (self.o.ready & passes)),
         ]
@@ -119,7 +119,7 @@ class PacketTrimmer(wiring.Component):
         taken = Signal(Taken(), reset_less=True)
         with m.If(finishes):
             m.d.sync += [
-                told.eq(1),
+                taken_valid.eq(1),
                 taken.mismatch.eq(beat.framing_error | beat_fits | (near != beat.size)),
                 taken.size.eq(add(m, given, size, name="size")),
             ]
@@ -128,14 +128,14 @@ class PacketTrimmer(wiring.Component):
             with m.If(came & (beat.framing_error | (beat.size != 0))):
                 m.d.sync += taken.mismatch.eq(1)
         with m.Elif(self.taken.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += taken_valid.eq(0)
         m.d.comb += [
-            self.taken.valid.eq(told & ~dropping),
+            self.taken.valid.eq(taken_valid & ~dropping),
             self.taken.payload.eq(taken),
         ]
 
         with m.If(dropping):
-            m.d.sync += Assert(told)
+            m.d.sync += Assert(taken_valid)
         return m
 
 
