@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 from cdma.names import NAME_KINDS
 
-Completer = Callable[[str], list[str]]
+Completion = Callable[[str], list[str]]
 
 
-def among(*values: object) -> Completer:
+def among(*values: object) -> Completion:
     """Complete one of these values."""
 
     def complete(incomplete: str) -> list[str]:
@@ -21,7 +21,7 @@ def among(*values: object) -> Completer:
     return complete
 
 
-def named(*kinds: str, also: Iterable[str] = ()) -> Completer:
+def named(*kinds: str, also: Iterable[str] = ()) -> Completion:
     """Complete a name of these kinds, which `cdma list` lists, or another word."""
 
     def complete(incomplete: str) -> list[str]:
@@ -30,7 +30,7 @@ def named(*kinds: str, also: Iterable[str] = ()) -> Completer:
     return complete
 
 
-def several(*kinds: str, also: Iterable[str] = ()) -> Completer:
+def several(*kinds: str, also: Iterable[str] = ()) -> Completion:
     """Complete the last of names with commas between, each of them once."""
 
     def complete(incomplete: str) -> list[str]:
