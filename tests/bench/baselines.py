@@ -60,7 +60,7 @@ def run(console: Console) -> dict[str, Any]:
     )
     table.add_column("policy", no_wrap=True)
     cases = [(step, room, case(*step, room)) for step in STEPS for room in ROOMS]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (network, device, link), room, comparison in cases:
         memory = comparison.scenario.memory_bytes
         heading = f"{network}\n{device}\n{memory / 1e9:.2f} GB"

@@ -46,12 +46,16 @@ class Command:
 
 COMMANDS_THAT_WRITE = {
     "compress": Command(
-        ("compress", "a.npy", "out"), ("out",), "cdma.commands.compress.load_npy", ("a.npy",), "out"
+        ("compress", "a.npy", "out"),
+        ("out",),
+        "cdma.commands.compress.read_npy_layout",
+        ("a.npy",),
+        "out",
     ),
     "decompress": Command(
         ("decompress", "a.cz", "out"),
         ("out",),
-        "cdma.commands.decompress.read_bytes",
+        "cdma.commands.decompress.open_input",
         ("a.cz",),
         "out",
     ),
@@ -341,7 +345,7 @@ def commands():
 
 def test_every_command_that_writes_is_tested_and_has_force():
     reads_only = {"inspect", "reproduce", "buddy replay"}
-    reads_only |= {"config list", "config show", "config check", "train"}
+    reads_only |= {"list", "completion", "config show", "config check", "train"}
     # A sweep's results are files of their own, each of a point that was not there.
     reads_only.add("sweep")
     tested = {"generate"}
