@@ -10,6 +10,7 @@ _ACCESS = {
     Kind.STORED: "read-write",
     Kind.PULSE: "write-only",
     Kind.EVENT: "read-write",
+    Kind.LOCK: "read-write",
 }
 """Kinds that software can write; the others are read-only."""
 
@@ -54,3 +55,5 @@ def _add_field(register: Element, field: Field) -> None:
             node(value, "value", f"'h{meaning.value:x}")
     if field.kind is Kind.EVENT:
         node(added, "modifiedWriteValue", "oneToClear")
+    if field.kind is Kind.LOCK:
+        node(added, "modifiedWriteValue", "oneToSet")

@@ -16,7 +16,7 @@ SOURCES = {
     "engine": engine_registers.register_source(name="swap_out"),
     "buddy": buddy_registers.register_source(),
 }
-ACCESS = {Kind.STORED: "RW", Kind.PULSE: "WO", Kind.EVENT: "W1C"}
+ACCESS = {Kind.STORED: "RW", Kind.PULSE: "WO", Kind.EVENT: "W1C", Kind.LOCK: "W1S"}
 
 UVM = """
 package uvm_pkg;
