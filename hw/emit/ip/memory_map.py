@@ -14,7 +14,7 @@ _ACCESS = {
 }
 """Kinds that software can write; the others are read-only."""
 
-_STABLE = (Kind.CONSTANT, Kind.STORED)
+_STABLE = (Kind.CONSTANT, Kind.STORED, Kind.LOCK)
 """Kinds that only software changes, unless a signal clears them."""
 
 
