@@ -26,7 +26,8 @@ ALL_BYTES = AREAS * AREA_BYTES
 HOST_DATA = range(HOST_BASE + RING_BYTES, HOST_BASE + RING_BYTES + ALL_BYTES)
 DEVICE_DATA = range(DEVICE_BASE, DEVICE_BASE + ALL_BYTES)
 RING = range(HOST_BASE, HOST_BASE + RING_BYTES)
-ENDS = {"device": 1 << 40, "host": 1 << 64}
+ENDS = {"device": 1 << 40, "host": (1 << 64) - 1}
+"""Behind the last address for which the machine can be told of a fault."""
 
 # All but the first and the last page of the areas.
 INNER_HOST = range(HOST_DATA.start + PAGE_BYTES, HOST_DATA.stop - PAGE_BYTES)
@@ -55,7 +56,7 @@ class WindowBench(EngineBench):
         assert device is not None
         assert host is not None
         outside = {
-            HOST: [(RING.stop, host.start), (host.stop, ENDS["host"])],
+            HOST: [(0, RING.start), (RING.stop, host.start), (host.stop, ENDS["host"])],
             **{
                 port: [(0, device.start), (device.stop, ENDS["device"])]
                 for port in range(self.config.units)
@@ -174,7 +175,9 @@ def test_empty_windows_let_nothing_through_but_a_destination_of_no_bytes(bench):
         ending = refused(WindowDetail.DESTINATION if outward else WindowDetail.SOURCE)
         if outward and capacity == 0:
             ending = job.good()
-        record = bench.engine.wait(bench.engine.submit_raw(job.fields))
+        bench.submit([job])
+        bench.engine.doorbell()
+        (record,) = bench.engine.wait_all()
         bench.check_record(record, ending)
         bench.engine.clear_error()
 
