@@ -1,6 +1,7 @@
 """`cdma schedule`: keys that stay, figures that fit together, errors that help, files whole."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,7 @@ POLICY_KEYS = [
     "codec_seconds",
     "recompute_seconds",
     "copy_limits",
+    "solver",
     "busy_seconds",
     "choices",
 ]
@@ -306,6 +308,23 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert "none: no engine passes the 360 GB/s" in text
     left_out = "Left out are cdma, cdma-bandwidth-aware and best-with-engine: no engine passes"
     assert left_out in text
+
+
+def test_large_integer_programs_are_left_out_unless_named(capsys, monkeypatch):
+    limit = replace(POLICIES["poet"], most_stages=5)
+    monkeypatch.setitem(POLICIES, "poet", limit)
+    rows = schedule_json(capsys, *TIGHT)["policies"]
+    assert {row["policy"] for row in rows} == set(POLICIES) - {"poet"}
+    solvers = {row["policy"]: row["solver"] for row in rows if row["solver"]}
+    assert set(solvers) == {"checkmate"}
+    assert solvers["checkmate"]["integral"]
+    assert 0 <= solvers["checkmate"]["gap"] <= 1e-4
+    assert main(["schedule", *TIGHT]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Left out, as 14 stages make large integer programs: poet; --policy" in text
+    assert "Integer programs, of their own model and not of the step: checkmate, solved" in text
+    (row,) = schedule_json(capsys, *TIGHT, "--policy", "poet")["policies"]
+    assert row["policy"] == "poet"
 
 
 def test_where_the_engine_is_the_limit_it_says_so(capsys, tmp_path):
