@@ -122,6 +122,10 @@ def checker_proof() -> Bench:
     m.d.comb += stopped_at.eq(checker.fault_address)
     fault = Range(bench, "fault", checker.record_window, stopped_at, C(ENTRY_BYTES))
     bench.implies(faulty, ~fault.inside, ~o.valid)
+    # Until it is cleared it stays so, and tells of the first fault.
+    stays, first = Signal(), Signal(64)
+    m.d.sync += [stays.eq(faulty & ~checker.clear), first.eq(stopped_at)]
+    bench.implies(stays, faulty, stopped_at == first)
     bench.cover(faulty, faulty & checker.idle, checker.clear & faulty)
     return bench
 
