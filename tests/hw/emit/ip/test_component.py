@@ -152,10 +152,10 @@ def test_has_every_register_and_field(component):
             reset = field.find("ipxact:resets/ipxact:reset/ipxact:value", NAMES)
             if expected.kind is not Kind.LIVE:
                 assert number(reset.text) == expected.reset, about
-            writes = expected.kind in (Kind.STORED, Kind.EVENT, Kind.PULSE)
+            writes = expected.kind in (Kind.STORED, Kind.EVENT, Kind.PULSE, Kind.LOCK)
             assert ("write" in one(field, "access")) == writes, about
-            clears = one(field, "modifiedWriteValue") == "oneToClear"
-            assert clears == (expected.kind is Kind.EVENT), about
+            modified = {Kind.EVENT: "oneToClear", Kind.LOCK: "oneToSet"}.get(expected.kind)
+            assert one(field, "modifiedWriteValue") == modified, about
             assert texts(field, ".//ipxact:enumeratedValue/ipxact:name") == [
                 meaning.name for meaning in expected.meanings
             ], about
