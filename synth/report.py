@@ -84,10 +84,13 @@ class ComponentRow:
     slowest_path: list[str] | None
 
     def json(self) -> dict[str, Any]:
-        """The row as a JSON object: the same keys for every target, null where one has no such
-        figure.
+        """The row as a JSON object, as a file gives it back, without tuples: the same keys for
+        every target, null where one has no such figure.
         """
-        return {**dict.fromkeys(_KEYS), **dataclasses.asdict(self)}
+        row: dict[str, Any] = json.loads(
+            json.dumps({**dict.fromkeys(_KEYS), **dataclasses.asdict(self)})
+        )
+        return row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,17 +294,11 @@ def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
         ) from error
 
 
-def _as_in_file(parameters: Mapping[str, Any]) -> Any:
-    """Parameters as they come back from a file, which has no tuples."""
-    return json.loads(json.dumps(parameters))
-
-
 def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:
     """List the changes of a component since the baseline; None if the baseline has no such row."""
-    before = baseline.get((row.name, row.config))
-    if before is None or _as_in_file(before["parameters"]) != _as_in_file(row.parameters):
+    before, after = baseline.get((row.name, row.config)), row.json()
+    if before is None or before["parameters"] != after["parameters"]:
         return None
-    after = row.json()
     figures = [(each, before[each.figure], after[each.figure]) for each in row.COMPARED]
     return [
         Change(row.name, compared, was, now)
