@@ -16,28 +16,14 @@ from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
-    RECOMPUTE,
-    RETAIN,
-    SWAP,
     SYNCHRONOUS,
-    Choice,
-    Placement,
 )
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 from cdma.plan.workload.builder import Builder
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
-
-MANY_OPTIONS = (
-    RETAIN,
-    SWAP,
-    RECOMPUTE,
-    Choice(Placement.SWAP, "zvc"),
-    Choice(Placement.SWAP, "zvc-sm"),
-    Choice(Placement.COMPRESS, "zvc-sm"),
-)
+from tests.plan.timeline.small_graphs import HOME_OPTIONS, MANY_OPTIONS, random_scenario
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.memory import least_memory
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
-    RECOMPUTE,
     RETAIN,
     SWAP,
     Choice,
@@ -27,16 +26,8 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.value.point import Point
 from tests.plan.search.repeated_blocks import repeated_blocks
-from tests.plan.timeline.small_graphs import HOME_OPTIONS, random_scenario
+from tests.plan.timeline.small_graphs import HOME_OPTIONS, MANY_OPTIONS, random_scenario
 
-MANY_OPTIONS = (
-    RETAIN,
-    SWAP,
-    RECOMPUTE,
-    Choice(Placement.SWAP, "zvc"),
-    Choice(Placement.SWAP, "zvc-sm"),
-    Choice(Placement.COMPRESS, "zvc-sm"),
-)
 SWAPPING = (RETAIN, SWAP, Choice(Placement.SWAP, "zvc-sm"), Choice(Placement.COMPRESS, "zvc-sm"))
 
 

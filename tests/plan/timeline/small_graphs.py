@@ -4,13 +4,22 @@ import numpy as np
 
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
-from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice
+from cdma.plan.timeline.placement import RECOMPUTE, RETAIN, SWAP, Choice, Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import Layer, Tensor
 
 HOME_OPTIONS = (RETAIN, SWAP, RECOMPUTE)
+
+MANY_OPTIONS = (
+    RETAIN,
+    SWAP,
+    RECOMPUTE,
+    Choice(Placement.SWAP, "zvc"),
+    Choice(Placement.SWAP, "zvc-sm"),
+    Choice(Placement.COMPRESS, "zvc-sm"),
+)
 
 KINDS = ("conv", "bn", "relu", "pool", "add", "concat")
 
