@@ -38,13 +38,15 @@ module @name@_tb_source #(
 endmodule
 
 // Takes rows and compares each with that of a file. Counts rows and errors: another row, one too
-// many, and valid or a row that changes before it is taken.
+// many, and valid or a row that changes before it is taken. With LATE_END, whose rows have TLAST as
+// their uppermost bit, a packet may have its end in one more row of nothing else, not counted.
 module @name@_tb_check #(
   parameter integer WIDTH = 1,
   parameter integer ROWS = 1,
   parameter integer SEED = 1,
   parameter FILE = "",
-  parameter NAME = ""
+  parameter NAME = "",
+  parameter LATE_END = 1'b0
 ) (
   input wire clk,
   input wire rst,
@@ -58,6 +60,8 @@ module @name@_tb_check #(
   reg [31:0] random;
   reg waiting;
   reg [WIDTH-1:0] offered;
+  reg ends;  // the next row is but a packet's end
+  wire [WIDTH-1:0] end_bit = {1'b1, {(WIDTH-1){1'b0}}};
 
   initial $readmemh(FILE, rows);
 
@@ -69,6 +73,7 @@ module @name@_tb_check #(
       errors <= 0;
       random <= SEED;
       waiting <= 1'b0;
+      ends <= 1'b0;
     end else begin
       ready <= random[3] || random[17];
       waiting <= valid && !ready;
@@ -79,9 +84,18 @@ module @name@_tb_check #(
       end else if (waiting && (!valid || row !== offered)) begin
         $display("%s: row %0d changed before it was taken", NAME, taken);
         errors <= errors + 1;
+      end else if (valid && ready && LATE_END && !ends && taken < ROWS && |row
+          && row === (rows[taken] & ~end_bit) && row !== rows[taken]) begin
+        ends <= 1'b1;
       end else if (valid && ready) begin
         taken <= taken + 1;
-        if (taken >= ROWS) begin
+        ends <= 1'b0;
+        if (ends) begin
+          if (row !== end_bit) begin
+            $display("%s: row %0d is not the last of its packet", NAME, taken);
+            errors <= errors + 1;
+          end
+        end else if (taken >= ROWS) begin
           $display("%s: row %0d, %h, is one too many", NAME, taken, row);
           errors <= errors + 1;
         end else if (row !== rows[taken]) begin

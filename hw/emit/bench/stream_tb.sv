@@ -38,7 +38,7 @@ module @name@_tb;
   endgenerate
   integer beats_taken, beat_errors;
   @name@_tb_check #(.WIDTH(9*BYTES+1), .ROWS(BEATS_OUT), .SEED(32'hcafe),
-    .FILE("bench/@name@_output.hex"), .NAME("m_axis")) sink (
+    .FILE("bench/@name@_output.hex"), .NAME("m_axis"), .LATE_END(1'b1)) sink (
     .clk(clk), .rst(rst), .valid(out_valid), .ready(out_ready), .row({out_last, out_keep, kept}),
     .taken(beats_taken), .errors(beat_errors));
 

@@ -51,6 +51,23 @@ def test_finds_another_row(planted, file, bits, port):
     assert "PASS" not in said
 
 
+def test_finds_a_packet_that_ends_elsewhere(planted):
+    folder, name = planted
+    output = folder / "bench" / f"{name}_output.hex"
+    end = 1 << 9 * CodecConfig().sector_bytes
+    rows = [int(row, 16) for row in output.read_text("utf-8").split()]
+    # Behind a row that is not an end comes more than an end.
+    early = next(i for i, row in enumerate(rows) if not row & end)
+    late = next(i for i, row in enumerate(rows) if i > early and row & end)
+    change_row(output, early, end)
+    change_row(output, late, end)
+    status, said = make(folder, "sim")
+    assert status != 0
+    assert f"m_axis: row {early} is not the last of its packet" in said
+    assert f"m_axis: row {late} is " in said
+    assert f"FAIL: {name}, " in said
+
+
 def test_finds_other_data_at_the_input(planted):
     folder, name = planted
     change_row(folder / "bench" / f"{name}_input.hex", 7, 1)
