@@ -4,6 +4,7 @@ A command's module is imported when the command is used, not for `cdma --help` o
 take a second.
 """
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, cast
@@ -11,7 +12,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cdma.terminal import progress
+from cdma.terminal import command_line, progress
 
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
@@ -27,6 +28,7 @@ COMMANDS = {
     "them.",
     "generate": "Write a block as Verilog, with a JSON file that describes its ports.",
     "inspect": "Tell what a .cz file holds, and check that it is whole; the stream is not decoded.",
+    "report": "Make a page of results: tables, pictures, timelines, configuration and versions.",
     "reproduce": "Compute every row of the papers' claims; exit status 1 if any does not hold.",
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
     "timeline.",
@@ -109,9 +111,10 @@ def root() -> TyperGroup:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; raises what the command raises."""
-    with progress.shown():
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    with progress.shown(), command_line.given(given):
         status = root().main(
-            args=None if arguments is None else list(arguments),
+            args=given,
             prog_name="cdma",
             standalone_mode=False,
         )

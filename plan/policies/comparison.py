@@ -94,6 +94,25 @@ class Comparison:
             return None
         return min(fitting, key=lambda name: fitting[name], default=None)
 
+    def top(self, count: int) -> list[str]:
+        """The policies that a picture has room for, in the order asked for: the fastest that fit,
+        without the oracle, which is no policy.
+
+        The fastest lossless one without the engine, and the fastest of all lossless ones, are among
+        them whatever the count. Where no more than `count` were asked for, these are all of them.
+        """
+        if len(self.results) <= count:
+            return list(self.results)
+        seconds = {
+            name: result.trace.seconds
+            for name, result in self.results.items()
+            if result.trace.feasible and name != ORACLE
+        }
+        best = [name for engine in (False, True) if (name := self.best(engine=engine)) is not None]
+        fastest = sorted(seconds, key=lambda name: seconds[name])
+        chosen = set(list(dict.fromkeys([*best, *fastest]))[: max(count, len(best))])
+        return [name for name in self.results if name in chosen]
+
     @property
     def engine_gain(self) -> float | None:
         """The gain of the fastest lossless plan over the fastest one without the engine, as

@@ -24,7 +24,7 @@ from cdma.sim.buddy import (
     ProfileError,
     SnapshotError,
     Time,
-    heat_map_png,
+    heat_map_picture,
     load_snapshots,
 )
 
@@ -505,7 +505,7 @@ def test_heat_map_has_a_row_per_page_and_an_allocation_from_its_own_row() -> Non
 
 def test_heat_map_is_blue_where_memory_compresses_and_red_where_it_does_not() -> None:
     made = of(measured("cold $1", {0: 10}, entries=6400), measured("hot", {7: 10}, entries=6400))
-    png = heat_map_png(made)
+    png = heat_map_picture(made)
     assert png.startswith(b"\x89PNG")
     image = matplotlib.image.imread(io.BytesIO(png))[..., :3]
     middle = image.shape[1] // 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.plan.value.break_even import links, rows
-from cdma.plan.value.picture import value_png
+from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import Point, Value
 
 RATES = {"pcie3x16": 12.8e9, "pcie4x16": 25.6e9, "pcie5x16": 51.2e9}
@@ -70,8 +70,8 @@ def test_worth_between(gains: tuple[float, ...], expected: tuple[float, float] |
 
 def test_the_picture_is_a_png_with_a_row_per_step() -> None:
     values = [_value(link, 0.1) for link in RATES]
-    one = value_png(values, 0.02)
-    two = value_png([*values, *(_value(link, 0.0, room=0.1) for link in RATES)], 0.02)
+    one = value_picture(values, 0.02)
+    two = value_picture([*values, *(_value(link, 0.0, room=0.1) for link in RATES)], 0.02)
     assert one[:8] == two[:8] == b"\x89PNG\r\n\x1a\n"
     heights = [int.from_bytes(png[20:24]) for png in (one, two)]
     assert heights[1] > heights[0]
