@@ -4,6 +4,7 @@ A command's module is imported when the command is used, not for `cdma --help` o
 take a second.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,14 +14,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cdma.terminal import command_line, progress
+from cdma.terminal.parser import plain_typer
 
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
     "end.",
     "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install "
     "torch).",
+    "completion": "Print the script with which a shell completes commands, options and names.",
     "compress": "Compress the array in an .npy file with a golden model.",
-    "config": "List, show and check configurations: engines, machines, devices, links, networks.",
+    "config": "Show and check configurations: engines, machines, devices, links, networks.",
     "decompress": "Restore the array in a .cz file: type, shape, memory order and every bit that "
     "it holds.",
     "energy": "Energy per byte of tensor, from the activity of the mapped netlist.",
@@ -28,6 +31,8 @@ COMMANDS = {
     "them.",
     "generate": "Write a block as Verilog, with a JSON file that describes its ports.",
     "inspect": "Tell what a .cz file holds, and check that it is whole; the stream is not decoded.",
+    "list": "List the names that options and arguments take: components, networks, devices and "
+    "others.",
     "report": "Make a page of results: tables, pictures, timelines, configuration and versions.",
     "reproduce": "Compute every row of the papers' claims; exit status 1 if any does not hold.",
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
@@ -45,21 +50,21 @@ COMMANDS = {
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 Abort = typer.Abort
 
-app = typer.Typer(
+COMPLETE = "_CDMA_COMPLETE"
+"""The variable of the environment in which a shell's script asks for completions."""
+
+app = plain_typer(
     name="cdma",
     help="Generator of RTL for a compressing DMA engine, with golden models and simulator.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Plain help: the other is made by Rich, which takes two thirds of the time of `cdma --help`.
-    rich_markup_mode=None,
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from cdma.versions import version_lines
 
-        typer.echo(f"cdma {version('cdma-rtl')}")
+        for line in version_lines():
+            typer.echo(line)
         raise typer.Exit
 
 
@@ -68,7 +73,10 @@ def _common_options(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the versions of cdma and of the tools that it finds, and exit.",
         ),
     ] = False,
 ) -> None:
@@ -82,7 +90,7 @@ class LazyCommand(TyperCommand):
         """Import the command's module and return the command."""
         found = getattr(import_module(f"cdma.commands.{self.name}"), str(self.name))
         if not isinstance(found, typer.Typer):
-            alone = typer.Typer(add_completion=False)
+            alone = plain_typer()
             alone.command(self.name)(found)
             found = alone
         command = typer.main.get_command(found)
@@ -101,6 +109,21 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(*arguments, **options)
 
 
+def _complete() -> int:
+    """Answer a shell that asks for completions; 1, without a word, if there can be none.
+
+    Whatever a line lacks that is not complete yet, a message would stand in the middle of it.
+    """
+    from typer.completion import completion_init
+
+    completion_init()
+    try:
+        root().main(args=[], prog_name="cdma", complete_var=COMPLETE)
+    except Exception:
+        return 1
+    return 0
+
+
 def root() -> TyperGroup:
     """`cdma` with all its commands."""
     group = cast(TyperGroup, typer.main.get_command(app))
@@ -111,6 +134,8 @@ def root() -> TyperGroup:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; raises what the command raises."""
+    if COMPLETE in os.environ:
+        return _complete()
     given = sys.argv[1:] if arguments is None else list(arguments)
     with progress.shown(), command_line.given(given):
         status = root().main(

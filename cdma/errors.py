@@ -5,6 +5,9 @@ import os
 
 FilePath = str | os.PathLike[str]
 
+STANDARD = "-"
+"""In place of a file: the standard input, or the standard output."""
+
 _MENDS = {
     errno.ENOENT: "check the path; its directory must exist",
     errno.ENOTDIR: "a part of the path is a file: name another path",
@@ -33,4 +36,7 @@ def os_user_error(action: str, path: FilePath, error: OSError) -> UserError:
     """The `UserError` for an operating system's refusal to `action` ("read", "write") `path`."""
     cause = error.strerror or str(error) or type(error).__name__
     mend = _MENDS.get(error.errno or 0, "check the path and the disk")
-    return UserError(f"cannot {action} {os.fspath(path)}: {cause}; {mend}")
+    name = os.fspath(path)
+    if name == STANDARD:
+        name = f"the standard {'input' if action == 'read' else 'output'}"
+    return UserError(f"cannot {action} {name}: {cause}; {mend}")

@@ -1,17 +1,23 @@
 """The user's .npy files, and reading files with clear errors."""
 
-import io
+import math
+import os
+import sys
 import tokenize
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cdma.errors import FilePath, UserError, os_user_error
-from cdma.outputs import open_atomically
+from cdma.errors import STANDARD, FilePath, UserError, os_user_error
+from cdma.golden.container import PIECE_BYTES, Layout, memory_order
 
 Array = npt.NDArray[Any]
+
+_MOST_BYTES = 2**63 - 1
 
 # Whatever a damaged header makes of numpy's parser.
 _HEADER_ERRORS = (
@@ -33,6 +39,36 @@ def read_bytes(path: FilePath) -> bytes:
         raise os_user_error("read", path, error) from error
 
 
+@contextmanager
+def open_input(path: FilePath) -> Iterator[IO[bytes]]:
+    """Open a file for reading, or the standard input for `-`.
+
+    Raises
+    ------
+    UserError
+        The operating system refuses, also later while it is read.
+    """
+    try:
+        if os.fspath(path) == STANDARD:
+            yield sys.stdin.buffer
+        else:
+            with open(path, "rb") as file:
+                yield file
+    except BrokenPipeError:
+        # Of an output: its reader has seen enough.
+        raise
+    except OSError as error:
+        # One that names another file is another file's.
+        if error.filename in (None, path, os.fspath(path)):
+            raise os_user_error("read", path, error) from error
+        raise
+
+
+def shown_input(path: FilePath) -> str:
+    """An input's name in messages."""
+    return "the standard input" if os.fspath(path) == STANDARD else os.fspath(path)
+
+
 def load_npy(path: FilePath) -> Array:
     """Read one array of plain numbers from an .npy file.
 
@@ -45,64 +81,85 @@ def load_npy(path: FilePath) -> Array:
         The file is missing or unreadable, is no .npy file, is truncated, has trailing bytes, or
         holds objects (pickles), records, complex numbers, strings or other types.
     """
-    content = read_bytes(path)
-    if not content.startswith(np.lib.format.MAGIC_PREFIX):
-        kind = "is an .npz archive" if content.startswith(b"PK") else "is not an .npy file"
-        raise UserError(f"{path} {kind}; save one array with numpy.save")
-    file = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(file)
-        read_header = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        with warnings.catch_warnings():
-            # About headers that Python 2 wrote, and about damaged ones that look as if it had.
-            warnings.simplefilter("ignore")
-            shape, fortran_order, dtype = read_header(file)
-    except _HEADER_ERRORS as error:
-        raise UserError(f"{path} has a damaged .npy header; save it again") from error
-    _check_dtype(path, dtype)
-    nbytes = dtype.itemsize
-    for extent in shape:
-        nbytes *= extent
-    held = len(content) - file.tell()
-    if held != nbytes:
-        raise UserError(
-            f"{path} is damaged: its header announces {nbytes} bytes of data, but it holds "
-            f"{held}; save it again"
-        )
-    array = np.frombuffer(content, dtype, offset=file.tell())
-    try:
-        return array.reshape(shape, order="F" if fortran_order else "C")
-    except (ValueError, OverflowError) as error:
-        # Extents below zero, or too large beside one that is zero.
-        raise UserError(f"{path} has a damaged .npy header; save it again") from error
+    with open_input(path) as file:
+        layout = read_npy_layout(file, path)
+        content = b"".join(npy_pieces(file, path, layout))
+    return np.frombuffer(content, layout.dtype).reshape(layout.shape, order=layout.order)
 
 
-def save_npy(path: FilePath, array: Array, *, force: bool) -> None:
-    """Write an array to an .npy file, atomically, over another one only with `force`.
+def read_npy_layout(file: IO[bytes], path: FilePath) -> Layout:
+    """Read the header of an .npy file; the file is then where its data begins.
 
     Raises
     ------
     UserError
-        It cannot be written.
+        As in `load_npy`, of what the header tells.
     """
-    fortran_order = array.flags.f_contiguous and not array.flags.c_contiguous
+    name = shown_input(path)
+    start = file.read(np.lib.format.MAGIC_LEN)
+    if not start.startswith(np.lib.format.MAGIC_PREFIX):
+        kind = "is an .npz archive" if start.startswith(b"PK") else "is not an .npy file"
+        raise UserError(f"{name} {kind}; save one array with numpy.save")
+    damaged = UserError(f"{name} has a damaged .npy header; save it again")
+    read_header = (
+        np.lib.format.read_array_header_1_0
+        if start[len(np.lib.format.MAGIC_PREFIX) :] == b"\x01\x00"
+        else np.lib.format.read_array_header_2_0
+    )
+    try:
+        with warnings.catch_warnings():
+            # About headers that Python 2 wrote, and about damaged ones that look as if it had.
+            warnings.simplefilter("ignore")
+            shape, fortran, dtype = read_header(file)
+    except _HEADER_ERRORS as error:
+        raise damaged from error
+    _check_dtype(name, dtype)
+    if any(extent < 0 for extent in shape):
+        raise damaged
+    # numpy takes the product without the zeros.
+    nbytes = math.prod(extent for extent in shape if extent) * dtype.itemsize
+    if nbytes > _MOST_BYTES:
+        if 0 in shape:
+            raise damaged
+        raise UserError(
+            f"{name} is damaged: its header announces {nbytes} bytes of data; save it again"
+        )
+    return Layout(dtype, shape, memory_order(shape, fortran))
+
+
+def npy_pieces(file: IO[bytes], path: FilePath, layout: Layout) -> Iterator[bytes]:
+    """Read the data behind the header of an .npy file, `PIECE_BYTES` at a time.
+
+    Raises
+    ------
+    UserError
+        There is more or less of it than the header announces.
+    """
+    held = 0
+    while piece := file.read(wanted := min(PIECE_BYTES, layout.nbytes - held)):
+        held += len(piece)
+        if len(piece) == wanted:
+            yield piece
+    while more := file.read(PIECE_BYTES):
+        held += len(more)
+    if held != layout.nbytes:
+        raise UserError(
+            f"{shown_input(path)} is damaged: its header announces {layout.nbytes} bytes of data, "
+            f"but it holds {held}; save it again"
+        )
+
+
+def write_npy_header(file: IO[bytes], layout: Layout) -> None:
+    """Write what an .npy file begins with; the array's bytes in memory order follow."""
     header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": fortran_order,
-        "shape": array.shape,
+        "descr": np.lib.format.dtype_to_descr(layout.dtype),
+        "fortran_order": layout.order == "F",
+        "shape": layout.shape,
     }
-    rows = np.ascontiguousarray(array.T if fortran_order else array)
-    with open_atomically(path, force=force) as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        # Not `numpy.save`, whose OSError does not tell a full disk from a broken one.
-        file.write(rows.reshape(-1).view(np.uint8).data)
+    np.lib.format.write_array_header_1_0(file, header)
 
 
-def _check_dtype(path: FilePath, dtype: np.dtype[Any]) -> None:
+def _check_dtype(path: str, dtype: np.dtype[Any]) -> None:
     if dtype.kind in "biuf" and dtype.itemsize in (1, 2, 4, 8):
         return
     if dtype.hasobject:

@@ -6,10 +6,14 @@ file may have come since.
 """
 
 import errno
+import io
 import os
 import re
 import secrets
+import shutil
 import stat
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +21,7 @@ from typing import IO, Annotated, Any, Literal, overload
 
 import typer
 
-from cdma.errors import FilePath, UserError, os_user_error
+from cdma.errors import STANDARD, FilePath, UserError, os_user_error
 
 Force = Annotated[
     bool, typer.Option("--force", help="Overwrite files that exist, but never an input.")
@@ -25,6 +29,8 @@ Force = Annotated[
 
 _DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|/(?:dev|proc/self)/fd/(\d+)", re.ASCII)
 _STANDARD = {"stdout": 1, "stderr": 2}
+
+_COPY_BYTES = 1 << 20
 
 _MARK = ".made-by-cdma"
 _MARK_TEXT = "cdma made this folder for its tools, and writes over what they left here.\n"
@@ -56,11 +62,15 @@ def require_outputs(
         An output is an input, or another output, whatever links lead there; it exists; or the
         operating system would refuse it.
     """
-    read = {identity: path for path in inputs if (identity := _identity(_stat(path))) is not None}
+    read = {
+        identity: path
+        for path in inputs
+        if (identity := _identity(_stat(path, standard=0))) is not None
+    }
     written: dict[object, FilePath] = {}
     for path in outputs:
         try:
-            found = os.stat(path)
+            found = os.fstat(1) if os.fspath(path) == STANDARD else os.stat(path)
         except FileNotFoundError:
             found = None
         except OSError as error:
@@ -137,24 +147,37 @@ def open_atomically(path: FilePath, mode: str = "wb", *, force: bool) -> Iterato
 
     The bytes go to a temporary file in the same directory, which replaces `path` when the body
     ends; when the body raises, it is removed and whatever was at `path` stays as it was. Links are
-    followed; a pipe or a device (`/dev/stdout`) is written directly. Text is UTF-8.
+    followed. What goes to the standard output (`-`), a pipe or a device is kept in a temporary file
+    as well, and written there when the body ends. So the file can be sought in. Text is UTF-8.
 
     Raises
     ------
     UserError
         There is a file, and `force` is false; or the operating system refused: no such directory,
-        no permission, disk full.
+        no permission, disk full; or bytes would go to a terminal.
     """
     target = os.path.realpath(path)
     temporary = None
     try:
         _require_absent(path, force)
         inherited = _inherited(path)
-        if inherited is not None:
-            descriptor = os.dup(inherited)
-        elif os.path.exists(target) and not os.path.isfile(target):
+        if inherited is not None or (os.path.exists(target) and not os.path.isfile(target)):
             # Nothing can be moved into a directory's, a pipe's or a device's place.
-            descriptor = os.open(target, os.O_WRONLY)
+            descriptor = os.open(target, os.O_WRONLY) if inherited is None else os.dup(inherited)
+            with open(descriptor, "wb") as device, tempfile.TemporaryFile() as kept:
+                if "b" in mode:
+                    if device.isatty():
+                        raise UserError(
+                            "cannot write bytes to a terminal; redirect the standard output"
+                        )
+                    yield kept
+                else:
+                    text = io.TextIOWrapper(kept, encoding="utf-8")
+                    yield text
+                    text.flush()
+                kept.seek(0)
+                sys.stdout.flush()
+                shutil.copyfileobj(kept, device, _COPY_BYTES)
         else:
             _require_access(target, os.W_OK)
             directory, name = os.path.split(target)
@@ -162,13 +185,11 @@ def open_atomically(path: FilePath, mode: str = "wb", *, force: bool) -> Iterato
             temporary = os.path.join(directory, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             descriptor = os.open(temporary, flags, 0o666)
-        with open(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            if temporary is not None:
+            with open(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
+                yield file
+                file.flush()
                 # Without it, a crash soon after may leave an empty file in the good one's place.
                 os.fsync(file.fileno())
-        if temporary is not None:
             # Somebody may have made one since.
             _require_absent(path, force)
             if os.path.exists(target):
@@ -178,6 +199,9 @@ def open_atomically(path: FilePath, mode: str = "wb", *, force: bool) -> Iterato
         if temporary is not None:
             with suppress(OSError):
                 os.unlink(temporary)
+        if isinstance(error, BrokenPipeError):
+            # The reader has seen enough.
+            raise
         # An error that names another file is the body's, not ours.
         if isinstance(error, OSError) and error.filename in (None, temporary, target):
             raise os_user_error("write", path, error) from error
@@ -203,6 +227,11 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes], *, force: bool)
     return list(encoded)
 
 
+def shown_output(path: FilePath) -> str:
+    """An output's name in messages."""
+    return "the standard output" if os.fspath(path) == STANDARD else os.fspath(path)
+
+
 def make_folder(path: FilePath) -> None:
     """Create a folder, and those above it, where there is none; `UserError` when refused."""
     try:
@@ -211,8 +240,10 @@ def make_folder(path: FilePath) -> None:
         raise os_user_error("write", path, error) from error
 
 
-def _stat(path: FilePath) -> os.stat_result | None:
+def _stat(path: FilePath, *, standard: int | None = None) -> os.stat_result | None:
     try:
+        if standard is not None and os.fspath(path) == STANDARD:
+            return os.fstat(standard)
         return os.stat(path)
     except OSError:
         return None
@@ -226,10 +257,12 @@ def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
 
 
 def _inherited(path: FilePath) -> int | None:
-    """The descriptor that a path like `/dev/stdout` means.
+    """The descriptor that `-`, or a path like `/dev/stdout`, means.
 
     Whoever started us has opened it, perhaps to append to a file: that is no file to replace.
     """
+    if os.fspath(path) == STANDARD:
+        return 1
     found = _DESCRIPTOR.fullmatch(os.path.abspath(path))
     if found is None:
         return None

@@ -5,7 +5,13 @@ ours.
 """
 
 from cdma.golden.formats.interface import ELEMENT_BYTES, Codec, CodecError, element_bytes_of
-from cdma.golden.formats.registry import codec, codec_names, codec_parameters, registered
+from cdma.golden.formats.registry import (
+    codec,
+    codec_names,
+    codec_parameters,
+    codec_summary,
+    registered,
+)
 from cdma.golden.formats.stream import LINE_BYTES, StreamError, StreamStatus, crc32
 
 __all__ = [
@@ -18,6 +24,7 @@ __all__ = [
     "codec",
     "codec_names",
     "codec_parameters",
+    "codec_summary",
     "crc32",
     "element_bytes_of",
     "registered",

@@ -198,7 +198,7 @@ COMPONENTS: dict[str, Component] = {
         _c("stream-writer", "dma.outbound.writer:StreamWriter", ENGINE, "host_bytes", "write_bursts"),  # noqa: E501
         _c("stream-receiver", "dma.inbound.receiver:StreamReceiver", ENGINE),
         _c("descriptor-fetcher", "dma.control.ring:DescriptorFetcher", ENGINE),
-        _c("descriptor-checker", "dma.control.descriptor:DescriptorChecker", ENGINE),
+        _c("descriptor-checker", "dma.control.checker:DescriptorChecker", ENGINE),
         _c("dispatcher", "dma.control.dispatch:Dispatcher", ENGINE),
         _c("completer", "dma.control.completion:RetireUnit", ENGINE),
         _c("record-writer", "dma.control.record:RecordWriter", ENGINE),

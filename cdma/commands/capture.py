@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cdma.commands.completers import among
 from cdma.errors import UserError
 from cdma.hooks import named_object
 from cdma.outputs import Force, require_outputs
@@ -25,6 +26,7 @@ def capture(
         str,
         typer.Argument(
             help=f"The capture's name; {', '.join(BUILT_IN_HOOKS)} needs no --hook.",
+            autocompletion=among(*BUILT_IN_HOOKS),
             show_default=False,
         ),
     ],

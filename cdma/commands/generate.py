@@ -11,6 +11,7 @@ import typer
 
 from cdma import config as kinds
 from cdma.builds.errors import CacheError
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, OWN
 from cdma.config.files import CONFIGURATION
 from cdma.errors import UserError
@@ -22,7 +23,6 @@ from cdma.hw.components import (
     ENGINE,
     ENTRY,
     Config,
-    component_names,
     find_component,
 )
 from cdma.hw.config import (
@@ -54,7 +54,12 @@ Contents = dict[str, str | bytes]
 def generate(
     component: Annotated[
         str,
-        typer.Argument(help=f"One of {', '.join(component_names())}.", show_default=False),
+        typer.Argument(
+            metavar="COMPONENT",
+            help="What is generated; `cdma list components` tells what there is.",
+            show_default=False,
+            autocompletion=named("components"),
+        ),
     ],
     config: Annotated[
         str | None,
@@ -63,22 +68,30 @@ def generate(
             help=f"One of {', '.join(PRESETS)}; of the buddy controller and what belongs to it, "
             f"{', '.join(BUDDY_PRESETS)}; {OWN}. {ENGINE.default} and {BUDDY.default} if not "
             "given.",
+            autocompletion=named("presets"),
         ),
     ] = None,
     element_bytes: Annotated[
         int | None,
         typer.Option(
-            metavar="4|2|1", help="Instead of the preset's: bytes that are zero or not as one."
+            metavar="4|2|1",
+            help="Instead of the preset's: bytes that are zero or not as one.",
+            autocompletion=among(4, 2, 1),
         ),
     ] = None,
     sector_bytes: Annotated[
         int | None,
-        typer.Option(metavar="32|64|128", help="Instead of the preset's: bytes per cycle."),
+        typer.Option(
+            metavar="32|64|128",
+            help="Instead of the preset's: bytes per cycle.",
+            autocompletion=among(32, 64, 128),
+        ),
     ] = None,
     latency: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(LATENCIES),
+            autocompletion=among(*LATENCIES),
             help="Instead of the preset's: ZVC pipelines of the paper's stages, or one more each.",
         ),
     ] = None,
@@ -95,16 +108,27 @@ def generate(
         int | None, typer.Option(metavar="N", help="Engine: write bursts outstanding to the host.")
     ] = None,
     split_lines: Annotated[
-        int | None, typer.Option(metavar="1|2", help="Engine: lines per cycle on their way in.")
+        int | None,
+        typer.Option(
+            metavar="1|2",
+            help="Engine: lines per cycle on their way in.",
+            autocompletion=among(1, 2),
+        ),
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="|".join(MODES), help="Entries: what compresses them."),
+        typer.Option(
+            metavar="|".join(MODES),
+            help="Entries: what compresses them.",
+            autocompletion=among(*MODES),
+        ),
     ] = None,
     metadata_cache: Annotated[
         str | None,
         typer.Option(
-            metavar="PRESET", help=f"Buddy controller: one of {', '.join(METADATA_CACHES)}."
+            metavar="PRESET",
+            help=f"Buddy controller: one of {', '.join(METADATA_CACHES)}.",
+            autocompletion=named("metadata-caches"),
         ),
     ] = None,
     page_bytes: Annotated[

@@ -12,26 +12,31 @@ from rich.text import Text
 from cdma import golden
 from cdma.commands.compress import how
 from cdma.commands.decompress import damaged
-from cdma.files import read_bytes
+from cdma.files import open_input
 from cdma.golden import container
 
 
 def inspect(
     source: Annotated[
-        Path, typer.Argument(metavar="IN.cz", help="The compressed array.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="IN.cz",
+            help="The compressed array; - is the standard input.",
+            show_default=False,
+        ),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
 ) -> None:
     """Tell what a .cz file holds, and check that it is whole; the stream is not decoded."""
-    content = read_bytes(source)
     try:
-        header, stream = container.read(content)
-        container.check_stream(header, stream)
+        with open_input(source) as file:
+            header = container.read_header(file)
+            file_bytes = container.check_file(file, header)
     except (container.ContainerError, golden.StreamError) as error:
         raise damaged(source, error) from error
-    facts = describe(header, len(content))
+    facts = describe(header, file_bytes)
     if as_json:
         typer.echo(json.dumps({"file": str(source), **facts}, indent=2))
         return

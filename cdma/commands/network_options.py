@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma.builds.pictures import FORMATS, format_of
+from cdma.commands.completers import named
 from cdma.commands.config_options import METAVAR, NETWORK_NAMES
 from cdma.errors import UserError
 from cdma.plan.workload import capture_files, capture_names
@@ -21,7 +22,13 @@ EPOCHS = 90
 
 NetworkName = Annotated[
     str | None,
-    typer.Option("--network", metavar=METAVAR, help=f"{NETWORK_NAMES}.", show_default=False),
+    typer.Option(
+        "--network",
+        metavar=METAVAR,
+        help=f"{NETWORK_NAMES}.",
+        show_default=False,
+        autocompletion=named("networks"),
+    ),
 ]
 Batch = Annotated[
     int | None, typer.Option(metavar="N", help="The network's usual batch if not given.")
@@ -36,6 +43,7 @@ Capture = Annotated[
         metavar="NAME",
         help=f"With --density {FROM_CAPTURE}: {', '.join(capture_names())}, or the path of one; "
         f"{CAPTURE} if not given.",
+        autocompletion=named("captures"),
     ),
 ]
 Epoch = Annotated[int, typer.Option(metavar="N", help="Of the training, from 0 on.")]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cdma.builds.cache import cache_directory
+from cdma.commands.completers import among
 from cdma.commands.network_options import files_of
 from cdma.errors import UserError
 from cdma.plan.workload import capture_names
@@ -39,6 +40,7 @@ BackendName = Annotated[
         "--backend",
         metavar="|".join(BACKENDS),
         help=f"{LOCAL}: processes of this machine. {DASK}: workers of a cluster.",
+        autocompletion=among(*BACKENDS),
     ),
 ]
 Scheduler = Annotated[

@@ -4,7 +4,7 @@ Every option that takes a name (`--config`, `--machine`, `--device`, `--link`, `
 `--network`) takes one of these, and `find` turns each into the same checked dataclass:
 
 ================== ===============================================================================
-`titanx_gen3`      a name; `cdma config list` prints all
+`titanx_gen3`      a name; `cdma list` prints all
 `engine.toml`      a table `[engine]`, `[machine]`, `[device]`, …, of which a file may have several
 `module:function`  a Python object of the kind's class, or a function that returns one
 `result.json`      what a command printed with `--json`: its key `configuration` has the tables

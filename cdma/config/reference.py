@@ -25,7 +25,7 @@ _HEAD = f"""\
 
 [The guide](../guide/config.md) shows how files are written and given to commands. Every key may be
 left out but those that are needed; `{PRESET}` names what a table begins with, and
-`cdma config list` prints all names. A whole number may be written as 12e9, too. Limits that depend
+`cdma list` prints all names. A whole number may be written as 12e9, too. Limits that depend
 on other keys are those of the defaults."""
 
 _NONE = "–"

@@ -8,7 +8,6 @@
 `tables`       rows of JSON as tables, with the units that the keys' names say
 `charts`       bars and lines, by matplotlib
 `timeline`     events in the trace format as what the page's script draws
-`versions`     of all that worked on the page and its results
 `page`         the template, its style and its scripts
 ============== ===================================================================================
 """

@@ -10,7 +10,7 @@ from cdma.builds.pictures import encoded, literal, new_figure
 from cdma.report.content import Picture
 from cdma.report.units import NOTHING
 
-_BAR_INCHES = 0.24
+_GROUP_INCHES, _BAR_INCHES = 0.14, 0.11
 _MOST_BARS = 60
 """Groups that a chart has room for; those with the largest sums stay."""
 
@@ -50,8 +50,8 @@ def bars(
     kept = _largest(names, values)
     names = [names[i] for i in kept]
     series = {name: [each[i] for i in kept] for name, each in values.items()}
-    rows = len(names) * (1 if stacked else max(1, len(series)))
-    figure = new_figure(10, 1.6 + _BAR_INCHES * max(rows, 3))
+    group_inches = _GROUP_INCHES + _BAR_INCHES * (1 if stacked else max(1, len(series)))
+    figure = new_figure(10, 1.4 + max(len(names), 3) * group_inches)
     axes: Any = figure.subplots()
     palette = _palette(list(series), colors)
     places = np.arange(len(names), dtype=float)

@@ -33,7 +33,7 @@ def table_of(
     note: str = "",
     folded: bool = False,
 ) -> Table:
-    """A table with a column for every path in any row.
+    """A table with a column for every path in any row, but for those that are null in all.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def table_of(
     folded : bool
     """
     flats = [dict(flat({k: v for k, v in row.items() if k not in without})) for row in rows]
-    paths = list(dict.fromkeys(path for row in flats for path in row))
+    paths = list(dict.fromkeys(p for row in flats for p, value in row.items() if value is not None))
     paths = [*(p for p in first if p in paths), *(p for p in paths if p not in first)]
     sums = {} if total is None else dict(flat(total))
     quantities = {path: quantity(path, [row.get(path) for row in flats]) for path in paths}

@@ -159,7 +159,7 @@ def timeline_of_runs(plans: list[Mapping[str, Any]], title: str) -> Timeline:
     """
     lanes = ["out, planned", "out, RTL", "in, planned", "in, RTL"]
     names = _Texts()
-    groups = []
+    groups: list[dict[str, Any]] = []
     for plan in plans:
         events: list[list[Any]] = []
         for copy in plan["copies"]:

@@ -70,6 +70,8 @@ _PARTS = (
     r"density|densities|gain|gains|utilization|fraction|share|threshold|busy|hit_rate|slowdown|over|"
     r"error|overflow|histogram|mean|efficiency"
 )
+_OF_CHILDREN = r"(^|_)(gains|overflow|histogram|efficiency)$|ratios|seconds|mm2|per_gate|cycles"
+"""Keys whose unit is that of the values below them, whatever these are called."""
 
 _RULES = (
     _Rule(r"bytes_per_cycle", (("B/cycle", 1.0),), ",.2f", r"_?bytes_per_cycle"),
@@ -111,23 +113,27 @@ def quantity(key: str, values: Iterable[Any]) -> Quantity:
     title = _words(key)
     if not numbers:
         return Quantity(title)
-    for part in reversed(key.split(".")):
+    parts = key.split(".")
+    for place in reversed(range(len(parts))):
+        if place < len(parts) - 1 and not re.search(_OF_CHILDREN, parts[place]):
+            continue
         for rule in _RULES:
-            if re.search(rule.pattern, part):
-                return _by(rule, key, numbers, whole=all(isinstance(n, int) for n in numbers))
+            if re.search(rule.pattern, parts[place]):
+                kept = re.sub(rule.drop, "", parts[place]) if rule.drop else parts[place]
+                parts[place] = kept or rule.alone or parts[place]
+                whole = all(isinstance(number, int) for number in numbers)
+                return _by(rule, ".".join(parts), numbers, whole=whole)
     if all(isinstance(number, int) for number in numbers):
         return Quantity(title, form=",d")
     return Quantity(title)
 
 
-def _by(rule: _Rule, key: str, numbers: list[float], *, whole: bool) -> Quantity:
+def _by(rule: _Rule, title: str, numbers: list[float], *, whole: bool) -> Quantity:
     unit, scale = _unit(rule.units, max(numbers))
     form = ",d" if whole and scale == 1.0 else rule.form
     if rule.units is _BYTES and scale == 1.0 and not whole:
         form = ",.1f"
-    *before, last = key.split(".")
-    kept = re.sub(rule.drop, "", last) if rule.drop else last
-    return Quantity(_words(".".join([*before, kept or rule.alone or last])), unit, scale, form)
+    return Quantity(_words(title), unit, scale, form)
 
 
 def _unit(units: tuple[tuple[str, float], ...], largest: float) -> tuple[str, float]:

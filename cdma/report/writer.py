@@ -10,8 +10,8 @@ from cdma.report.content import Section
 from cdma.report.documents import OTHER, Document
 from cdma.report.page import render
 from cdma.report.sections import buddy, estimate, other, schedule, swap, synth, value
-from cdma.report.versions import versions
 from cdma.terminal.command_line import command_line
+from cdma.versions import found_versions
 
 Builder = Callable[[Document, Sequence[Document]], Section]
 
@@ -48,13 +48,14 @@ def write_report(path: Path, documents: Sequence[Document], *, force: bool) -> N
 def html_of(documents: Sequence[Document]) -> str:
     """The page of documents, self-contained: nothing in it is loaded from anywhere."""
     sections = [_section(document, documents) for document in documents]
+    results = sum(document.kind != "trace" for document in documents)
     return render(
-        title=sections[0].title if len(sections) == 1 else f"{sections[0].title}, and more",
+        title=f"{sections[0].title}, and more" if results > 1 else sections[0].title,
         sections=sections,
         # Timelines have a form of their own in the page, a tenth of the trace's size.
         data={d.name: d.content for d in documents if d.kind != "trace"},
         command=command_line(),
-        versions=versions(),
+        versions=found_versions(),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 

@@ -18,6 +18,7 @@ from cdma.golden.formats.interface import (
     as_bytes,
     check_element_bytes,
     element_dtype,
+    whole,
     zero_filled,
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
@@ -63,6 +64,10 @@ class Csr:
             TRAILING_BYTES: bytes follow the last row; offset: the first of them.
             Within a row, counts are looked at before indices and indices before values.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream)
         rows = []
         position = 0
@@ -70,9 +75,7 @@ class Csr:
         for start in range(0, nbytes, WINDOW_BYTES):
             row, position = self._decode_row(source, position, start, nbytes)
             rows.append(row.view(np.uint8))
-        if position < source.size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, position, nbytes)
-        return np.concatenate(rows)[:nbytes] if rows else np.empty(0, np.uint8)
+        return np.concatenate([np.empty(0, np.uint8), *rows])[:nbytes], position
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

@@ -5,10 +5,18 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.stream import ByteArray, Decoded, StreamError, StreamStatus
 
 ELEMENT_BYTES = (4, 2, 1)
 """The element sizes: fp32 and int32; fp16 and bf16; fp8 and int8."""
+
+PIECE_UNIT_BYTES = 4096
+"""Every format compresses data of this length, and of its multiples, without regard to what comes
+before or after, and to whole bytes."""
+
+MOST_STREAM_BYTES = 9
+"""Bytes of stream per byte of data that a decoder looks at before it finds an error: the headers of
+4 KiB blocks can announce eight times the block."""
 
 Array = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -19,6 +27,26 @@ class CodecError(ValueError):
 
     Fit to print: "cause; mend".
     """
+
+
+class UnfitValueError(CodecError):
+    """A value that a codec does not take.
+
+    Attributes
+    ----------
+    cause, mend : str
+    place : int
+        The value's number in the array, in the order in which it is compressed.
+    value : object
+    """
+
+    def __init__(self, cause: str, place: int, value: object, mend: str) -> None:
+        self.cause, self.place, self.value, self.mend = cause, place, value, mend
+        super().__init__(f"{cause}, and value {place} is {value}; {mend}")
+
+    def moved(self, count: int) -> "UnfitValueError":
+        """The same error in an array that has so many values before."""
+        return UnfitValueError(self.cause, self.place + count, self.value, self.mend)
 
 
 class Codec(Protocol):
@@ -55,8 +83,38 @@ class Codec(Protocol):
             The stream is damaged, or holds another number of bytes.
         """
 
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The bytes that a stream begins with, and how many bytes of it they take.
+
+        The stream of an array is the streams of its pieces of `PIECE_UNIT_BYTES`, one behind the
+        other, so that a long one can be decoded from piece to piece. For `nbytes` bytes no more
+        than `MOST_STREAM_BYTES` times as many are looked at.
+
+        Raises
+        ------
+        StreamError
+            As in `decompress`, but that bytes may follow.
+        """
+
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""
+
+
+def whole(prefix: tuple[ByteArray, int], stream: Array, nbytes: int) -> ByteArray:
+    """The data of `Codec.decompress_prefix`; `StreamError` if bytes follow in the stream."""
+    data, used = prefix
+    if used < as_bytes(stream).size:
+        raise StreamError(StreamStatus.TRAILING_BYTES, used, nbytes)
+    return data
+
+
+def decoded_prefix(decoded: Decoded, stream_bytes: int) -> tuple[ByteArray, int]:
+    """What `Codec.decompress_prefix` returns, of the outcome of decoding all of a stream."""
+    if decoded.status == StreamStatus.OK:
+        return decoded.data, stream_bytes
+    if decoded.status == StreamStatus.TRAILING_BYTES:
+        return decoded.data, decoded.offset
+    raise StreamError(decoded.status, decoded.offset, decoded.valid_bytes)
 
 
 def check_element_bytes(element_bytes: int) -> int:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cdma.golden.formats.interface import Array, IntArray, as_bytes, check_element_bytes
+from cdma.golden.formats.interface import Array, IntArray, as_bytes, check_element_bytes, whole
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
 
@@ -21,14 +21,16 @@ class Raw:
 
     def decompress(self, stream: Array, nbytes: int) -> ByteArray:
         """The `nbytes` bytes again; `StreamError` when there are more of them, or fewer."""
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         data = as_bytes(stream)
         if data.size < nbytes:
             # As the engine tells it: the element that is not whole is not there.
             whole = data.size // self.element_bytes * self.element_bytes
             raise StreamError(StreamStatus.PAYLOAD_TRUNCATED, whole, whole)
-        if data.size > nbytes:
-            raise StreamError(StreamStatus.TRAILING_BYTES, nbytes, nbytes)
-        return data.copy()
+        return data[:nbytes].copy(), nbytes
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import getdoc
 
 from cdma.golden.formats.bpc.bpc import Bpc
 from cdma.golden.formats.csr import Csr
@@ -85,6 +86,12 @@ def codec_parameters(name: str) -> tuple[str, ...]:
     if name not in codec_names():
         raise CodecError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
     return _PARAMETERS.get(name, ())
+
+
+def codec_summary(name: str) -> str:
+    """The docstring of the codec's class, or of whatever makes it; empty if it has none."""
+    codec_parameters(name)
+    return getdoc(_LOSSY[name] if name in _LOSSY else _LOSSLESS[name]) or ""
 
 
 def codec(name: str, element_bytes: int = 4, **parameters: float) -> Codec:

@@ -25,6 +25,7 @@ from cdma.golden.formats.interface import (
     as_bytes,
     check_element_bytes,
     element_dtype,
+    whole,
     zero_filled,
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
@@ -74,6 +75,10 @@ class Rle:
             ZERO_ELEMENT, NONZERO_FILL: as in ZVC; offset: the element.
             TRAILING_BYTES: bytes follow the last run; offset: the first of them.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream)
         # Elements may be read beyond the end before it is known that they are missing.
         padded = np.zeros(source.size + self.element_bytes, np.uint8)
@@ -88,10 +93,8 @@ class Rle:
                 source, padded, position, start, count, nbytes
             )
             pieces.append(values)
-        if position < source.size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, position, nbytes)
         data = np.concatenate(pieces) if pieces else np.empty(0, self._dtype)
-        return data.view(np.uint8)[:nbytes]
+        return data.view(np.uint8)[:nbytes], position
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

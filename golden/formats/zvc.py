@@ -17,7 +17,9 @@ from cdma.golden.formats.interface import (
     IntArray,
     as_bytes,
     check_element_bytes,
+    decoded_prefix,
     element_dtype,
+    whole,
     zero_filled,
 )
 from cdma.golden.formats.stream import (
@@ -25,8 +27,6 @@ from cdma.golden.formats.stream import (
     ByteArray,
     Decoded,
     DecodedMany,
-    StreamError,
-    StreamStatus,
 )
 from cdma.golden.formats.zvc_decoder import decode, decode_many
 
@@ -77,10 +77,12 @@ class Zvc:
 
     def decompress(self, stream: Array, nbytes: int) -> ByteArray:
         """The `nbytes` bytes that were compressed; `StreamError` when the stream is damaged."""
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         decoded = decode(stream, nbytes, self.element_bytes)
-        if decoded.status != StreamStatus.OK:
-            raise StreamError(decoded.status, decoded.offset, decoded.valid_bytes)
-        return decoded.data
+        return decoded_prefix(decoded, as_bytes(stream).size)
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

@@ -10,7 +10,7 @@ for another's.
 """
 
 from amaranth.hdl import Module, ResetSignal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature
@@ -24,6 +24,25 @@ INCR = 0b01
 NON_BUFFERABLE = 0b0010
 """AxCACHE, normal memory: responses come from where the data is in the end, so that a completion
 record, written after them, cannot overtake the data."""
+
+
+class BusAttributes(data.StructLayout):
+    """The pins that go out with every address, and say nothing about the burst itself.
+
+    Members
+    -------
+    prot
+        AxPROT: bit 0 privileged, bit 1 non-secure, bit 2 instruction.
+    arcache, awcache
+        AxCACHE of reads and of writes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"prot": 3, "arcache": 4, "awcache": 4})
+
+
+DEFAULT_ATTRIBUTES = {"prot": 0, "arcache": NON_BUFFERABLE, "awcache": NON_BUFFERABLE}
+"""`BusAttributes` of a port that is connected to no others."""
 
 
 class Axi4Port(wiring.Component):
@@ -58,6 +77,8 @@ class Axi4Port(wiring.Component):
     write_beats : `In(stream.Signature(WriteBeat(data_bytes))).array(len(writes))`
     write_response : `Out(stream.Signature(BusError)).array(len(writes))`
         One for each burst, after its last beat.
+    attributes : `In(BusAttributes())`
+        Must not change unless the port is `idle`.
     timeout_cycles : `In(32)`
         The number of cycles in a row without any transfer, while a response is outstanding, that is
         too many; 0: never. Reads and writes count for themselves. Cycles in which a source is
@@ -101,6 +122,7 @@ class Axi4Port(wiring.Component):
                 ),
                 "write_beats": In(stream.Signature(WriteBeat(data_bytes))).array(len(writes)),
                 "write_response": Out(stream.Signature(BusError)).array(len(writes)),
+                "attributes": In(BusAttributes(), init=DEFAULT_ATTRIBUTES),
                 "timeout_cycles": In(TIMEOUT_BITS),
                 "idle": Out(1),
                 "beat_read": Out(1),
@@ -131,8 +153,8 @@ class Axi4Port(wiring.Component):
                 pins["size"].eq((self.data_bytes - 1).bit_length()),
                 pins["burst"].eq(INCR),
                 pins["lock"].eq(0),
-                pins["cache"].eq(NON_BUFFERABLE),
-                pins["prot"].eq(0),
+                pins["cache"].eq(getattr(self.attributes, f"{prefix}cache")),
+                pins["prot"].eq(self.attributes.prot),
                 pins["qos"].eq(0),
                 pins["valid"].eq(half.bus_request.valid & ~ResetSignal()),
                 half.bus_request.ready.eq(getattr(axi, prefix + "ready")),

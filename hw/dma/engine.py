@@ -13,13 +13,15 @@ from cdma.hw.bus.timeout import SilenceTimer
 from cdma.hw.bus.write_half import WriteHalf
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
+from cdma.hw.dma.control.checker import DescriptorChecker
 from cdma.hw.dma.control.completion import RetireUnit
-from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS, DescriptorChecker
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, Dispatcher
 from cdma.hw.dma.control.record import RECORDS, InterruptCoalescer, RecordWriter
 from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
 from cdma.hw.dma.control.supervisor import Supervisor
+from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InPath
@@ -54,6 +56,7 @@ SLEEPERS = (
     ReadHalf,
     WriteHalf,
     SilenceTimer,
+    RingWindowChecker,
     DescriptorFetcher,
     DescriptorChecker,
     Dispatcher,
@@ -143,6 +146,7 @@ class DmaEngine(wiring.Component):
         config = self.config
         m.submodules.registers = registers = Registers(config)
         m.submodules.supervisor = supervisor = Supervisor()
+        m.submodules.ring_window = RingWindowChecker()
         m.submodules.fetcher = DescriptorFetcher(config)
         m.submodules.checker = DescriptorChecker(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
@@ -172,6 +176,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [dispatcher.now.eq(now), retire.now.eq(now)]
         self._connect_supervisor(m)
         self._connect_registers(m)
+        self._connect_windows(m, memories)
         self._connect_interrupts(m)
         self._connect_counters(m, memories)
         return m
@@ -247,13 +252,16 @@ class DmaEngine(wiring.Component):
             parts.out_path.abort.eq(supervisor.abort),
             parts.in_path.abort.eq(supervisor.abort),
             record_writer.clear.eq(supervisor.clear),
-            supervisor.fetched.eq(fetcher.idle & ~parts.checker.o.valid),
+            supervisor.fetched.eq(fetcher.idle & parts.checker.idle),
             supervisor.start_fire.eq(dispatcher.i.valid & dispatcher.i.ready),
             supervisor.record_done.eq(record_writer.record_done),
             supervisor.record_info.eq(record_writer.record_info),
             supervisor.record_error.eq(record_writer.error),
             supervisor.ring_faulty.eq(fetcher.faulty),
             supervisor.ring_fault.eq(fetcher.fault),
+            parts.checker.clear.eq(supervisor.clear),
+            supervisor.record_outside.eq(parts.checker.faulty),
+            supervisor.record_address.eq(parts.checker.fault_address),
         ]
 
     def _connect_registers(self, m: Module) -> None:
@@ -282,6 +290,42 @@ class DmaEngine(wiring.Component):
             m.d.comb += [
                 out_path.throttle_rate[k].eq(getattr(registers, f"throttle{k}_rate").value),
                 out_path.throttle_burst[k].eq(getattr(registers, f"throttle{k}_burst").value),
+            ]
+
+    def _connect_windows(self, m: Module, memories: list[Axi4Port]) -> None:
+        """Connect the windows, the buses' attributes, and what keeps setup registers as they are.
+
+        Ring, windows and attributes hold still while anything could depend on them.
+        """
+        parts: Any = m.submodules
+        registers, ring_window, checker = parts.registers, parts.ring_window, parts.checker
+        # A cycle late: a descriptor that starts to be fetched in the cycle in which software takes
+        # CONTROL.enable back is seen before the next write.
+        busy = Signal()
+        m.d.sync += busy.eq(~parts.supervisor.idle)
+        m.d.comb += [
+            registers.setup_closed.eq(registers.control.enable | busy),
+            registers.windows_closed.eq(registers.setup_closed | registers.window_lock.lock),
+            ring_window.base.eq(registers.ring_base.address),
+            ring_window.log2_entries.eq(registers.ring_size.log2_entries),
+            parts.fetcher.outside.eq(ring_window.outside),
+        ]
+        for window, name in (
+            (ring_window.window, "descriptor"),
+            (checker.record_window, "record"),
+            (checker.host_window, "host"),
+            (checker.device_window, "device"),
+        ):
+            m.d.comb += [
+                window.base.eq(getattr(registers, f"{name}_window_base").address),
+                window.last.eq(getattr(registers, f"{name}_window_last").address),
+            ]
+        for port in (parts.host, *memories):
+            bus = registers.host_bus if port is parts.host else registers.device_bus
+            m.d.comb += [
+                port.attributes.prot.eq(bus.prot),
+                port.attributes.arcache.eq(bus.arcache),
+                port.attributes.awcache.eq(bus.awcache),
             ]
 
     def _connect_interrupts(self, m: Module) -> None:

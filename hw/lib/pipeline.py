@@ -88,6 +88,50 @@ class HalfRateRegister(wiring.Component):
         return m
 
 
+class PipelineControl(wiring.Component):
+    """The valid bit of a pipeline register whose payload its user keeps.
+
+    For payloads that do not load as one: lanes that load only what is not zero, counts that share
+    their adders (as one bus they would be read where they are written, which linters take for a
+    loop), the register in a memory's read port. Otherwise take a `PipelineRegister`.
+
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: a flip-flop.
+
+    Members
+    -------
+    i_valid : `In(1)`
+    i_ready : `Out(1)`
+        Follows from `o_ready` and the valid bit alone.
+    load : `Out(1)`
+        The input fires: the payload is to be loaded with the clock edge.
+    o_valid : `Out(1)`
+    o_ready : `In(1)`
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "i_valid": In(1),
+                "i_ready": Out(1),
+                "load": Out(1),
+                "o_valid": Out(1),
+                "o_ready": In(1),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        held_valid = Signal()
+        m.d.comb += [
+            self.i_ready.eq(self.o_ready | ~held_valid),
+            self.load.eq(self.i_valid & self.i_ready),
+            self.o_valid.eq(held_valid),
+        ]
+        with m.If(self.i_ready):
+            m.d.sync += held_valid.eq(self.i_valid)
+        return m
+
+
 class PipelineRegister(wiring.Component):
     """A one-entry buffer that cuts the paths of payload and valid, but not that of ready.
 

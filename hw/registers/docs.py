@@ -169,6 +169,7 @@ _KINDS = {
     Kind.STORED: "what software wrote last.",
     Kind.PULSE: "does something once; writing 0 does nothing.",
     Kind.EVENT: "set by hardware, which wins if both happen at once; writing 0 does nothing.",
+    Kind.LOCK: "set by software, and then until the block is reset; writing 0 does nothing.",
     Kind.LIVE: "what hardware shows at the time of the read.",
     Kind.CAPTURED: "what hardware showed at the time of the error.",
     Kind.COUNTER: "the lower half of a 64-bit counter; reading it latches the upper half.",

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.axi import AxiLiteSignature
 from cdma.hw.registers.map import (
     WORD_BYTES,
+    WRITABLE,
     Field,
     Kind,
     Register,
@@ -23,7 +24,6 @@ from cdma.hw.registers.port import RegisterPort
 ADDRESS_BITS = 12
 DATA_BITS = 8 * WORD_BYTES
 
-_OUTWARD = (Kind.STORED, Kind.PULSE, Kind.EVENT)
 _INWARD = (Kind.LIVE, Kind.CAPTURED, Kind.MAXIMUM)
 
 
@@ -31,7 +31,8 @@ class RegisterFile(wiring.Component):
     """All registers of `registers.rdl`, behind an AXI4-Lite port.
 
     Every access is answered 2 cycles after its request, come what may; one to an address without a
-    register with SLVERR, without effect, and a read then returns zeros. What a write changes,
+    register with SLVERR, without effect, and a read then returns zeros. So is a write of a register
+    that is closed. What a write changes,
     hardware sees in the cycle after it, the one in which BVALID rises. 64-bit counters are read LO
     first, which keeps HI for its read; counters and maxima count what came in a cycle before.
 
@@ -52,6 +53,8 @@ class RegisterFile(wiring.Component):
         High while an enabled bit of IRQ_STATUS is set; a cycle behind it.
     ring_clear, error_capture : `In(1)`
         The signals of the RDL, if it has them, under their names there.
+    setup_closed, windows_closed : `In(1)`
+        The same; while such a signal is high, writes of the registers that it closes are refused.
 
     One more for each register that has something to do with hardware, named after it in lower
     case; LO and HI are one, with fields of up to 64 bits. In it there are, for a field `x`:
@@ -82,7 +85,8 @@ class RegisterFile(wiring.Component):
             if not 0 <= register.offset < 1 << ADDRESS_BITS:
                 raise RegisterMapError(f"{register.name} must lie below {1 << ADDRESS_BITS:#x}")
             for field in register.fields.values():
-                signals |= {name: In(1) for name in (field.clear, field.capture) if name}
+                named = (field.clear, field.capture, field.closed)
+                signals |= {name: In(1) for name in named if name}
         super().__init__(
             {
                 "s_axil": In(AxiLiteSignature(ADDRESS_BITS, DATA_BITS)),
@@ -137,7 +141,7 @@ class RegisterFile(wiring.Component):
     def _state(self, register: Register, field: Field) -> Value:
         if field.kind is Kind.CONSTANT:
             return C(field.reset, field.width)
-        if field.kind in (*_OUTWARD, Kind.LIVE):
+        if field.kind in (*WRITABLE, Kind.LIVE):
             return self._member(register, field)
         name = f"{register.name.lower()}_held"
         if len(register.fields) > 1:
@@ -154,19 +158,23 @@ class RegisterFile(wiring.Component):
     def _build_writes(self, m: Module, write: Any, states: dict[tuple[str, str], Value]) -> None:
         lanes = Signal(WORD_BYTES, name="write_lanes")
         known = Signal(name="write_known")
+        refused = []
         m.d.comb += [
             lanes.eq(Mux(write.valid, write.strobe, 0)),
             known.eq(
                 Cat(write.word == r.offset // WORD_BYTES for r in self.registers.values()).any()
             ),
-            write.error.eq(~known),
         ]
         for register in self.registers.values():
-            writable = [f for f in register.fields.values() if f.kind in _OUTWARD]
+            writable = [f for f in register.fields.values() if f.kind in WRITABLE]
             if not writable:
                 continue
             own_lanes = Signal(WORD_BYTES, name=f"{register.name.lower()}_lanes")
             chosen = write.word == register.offset // WORD_BYTES
+            if writable[0].closed:
+                closed = getattr(self, writable[0].closed)
+                refused.append(chosen & closed)
+                chosen = chosen & ~closed
             m.d.comb += own_lanes.eq(Mux(chosen, lanes, 0))
             for field in writable:
                 state = states[register.name, field.name]
@@ -176,11 +184,12 @@ class RegisterFile(wiring.Component):
                     part = state[begin - field.low : end - field.low]
                     data = write.data[begin:end]
                     with m.If(own_lanes[lane]):
-                        m.d.sync += part.eq(part & ~data if field.kind is Kind.EVENT else data)
+                        m.d.sync += part.eq(_written(field.kind, part, data))
                 if field.reports_writes:
                     own: Any = getattr(self, register.group)
                     touched = Cat(own_lanes[lane] for lane, _begin, _end in _bytes_of(field))
                     m.d.sync += own.written.eq(touched.any())
+        m.d.comb += write.error.eq(~known | Cat(refused).any())
 
     def _build_reads(
         self, m: Module, read: Any, states: dict[tuple[str, str], Value]
@@ -247,6 +256,13 @@ class RegisterFile(wiring.Component):
             m.d.sync += [low.eq(0), carry.eq(0), high.eq(0)]
 
 
+def _written(kind: Kind, held: Value, data: Value) -> Value:
+    """Return what a field holds once software has written data to it."""
+    if kind is Kind.EVENT:
+        return held & ~data
+    return held | data if kind is Kind.LOCK else data
+
+
 def _bytes_of(field: Field) -> Iterator[tuple[int, int, int]]:
     """The bytes of the register that hold the field: which one, and from what bit to what."""
     end = field.low + field.width
@@ -269,7 +285,7 @@ def _members(group: str, fields: list[Field]) -> dict[str, Any]:
         for part in whole:
             init |= part.reset << shift
             shift += part.width
-        if kind in _OUTWARD:
+        if kind in WRITABLE:
             members[name] = Out(width, init=init)
         if kind is Kind.EVENT:
             members[f"{name}_set"] = In(1)

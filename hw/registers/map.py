@@ -52,11 +52,13 @@ class Kind(Enum):
     CONSTANT = "read-only, fixed"
     """`sw=r; hw=na`"""
     STORED = "read-write"
-    """`sw=rw; hw=r`, with `hwclr` from a signal if need be."""
+    """`sw=rw; hw=r`; a signal clears it with `hwclr`, and refuses writes with `swwel`."""
     PULSE = "write 1, reads 0"
     """`sw=w; singlepulse`: high for a cycle."""
     EVENT = "write 1 to clear"
     """`sw=rw; onwrite=woclr; hwset; precedence=hw`: hardware sets it, and wins."""
+    LOCK = "write 1 to set"
+    """`sw=rw; hw=r; onwrite=woset`: stays set until the block is reset."""
     LIVE = "read-only"
     """`sw=r; hw=w`: what hardware shows at the time of the read."""
     CAPTURED = "read-only, captured"
@@ -67,6 +69,10 @@ class Kind(Enum):
     """`upper_half`: of a counter, as of the last read of its lower half."""
     MAXIMUM = "read-only, maximum"
     """`keeps_maximum`: the largest value that hardware has shown."""
+
+
+WRITABLE = (Kind.STORED, Kind.PULSE, Kind.EVENT, Kind.LOCK)
+"""Fields that software changes."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,8 @@ class Field:
         Empty if it is a plain number.
     clear, capture : str or None
         The signal that sets it to 0; the signal that takes hardware's value over.
+    closed : str or None
+        STORED: the signal that refuses software's writes while it is high.
     step_bits : int
         COUNTER: width of what is added per cycle.
     enabled_by : (str, str) or None
@@ -114,6 +122,7 @@ class Field:
     meanings: tuple[Meaning, ...]
     clear: str | None
     capture: str | None
+    closed: str | None
     step_bits: int
     enabled_by: tuple[str, str] | None
     reports_writes: bool
@@ -195,6 +204,9 @@ def register_map(source: RegisterSource) -> dict[str, Register]:
             for half in halves:
                 name = f"{child.inst_name}_{half.inst_name}"
                 registers[name] = _register(half, name, child.inst_name)
+    for register in registers.values():
+        if len({f.closed for f in register.fields.values() if f.kind in WRITABLE}) > 1:
+            raise RegisterMapError(f"{register.name} must be refused as a whole or not at all")
     return registers
 
 
@@ -250,6 +262,7 @@ def _field(node: FieldNode, register: str) -> Field:
         ),
         clear=_signal(node, "hwclr", register),
         capture=_signal(node, "we", register),
+        closed=_signal(node, "swwel", register),
         step_bits=node.get_property("incrwidth") or 1 if kind is Kind.COUNTER else 0,
         enabled_by=(enable.parent.inst_name, enable.inst_name) if enable else None,
         reports_writes=node.get_property("swmod"),
@@ -267,6 +280,7 @@ def _kind(node: FieldNode, register: str) -> Kind:
         Kind.MAXIMUM: node.get_property("keeps_maximum"),
         Kind.PULSE: node.get_property("singlepulse"),
         Kind.EVENT: node.get_property("onwrite") == OnWriteType.woclr,
+        Kind.LOCK: node.get_property("onwrite") == OnWriteType.woset,
         Kind.CAPTURED: bool(node.get_property("we")),
     }
     kinds = [kind for kind, is_it in named.items() if is_it]
@@ -274,7 +288,7 @@ def _kind(node: FieldNode, register: str) -> Kind:
         (AccessType.r, AccessType.na): [Kind.CONSTANT, Kind.COUNTER],
         (AccessType.r, AccessType.w): [Kind.LIVE, Kind.CAPTURED, Kind.UPPER_HALF, Kind.MAXIMUM],
         (AccessType.w, AccessType.r): [Kind.PULSE],
-        (AccessType.rw, AccessType.r): [Kind.STORED, Kind.EVENT],
+        (AccessType.rw, AccessType.r): [Kind.STORED, Kind.EVENT, Kind.LOCK],
     }.get((sw, hw), [])
     kinds = kinds or accesses[:1]
     hardware_wins = node.get_property("precedence") == PrecedenceType.hw
@@ -285,8 +299,9 @@ def _kind(node: FieldNode, register: str) -> Kind:
         and kinds[0] in accesses
         and sets == (kinds[0] is Kind.EVENT)
         and (not (sets or clears) or hardware_wins)
-        and (node.width == 1 or kinds[0] not in (Kind.PULSE, Kind.EVENT))
-        and (kinds[0] is Kind.STORED or not clears)
+        and (node.width == 1 or kinds[0] not in (Kind.PULSE, Kind.EVENT, Kind.LOCK))
+        and (kinds[0] is Kind.STORED or not (clears or node.get_property("swwel")))
+        and not node.get_property("swwe")
     )
     if not sound:
         raise RegisterMapError(f"{register}.{node.inst_name} is of no kind that the RTL knows")

@@ -1,5 +1,6 @@
 """A block's registers as a UVM register model."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -22,5 +23,7 @@ def uvm_package(source: RegisterSource) -> str:
         path = Path(folder) / f"{uvm_package_name(source)}.sv"
         UVMExporter().export(elaborated(source), str(path), reuse_class_definitions=False)
         text = path.read_text("utf-8")
+    # Values after reset have 64 bits, numbers without a size only 32.
+    text = re.sub(r"(\.configure\(.*, )'h(?=\w+, \d, \d, \d\);)", r"\g<1>64'h", text)
     # The template leaves spaces in empty lines.
     return "\n".join(line.rstrip() for line in text.strip().split("\n")) + "\n"

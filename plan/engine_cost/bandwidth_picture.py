@@ -80,7 +80,12 @@ def _legend(names: Sequence[str], *, tensors: bool) -> list[Any]:
     with extra("plan"):
         from matplotlib.lines import Line2D
 
-    point = {"color": "black", "marker": "o", "markersize": 3.5, "linestyle": "none"}
+    point: dict[str, Any] = {
+        "color": "black",
+        "marker": "o",
+        "markersize": 3.5,
+        "linestyle": "none",
+    }
     least = Line2D([], [], color="#404040", linewidth=3, label="least of them, in its color")
     return [
         *(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from cdma.plan.policies import (
     best,
     capuchin,
+    capuchin_feedback,
     capuchin_free_time,
     cdma,
     home,
@@ -28,6 +29,9 @@ from cdma.plan.timeline.trace import Trace
 HOME_PARTICLES = 50
 """A tenth of HOME's: on networks of hundreds of tensors its swarm takes a minute."""
 
+USUAL_STAGES = 150
+"""Stages up to which integer programs are among all policies."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -47,6 +51,8 @@ class Policy:
         stands for what can be done with one.
     shuns_engine : bool
         Whether it never compresses on the way, though it chooses.
+    most_stages : int or None
+        Networks of more stages are planned only if it is asked for by name: it takes too long.
     """
 
     name: str
@@ -55,6 +61,7 @@ class Policy:
     plan: Callable[[Scenario, Mode | None, int, Sequence[Plan]], Plan]
     engine: bool = False
     shuns_engine: bool = False
+    most_stages: int | None = None
 
     @property
     def willing(self) -> bool:
@@ -91,6 +98,7 @@ def _fixed(
     plan: Callable[[Scenario, Mode, int], Plan],
     *,
     engine: bool = False,
+    most_stages: int | None = None,
 ) -> Policy:
     """A policy that looks at nobody else's plan."""
     return Policy(
@@ -99,6 +107,7 @@ def _fixed(
         mode=mode,
         plan=lambda scenario, wanted, seed, _known: plan(scenario, wanted or mode, seed),
         engine=engine,
+        most_stages=most_stages,
     )
 
 
@@ -216,6 +225,12 @@ POLICIES: dict[str, Policy] = {
             lambda scenario, mode, _seed: capuchin_free_time.plan(scenario, mode=mode),
         ),
         _fixed(
+            "capuchin-feedback",
+            "the same, corrected by what its iterations measure (Peng et al. 2020, §4.3, §4.5)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: capuchin_feedback.plan(scenario, mode=mode),
+        ),
+        _fixed(
             "checkpoint",
             "blocks keep what they read and run again (Chen et al. 2016; torch.utils.checkpoint)",
             ASYNCHRONOUS,
@@ -239,6 +254,15 @@ POLICIES: dict[str, Policy] = {
             "its relaxation, §5)",
             ASYNCHRONOUS,
             lambda scenario, mode, _seed: checkmate.plan(scenario, mode=mode),
+            most_stages=USUAL_STAGES,
+        ),
+        _fixed(
+            "poet",
+            "kept, computed again or paged out by an integer program (Patil et al. 2022; on large "
+            "networks its relaxation)",
+            ASYNCHRONOUS,
+            lambda scenario, mode, _seed: checkmate.plan(scenario, paging=True, mode=mode),
+            most_stages=USUAL_STAGES,
         ),
         Policy(
             name="best-without-engine",
@@ -270,10 +294,21 @@ def policy(name: str) -> Policy:
 
 
 def possible(scenario: Scenario) -> tuple[str, ...]:
-    """The policies that the scenario has the means for: all, or all that need no engine."""
+    """The policies that the scenario has the means for, and that are quick enough for it."""
     return tuple(
-        name for name, each in POLICIES.items() if scenario.engine is not None or not each.engine
+        name
+        for name, each in POLICIES.items()
+        if (scenario.engine is not None or not each.engine) and not _too_large(scenario, each)
     )
+
+
+def by_name_only(scenario: Scenario) -> tuple[str, ...]:
+    """The policies that take too long on so large a network unless asked for by name."""
+    return tuple(name for name, each in POLICIES.items() if _too_large(scenario, each))
+
+
+def _too_large(scenario: Scenario, policy: Policy) -> bool:
+    return policy.most_stages is not None and len(scenario.stages) > policy.most_stages
 
 
 def plan_all(
@@ -299,7 +334,8 @@ def plan_all(
     Raises
     ------
     ScheduleError
-        There is no such policy, or it needs an engine and there is none for the link.
+        There is no such policy, it needs an engine and there is none for the link, or it refuses a
+        network of so many stages.
     """
     for name in names:
         if policy(name).engine and scenario.engine is None:

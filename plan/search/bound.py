@@ -2,14 +2,18 @@
 
 It is the least time of the program of `cdma.plan.search.relaxation`: of the program itself where
 that is small, and else of its linear relaxation, in which a tensor may have a part of each option.
-What is done depends on the program alone and never on how long it takes, so that a bound is the
-same on every machine.
+Beside that of all but small networks, and instead of it for hundreds of tensors, it is that of
+`cdma.plan.search.coarse`, which has only some of the steps; the greater one holds. What is done
+depends on the programs alone and never on how long it takes, so that a bound is the same on every
+machine.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdma.plan.search.coarse import CoarseRelaxation
+from cdma.plan.search.linear import Answer
 from cdma.plan.search.relaxation import Relaxation
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.kernel import Assignments
@@ -20,6 +24,10 @@ from cdma.plan.timeline.scenario import Scenario
 LINEAR, INTEGRAL, AUTOMATIC = EFFORTS = ("linear", "integral", "auto")
 """Solve the linear relaxation; the program itself, however long that takes; or that if it has at
 most `SMALL` coefficients."""
+
+LARGE = 60_000
+"""Of more tensors times stages, only the program of some steps is solved, unless the effort is
+`INTEGRAL`."""
 
 SMALL = 30_000
 """VGG16 with six options has half as many, and SqueezeNet 50,000: a tenth of a second, and five.
@@ -77,22 +85,32 @@ def lower_bound(
     """
     if effort not in EFFORTS:
         raise ScheduleError(f"unknown effort {effort!r}; choose from {', '.join(EFFORTS)}")
-    program = Relaxation(problem_of(scenario), options_of(scenario, options, throttle))
-    found = program.solve()
-    nothing = Bound(seconds=math.inf, tight=True, assignment=None)
-    if found.infeasible:
-        return nothing
-    answers = [found]
-    if effort == INTEGRAL or (effort == AUTOMATIC and program.coefficients <= SMALL):
-        answers.append(program.solve(NODES))
-        if answers[-1].infeasible:
-            return nothing
+    problem, costs = problem_of(scenario), options_of(scenario, options, throttle)
+    found: list[tuple[Relaxation | CoarseRelaxation, Answer]] = []
+    tight = small = False
+    if effort == INTEGRAL or problem.managed * problem.stages <= LARGE:
+        whole = Relaxation(problem, costs)
+        found.append((whole, whole.solve()))
+        small = whole.coefficients <= SMALL
+        solving = effort == INTEGRAL or (effort == AUTOMATIC and small)
+        if solving and not found[0][1].infeasible:
+            found.append((whole, whole.solve(NODES)))
+            tight = found[-1][1].solved
+    if effort != INTEGRAL and not small:
+        coarse = CoarseRelaxation(problem, costs)
+        found.insert(0, (coarse, coarse.solve()))
+    if any(answer.infeasible for _, answer in found):
+        return Bound(seconds=math.inf, tight=True, assignment=None)
     # Sums in another order differ in their last bits.
     oracle = scenario.compute_seconds * (1 - 1e-12)
-    proved = max(answer.proved for answer in answers)
-    solutions = [answer.solution for answer in answers if answer.solution is not None]
+    proved = max(answer.proved for _, answer in found)
+    assignments = (
+        program.assignment(answer.solution)
+        for program, answer in reversed(found)
+        if answer.solution is not None
+    )
     return Bound(
-        seconds=max(oracle, (proved - TOLERANCE) * program.unit_s),
-        tight=len(answers) > 1 and answers[-1].solved,
-        assignment=program.assignment(solutions[-1]) if solutions else None,
+        seconds=max(oracle, (proved - TOLERANCE) * found[0][0].unit_s),
+        tight=tight,
+        assignment=next(iter(assignments), None),
     )

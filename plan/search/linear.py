@@ -36,12 +36,16 @@ class Answer:
         What no solution is below; minus infinity if nothing was proved.
     solution : numpy.ndarray or None
         The best one found, float64 by variable.
+    gap : float or None
+        HiGHS's own, of branch and bound: from the solution's value to what was proved, as a part
+        of the value. None without either of them, and of linear programs.
     """
 
     solved: bool
     infeasible: bool
     proved: float
     solution: npt.NDArray[np.float64] | None
+    gap: float | None = None
 
 
 class LinearProgram:
@@ -125,6 +129,7 @@ class LinearProgram:
             infeasible=found.status == 2,
             proved=-math.inf if proved is None else float(proved),
             solution=found.x,
+            gap=None if not nodes or found.x is None else float(found.mip_gap),
         )
 
     def _constrain(self, total: Sum, least: float, most: float) -> None:

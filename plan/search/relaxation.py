@@ -21,7 +21,6 @@ What the program does not see: that tensors move as a whole, that layers are slo
 and staging and lookahead.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -29,11 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cdma.plan.search.linear import Answer, LinearProgram, Sum, add
+from cdma.plan.search.step_tables import StepTables, some
 from cdma.plan.timeline.kernel import Assignments, Options, ProblemArrays
 from cdma.plan.timeline.placement import Placement
-
-CUTS = 3000
-"""Pairs of steps at most for each of the constraints on waiting."""
 
 
 class Relaxation:
@@ -50,17 +47,14 @@ class Relaxation:
     def __init__(self, problem: ProblemArrays, options: Options) -> None:
         self._s, self._o = problem, options
         self._n, self._m, self._k = problem.stages, problem.managed, options.options
-        forward = np.maximum(problem.forward_flop_s, problem.forward_memory_s)
-        backward = np.maximum(problem.backward_flop_s, problem.backward_memory_s)
-        first = problem.layer_start[:-1]
-        self.unit_s = float(forward.sum() + backward.sum())
-        self._forward = np.add.reduceat(forward, first) / self.unit_s
-        self._backward = np.add.reduceat(backward, first) / self.unit_s
-        self._codec = options.codec_s / self.unit_s
-        self._out = options.out_s / self.unit_s
-        self._in = options.in_s / self.unit_s
-        self._size = problem.tensor_bytes[problem.tensor_of][:, None] / problem.capacity
-        self._held = options.held_bytes / problem.capacity
+        self._tables = tables = StepTables(problem, options)
+        self.unit_s = tables.unit_s
+        self._forward, self._backward = tables.forward, tables.backward
+        self._codec, self._out, self._in = tables.codec, tables.out, tables.back
+        self._size, self._held = tables.size, tables.held
+        self._made, self._used = tables.made, tables.used
+        self._need, self._last = tables.need, tables.last
+        self._consumers, self._passing = tables.consumers, tables.passing
         self._program = LinearProgram()
         self._choice = np.array(
             [
@@ -70,8 +64,6 @@ class Relaxation:
         ).reshape(self._m, self._k)
         for row in self._choice:
             self._program.equal(dict.fromkeys(row.tolist(), 1.0), 1)
-        self._find_steps()
-        self._find_consumers()
         self._compute()
         self._copy()
         self._remember()
@@ -90,39 +82,6 @@ class Relaxation:
     def assignment(self, solution: npt.NDArray[np.float64]) -> Assignments:
         """The options that a solution chooses."""
         return np.argmax(solution[self._choice], axis=1).astype(np.int8)
-
-    def _find_steps(self) -> None:
-        """Steps of each tensor: made, last read forward, needed and last read backward."""
-        s, n = self._s, self._n
-        self._made = s.producer[s.tensor_of].tolist()
-        self._used = s.last_forward[s.tensor_of].tolist()
-        self._need, self._last = [-1] * self._m, [-1] * self._m
-        for k in range(n, 2 * n):
-            stage = 2 * n - 1 - k
-            for t in s.saved_list[s.saved_start[stage] : s.saved_start[stage + 1]]:
-                if (i := s.managed_of[t]) >= 0:
-                    self._last[i] = k
-                    if self._need[i] < 0:
-                        self._need[i] = k
-
-    def _find_consumers(self) -> None:
-        """Tensors that are recomputed from a tensor, and stages on the way that nobody keeps."""
-        s = self._s
-        self._consumers: list[list[int]] = [[] for _ in range(self._m)]
-        self._passing: list[set[int]] = [set() for _ in range(self._m)]
-        if not (self._o.placement == Placement.RECOMPUTE).any():
-            return
-        for i in range(self._m):
-            pending = [self._made[i]]
-            while pending:
-                stage = pending.pop()
-                for t in s.input_list[s.input_start[stage] : s.input_start[stage + 1]]:
-                    producer, source = int(s.producer[t]), int(s.managed_of[t])
-                    if source >= 0 and i not in self._consumers[source]:
-                        self._consumers[source].append(i)
-                    elif source < 0 <= producer and producer not in self._passing[i]:
-                        self._passing[i].add(producer)
-                        pending.append(producer)
 
     def _of(self, i: int, table: npt.NDArray[np.float64], *placements: Placement) -> Sum:
         """A table's value for a tensor under its choice, if it is one of these placements."""
@@ -290,8 +249,8 @@ class Relaxation:
         packed = self._held > 0
         leaves = np.where(packed, np.array(self._made)[:, None], np.array(self._used)[:, None])
         made = np.broadcast_to(np.array(self._made)[:, None], packed.shape)
-        pairs = _some([(a, k) for a in range(n) for k in range(a + 1, 2 * n)])
-        for pace, weights in self._weights(self._out):
+        pairs = some([(a, k) for a in range(n) for k in range(a + 1, 2 * n)])
+        for pace, weights in self._tables.weights(self._out):
             gone = self._running(2 * n, weights, leaves + 1)
             since = self._running(n, weights, made + 1)
             for a, k in pairs:
@@ -307,8 +266,8 @@ class Relaxation:
         """Constrain prefetches: tensors without room at a step before have arrived since."""
         n = self._n
         need = np.broadcast_to(np.array(self._need)[:, None], self._held.shape)
-        pairs = _some([(k, later) for k in range(n, 2 * n) for later in range(k + 1, 2 * n)])
-        for pace, weights in self._weights(self._in):
+        pairs = some([(k, later) for k in range(n, 2 * n) for later in range(k + 1, 2 * n)])
+        for pace, weights in self._tables.weights(self._in):
             due = self._running(2 * n, weights, need)
             for k, later in pairs:
                 row = add(
@@ -317,23 +276,6 @@ class Relaxation:
                     (-1, self._done[k]),
                 )
                 self._program.at_least(row, float(self._backward[2 * n - 1 - k]) - pace)
-
-    def _weights(
-        self, seconds: npt.NDArray[np.float64]
-    ) -> Iterator[tuple[float, npt.NDArray[np.float64]]]:
-        """Times of copies, (managed, options), and the time that a byte of room saves.
-
-        One pair if all take the same time per byte that they occupy on the device. Else two: each
-        byte at the least time of all, or copies at their own time and room at the most.
-        """
-        swap = self._o.placement == Placement.SWAP
-        moved = np.where(self._held > 0, np.minimum(self._held, self._size), self._size) * swap
-        if not swap.any():
-            return
-        rate = seconds[swap] / moved[swap]
-        yield float(rate.min()), moved * float(rate.min())
-        if rate.max() > rate.min() * (1 + 1e-9):
-            yield float(rate.max()), seconds * swap
 
     def _running(
         self, count: int, weights: npt.NDArray[np.float64], step: npt.NDArray[np.int64]
@@ -348,8 +290,3 @@ class Relaxation:
 
 def _where(steps: Sequence[int], step: int) -> Iterator[int]:
     return (i for i, k in enumerate(steps) if k == step)
-
-
-def _some(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pick at most `CUTS` items, evenly spread."""
-    return pairs[:: math.ceil(len(pairs) / CUTS)] if CUTS and pairs else []

@@ -1,7 +1,7 @@
 """Plans: a placement of each tensor between its forward and its backward use."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from cdma.plan.timeline.errors import ScheduleError
@@ -79,6 +79,30 @@ MODES = {"sync": SYNCHRONOUS, "async": ASYNCHRONOUS}
 
 
 @dataclass(frozen=True, kw_only=True)
+class SolverReport:
+    """How far a solver got with the program that a plan is from; of the program, not of the step.
+
+    Parameters
+    ----------
+    integral : bool
+        Whether branch and bound ran. If not, the plan is a rounded linear relaxation.
+    gap : float or None
+        From the best solution found to what the solver proved, as a part of the former; 0 if the
+        solution is optimal. None if nothing was proved about whole choices.
+    """
+
+    integral: bool
+    gap: float | None
+
+    def __str__(self) -> str:
+        if not self.integral:
+            return "a rounded linear relaxation, no gap proved"
+        if self.gap is None:
+            return "branch and bound ended without a gap"
+        return f"solved to a gap of {100 * self.gap:.4f} %"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A choice for every tensor that backward needs.
 
@@ -91,9 +115,12 @@ class Plan:
     mode : Mode
     throttle : str
         Of `cdma.sim.driver.THROTTLES`: what limits the engine's reads of device memory.
+    solver : SolverReport or None
+        Of policies that solve an integer program; plans are equal whatever it says.
     """
 
     policy: str
     choices: tuple[Choice, ...]
     mode: Mode = ASYNCHRONOUS
     throttle: str = "none"
+    solver: SolverReport | None = field(default=None, compare=False)

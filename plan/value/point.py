@@ -8,7 +8,8 @@ from typing import Any, Self, TypedDict, Unpack
 from cdma.hw.codec.registry import compressing_codecs
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.policies import best, capuchin, home, oracle, vdnn
+from cdma.plan.policies import best, capuchin, capuchin_feedback, home, oracle, vdnn
+from cdma.plan.policies.recomputing import checkpoint, dtr
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.memory import least_memory
 from cdma.plan.timeline.placement import ASYNCHRONOUS, Choice, Placement, Plan
@@ -186,13 +187,18 @@ class Value:
 def evaluate(point: Point) -> Value:
     """The best plans of a point.
 
-    Both searches begin with the plans of vDNN without its waits, Capuchin, and a small swarm of
-    HOME's with mutation; the one with the engine also with what the other has found.
+    Both searches begin with the plans of vDNN without its waits, Capuchin by HOME's account and by
+    its own with feedback, checkpoints whole and selective, DTR, and a small swarm of HOME's with
+    mutation; the one with the engine also with what the other has found.
     """
     scenario = point.scenario()
     known = [
         vdnn.plan(scenario, mode=ASYNCHRONOUS),
         capuchin.plan(scenario),
+        capuchin_feedback.plan(scenario),
+        checkpoint.plan(scenario),
+        checkpoint.plan(scenario, selective=True),
+        dtr.plan(scenario),
         home.plan(scenario, plus=True, seed=point.seed, particles=PARTICLES, iterations=ITERATIONS),
     ]
     plain = best.without_engine(

@@ -26,6 +26,7 @@ from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.ring.queue import Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError, TransferError
 from cdma.sim.driver.shape import EngineShape
+from cdma.sim.driver.windows import Windows
 
 __all__ = [
     "ENGINE_CODEC",
@@ -58,5 +59,6 @@ __all__ = [
     "Transfer",
     "TransferError",
     "UseAfterFreeError",
+    "Windows",
     "throttle",
 ]

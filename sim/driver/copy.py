@@ -9,6 +9,7 @@ from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.ring.descriptor import check
+from cdma.sim.driver.windows import Windows
 
 ENGINE_CODEC = "engine"
 """What stands for the first of the engine's codecs, whichever that is."""
@@ -41,6 +42,7 @@ def copy_fields(
     host: Memory,
     engine_element_bytes: int,
     engine_codecs: Sequence[str],
+    windows: Windows,
     element_bytes: int | None,
     stream_bytes: int | None,
     verify: bool,
@@ -103,7 +105,7 @@ def copy_fields(
         "record": record,
         "parameters": _packed_parameters(entry, parameters),
     }
-    check(fields, engine_element_bytes, engine_codecs)
+    check(fields, engine_element_bytes, engine_codecs, windows)
     source, destination = (device, host) if outward else (host, device)
     _check_place("src", src, source, kind)
     _check_place("dst", dst, destination, kind)

@@ -17,6 +17,7 @@ from cdma.sim.driver.ring.record import CompletionRecord, FirstError
 from cdma.sim.driver.ring.ring import Ring
 from cdma.sim.driver.shape import EngineShape, read_shape
 from cdma.sim.driver.waiter import Waiter
+from cdma.sim.driver.windows import OPEN, Windows, write_windows
 from cdma.sim.machine import Machine
 
 TIMEOUT_CYCLES = 100_000
@@ -51,6 +52,9 @@ class Engine:
         So many records share an interrupt; none waits for others longer than that.
     codecs : tuple of str
         What the engine was built with (`CodecConfig.codecs`); no register tells.
+    windows : Windows, optional
+        The addresses that the engine keeps to. Without them they stay as they are: open, unless
+        another driver has closed them since the block was reset.
 
     Attributes
     ----------
@@ -59,13 +63,15 @@ class Engine:
     device, host : Memory
         Where buffers come from.
     registers : RegisterFile
+    windows : Windows
+        As given; `OPEN` if none were.
 
     Raises
     ------
     EngineError
         There is no engine that this driver knows.
     DriverError
-        An argument is out of range, or the machine has another driver.
+        An argument is out of range, the machine has another driver, or other windows are locked.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class Engine:
         coalesce_count: int = 1,
         coalesce_cycles: int = 0,
         codecs: tuple[str, ...] = DEFAULT_CODECS,
+        windows: Windows | None = None,
     ) -> None:
         for name, value, bits in (
             ("timeout_cycles", timeout_cycles, 32),
@@ -97,6 +104,8 @@ class Engine:
             raise DriverError(
                 f"throttles must be {THROTTLE_CLASSES}, one for each class, not {len(throttles)}"
             )
+        if not isinstance(windows, Windows | None):
+            raise DriverError(f"windows must be Windows or None, not {windows!r}")
         self._guard = Exclusive("this engine's driver")
         self.machine = machine
         self.interrupts = interrupts
@@ -104,12 +113,14 @@ class Engine:
         self.coalesce_count = coalesce_count
         self.coalesce_cycles = coalesce_cycles
         self._throttles = list(throttles)
+        self._sets_windows = windows is not None
+        self.windows = windows or OPEN
         with claimed(machine, self._guard):
             self.registers = RegisterFile(machine)
             self.shape: EngineShape = read_shape(self.registers, machine, codecs)
             self.device = Memory("device", machine.device, machine.device_base, self._guard)
             self.host = Memory("host", machine.host, machine.host_base, self._guard)
-            self._ring = Ring(self.host, ring_entries)
+            self._ring = Ring(self.host, ring_entries, self.windows)
             self._queue = Queue(self._ring)
             self._waiter = Waiter(
                 machine,
@@ -234,6 +245,7 @@ class Engine:
             host=self.host,
             engine_element_bytes=self.shape.element_bytes,
             engine_codecs=self.shape.codecs,
+            windows=self.windows,
             element_bytes=element_bytes,
             stream_bytes=stream_bytes,
             verify=verify,
@@ -289,7 +301,7 @@ class Engine:
             **fields,
         }
         if checks:
-            check(complete, self.shape.element_bytes, self.shape.codecs)
+            check(complete, self.shape.element_bytes, self.shape.codecs, self.windows)
         transfer = self._queue.add(complete)
         if doorbell:
             self.doorbell()
@@ -409,6 +421,8 @@ class Engine:
 
     def _set_up(self) -> None:
         write = self.registers.write
+        if self._sets_windows:
+            write_windows(self.registers, self.windows)
         self.registers.write_long("RING_BASE", self._ring.base)
         write("RING_SIZE", log2_entries=self._ring.entries.bit_length() - 1)
         write("TIMEOUT_CYCLES", value=self.timeout_cycles)

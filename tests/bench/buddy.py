@@ -172,8 +172,8 @@ def _cache(
     table = _table(
         f"metadata hits on {WORKLOAD}, whose metadata are {footprint:,} B", "cache", *PATTERNS
     )
-    for size, rates in figures.items():
-        table.add_row(f"{int(size):,} B", *(f"{rate:.1%}" for rate in rates.values()))
+    for held, rates in figures.items():
+        table.add_row(f"{int(held):,} B", *(f"{rate:.1%}" for rate in rates.values()))
     console.print(table)
     return figures
 

@@ -144,8 +144,8 @@ def _best_of(console: Console, snapshots: dict[str, tuple[Allocation, ...]]) -> 
             for array in allocation.arrays:
                 bpc, zvc, best = _classes(array)
                 entries += best.size
-                behind += np.count_nonzero(best > np.minimum(bpc, zvc))
-                wins += np.count_nonzero(zvc < bpc)
+                behind += int(np.count_nonzero(best > np.minimum(bpc, zvc)))
+                wins += int(np.count_nonzero(zvc < bpc))
                 taken += [np.array(SIZES)[classes].sum() for classes in (bpc, zvc, best)]
         ratios = 128 * entries / taken
         gain = taken[:2].min() / taken[2]

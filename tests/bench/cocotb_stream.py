@@ -50,7 +50,7 @@ async def with_one_coroutine(dut: Any) -> None:
     dut.rst.value = 1
     dut.s_cmd_valid.value = dut.s_axis_tvalid.value = dut.s_axis_tlast.value = 0
     dut.m_axis_tready.value = dut.m_sts_ready.value = 1
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    Clock(dut.clk, PERIOD_NS, unit="ns").start()
     for _ in range(3):
         await edge
     dut.rst.value = 0

@@ -93,8 +93,7 @@ def library_speed(component: str) -> Speed:
     packets = Packets.of([array])
     if component == "zvc-decompressor":
         packets = Packets.of([Zvc(ELEMENT_BYTES).compress(array)])
-    shape = {"element_bytes": ELEMENT_BYTES, "sector_bytes": SECTOR_BYTES}
-    with Pipeline(component, **shape) as pipeline:
+    with Pipeline(component, element_bytes=ELEMENT_BYTES, sector_bytes=SECTOR_BYTES) as pipeline:
         seconds = []
         for _ in range(ROUNDS):
             start = time.perf_counter()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.policies.comparison import compare
+from cdma.plan.policies.comparison import NO_BOUND, compare
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
@@ -59,7 +59,7 @@ def _rows(name: str, batch: int) -> list[dict[str, Any]]:
         memory_bytes=round(found.capacity_bytes * MEMORY_SHARE),
     )
     rows = []
-    for policy, result in compare(scenario, POLICIES, bound_seconds=0).results.items():
+    for policy, result in compare(scenario, POLICIES, effort=NO_BOUND).results.items():
         swapped = [c for c in result.plan.choices if c.placement is Placement.SWAP]
         if not swapped or not result.trace.feasible or any(c.codec not in CODECS for c in swapped):
             continue

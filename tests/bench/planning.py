@@ -118,8 +118,8 @@ def _networks(console: Console) -> dict[str, Any]:
     )
     figures = {}
     for name, (paper_s, paper_plain, paper_home) in NETWORKS.items():
-        plain = largest_batch(lambda batch, of=name: _retained_fits(_scenario(of, batch)))
-        managed = largest_batch(lambda batch, of=name: _planned_fits(_scenario(of, batch)))
+        plain = _largest(name, _retained_fits)
+        managed = _largest(name, _planned_fits)
         scenario = _scenario(name, (plain + managed) // 2)
         tensors = len(scenario.graph.managed)
         evaluator = TimelineEvaluator(scenario, OPTIONS)
@@ -197,6 +197,10 @@ def _scenario(name: str, batch: int) -> Scenario:
         link=link(LINK),
         memory_bytes=MEMORY_BYTES,
     )
+
+
+def _largest(name: str, fits: Callable[[Scenario], bool]) -> int:
+    return largest_batch(lambda batch: fits(_scenario(name, batch)))
 
 
 def _retained_fits(scenario: Scenario) -> bool:

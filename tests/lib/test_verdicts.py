@@ -173,6 +173,15 @@ def test_another_environment_makes_all_run_again(project, variable):
     assert "2 passed" in run(project, "--verdicts", "tests/test_second.py", **{variable: "x"})
 
 
+def test_by_make_and_by_hand_the_verdicts_are_the_same(project):
+    run(project, "--verdicts", "tests/test_second.py", MAKEFLAGS="")
+    without = {name for name in os.environ if name.startswith("MAKE")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in without:
+            patch.delenv(name)
+        assert "2 passed before" in run(project, "--verdicts", "tests/test_second.py")
+
+
 def test_a_conftest_and_the_settings_count(project):
     run(project, "--verdicts", "tests/test_second.py")
     (project / "tests" / "conftest.py").write_text("")

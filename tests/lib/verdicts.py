@@ -294,7 +294,8 @@ def environment() -> str:
     """A hash of the installed packages, the tools and the variables that they read."""
     installed = sorted(f"{found.name} {found.version}" for found in distributions())
     tools = [_stamp(shutil.which(name)) for name in TOOLS] + [_stamp(name) for name in HEADERS]
-    variables = [f"{name}={os.environ.get(name)}" for name in VARIABLES]
+    # Under `make`, MAKEFLAGS is there and empty.
+    variables = [f"{name}={os.environ.get(name, '')}" for name in VARIABLES]
     python = [sys.version, platform.machine(), str(sys.flags)]
     return digest(*installed, *tools, *variables, *python)
 

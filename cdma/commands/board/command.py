@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.board.report import json_of, print_report
+from cdma.commands.completers import named
 from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.config import ENGINE, find
 from cdma.hw.selftest.config import SelfTestConfig
@@ -20,11 +21,20 @@ from cdma.terminal.console import terminal
 def board(
     name: Annotated[
         str,
-        typer.Argument(metavar="BOARD", help=f"Of {', '.join(board_names())}.", show_default=False),
+        typer.Argument(
+            metavar="BOARD",
+            help=f"Of {', '.join(board_names())}.",
+            show_default=False,
+            autocompletion=named("boards"),
+        ),
     ],
     config: Annotated[
         str,
-        typer.Option(metavar=METAVAR, help=f"Whose codec is tested: {ENGINE_NAMES}."),
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Whose codec is tested: {ENGINE_NAMES}.",
+            autocompletion=named("presets"),
+        ),
     ] = CODEC_PRESET,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")

@@ -1,9 +1,8 @@
 """`cdma buddy`: the commands for compressed memory."""
 
-import typer
-
 from cdma.commands.buddy import profile, replay
+from cdma.terminal.parser import plain_typer
 
-buddy = typer.Typer(help="Compressed memory with an overflow in buddy memory.")
+buddy = plain_typer(help="Compressed memory with an overflow in buddy memory.")
 buddy.command()(profile.profile)
 buddy.command()(replay.replay)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.buddy.profile_report import as_dict, print_report
+from cdma.commands.completers import among, named
 from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import files_of, picture_format, require_picture
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
@@ -22,6 +23,7 @@ def profile(
         list[str],
         typer.Argument(
             metavar="SNAPSHOTS…",
+            autocompletion=named("captures"),
             help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}.",
             show_default=False,
         ),
@@ -31,7 +33,12 @@ def profile(
         typer.Option(metavar="0…1", help="How many of an allocation's entries may spill."),
     ] = THRESHOLD,
     codec: Annotated[
-        str, typer.Option(metavar="|".join(reversed(MODES)), help="What compresses entries.")
+        str,
+        typer.Option(
+            metavar="|".join(reversed(MODES)),
+            help="What compresses entries.",
+            autocompletion=among(*reversed(MODES)),
+        ),
     ] = "best-of",
     zero_page: Annotated[
         bool,
@@ -39,7 +46,11 @@ def profile(
     ] = True,
     element_bytes: Annotated[
         int | None,
-        typer.Option(metavar="4|2|1", help="From each array's type when not given."),
+        typer.Option(
+            metavar="4|2|1",
+            help="From each array's type when not given.",
+            autocompletion=among(4, 2, 1),
+        ),
     ] = None,
     carve_out: Annotated[
         float, typer.Option(metavar="X", help="Buddy memory, in multiples of device memory.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, names_of, paths_of
 from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import files_of
@@ -46,7 +47,12 @@ def replay(
         typer.Argument(metavar="[TRACE.npz]", help="Accesses.", show_default=False),
     ] = None,
     pattern: Annotated[
-        str, typer.Option(metavar="|".join(PATTERNS), help="Of accesses, if there is no trace.")
+        str,
+        typer.Option(
+            metavar="|".join(PATTERNS),
+            help="Of accesses, if there is no trace.",
+            autocompletion=among(*PATTERNS),
+        ),
     ] = PATTERNS[0],
     read_fraction: Annotated[
         float, typer.Option(metavar="0…1", help="How many accesses are reads.")
@@ -62,6 +68,7 @@ def replay(
         list[str] | None,
         typer.Option(
             metavar="SNAPSHOTS",
+            autocompletion=named("captures"),
             help=f"What is in memory: .npz or .npy files, or any of {', '.join(WORKLOADS)}; "
             f"{DATA} if not given.",
             show_default=False,
@@ -75,17 +82,24 @@ def replay(
         str | None,
         typer.Option(
             metavar=f"{PROFILE}|{'|'.join(_TARGETS)}",
+            autocompletion=among(PROFILE, *_TARGETS),
             help="Of all allocations, or of each what the profile says.",
             show_default=False,
         ),
     ] = None,
     config: Annotated[
-        str, typer.Option(metavar=METAVAR, help=f"Controller: {names_of(BUDDY)}.")
+        str,
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Controller: {names_of(BUDDY)}.",
+            autocompletion=among(*BUDDY.presets),
+        ),
     ] = CONFIG,
     metadata_cache: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|BYTES",
+            autocompletion=named("metadata-caches"),
             help=f"Instead of the controller's: {', '.join(METADATA_CACHES)}, or a size.",
         ),
     ] = None,
@@ -98,7 +112,11 @@ def replay(
     seed: Annotated[int, typer.Option(min=0, help="Of what is random.")] = 0,
     sweep: Annotated[
         str | None,
-        typer.Option(metavar="|".join(SWEEPS), help="Over sizes of the cache, or over links."),
+        typer.Option(
+            metavar="|".join(SWEEPS),
+            help="Over sizes of the cache, or over links.",
+            autocompletion=among(*SWEEPS),
+        ),
     ] = None,
     html: HtmlFile = None,
     force: Force = False,

@@ -1,16 +1,13 @@
 """The command `cdma config`: what it shows of configurations."""
 
-import typer
-
 from cdma.commands.config.check import check
-from cdma.commands.config.listing import list_
 from cdma.commands.config.show import show
+from cdma.terminal.parser import plain_typer
 
 __all__ = ["config"]
 
-config = typer.Typer(
-    help="List, show and check configurations: engines, machines, devices, links, networks."
+config = plain_typer(
+    help="Show and check configurations: engines, machines, devices, links, networks."
 )
-config.command("list")(list_)
 config.command("show")(show)
 config.command("check")(check)

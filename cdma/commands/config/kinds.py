@@ -36,7 +36,7 @@ def kinds_with(text: str, kind: str | None) -> list[Kind[Any]]:
     if not chosen:
         names = [name for one in kinds_of(kind) for name in one.presets]
         raise UserError(
-            f"there is nothing named {text!r}; {meant(text, names)}cdma config list prints all "
+            f"there is nothing named {text!r}; {meant(text, names)}cdma list prints all "
             "names; or give FILE.toml, FILE.json, or module:function with --kind"
         )
     return chosen

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cdma.commands.completers import among
 from cdma.commands.config.kinds import kinds_of, kinds_with
 from cdma.config import KINDS, as_toml, find, tables_of
 from cdma.config.files import read_tables
@@ -15,7 +16,11 @@ from cdma.hooks import is_hook
 KindName = Annotated[
     str | None,
     typer.Option(
-        "--kind", metavar="KIND", help=f"Only that of {', '.join(KINDS)}.", show_default=False
+        "--kind",
+        metavar="KIND",
+        help=f"Only that of {', '.join(KINDS)}.",
+        show_default=False,
+        autocompletion=among(*KINDS),
     ),
 ]
 
@@ -24,7 +29,10 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME|FILE|HOOK", help="What options of commands take.", show_default=False
+            metavar="NAME|FILE|HOOK",
+            help="What options of commands take.",
+            show_default=False,
+            autocompletion=among(*(name for kind in KINDS.values() for name in kind.presets)),
         ),
     ],
     kind: KindName = None,

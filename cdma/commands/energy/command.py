@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.commands.energy.report import Netlist, json_of, print_report
 from cdma.commands.network_options import CAPTURE, files_of
@@ -44,10 +45,17 @@ MOST_CYCLES = 10_000
 def energy(
     components: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMPONENT]...", help=f"Of {', '.join(CODECS)}; both if none."),
+        typer.Argument(
+            metavar="[COMPONENT]...",
+            help=f"Of {', '.join(CODECS)}; both if none.",
+            autocompletion=among(*CODECS),
+        ),
     ] = None,
     config: Annotated[
-        str, typer.Option(metavar=METAVAR, help=f"Of the engine: {ENGINE_NAMES}.")
+        str,
+        typer.Option(
+            metavar=METAVAR, help=f"Of the engine: {ENGINE_NAMES}.", autocompletion=named("presets")
+        ),
     ] = CODEC_PRESET,
     density: Annotated[
         list[float] | None,
@@ -61,7 +69,9 @@ def energy(
     capture: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help=f"Values and activations: {', '.join(capture_names())}, or a path."
+            metavar="NAME",
+            help=f"Values and activations: {', '.join(capture_names())}, or a path.",
+            autocompletion=named("captures"),
         ),
     ] = CAPTURE,
     clock_gating: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import (
     ENGINE_NAMES,
     LINK_NAMES,
@@ -57,21 +58,31 @@ def estimate(
         typer.Option(
             metavar=METAVAR,
             help=f"Engine, with its machine: {ENGINE_NAMES}. {CONFIG} if neither is given.",
+            autocompletion=named("presets"),
         ),
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(metavar=METAVAR, help=f"Instead of the engine's own: {MACHINE_NAMES}."),
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Instead of the engine's own: {MACHINE_NAMES}.",
+            autocompletion=named("machines"),
+        ),
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar=METAVAR, help=f"Instead of the machine's own: {LINK_NAMES}."),
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Instead of the machine's own: {LINK_NAMES}.",
+            autocompletion=named("links"),
+        ),
     ] = None,
     codec: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help=f"Instead of the engine's own codec: {', '.join(codec_names())}.",
+            autocompletion=among(*codec_names()),
         ),
     ] = None,
     throttle: Annotated[
@@ -79,6 +90,7 @@ def estimate(
         typer.Option(
             metavar=METAVAR,
             help=f"Limit of device memory reads: {THROTTLE_NAMES}. {THROTTLE_NAME} if not given.",
+            autocompletion=named("throttles"),
         ),
     ] = None,
     densities: Annotated[
@@ -88,6 +100,7 @@ def estimate(
             metavar="capture|curve|FILE.json|0…1",
             help="How many elements are not zero: measured, by a formula, as you say, or the same "
             "in all tensors.",
+            autocompletion=among("capture", "curve"),
         ),
     ] = FROM_CAPTURE,
     capture: Capture = None,

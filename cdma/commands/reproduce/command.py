@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import named
 from cdma.commands.reproduce.report import as_dict, failures, print_paper, print_summary
 from cdma.reproduce import PAPERS, judge_all
 from cdma.reproduce import paper as paper_of
@@ -14,7 +15,10 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            metavar="|".join(PAPERS), help="All of them if not given.", show_default=False
+            metavar="|".join(PAPERS),
+            help="All of them if not given.",
+            show_default=False,
+            autocompletion=named("papers"),
         ),
     ] = None,
     run_all: Annotated[bool, typer.Option("--all", help="Also the rows that take long.")] = False,

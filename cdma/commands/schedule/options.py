@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import among, named, several
 from cdma.commands.config_options import (
     DEVICE_NAMES,
     ENGINE_NAMES,
@@ -24,6 +25,7 @@ Activation = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(ACTIVATIONS),
+        autocompletion=among(*ACTIVATIONS),
         help="leaky_relu leaves activations dense; the network's usual one if not given.",
     ),
 ]
@@ -32,6 +34,7 @@ Precision = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PRECISIONS),
+        autocompletion=among(*PRECISIONS),
         help="Of values and weights; the network's usual one if not given.",
     ),
 ]
@@ -40,6 +43,7 @@ Optimizer = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(OPTIMIZERS),
+        autocompletion=among(*OPTIMIZERS),
         help="What stays on the device for each weight; the network's usual one if not given.",
     ),
 ]
@@ -62,11 +66,20 @@ LINK_NAME = "pcie3x16"
 
 DeviceName = Annotated[
     str | None,
-    typer.Option(metavar=METAVAR, help=f"{DEVICE_NAMES}. {DEVICE_NAME} if not given."),
+    typer.Option(
+        metavar=METAVAR,
+        help=f"{DEVICE_NAMES}. {DEVICE_NAME} if not given.",
+        autocompletion=named("devices"),
+    ),
 ]
 
 LinkName = Annotated[
-    str | None, typer.Option(metavar=METAVAR, help=f"{LINK_NAMES}. {LINK_NAME} if not given.")
+    str | None,
+    typer.Option(
+        metavar=METAVAR,
+        help=f"{LINK_NAMES}. {LINK_NAME} if not given.",
+        autocompletion=named("links"),
+    ),
 ]
 
 EngineName = Annotated[
@@ -75,6 +88,7 @@ EngineName = Annotated[
         metavar=METAVAR,
         help=f"The engine that the device is imagined with: {ENGINE_NAMES}. The device's own if "
         "not given.",
+        autocompletion=named("presets"),
     ),
 ]
 
@@ -84,6 +98,7 @@ MachineName = Annotated[
         metavar=METAVAR,
         help=f"Around that engine: {MACHINE_NAMES}. Memory and link are the device's and the "
         "link's all the same.",
+        autocompletion=named("machines"),
     ),
 ]
 
@@ -97,12 +112,21 @@ MemoryLimit = Annotated[
 
 PolicyNames = Annotated[
     str,
-    typer.Option("--policy", metavar="all|NAME[,NAME]…", help=f"Of {', '.join(POLICIES)}."),
+    typer.Option(
+        "--policy",
+        metavar="all|NAME[,NAME]…",
+        help=f"Of {', '.join(POLICIES)}.",
+        autocompletion=several("policies", also=["all"]),
+    ),
 ]
 
 ModeName = Annotated[
     str | None,
-    typer.Option(metavar="|".join(MODES), help="Each policy's published one if not given."),
+    typer.Option(
+        metavar="|".join(MODES),
+        help="Each policy's published one if not given.",
+        autocompletion=among(*MODES),
+    ),
 ]
 
 Densities = Annotated[
@@ -111,6 +135,7 @@ Densities = Annotated[
         "--density",
         metavar="capture|curve|FILE.json",
         help="How many elements are not zero: measured, by a formula, or as you say.",
+        autocompletion=among("capture", "curve"),
     ),
 ]
 
@@ -126,6 +151,7 @@ BoundEffort = Annotated[
     str,
     typer.Option(
         metavar="|".join((*EFFORTS, NO_BOUND)),
+        autocompletion=among(*EFFORTS, NO_BOUND),
         help="How lower bounds are found: auto is integral for small networks, else linear.",
     ),
 ]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdma.config import NetworkConfig, tables_of
@@ -263,6 +263,7 @@ def figures_of(comparison: Comparison, name: str) -> dict[str, Any]:
         "codec_seconds": if_run(trace.seconds_of("compress", "decompress")),
         "recompute_seconds": if_run(trace.seconds_of("recompute")),
         "copy_limits": copy_limits(comparison, name),
+        "solver": None if result.plan.solver is None else asdict(result.plan.solver),
         "busy_seconds": if_run(
             {stream: trace.busy(stream) for stream in ("compute", "d2h", "h2d")}
         ),

@@ -15,7 +15,7 @@ from cdma.commands.schedule.report import (
     mean_density,
 )
 from cdma.plan.policies.comparison import ORACLE, Comparison
-from cdma.plan.policies.registry import POLICIES, possible
+from cdma.plan.policies.registry import POLICIES, by_name_only, possible
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.sim.driver import THROTTLES
@@ -222,11 +222,14 @@ def _sentences(comparison: Comparison) -> list[str]:
         )
     if ORACLE in unfit:
         lines.append("The oracle has all the memory it needs.")
-    left_out = [name for name in POLICIES if name not in possible(comparison.scenario)]
-    if left_out and set(comparison.results) == set(possible(comparison.scenario)):
-        *others, last = left_out
-        listed = f"{', '.join(others)} and {last}"
-        lines.append(f"Left out are {listed}: {comparison.scenario.no_engine}")
+    lines += _left_out(comparison)
+    solved: dict[str, list[str]] = {}
+    for name, result in comparison.results.items():
+        if result.plan.solver is not None:
+            solved.setdefault(str(result.plan.solver), []).append(name)
+    if solved:
+        programs = "; ".join(f"{_listed(names)}, {how}" for how, names in solved.items())
+        lines.append(f"Integer programs, of their own model and not of the step: {programs}.")
     limits = {name: copy_limits(comparison, name) for name in comparison.results}
     limited = [f"{name} {_limits(each)}" for name, each in limits.items() if len(each) > 1]
     if limited:
@@ -243,6 +246,28 @@ def _sentences(comparison: Comparison) -> list[str]:
         else:
             lines.append(f"No {plan} with these means fits.")
     return lines
+
+
+def _left_out(comparison: Comparison) -> list[str]:
+    """Policies that are not in a table of all, and why."""
+    scenario = comparison.scenario
+    if set(comparison.results) != set(possible(scenario)):
+        return []
+    lines = []
+    if scenario.engine is None:
+        unequipped = [name for name, each in POLICIES.items() if each.engine]
+        lines.append(f"Left out are {_listed(unequipped)}: {scenario.no_engine}")
+    if large := by_name_only(scenario):
+        lines.append(
+            f"Left out, as {len(scenario.stages)} stages make large integer programs: "
+            f"{_listed(large)}; --policy has them solved if they are named."
+        )
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _engine_gain(comparison: Comparison, units: _Units) -> str:

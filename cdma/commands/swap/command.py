@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from cdma import golden
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import (
     ENGINE_NAMES,
     LINK_NAMES,
@@ -66,24 +67,29 @@ def swap(
         typer.Option(
             metavar="NAME",
             help=f"The arrays of a capture: {', '.join(capture_names())}, or the path of one.",
+            autocompletion=named("captures"),
         ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
             metavar="dma|codec",
+            autocompletion=among("dma", "codec"),
             help="The whole engine in a machine, or the codec alone, and the link by arithmetic.",
         ),
     ] = "dma",
     config: Annotated[
         str | None,
-        typer.Option(metavar=METAVAR, help=f"The engine: {ENGINE_NAMES}."),
+        typer.Option(
+            metavar=METAVAR, help=f"The engine: {ENGINE_NAMES}.", autocompletion=named("presets")
+        ),
     ] = None,
     machine: Annotated[
         str | None,
         typer.Option(
             metavar=METAVAR,
             help=f"Engine, memory and link: {MACHINE_NAMES}. {MACHINE} if neither is given.",
+            autocompletion=named("machines"),
         ),
     ] = None,
     throttle_name: Annotated[
@@ -92,25 +98,38 @@ def swap(
             "--throttle",
             metavar=METAVAR,
             help=f"Limit of device memory reads: {THROTTLE_NAMES}. {THROTTLE} if not given.",
+            autocompletion=named("throttles"),
         ),
     ] = None,
     codec: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(codec_names())}.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(codec_names())}.",
+            autocompletion=among(*codec_names()),
+        ),
     ] = DEFAULT_CODECS[0],
     round_to: Annotated[
         str | None,
         typer.Option(
-            metavar="bf16", help="Round float32 arrays first; the round trip is exact from there."
+            metavar="bf16",
+            help="Round float32 arrays first; the round trip is exact from there.",
+            autocompletion=among("bf16"),
         ),
     ] = None,
     element_bytes: Annotated[
         int | None,
-        typer.Option(metavar="4|2|1", help="From each array's type when not given."),
+        typer.Option(
+            metavar="4|2|1",
+            help="From each array's type when not given.",
+            autocompletion=among(4, 2, 1),
+        ),
     ] = None,
     sector_bytes: Annotated[
         int | None,
         typer.Option(
             metavar="32|64|128",
+            autocompletion=among(32, 64, 128),
             help=f"With --engine codec: bytes per cycle of the RTL, {SECTOR_BYTES} if not given.",
         ),
     ] = None,
@@ -124,11 +143,16 @@ def swap(
         typer.Option(
             metavar="NAME",
             help=f"Rearrange 4-D arrays from NCHW first: {', '.join(LAYOUTS)}.",
+            autocompletion=among(*LAYOUTS),
         ),
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar=METAVAR, help=f"Instead of the machine's link: {LINK_NAMES}."),
+        typer.Option(
+            metavar=METAVAR,
+            help=f"Instead of the machine's link: {LINK_NAMES}.",
+            autocompletion=named("links"),
+        ),
     ] = None,
     waves: Annotated[
         Path | None,

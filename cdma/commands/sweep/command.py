@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import among
 from cdma.commands.sweep.axes import Axis, axes_of_file, axes_of_line, combined, grid
 from cdma.commands.sweep.fields import Scalar, fields_of, require_fields
 from cdma.commands.sweep.report import SweepReport, SweepRow, as_csv, as_dict
@@ -27,14 +28,20 @@ from cdma.commands.sweep_options import (
 from cdma.errors import UserError
 from cdma.sweep.run import compute, share
 from cdma.sweep.store import Store
+from cdma.terminal.parser import plain_typer
 
-sweep = typer.Typer(add_completion=False)
+sweep = plain_typer()
 
 
 # All behind COMMAND is the command's.
 @sweep.command("sweep", context_settings={"allow_interspersed_args": False})
 def run_sweep(
-    command: Annotated[str, typer.Argument(metavar="COMMAND", help=f"One of {', '.join(FIELDS)}.")],
+    command: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMMAND", help=f"One of {', '.join(FIELDS)}.", autocompletion=among(*FIELDS)
+        ),
+    ],
     words: Annotated[
         list[str] | None,
         typer.Argument(

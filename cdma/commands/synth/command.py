@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, OWN
 from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.synth.configuration import configured, names_with
@@ -55,6 +56,7 @@ def synth(
         list[str] | None,
         typer.Argument(
             metavar="[COMPONENT]...",
+            autocompletion=named("components"),
             help=f"Of {', '.join(block_names())}.",
             show_default=False,
         ),
@@ -68,12 +70,14 @@ def synth(
             metavar=METAVAR,
             help=f"Of codecs and the engine's parts {', '.join(PRESETS)}; of entries and Buddy's "
             f"{', '.join(BUDDY_PRESETS)}; {OWN}. {CODEC_PRESET} and {ENTRY_PRESET} if not given.",
+            autocompletion=named("presets"),
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(TARGETS),
+            autocompletion=among(*TARGETS),
             help=f"{GENERIC}: the gates that come with cdma. {ASIC}: those of --liberty. The "
             f"others are FPGAs; {ECP5} is placed and routed.",
         ),
@@ -93,6 +97,7 @@ def synth(
         int | None,
         typer.Option(
             metavar="|".join(map(str, SPEEDS)),
+            autocompletion=among(*SPEEDS),
             help=f"Grade of the {ECP5}; {SPEED} if not given.",
             show_default=False,
         ),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import named
 from cdma.commands.schedule.command import parse_bytes
 from cdma.commands.train.report import TrainResult, as_dict, print_report
 from cdma.errors import UserError
@@ -55,16 +56,34 @@ def train(
         ),
     ],
     policy: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(POLICIES)}.")
+        str,
+        typer.Option(
+            metavar="NAME", help=f"One of {', '.join(POLICIES)}.", autocompletion=named("policies")
+        ),
     ] = "joint",
     device: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Whose times plans have: {', '.join(DEVICES)}.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Whose times plans have: {', '.join(DEVICES)}.",
+            autocompletion=named("devices"),
+        ),
     ] = "titanx",
     link: Annotated[
-        str, typer.Option(metavar="NAME", help=f"One of {', '.join(LINKS)}; /4: shared by 4.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(LINKS)}; /4: shared by 4.",
+            autocompletion=named("links"),
+        ),
     ] = "pcie3x16",
     machine: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Engine that moves: {', '.join(MACHINES)}.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Engine that moves: {', '.join(MACHINES)}.",
+            autocompletion=named("machines"),
+        ),
     ] = MACHINE,
     verify: Annotated[
         bool, typer.Option("--verify", help="Let the engine read back every stream it writes.")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.commands.completers import among, several
 from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import (
     EPOCHS,
@@ -50,16 +51,27 @@ from cdma.sweep.store import Store
 
 def value(
     network: Annotated[
-        str, typer.Option(metavar="NAME[,NAME]…", help=f"Of {', '.join(NETWORKS)}.")
+        str,
+        typer.Option(
+            metavar="NAME[,NAME]…",
+            help=f"Of {', '.join(NETWORKS)}.",
+            autocompletion=several("networks"),
+        ),
     ] = "resnet50,vgg16,squeezenet,gpt2,vit-b16",
     device: Annotated[
-        str, typer.Option(metavar="NAME[,NAME]…", help=f"Of {', '.join(DEVICES)}.")
+        str,
+        typer.Option(
+            metavar="NAME[,NAME]…",
+            help=f"Of {', '.join(DEVICES)}.",
+            autocompletion=several("devices"),
+        ),
     ] = "titanxp,rtx4090,h100",
     link: Annotated[
         str,
         typer.Option(
             metavar="NAME[,NAME]…",
             help=f"Of {', '.join(LINKS)}; /4 behind a name: shared by four devices.",
+            autocompletion=several("links"),
         ),
     ] = "pcie3x16/4,pcie3x16,pcie4x16,pcie5x16,pcie6x16",
     room: Annotated[
@@ -74,11 +86,16 @@ def value(
         typer.Option(
             metavar="NAME[,NAME]…",
             help=f"Of the engine's: {', '.join(entry.name for entry in compressing_codecs())}.",
+            autocompletion=several(also=[entry.name for entry in compressing_codecs()]),
         ),
     ] = DEFAULT_CODECS[0],
     precision: Annotated[
         str | None,
-        typer.Option(metavar="|".join(PRECISIONS), help="Each network's usual one if not given."),
+        typer.Option(
+            metavar="|".join(PRECISIONS),
+            help="Each network's usual one if not given.",
+            autocompletion=among(*PRECISIONS),
+        ),
     ] = None,
     densities: Annotated[
         str,
@@ -86,6 +103,7 @@ def value(
             "--density",
             metavar="capture|curve|FILE.json",
             help="How many elements are not zero: measured, by a formula, or as you say.",
+            autocompletion=among("capture", "curve"),
         ),
     ] = FROM_CAPTURE,
     capture: Capture = None,

@@ -51,6 +51,7 @@ def _profile_parts(content: Mapping[str, Any]) -> Iterator[Part]:
     modes = [{"targets": name, **mode} for name, mode in content["modes"].items()]
     yield table_of("Targets", modes)
     over_time = content["over_time"]
+    yield table_of("Over time", over_time)
     if len(over_time) > 1:
         yield lines(
             "Accesses to buddy memory over time",

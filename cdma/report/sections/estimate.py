@@ -43,7 +43,8 @@ def section(document: Document, documents: Sequence[Document]) -> Section:
 def _sentence(total: Mapping[str, Any]) -> str:
     return (
         f"{total['raw_bytes']:,} bytes leave as {total['stream_bytes']:,.0f}, "
-        f"{total['ratio']:.2f}× smaller, in {total['offload_seconds'] * MS:,.2f} ms, {total['offload_speedup']:.2f}× as "
+        f"{total['ratio']:.2f}× smaller, in {total['offload_seconds'] * MS:,.2f} ms, "
+        f"{total['offload_speedup']:.2f}× as "
         f"fast as plain copies, and come back in {total['prefetch_seconds'] * MS:,.2f} ms, "
         f"{total['prefetch_speedup']:.2f}× as fast."
     )
@@ -81,7 +82,8 @@ def _parts(content: Mapping[str, Any], where: str) -> Iterator[Part]:
             sweep["parameter"],
             "effective bandwidth, raw GB/s",
         )
-    yield facts_of("Assumptions", content["assumptions"])
+    swept = {} if sweep is None else {"swept": sweep["parameter"]}
+    yield facts_of("Assumptions", {**content["assumptions"], **swept})
     yield from configuration_of(content)
 
 

@@ -83,6 +83,8 @@ def _parts(content: Mapping[str, Any]) -> Iterator[Part]:
         yield timeline_of_runs(runs["plans"], "Copies on the RTL, beside the plan's")
     yield table_of("Bounds", [_bound_row(each) for each in content["bounds"]])
     yield facts_of("Assumptions", facts, without=("tensors", "codecs", "policies"))
+    sources = [{"policy": name, "source": text} for name, text in facts["policies"].items()]
+    yield table_of("Where policies are from", sources, folded=True)
     if facts["codecs"]:
         yield table_of("Codecs", facts["codecs"])
     yield table_of(

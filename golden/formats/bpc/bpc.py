@@ -35,6 +35,7 @@ from cdma.golden.formats.interface import (
     IntArray,
     as_bytes,
     check_element_bytes,
+    whole,
     zero_filled,
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
@@ -123,6 +124,10 @@ class Bpc:
             TRAILING_BYTES: bytes follow the last entry; offset: the first of them.
             The valid bytes are those of the entries before.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream)
         starts, sizes, stop, end = _find_entries(source, -(-nbytes // LINE_BYTES))
         pieces = [np.empty(0, np.uint8)]
@@ -131,9 +136,7 @@ class Bpc:
             pieces.append(_decode_chunk(source, starts[chunk], sizes[chunk], first, nbytes))
         if end != StreamStatus.OK:
             raise StreamError(end, stop, starts.size * LINE_BYTES)
-        if stop < source.size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, stop, nbytes)
-        return np.concatenate(pieces)[:nbytes]
+        return np.concatenate(pieces)[:nbytes], stop
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

@@ -25,6 +25,7 @@ from cdma.golden.formats.interface import (
     as_floats,
     check_lossy_element_bytes,
     check_whole_floats,
+    whole,
 )
 from cdma.golden.formats.lossy.fixed_width import (
     LINE_NUMBERS,
@@ -102,6 +103,10 @@ class Quantize:
             TRAILING_BYTES: bytes follow the last line; offset: the first of them.
             Other offsets: the line. The valid bytes are those of the lines before.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream)
         check_whole_floats(nbytes)
         starts, stop, end = find(source, -(-nbytes // LINE_BYTES))
@@ -118,9 +123,7 @@ class Quantize:
             pieces.append(as_bytes(lines))
         if end != StreamStatus.OK:
             raise StreamError(end, stop, starts.size * LINE_BYTES)
-        if stop < source.size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, stop, nbytes)
-        return np.concatenate(pieces)[:nbytes]
+        return np.concatenate(pieces)[:nbytes], stop
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

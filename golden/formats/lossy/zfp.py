@@ -23,10 +23,12 @@ from cdma.golden.formats.interface import (
     Array,
     CodecError,
     IntArray,
+    UnfitValueError,
     as_bytes,
     as_floats,
     check_lossy_element_bytes,
     check_whole_floats,
+    whole,
 )
 from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
 
@@ -88,9 +90,11 @@ class Zfp:
         sizes = np.abs(values)
         if not sizes.max() < _LARGEST:
             place = int(np.flatnonzero(~(sizes < _LARGEST))[0])
-            raise CodecError(
-                f"zfp is for finite values below 2^126, and value {place} is {values[place]}; "
-                "choose the codec quantize, or a lossless one"
+            raise UnfitValueError(
+                "zfp is for finite values below 2^126",
+                place,
+                values[place],
+                "choose the codec quantize, or a lossless one",
             )
         values = np.where(sizes < _SMALLEST, np.float32(0), values)
         with extra("formats"):
@@ -111,6 +115,10 @@ class Zfp:
             TRAILING_BYTES: bytes follow the last word; offset: the first of them.
             Whatever else is damaged makes other values.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream)
         check_whole_floats(nbytes)
         bits = self._bits(nbytes)
@@ -127,16 +135,14 @@ class Zfp:
         if tail_pad:
             first_bit = bits + (tail_pad & -tail_pad).bit_length() - 1
             raise StreamError(StreamStatus.NONZERO_FILL, first_bit // 8, nbytes)
-        if source.size > size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, size, nbytes)
         if not nbytes:
-            return np.empty(0, np.uint8)
+            return np.empty(0, np.uint8), 0
         with extra("formats"):
             import zfpy
         values = zfpy._decompress(
-            source.tobytes(), zfpy.type_float, (nbytes // 4,), rate=self.rate / BLOCK_VALUES
+            source[:size].tobytes(), zfpy.type_float, (nbytes // 4,), rate=self.rate / BLOCK_VALUES
         )
-        return as_bytes(values.astype("<f4", copy=False))
+        return as_bytes(values.astype("<f4", copy=False)), size
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""

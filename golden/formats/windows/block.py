@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cdma.golden.formats.interface import Array, IntArray, as_bytes, check_element_bytes
+from cdma.golden.formats.interface import Array, IntArray, as_bytes, check_element_bytes, whole
 from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus
 from cdma.golden.formats.windows.window import HEADER_BYTES, WINDOW_BYTES, share_over_lines
 
@@ -71,6 +71,10 @@ class BlockCodec:
             LENGTH_MISMATCH: a block that holds more or less than its window; offset: the block.
             TRAILING_BYTES: bytes follow the last block; offset: the first of them.
         """
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         source = as_bytes(stream).data
         data = bytearray()
         position = 0
@@ -86,9 +90,7 @@ class BlockCodec:
                 raise StreamError(window, position, len(data))
             data += window
             position = end
-        if position < len(source):
-            raise StreamError(StreamStatus.TRAILING_BYTES, position, nbytes)
-        return np.frombuffer(data, np.uint8)
+        return np.frombuffer(data, np.uint8), position
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,): each window's size, shared evenly."""

@@ -17,14 +17,14 @@ _RAW = -15
 
 
 class Deflate(BlockCodec):
-    """zlib at level 6, as the paper uses it, laid out by `cdma.golden.formats.windows.block`."""
+    """zlib at level 6, as the paper uses it; `cdma.golden.formats.windows.block` has the layout."""
 
     def __init__(self, element_bytes: int = 4) -> None:
         super().__init__("deflate", element_bytes, _encode_small, _decode_block)
 
 
 class DeflateFast(BlockCodec):
-    """ISA-L at level 1: what DEFLATE costs when speed is what matters."""
+    """ISA-L at level 1, for speed: what DEFLATE costs then."""
 
     def __init__(self, element_bytes: int = 4) -> None:
         with extra("formats"):

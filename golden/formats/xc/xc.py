@@ -36,10 +36,12 @@ from cdma.golden.formats.interface import (
     IntArray,
     as_bytes,
     check_element_bytes,
+    decoded_prefix,
     element_dtype,
+    whole,
     zero_filled,
 )
-from cdma.golden.formats.stream import LINE_BYTES, ByteArray, StreamError, StreamStatus
+from cdma.golden.formats.stream import LINE_BYTES, ByteArray
 from cdma.golden.formats.xc.decoder import decode
 from cdma.golden.formats.xc.elements import element_format_of
 from cdma.golden.formats.xc.lines import CHUNK_LINES, Coding, Lanes, encoded, forms_of
@@ -96,10 +98,12 @@ class Xc:
 
     def decompress(self, stream: Array, nbytes: int) -> ByteArray:
         """The `nbytes` bytes that were compressed; `StreamError` when the stream is damaged."""
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream: Array, nbytes: int) -> tuple[ByteArray, int]:
+        """The first `nbytes` bytes, and how many bytes of the stream they take."""
         decoded = decode(stream, nbytes, self.coding)
-        if decoded.status != StreamStatus.OK:
-            raise StreamError(decoded.status, decoded.offset, decoded.valid_bytes)
-        return decoded.data
+        return decoded_prefix(decoded, as_bytes(stream).size)
 
     def line_sizes(self, array: Array) -> IntArray:
         """Bytes of stream per 128 B line, int64 (lines,), without building the stream."""
@@ -116,7 +120,11 @@ class Xc:
 
     def fitted(self, array: Array) -> "Xc":
         """The codec with the centre and the pattern that are best for an array."""
-        centre, pattern = best_parameters(self.histogram(array), self.elements)
+        return self.fitted_to(self.histogram(array))
+
+    def fitted_to(self, histogram: IntArray) -> "Xc":
+        """The codec that is best for arrays of this histogram, which may be a sum of several."""
+        centre, pattern = best_parameters(histogram, self.elements)
         return Xc(
             self.element_bytes, exponent_bits=self.exponent_bits, centre=centre, pattern=pattern
         )

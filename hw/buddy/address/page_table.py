@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.buddy.payloads import LOGICAL_ADDRESS_BITS, MapRequest, PageEntry
 from cdma.hw.config import BuddyConfig
+from cdma.hw.lib.pipeline import PipelineControl
 
 PAGE_INDEX_BITS = 20
 """Width of a page number, as software writes it."""
@@ -82,23 +83,23 @@ class PageTable(wiring.Component):
         m.submodules.entries = entries = memory.Memory(shape=PageEntry(), depth=pages, init=[])
         write = entries.write_port()
         read = entries.read_port()
+        m.submodules.lookup = lookup = PipelineControl()
 
         page_bits = (self.config.page_bytes - 1).bit_length()
         page_number = Signal(LOGICAL_ADDRESS_BITS)
         address = Signal(LOGICAL_ADDRESS_BITS, reset_less=True)
         beyond = Signal(reset_less=True)
-        lookup_valid = Signal()
-        lookup_fire = Signal()
         clear_index = Signal(range(pages))
         # A table of 2^20 pages has every number.
         in_table = C(1) if pages == 1 << PAGE_INDEX_BITS else self.write.index < pages
         m.d.comb += [
             page_number.eq(self.i.payload.address >> page_bits),
-            self.i.ready.eq((self.o.ready | ~lookup_valid) & ~self.clearing),
-            lookup_fire.eq(self.i.valid & self.i.ready),
+            lookup.i_valid.eq(self.i.valid & ~self.clearing),
+            lookup.o_ready.eq(self.o.ready),
+            self.i.ready.eq(lookup.i_ready & ~self.clearing),
             read.addr.eq(page_number),
-            read.en.eq(lookup_fire),
-            self.o.valid.eq(lookup_valid),
+            read.en.eq(lookup.load),
+            self.o.valid.eq(lookup.o_valid),
             self.o.payload.address.eq(address),
             self.o.payload.page.fields.eq(read.data.fields),
             self.o.payload.page.frame.eq(read.data.frame),
@@ -113,12 +114,9 @@ class PageTable(wiring.Component):
                 clear_index.eq(clear_index + 1),
                 self.clearing.eq(clear_index != pages - 1),
             ]
-        with m.If(lookup_fire):
+        with m.If(lookup.load):
             m.d.sync += [
-                lookup_valid.eq(1),
                 address.eq(self.i.payload.address),
                 beyond.eq(page_number >= pages),
             ]
-        with m.Elif(self.o.ready):
-            m.d.sync += lookup_valid.eq(0)
         return m

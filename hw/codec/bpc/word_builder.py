@@ -14,6 +14,7 @@ from cdma.golden.formats.stream import StreamStatus
 from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, STATUS_BITS
 from cdma.hw.config import EntryConfig
+from cdma.hw.lib.pipeline import PipelineControl
 
 
 class DecodedSector(data.StructLayout):
@@ -82,8 +83,7 @@ class BpcWordBuilder(wiring.Component):
         given = self.i.payload
 
         # Stage 1: planes to deltas, and sums over 8 of them.
-        summed_valid = Signal()
-        summed_ready = Signal()
+        m.submodules.summed = control = PipelineControl()
         summed = [Signal(32, name=f"summed_{i}", reset_less=True) for i in range(WORDS)]
         summed_signs = Signal(DELTAS, reset_less=True)
         summed_falls = Signal(DELTAS, reset_less=True)
@@ -99,10 +99,8 @@ class BpcWordBuilder(wiring.Component):
             terms.append(delta)
         for span in (1, 2, 4):
             terms = _joined_sums(m, terms, span)
-        m.d.comb += self.i.ready.eq(summed_ready | ~summed_valid)
-        with m.If(self.i.ready):
-            m.d.sync += summed_valid.eq(self.i.valid)
-        with m.If(self.i.ready & self.i.valid):
+        m.d.comb += [control.i_valid.eq(self.i.valid), self.i.ready.eq(control.i_ready)]
+        with m.If(control.load):
             m.d.sync += [
                 *(reg.eq(term) for reg, term in zip(summed, terms, strict=True)),
                 summed_signs.eq(planes[32]),
@@ -140,10 +138,10 @@ class BpcWordBuilder(wiring.Component):
         status = Signal(STATUS_BITS, reset_less=True)
         offset = Signal.like(given.offset, name="offset", reset_less=True)
         bits = Signal.like(given.bits, name="bits", reset_less=True)
-        m.d.comb += summed_ready.eq((left == 0) | ((left == 1) & self.o.ready))
-        with m.If(summed_ready):
+        m.d.comb += control.o_ready.eq((left == 0) | ((left == 1) & self.o.ready))
+        with m.If(control.o_ready):
             m.d.sync += [
-                left.eq(Mux(summed_valid, sectors, 0)),
+                left.eq(Mux(control.o_valid, sectors, 0)),
                 entry.eq(Cat(words)),
                 status.eq(Mux(unlike, StreamStatus.BAD_TOKEN, summed_status)),
                 offset.eq(Mux(unlike, 0, summed_offset)),

@@ -16,6 +16,7 @@ from cdma.hw.codec.bpc.plane_decoder import DecodedPlanes
 from cdma.hw.codec.entry.payloads import STATUS_BITS, KeptEntry
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.pipeline import PipelineControl
 
 CODE_BYTES = SIZES[AS_IT_IS - 1]
 """The greatest size class of entries that are compressed."""
@@ -87,8 +88,7 @@ class EntryPrechecker(wiring.Component):
 
         # Stage 1.
         seen = Signal(EntryNote(), reset_less=True)
-        seen_valid = Signal()
-        seen_ready = Signal()
+        m.submodules.seen = seen_control = PipelineControl()
         size_class = Signal.like(seen.size_class, name="size_class")
         flag = Signal()
         coded = Signal()
@@ -102,11 +102,10 @@ class EntryPrechecker(wiring.Component):
                     for k in range(CODE_BYTES)
                 )
             ),
-            self.i.ready.eq(seen_ready | ~seen_valid),
+            seen_control.i_valid.eq(self.i.valid),
+            self.i.ready.eq(seen_control.i_ready),
         ]
-        with m.If(self.i.ready):
-            m.d.sync += seen_valid.eq(self.i.valid)
-        with m.If(self.i.ready & self.i.valid):
+        with m.If(seen_control.load):
             m.d.sync += [
                 seen.size_class.eq(size_class),
                 seen.by_bpc.eq(coded & ~flag),
@@ -122,15 +121,15 @@ class EntryPrechecker(wiring.Component):
             ]
         if not best_of:
             m.d.comb += [
-                self.o.valid.eq(seen_valid),
+                self.o.valid.eq(seen_control.o_valid),
                 self.o.payload.eq(seen),
-                seen_ready.eq(self.o.ready),
+                seen_control.o_ready.eq(self.o.ready),
             ]
             return m
 
         zvc = self.config.zvc
         count = Signal(range(zvc.elements + 1), reset_less=True)
-        with m.If(self.i.ready & self.i.valid):
+        with m.If(seen_control.load):
             m.d.sync += [
                 seen.by_zvc.eq(coded & flag),
                 count.eq(count_ones(kept.data[: zvc.elements])),
@@ -162,15 +161,15 @@ class EntryPrechecker(wiring.Component):
                     m.d.comb += size.eq(SIZES[number])
 
         noted = Signal(EntryNote(), reset_less=True)
-        noted_valid = Signal()
+        m.submodules.noted = noted_control = PipelineControl()
         m.d.comb += [
-            seen_ready.eq(self.o.ready | ~noted_valid),
-            self.o.valid.eq(noted_valid),
+            noted_control.i_valid.eq(seen_control.o_valid),
+            seen_control.o_ready.eq(noted_control.i_ready),
+            noted_control.o_ready.eq(self.o.ready),
+            self.o.valid.eq(noted_control.o_valid),
             self.o.payload.eq(noted),
         ]
-        with m.If(seen_ready):
-            m.d.sync += noted_valid.eq(seen_valid)
-        with m.If(seen_ready & seen_valid):
+        with m.If(noted_control.load):
             m.d.sync += [
                 noted.eq(seen),
                 noted.zvc_bytes.eq(zvc.mask_bytes + count * zvc.element_bytes),

@@ -15,7 +15,7 @@ from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import total
 from cdma.hw.lib.fifo import Fifo
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineControl, PipelineRegister
 
 CODE_SIZES = SIZES[1:AS_IT_IS]
 """Bytes of the classes that codes are kept in."""
@@ -166,8 +166,7 @@ class EntryCompressor(wiring.Component):
 
         bpc_class = Signal(CLASS_BITS)
         kept = Signal(KeptEntry(), reset_less=True)
-        kept_valid = Signal()
-        stores = Signal()
+        m.submodules.kept = control = PipelineControl()
         code = bpc.o.payload
         all_zero = Signal()
         m.d.comb += [
@@ -175,14 +174,14 @@ class EntryCompressor(wiring.Component):
             bpc_class.eq(Mux(all_zero, 0, _class_of(code.bits, [8 * size for size in CODE_SIZES]))),
             bpc.i.payload.eq(self.i.payload),
             self.o.payload.eq(kept),
-            self.o.valid.eq(kept_valid),
-            stores.eq(self.o.ready | ~kept_valid),
+            self.o.valid.eq(control.o_valid),
+            control.o_ready.eq(self.o.ready),
         ]
         if self.config.mode == "bpc":
             m.d.comb += [
                 bpc.i.valid.eq(self.i.valid),
                 self.i.ready.eq(bpc.i.ready),
-                bpc.o.ready.eq(stores),
+                bpc.o.ready.eq(control.i_ready),
             ]
             both_valid: Value = bpc.o.valid
             metadata: Value = bpc_class
@@ -193,16 +192,15 @@ class EntryCompressor(wiring.Component):
             of_zvc = Signal()
             m.d.comb += [
                 both_valid.eq(bpc.o.valid & zvc.o.valid),
-                bpc.o.ready.eq(stores & zvc.o.valid),
-                zvc.o.ready.eq(stores & bpc.o.valid),
+                bpc.o.ready.eq(control.i_ready & zvc.o.valid),
+                zvc.o.ready.eq(control.i_ready & bpc.o.valid),
                 of_zvc.eq(zvc.o.payload.size_class < bpc_class),
             ]
             metadata = Cat(Mux(of_zvc, zvc.o.payload.size_class, bpc_class), of_zvc)
             bits = Mux(of_zvc, zvc.o.payload.data, code.data)
-        with m.If(stores):
-            m.d.sync += kept_valid.eq(both_valid)
-            with m.If(both_valid):
-                m.d.sync += [kept.metadata.eq(metadata), kept.data.eq(Mux(all_zero, 0, bits))]
+        m.d.comb += control.i_valid.eq(both_valid)
+        with m.If(control.load):
+            m.d.sync += [kept.metadata.eq(metadata), kept.data.eq(Mux(all_zero, 0, bits))]
         return m
 
     def _zvc(self, m: Module, bpc: BpcCompressor) -> Fifo | PipelineRegister:

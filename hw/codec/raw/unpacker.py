@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.packet import PacketStates
 from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
@@ -53,13 +54,10 @@ class RawUnpacker(wiring.Component):
         element_bytes = config.element_bytes
         beat = self.i.payload
 
-        # The packet. It is closed by its last beat, or by a torn one: then the rest is dropped.
-        active = Signal()
+        m.submodules.packet = packet = PacketStates()
         left = Signal(LENGTH_BITS)
         sector = Signal(range(config.sectors))
         lines_done = Signal()
-        closed = Signal()
-        ended = Signal()
         framing_error = Signal()
         trailing = Signal()
         size = Signal(OFFSET_BITS)
@@ -71,7 +69,7 @@ class RawUnpacker(wiring.Component):
         line_size = Signal(range(config.line_bytes + 1))
         m.d.comb += [
             due.eq(Mux(left > width, width, left)),
-            there.eq(Mux(closed, 0, Mux(beat.size > due, due, beat.size))),
+            there.eq(Mux(packet.closed, 0, Mux(beat.size > due, due, beat.size))),
             short.eq(there < due),
             # Of a packet that ends inside an element, this does not count.
             whole.eq(Mux(short, there // element_bytes * element_bytes, there)),
@@ -79,7 +77,7 @@ class RawUnpacker(wiring.Component):
         ]
         out = self.o.payload
         m.d.comb += [
-            self.o.valid.eq(active & ~lines_done & (closed | self.i.valid)),
+            self.o.valid.eq(packet.active & ~lines_done & (packet.closed | self.i.valid)),
             out.count.eq((whole + element_bytes - 1) // element_bytes),
             out.sol.eq(sector == 0),
             out.eol.eq(short | (left <= width) | (sector == config.sectors - 1)),
@@ -96,10 +94,12 @@ class RawUnpacker(wiring.Component):
 
         steps = Signal()
         drops = Signal()
+        taken = Signal()
         m.d.comb += [
             steps.eq(self.o.valid & self.o.ready),
-            drops.eq(closed | lines_done),
-            self.i.ready.eq(active & ~ended & (drops | self.o.ready)),
+            drops.eq(packet.closed | lines_done),
+            self.i.ready.eq(packet.active & ~packet.ended & (drops | self.o.ready)),
+            taken.eq(self.i.valid & self.i.ready),
         ]
         with m.If(steps):
             m.d.sync += [
@@ -107,31 +107,32 @@ class RawUnpacker(wiring.Component):
                 sector.eq(Mux(out.eol, 0, sector + 1)),
                 lines_done.eq(out.last),
             ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += ended.eq(beat.last)
-            with m.If(~closed):
-                m.d.sync += [
-                    size.eq(size + beat.size),
-                    closed.eq(beat.last | beat.framing_error),
-                    framing_error.eq(beat.framing_error),
-                    trailing.eq(trailing | (beat.size > due)),
-                ]
+        with m.If(taken & ~packet.closed):
+            m.d.sync += [
+                size.eq(size + beat.size),
+                framing_error.eq(beat.framing_error),
+                trailing.eq(trailing | (beat.size > due)),
+            ]
 
         tail = self.tail.payload
         done = Signal()
         m.d.comb += [
-            self.tail.valid.eq(lines_done & ended),
+            self.tail.valid.eq(lines_done & packet.ended),
             tail.trailing.eq(trailing),
             tail.framing_error.eq(framing_error),
             tail.size.eq(size),
             done.eq(self.tail.valid & self.tail.ready),
-            self.command.ready.eq(~active | done),
+            packet.command_valid.eq(self.command.valid),
+            packet.beat_fire.eq(taken),
+            packet.beat_last.eq(beat.last),
+            packet.beat_framing_error.eq(beat.framing_error),
+            packet.reported.eq(done),
+            self.command.ready.eq(packet.command_ready),
         ]
         with m.If(self.command.ready):
-            m.d.sync += [active.eq(self.command.valid), left.eq(self.command.payload)]
+            m.d.sync += left.eq(self.command.payload)
         with m.If(done):
             m.d.sync += [
-                register.eq(0)
-                for register in (sector, lines_done, closed, ended, framing_error, trailing, size)
+                register.eq(0) for register in (sector, lines_done, framing_error, trailing, size)
             ]
         return m

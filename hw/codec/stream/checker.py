@@ -10,6 +10,7 @@ from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.pipeline import PipelineControl
 
 
 class LineError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
@@ -77,8 +78,7 @@ class _CheckedSector:
     """
 
     def __init__(self, config: CodecConfig) -> None:
-        self.valid = Signal(name="checked_valid")
-        self.ready = Signal(name="checked_ready")
+        self.control = PipelineControl()
         self.fires = Signal(name="checked_fires")
         self.sector = Signal(ExpandedSector(config), name="checked", reset_less=True)
         self.zero = Signal(config.lanes, name="checked_zero", reset_less=True)
@@ -162,6 +162,7 @@ class StreamChecker(wiring.Component):
         element_bytes = config.element_bytes
         sector = self.i.payload
         checked = _CheckedSector(config)
+        m.submodules.checked = checked.control
 
         active = Signal()
         left = Signal(self.length_bits, reset_less=True)
@@ -186,15 +187,12 @@ class StreamChecker(wiring.Component):
                 ),
             ]
 
-        taken = Signal()
         m.d.comb += [
-            self.i.ready.eq(active & (checked.ready | ~checked.valid)),
-            taken.eq(self.i.valid & self.i.ready),
-            self.length.ready.eq(~active | (taken & sector.last)),
+            checked.control.i_valid.eq(self.i.valid & active),
+            self.i.ready.eq(checked.control.i_ready & active),
+            self.length.ready.eq(~active | (checked.control.load & sector.last)),
         ]
-        with m.If(checked.ready | ~checked.valid):
-            m.d.sync += checked.valid.eq(taken)
-        with m.If(taken):
+        with m.If(checked.control.load):
             m.d.sync += [
                 checked.sector.eq(sector),
                 checked.zero.eq(zero),
@@ -220,7 +218,7 @@ class StreamChecker(wiring.Component):
             right.eq(~checked.first & ~Cat(wrong_before)),
             checked.fails.eq(~checked.failed & (checked.no_data | checked.wrong.any())),
             checked.gives.eq(~checked.failed & ~checked.complete),
-            checked.fires.eq(checked.valid & checked.ready),
+            checked.fires.eq(checked.control.o_valid & checked.control.o_ready),
         ]
         return right
 
@@ -231,8 +229,7 @@ class StreamChecker(wiring.Component):
         elements = checked.sector.elements.as_value()
         keep = Signal(config.sector_bytes)
         beat = Signal(Beat(config.sector_bytes), reset_less=True)
-        beat_valid = Signal()
-        beat_free = Signal()
+        m.submodules.beat = control = PipelineControl()
         size = Signal.like(checked.space_left)
         m.d.comb += [
             keep.eq(
@@ -242,18 +239,17 @@ class StreamChecker(wiring.Component):
                 )
             ),
             size.eq(count_ones(keep)),
-            beat_free.eq(self.o.ready | ~beat_valid),
+            control.i_valid.eq(checked.fires & checked.gives),
+            control.o_ready.eq(self.o.ready),
             # The former transfer's result must be out before this one's begins.
-            checked.ready.eq(
-                (beat_free | ~checked.gives)
+            checked.control.o_ready.eq(
+                (control.i_ready | ~checked.gives)
                 & ~(self.result.valid & (checked.fails | checked.sector.last))
             ),
-            self.o.valid.eq(beat_valid),
+            self.o.valid.eq(control.o_valid),
             self.o.payload.eq(beat),
         ]
-        with m.If(beat_free):
-            m.d.sync += beat_valid.eq(checked.fires & checked.gives)
-        with m.If(checked.fires & checked.gives):
+        with m.If(control.load):
             m.d.sync += [
                 beat.data.eq(
                     Cat(

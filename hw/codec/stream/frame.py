@@ -70,9 +70,9 @@ class PacketTrimmer(wiring.Component):
         left = Signal(LENGTH_BITS, reset_less=True)
         beat_fits = Signal(reset_less=True)
         given = Signal(LENGTH_BITS, reset_less=True)
-        active = Signal()
+        passing = Signal()
         dropping = Signal()
-        told = Signal()
+        taken_valid = Signal()
 
         near = Signal.like(beat.size)
         size = Signal.like(beat.size)
@@ -84,7 +84,7 @@ class PacketTrimmer(wiring.Component):
             ends.eq(beat.last | beat.framing_error | ~beat_fits),
             self.o.payload.size.eq(size),
             self.o.payload.last.eq(ends),
-            passes.eq(active & ~dropping & ~(ends & told)),
+            passes.eq(passing & ~(ends & taken_valid)),
             self.o.valid.eq(self.i.valid & passes),
             self.i.ready.eq(dropping | (self.o.ready & passes)),
         ]
@@ -98,8 +98,29 @@ class PacketTrimmer(wiring.Component):
         m.d.comb += [
             came.eq(self.i.valid & self.i.ready),
             finishes.eq(came & ends & ~dropping),
-            self.length.ready.eq(~active | (finishes & beat.last) | (came & dropping & beat.last)),
         ]
+        with m.FSM(name="packet") as packet:
+            m.d.comb += [
+                passing.eq(packet.ongoing("PASS")),
+                dropping.eq(packet.ongoing("DROP")),
+            ]
+            with m.State("IDLE"):
+                m.d.comb += self.length.ready.eq(1)
+                with m.If(self.length.valid):
+                    m.next = "PASS"
+            with m.State("PASS"):
+                with m.If(finishes & ~beat.last):
+                    m.next = "DROP"
+                with m.If(finishes & beat.last):
+                    m.d.comb += self.length.ready.eq(1)
+                    with m.If(~self.length.valid):
+                        m.next = "IDLE"
+            with m.State("DROP"):
+                with m.If(came & beat.last):
+                    m.d.comb += self.length.ready.eq(1)
+                    m.next = "IDLE"
+                    with m.If(self.length.valid):
+                        m.next = "PASS"
         with m.If(came):
             m.d.sync += [
                 left.eq(left - self.data_bytes),
@@ -108,18 +129,15 @@ class PacketTrimmer(wiring.Component):
             ]
         with m.If(self.length.ready):
             m.d.sync += [
-                active.eq(self.length.valid),
                 left.eq(self.length.payload),
                 beat_fits.eq(self.length.payload > self.data_bytes),
                 given.eq(0),
             ]
-        with m.If(came):
-            m.d.sync += dropping.eq((finishes | dropping) & ~beat.last)
 
         taken = Signal(Taken(), reset_less=True)
         with m.If(finishes):
             m.d.sync += [
-                told.eq(1),
+                taken_valid.eq(1),
                 taken.mismatch.eq(beat.framing_error | beat_fits | (near != beat.size)),
                 taken.size.eq(add(m, given, size, name="size")),
             ]
@@ -128,14 +146,14 @@ class PacketTrimmer(wiring.Component):
             with m.If(came & (beat.framing_error | (beat.size != 0))):
                 m.d.sync += taken.mismatch.eq(1)
         with m.Elif(self.taken.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += taken_valid.eq(0)
         m.d.comb += [
-            self.taken.valid.eq(told & ~dropping),
+            self.taken.valid.eq(taken_valid & ~dropping),
             self.taken.payload.eq(taken),
         ]
 
         with m.If(dropping):
-            m.d.sync += Assert(told)
+            m.d.sync += Assert(taken_valid)
         return m
 
 

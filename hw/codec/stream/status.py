@@ -75,23 +75,23 @@ class ByteMeter(wiring.Component):
         count = Signal(OFFSET_BITS)
         total = Signal(OFFSET_BITS)
         size = Signal(OFFSET_BITS, reset_less=True)
-        told = Signal()
+        size_valid = Signal()
         waits = Signal()
         m.d.comb += [
-            waits.eq(beat.last & told),
+            waits.eq(beat.last & size_valid),
             self.o.valid.eq(self.i.valid & ~waits),
             self.o.payload.eq(beat),
             self.i.ready.eq(self.o.ready & ~waits),
             total.eq(count + beat.size),
-            self.size.valid.eq(told),
+            self.size.valid.eq(size_valid),
             self.size.payload.eq(size),
         ]
-        with m.If(told & self.size.ready):
-            m.d.sync += told.eq(0)
+        with m.If(size_valid & self.size.ready):
+            m.d.sync += size_valid.eq(0)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += count.eq(Mux(beat.last, 0, total))
             with m.If(beat.last):
-                m.d.sync += [told.eq(1), size.eq(total)]
+                m.d.sync += [size_valid.eq(1), size.eq(total)]
         return m
 
 

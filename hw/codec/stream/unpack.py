@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.codec.stream.packet import PacketStates
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.count import count_ones
@@ -175,17 +176,12 @@ class ElementSlots(wiring.Component):
 
 
 class _Packet:
-    """Registers of the packet that lines are found in.
-
-    Its last beat closes it, or one with a framing error: then the rest is dropped.
-    """
+    """States and registers of the packet that lines are found in."""
 
     def __init__(self, command: Signal) -> None:
-        self.active = Signal()
+        self.states = PacketStates()
         self.lines_left = Signal.like(command, name="lines_left")
         self.lines_done = Signal()
-        self.closed = Signal()
-        self.ended = Signal()
         self.framing_error = Signal()
         self.partial_element = Signal()
         self.trailing = Signal()
@@ -292,6 +288,7 @@ class Unpacker(wiring.Component):
         m = Module()
         m.submodules.slots = slots = ElementSlots(self.config, self.head_elements)
         packet = _Packet(self.command.payload)
+        m.submodules.packet = packet.states
         line = _Line(self.config, self.head_elements)
         words = [slots.words[i] for i in range(self.config.lanes + self.head_elements)]
 
@@ -363,7 +360,9 @@ class Unpacker(wiring.Component):
             mask.eq(Cat(elements[: self.head_elements])),
             given.eq(Mux(line.empty, 0, line.there)),
             self.o.valid.eq(
-                packet.active & ~packet.lines_done & (line.empty | ~line.short | packet.closed)
+                packet.states.active
+                & ~packet.lines_done
+                & (line.empty | ~line.short | packet.states.closed)
             ),
             out.mask.eq(Mux(line.busy | line.empty | line.no_mask, 0, mask)),
             out.count.eq(given),
@@ -450,14 +449,14 @@ class Unpacker(wiring.Component):
     def _take_packet(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
         """Take beats in, drop those behind the lines or a framing error, and tell of the end."""
         element_bytes = self.config.element_bytes
-        beat = self.i.payload
+        beat, states = self.i.payload, packet.states
         drops = Signal()
         taken = Signal()
         kept = Signal()
         arriving = Signal(range(self.config.lanes + 1))
         m.d.comb += [
-            drops.eq(packet.closed | packet.lines_done),
-            self.i.ready.eq(packet.active & ~packet.ended & (drops | slots.free)),
+            drops.eq(states.closed | packet.lines_done),
+            self.i.ready.eq(states.active & ~states.ended & (drops | slots.free)),
             taken.eq(self.i.valid & self.i.ready),
             kept.eq(taken & ~drops),
             arriving.eq(beat.size // element_bytes),
@@ -465,40 +464,37 @@ class Unpacker(wiring.Component):
             slots.beat.eq(beat.data),
             slots.count.eq(arriving),
         ]
-        with m.If(taken):
-            m.d.sync += packet.ended.eq(beat.last)
-            with m.If(~packet.closed):
-                m.d.sync += [
-                    packet.size.eq(packet.size + beat.size),
-                    packet.closed.eq(beat.last | beat.framing_error),
-                    packet.framing_error.eq(beat.framing_error),
-                    packet.partial_element.eq(~drops & (beat.size % element_bytes != 0)),
-                    packet.trailing.eq(packet.trailing | (drops & (beat.size != 0))),
-                ]
+        with m.If(taken & ~states.closed):
+            m.d.sync += [
+                packet.size.eq(packet.size + beat.size),
+                packet.framing_error.eq(beat.framing_error),
+                packet.partial_element.eq(~drops & (beat.size % element_bytes != 0)),
+                packet.trailing.eq(packet.trailing | (drops & (beat.size != 0))),
+            ]
 
         tail = self.tail.payload
         done = Signal()
         m.d.comb += [
-            self.tail.valid.eq(packet.lines_done & packet.ended),
+            self.tail.valid.eq(packet.lines_done & states.ended),
             tail.trailing.eq(packet.trailing | (slots.level != 0) | packet.partial_element),
             tail.framing_error.eq(packet.framing_error),
             tail.size.eq(packet.size),
             done.eq(self.tail.valid & self.tail.ready),
             slots.clear.eq(done),
-            self.command.ready.eq(~packet.active | done),
+            states.command_valid.eq(self.command.valid),
+            states.beat_fire.eq(taken),
+            states.beat_last.eq(beat.last),
+            states.beat_framing_error.eq(beat.framing_error),
+            states.reported.eq(done),
+            self.command.ready.eq(states.command_ready),
         ]
         with m.If(self.command.ready):
-            m.d.sync += [
-                packet.active.eq(self.command.valid),
-                packet.lines_left.eq(self.command.payload),
-            ]
+            m.d.sync += packet.lines_left.eq(self.command.payload)
         with m.If(done):
             m.d.sync += [
                 register.eq(0)
                 for register in (
                     packet.lines_done,
-                    packet.closed,
-                    packet.ended,
                     packet.framing_error,
                     packet.partial_element,
                     packet.trailing,

@@ -17,7 +17,7 @@ from cdma.hw.codec.selection import is_copy
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.lanes import gather, lanes_from, ones_before, swaps
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineControl, PipelineRegister
 
 
 class ComparedSector(data.StructLayout):
@@ -31,8 +31,7 @@ class _ComparedStage:
     """Registers of the compressor's stage 1: a sector, and counts of what is not zero in it."""
 
     def __init__(self, config: CodecConfig) -> None:
-        self.valid = Signal(name="compared_valid")
-        self.ready = Signal(name="compared_ready")
+        self.control = PipelineControl()
         self.sector = Signal(Sector(config), name="compared", reset_less=True)
         self.present = Signal(config.lanes, name="compared_present", reset_less=True)
         self.upper = Signal(range(config.lanes // 2 + 1), name="compared_upper", reset_less=True)
@@ -49,8 +48,7 @@ class _PackedStage:
 
     def __init__(self, config: CodecConfig) -> None:
         element_bits = 8 * config.element_bytes
-        self.valid = Signal(name="packed_valid")
-        self.ready = Signal(name="packed_ready")
+        self.control = PipelineControl()
         self.elements = [
             Signal(element_bits, name=f"packed_{i}", reset_less=True) for i in range(config.lanes)
         ]
@@ -148,6 +146,8 @@ class ZvcCompressor(wiring.Component):
         m = Module()
         compared = _ComparedStage(self.config)
         packed = _PackedStage(self.config)
+        m.submodules.compared = compared.control
+        m.submodules.packed = packed.control
         window = _Window(self.config)
         self._compare(m, compared, packed)
         self._pack(m, compared, packed, window)
@@ -188,16 +188,14 @@ class ZvcCompressor(wiring.Component):
             for i, before in enumerate(ones)
         ]
         m.d.comb += [
-            compared.ready.eq(packed.ready | ~compared.valid),
-            seen.ready.eq(compared.ready),
+            compared.control.i_valid.eq(seen.valid),
+            seen.ready.eq(compared.control.i_ready),
         ]
         # Here and below a lane is loaded only with an element: clock gates save what is zero.
-        with m.If(compared.ready):
-            m.d.sync += compared.valid.eq(seen.valid)
         for i in range(lanes):
-            with m.If(compared.ready & seen.valid & present[i]):
+            with m.If(compared.control.load & present[i]):
                 m.d.sync += compared.sector.elements[i].eq(sector.elements[i])
-        with m.If(compared.ready & seen.valid):
+        with m.If(compared.control.load):
             m.d.sync += [
                 compared.sector.last.eq(sector.last),
                 compared.sector.empty.eq(sector.empty),
@@ -231,13 +229,14 @@ class ZvcCompressor(wiring.Component):
         turns = swaps(m, compared.ones, None if whole else offset_lane, name="pack_swap")
         elements = [compared.sector.elements[i] for i in range(lanes)]
         turned = gather(m, elements, turns, from_first=whole, name="pack")
-        m.d.comb += packed.ready.eq(window.append_ready | ~packed.valid)
-        with m.If(packed.ready):
-            m.d.sync += packed.valid.eq(compared.valid)
+        m.d.comb += [
+            packed.control.i_valid.eq(compared.control.o_valid),
+            compared.control.o_ready.eq(packed.control.i_ready),
+        ]
         for i in range(lanes):
-            with m.If(packed.ready & compared.valid & filled[i]):
+            with m.If(packed.control.load & filled[i]):
                 m.d.sync += packed.elements[i].eq(turned[i])
-        with m.If(packed.ready & compared.valid):
+        with m.If(packed.control.load):
             m.d.sync += [
                 packed.present.eq(compared.present),
                 packed.place.eq(1 << index),
@@ -302,7 +301,8 @@ class ZvcCompressor(wiring.Component):
         free = Signal(sectors, init=-1)
         leaving = Signal(sectors)
         m.d.comb += [
-            window.append.eq(packed.valid & window.append_ready),
+            packed.control.o_ready.eq(window.append_ready),
+            window.append.eq(packed.control.o_valid & window.append_ready),
             window.sent.eq(window.sending & self.o.ready),
             leaving.eq(window.beat_place | free | window.final.replicate(sectors)),
             window.append_ready.eq(

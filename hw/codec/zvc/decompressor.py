@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Truncation
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import lanes_from, ones_before, scatter, swaps
+from cdma.hw.lib.pipeline import PipelineControl
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class _RoutedStage:
 
     def __init__(self, config: CodecConfig) -> None:
         lanes = config.lanes
-        self.valid = Signal(name="routed_valid")
-        self.ready = Signal(name="routed_ready")
+        self.control = PipelineControl()
         self.picks = Signal(lanes, name="routed_picks", reset_less=True)
         self.swaps = [
             Signal(lanes // 2, name=f"routed_swap_{1 << k}", reset_less=True)
@@ -152,6 +152,7 @@ class ZvcDecompressor(wiring.Component):
         m = Module()
         line = _ExpandedLine(self.config)
         routed = _RoutedStage(self.config)
+        m.submodules.routed = routed.control
         counted = self._count_first(m)
         self._find_segment(m, counted, line)
         self._take_beat(m, counted, line, routed)
@@ -171,24 +172,19 @@ class ZvcDecompressor(wiring.Component):
         ones, count = ones_before(m, self.i.payload.mask[: config.lanes], name="first")
         if config.latency != "fast":
             return _CountedBeat(self.i.payload, self.i.valid, self.i.ready, ones, count)
-        # Not a `PipelineRegister`: sums share parts, and as one bus they would be read where they
-        # are written, which linters take for a loop.
+        m.submodules.counted = control = PipelineControl()
         beat = Signal(LineBeat(config), name="counted_beat", reset_less=True)
-        beat_valid = Signal(name="counted_valid")
-        beat_ready = Signal()
-        m.d.comb += self.i.ready.eq(beat_ready | ~beat_valid)
+        m.d.comb += [control.i_valid.eq(self.i.valid), self.i.ready.eq(control.i_ready)]
         counts = [
             Signal.like(Value.cast(before), name=f"counted_{i}", reset_less=True)
             for i, before in enumerate([*ones, count])
         ]
-        with m.If(self.i.ready):
-            m.d.sync += beat_valid.eq(self.i.valid)
-        with m.If(self.i.ready & self.i.valid):
+        with m.If(control.load):
             m.d.sync += [
                 beat.eq(self.i.payload),
                 *(own.eq(before) for own, before in zip(counts, [*ones, count], strict=True)),
             ]
-        return _CountedBeat(beat, beat_valid, beat_ready, counts[:-1], counts[-1])
+        return _CountedBeat(beat, control.o_valid, control.o_ready, counts[:-1], counts[-1])
 
     def _find_segment(self, m: Module, counted: _CountedBeat, line: _ExpandedLine) -> None:
         """Stage 1: find the ways of the segment's elements, and whether it needs a beat.
@@ -265,8 +261,8 @@ class ZvcDecompressor(wiring.Component):
             line.no_line.eq(line.starts & beat.empty),
             ends_line.eq((index == sectors - 1) | line.mask_missing | line.no_line),
             line.last.eq(ends_line & Mux(line.needs_beat, beat.last, held_last)),
-            line.step.eq(routed.ready & (counted.valid | ~line.needs_beat) & ~cut),
-            counted.ready.eq(routed.ready & line.needs_beat & ~cut),
+            line.step.eq(routed.control.i_ready & (counted.valid | ~line.needs_beat) & ~cut),
+            counted.ready.eq(routed.control.i_ready & line.needs_beat & ~cut),
         ]
         with m.If(line.step):
             m.d.sync += [
@@ -281,13 +277,13 @@ class ZvcDecompressor(wiring.Component):
                     line.held_damaged.eq(beat.truncation != Truncation.NONE),
                     held_last.eq(beat.last),
                 ]
-        with m.If(cut & routed.ready):
+        with m.If(cut & routed.control.i_ready):
             m.d.sync += [line.busy.eq(0), index.eq(0), line.used.eq(lanes)]
 
         # Whatever the segment on the way to stage 2 needs of the older beat, it takes in this
         # cycle. So that slot may be loaded with anything: it counts once a beat was taken.
         for s, (elements, there) in enumerate(line.slots):
-            loads = routed.ready & ((line.latest != s) if len(line.slots) == 2 else 1)
+            loads = routed.control.i_ready & ((line.latest != s) if len(line.slots) == 2 else 1)
             for i in range(lanes):
                 with m.If(loads & counted.valid & (i < beat.count) & line.needs_beat):
                     m.d.sync += elements[i].eq(beat.elements[i])
@@ -309,10 +305,10 @@ class ZvcDecompressor(wiring.Component):
         m.d.comb += [
             begins.eq(line.latest ^ line.used[lane_bits]),
             picks.eq(Cat(bit ^ ~begins for bit in lanes_from(line.used[:lane_bits], lanes))),
+            routed.control.i_valid.eq(line.step),
         ]
-        with m.If(routed.ready):
-            m.d.sync += routed.valid.eq(line.step)
-        with m.If(routed.ready & (counted.valid | line.busy)):
+        # Loaded also with what does not go on: whether it does is known late.
+        with m.If(routed.control.i_ready & (counted.valid | line.busy)):
             m.d.sync += [
                 routed.picks.eq(picks),
                 *(own.eq(way) for own, way in zip(routed.swaps, line.ways, strict=True)),
@@ -343,26 +339,23 @@ class ZvcDecompressor(wiring.Component):
         m.d.comb += missing.eq(
             Cat(routed.present[i] & ~spread[i][element_bits] for i in range(lanes))
         )
-        sector_valid = Signal()
+        m.submodules.spread = control = PipelineControl()
         # From reset on a lane that is not present is zero.
         sector = Signal(ExpandedSector(config))
         m.d.comb += [
-            routed.ready.eq(~routed.valid | self.o.ready | ~sector_valid),
-            line.short.eq(routed.valid & line.held_damaged & (routed.wanted > line.held_count)),
+            control.i_valid.eq(routed.control.o_valid),
+            routed.control.o_ready.eq(control.i_ready),
+            line.short.eq(
+                routed.control.o_valid & line.held_damaged & (routed.wanted > line.held_count)
+            ),
         ]
-        with m.If(self.o.ready | ~sector_valid):
-            m.d.sync += sector_valid.eq(routed.valid)
         for i in range(lanes):
             # What is zero and stays so needs no clock.
-            with m.If(
-                (self.o.ready | ~sector_valid)
-                & routed.valid
-                & (routed.present[i] | sector.present[i])
-            ):
+            with m.If(control.load & (routed.present[i] | sector.present[i])):
                 m.d.sync += sector.elements[i].eq(
                     Mux(routed.present[i], spread[i][:element_bits], 0)
                 )
-        with m.If((self.o.ready | ~sector_valid) & routed.valid):
+        with m.If(control.load):
             m.d.sync += [
                 sector.present.eq(routed.present),
                 sector.missing.eq(missing),
@@ -371,4 +364,8 @@ class ZvcDecompressor(wiring.Component):
                 sector.last.eq(routed.last | line.short),
                 sector.empty.eq(routed.empty),
             ]
-        m.d.comb += [self.o.valid.eq(sector_valid), self.o.payload.eq(sector)]
+        m.d.comb += [
+            control.o_ready.eq(self.o.ready),
+            self.o.valid.eq(control.o_valid),
+            self.o.payload.eq(sector),
+        ]

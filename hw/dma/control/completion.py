@@ -151,7 +151,11 @@ class RetireUnit(wiring.Component):
                             m.d.sync += end.eq(ended_in)
                             m.next = "END"
                     with m.Else():
-                        m.d.sync += [end.eq(0), end.status.eq(d.status)]
+                        m.d.sync += [
+                            end.eq(0),
+                            end.status.eq(d.status),
+                            end.detail.eq(d.detail),
+                        ]
                         m.next = "END"
             with m.State("VERIFY"):
                 m.d.comb += self.verify.valid.eq(1)

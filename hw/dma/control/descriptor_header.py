@@ -5,13 +5,14 @@ from enum import IntEnum, IntFlag
 from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_FIELDS,
-    ENTRY_BYTES,
     RECORD_FIELDS,
     Flag,
     Opcode,
     Status,
     TimeoutDetail,
+    WindowDetail,
 )
+from cdma.hw.dma.limits import ENTRY_BYTES
 
 
 def descriptor_header_name(engine_name: str) -> str:
@@ -21,7 +22,10 @@ def descriptor_header_name(engine_name: str) -> str:
 
 def _enumerations() -> list[tuple[str, list[tuple[str, int]]]]:
     """Names of the enumerations, each with the names and numbers of its members."""
-    kinds: tuple[type[IntEnum] | type[IntFlag], ...] = (Opcode, Flag, Status, TimeoutDetail)
+    kinds: tuple[type[IntEnum] | type[IntFlag], ...] = (
+        *(Opcode, Flag, Status),
+        *(TimeoutDetail, WindowDetail),
+    )
     found = [(kind.__name__, [(one.name or "", one.value) for one in kind]) for kind in kinds]
     codecs = [(entry.name.upper(), entry.number or 0) for entry in compressing_codecs()]
     return [found[0], ("Codec", codecs), *found[1:]]

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import (
+    DETAIL_BITS,
     DEVICE_ADDRESS_BITS,
     HOST_ADDRESS_BITS,
     CheckedDescriptor,
@@ -36,7 +37,7 @@ class StartedDescriptor(data.StructLayout):
     Members
     -------
     way
-    status
+    status, detail
         The outcome, if it moves nothing.
     codec, parameters
         Index among the configuration's codecs, and the descriptor's parameters for it.
@@ -55,6 +56,7 @@ class StartedDescriptor(data.StructLayout):
             {
                 "way": Way,
                 "status": 8,
+                "detail": DETAIL_BITS,
                 "codec": range(len(config.codecs)),
                 "parameters": config.codec.parameter_bits,
                 "flags": 8,
@@ -191,6 +193,7 @@ class Dispatcher(wiring.Component):
                     self.i.payload.status,
                 )
             ),
+            starts.i.payload.detail.eq(self.i.payload.detail),
             starts.i.payload.codec.eq(index),
             starts.i.payload.parameters.eq(d.parameters),
             starts.i.payload.flags.eq(d.flags),

@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, HOST_ADDRESS_BITS, Status
+from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Status
 from cdma.hw.dma.control.ring import INDEX_BITS
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.fifo import Fifo
 
 RECORDS = 4

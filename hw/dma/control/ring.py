@@ -22,13 +22,15 @@ class RingFault(data.StructLayout):
     Members
     -------
     error
-        The bus's answer; NONE: the ring's registers have impossible values.
+        The bus's answer; NONE: the ring's registers have impossible values, or `outside`.
+    outside
+        The ring leaves its window.
     address
-        The address of the beat at fault.
+        The address of the beat at fault, or of the ring.
     """
 
     def __init__(self) -> None:
-        super().__init__({"error": BusError, "address": HOST_ADDRESS_BITS})
+        super().__init__({"error": BusError, "outside": 1, "address": HOST_ADDRESS_BITS})
 
 
 class DescriptorFetcher(wiring.Component):
@@ -52,6 +54,8 @@ class DescriptorFetcher(wiring.Component):
         The ring's address, in descriptors.
     log2_entries : `In(4)`
         Logarithm of the ring's size; 0 is a fault.
+    outside : `In(1)`
+        The ring leaves its window: a fault.
     tail : `In(16)`
         One past the last descriptor that may be fetched, modulo 65536.
     done : `In(16)`
@@ -79,6 +83,7 @@ class DescriptorFetcher(wiring.Component):
                 "enable": In(1),
                 "base": In(BASE_BITS),
                 "log2_entries": In(4),
+                "outside": In(1),
                 "tail": In(INDEX_BITS),
                 "done": In(INDEX_BITS),
                 "clear": In(1),
@@ -138,7 +143,7 @@ class DescriptorFetcher(wiring.Component):
             index.eq(requested & (entries - 1)),
             address.eq(Cat(C(0, ENTRY_BITS), self.base + index)),
             ahead.eq(self.tail - self.done),
-            invalid.eq((self.log2_entries == 0) | (ahead > entries)),
+            invalid.eq((self.log2_entries == 0) | (ahead > entries) | self.outside),
             wanted.eq(self.enable & ~self.faulty & (requested != self.tail)),
             registers_bad.eq(wanted & invalid),
             request_fire.eq(wanted & ~invalid & (reserved != PREFETCH) & requests.i.ready),
@@ -200,6 +205,7 @@ class DescriptorFetcher(wiring.Component):
             m.d.sync += [
                 self.faulty.eq(1),
                 self.fault.error.eq(received.error),
+                self.fault.outside.eq(0),
                 self.fault.address.eq(
                     Cat(C(0, width_bits), expected.o.payload[width_bits:] + beat)
                 ),
@@ -208,6 +214,7 @@ class DescriptorFetcher(wiring.Component):
             m.d.sync += [
                 self.faulty.eq(1),
                 self.fault.error.eq(BusError.NONE),
+                self.fault.outside.eq(self.outside),
                 self.fault.address.eq(Cat(C(0, ENTRY_BITS), self.base)),
             ]
         with m.If(self.clear):

@@ -5,7 +5,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import (
+    HOST_ADDRESS_BITS,
+    Status,
+    TimeoutDetail,
+    WindowDetail,
+)
 from cdma.hw.dma.control.record import RecordInfo
 from cdma.hw.dma.control.ring import RingFault
 
@@ -60,6 +65,9 @@ class Supervisor(wiring.Component):
     ring_faulty : `In(1)`
     ring_fault : `In(RingFault())`
     record_error : `In(BusError)`
+    record_outside : `In(1)`
+        A record, at `record_address`, would leave its window.
+    record_address : `In(64)`
     ring_error : `Out(1)`
         The ring has stopped.
     ring_stop : `Out(1)`
@@ -89,6 +97,8 @@ class Supervisor(wiring.Component):
                 "ring_faulty": In(1),
                 "ring_fault": In(RingFault()),
                 "record_error": In(BusError),
+                "record_outside": In(1),
+                "record_address": In(HOST_ADDRESS_BITS),
                 "ring_error": Out(1),
                 "ring_stop": Out(1),
                 "error_valid": Out(1),
@@ -119,8 +129,10 @@ class Supervisor(wiring.Component):
             m.d.sync += self.resetting.eq(0)
 
         faulty = Signal()
+        record_failed = Signal()
+        m.d.comb += record_failed.eq(self.record_error != BusError.NONE)
         m.d.comb += [
-            faulty.eq(self.ring_faulty | (self.record_error != BusError.NONE)),
+            faulty.eq(self.ring_faulty | record_failed | self.record_outside),
             self.ring_stop.eq(faulty & ~self.ring_error),
         ]
         m.d.sync += self.ring_error.eq(faulty & ~self.clear)
@@ -128,17 +140,28 @@ class Supervisor(wiring.Component):
         error = self.error
         bus_error = Signal(BusError)
         is_read = Signal()
+        outside = Signal()
         address = Signal(HOST_ADDRESS_BITS, reset_less=True)
         m.d.comb += [
             is_read.eq(self.ring_faulty),
             bus_error.eq(Mux(is_read, self.ring_fault.error, self.record_error)),
+            # Only a record that is not written stops the ring without an answer of the bus.
+            outside.eq(~is_read | self.ring_fault.outside),
             self.error_valid.eq((self.record_done & self.record_info.failed) | self.ring_stop),
         ]
         # A record's fault is known a cycle after the answer.
         m.d.sync += address.eq(self.record_info.address)
         with m.If(self.ring_stop):
-            m.d.comb += error.address.eq(Mux(is_read, self.ring_fault.address, address))
-            with m.If(bus_error == BusError.NONE):
+            with m.If(is_read):
+                m.d.comb += error.address.eq(self.ring_fault.address)
+            with m.Else():
+                m.d.comb += error.address.eq(Mux(record_failed, address, self.record_address))
+            with m.If((bus_error == BusError.NONE) & outside):
+                m.d.comb += [
+                    error.status.eq(Status.OUTSIDE_WINDOW),
+                    error.detail.eq(Mux(is_read, WindowDetail.RING, WindowDetail.RECORD)),
+                ]
+            with m.Elif(bus_error == BusError.NONE):
                 m.d.comb += error.status.eq(Status.BAD_LENGTH)
             with m.Elif(bus_error == BusError.TIMEOUT):
                 m.d.comb += [

@@ -133,13 +133,13 @@ class LineReportCollector(wiring.Component):
                     m.d.sync += [sums.error.eq(report.error), sums.address.eq(report.address)]
 
         # The outcome, less the zeros that filled the last line.
-        told = Signal()
+        outcome_valid = Signal()
         outcome = Signal(CollectOutcome(codec), reset_less=True)
         over = Signal()
         m.d.comb += [
-            over.eq(active & all_in & ~told),
+            over.eq(active & all_in & ~outcome_valid),
             self.ends.ready.eq(over),
-            self.outcome.valid.eq(told & crc.settled),
+            self.outcome.valid.eq(outcome_valid & crc.settled),
             self.outcome.payload.eq(outcome),
             self.outcome.payload.crc32.eq(crc.crc32),
             self.job.ready.eq(~active | over),
@@ -149,11 +149,11 @@ class LineReportCollector(wiring.Component):
         ]
         with m.If(over):
             m.d.sync += [
-                told.eq(1),
+                outcome_valid.eq(1),
                 outcome.eq(sums),
             ]
         with m.Elif(crc.settled & self.outcome.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += outcome_valid.eq(0)
 
         with m.If(self.job.ready):
             m.d.sync += [

@@ -10,10 +10,11 @@ _ACCESS = {
     Kind.STORED: "read-write",
     Kind.PULSE: "write-only",
     Kind.EVENT: "read-write",
+    Kind.LOCK: "read-write",
 }
 """Kinds that software can write; the others are read-only."""
 
-_STABLE = (Kind.CONSTANT, Kind.STORED)
+_STABLE = (Kind.CONSTANT, Kind.STORED, Kind.LOCK)
 """Kinds that only software changes, unless a signal clears them."""
 
 
@@ -54,3 +55,5 @@ def _add_field(register: Element, field: Field) -> None:
             node(value, "value", f"'h{meaning.value:x}")
     if field.kind is Kind.EVENT:
         node(added, "modifiedWriteValue", "oneToClear")
+    if field.kind is Kind.LOCK:
+        node(added, "modifiedWriteValue", "oneToSet")

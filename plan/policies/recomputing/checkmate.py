@@ -1,123 +1,88 @@
-"""Checkmate: the cheapest schedule of what is kept and what is computed again (Jain et al. 2020).
+"""Checkmate and POET: the cheapest schedule of an integer program (Jain et al. 2020; Patil et al.
+2022).
 
-An integer program over the steps of backward (§4): `kept` says whether a tensor is in memory when a
-step begins, `made` whether the step computes it again. A step has what its layer needs; what is
-computed again has its own inputs; what is kept was there before; and all of it fits into memory.
-The least seconds of computing again are found by branch and bound on small networks, and on larger
-ones by the linear relaxation, whose fractions are rounded (§5). Forward is not repeated within
-forward, and memory is counted as if all of a step's tensors were there at once, where the paper
-does so operation by operation. So a step may seem to need more than there is: what it needs too
-much is dearer than any computing again, and the timeline has the last word.
+`cdma.plan.policies.recomputing.program` has the program: Checkmate keeps or computes again, POET
+may also page out to the host. Small networks are solved by branch and bound, and the plan says the
+gap that is left; of larger ones it is the linear relaxation, whose fractions are rounded (Jain et
+al., §5), and nothing is proved. The program is quadratic in the network's stages, so networks of
+more than `MOST_STAGES` are refused.
 
 A plan has one choice per tensor, so it is the tensors that forward leaves behind: those with a
-fraction of a threshold or more. Of all thresholds the one is taken that the step is fastest with.
+fraction of a threshold or more. Of all thresholds the one is taken that the step is fastest with;
+memory and overlap are judged by the timeline, so the program's optimum is not the step's.
 """
+
+import math
+from dataclasses import replace
 
 import numpy as np
 
-from cdma.plan.search.linear import LinearProgram, Sum, add
-from cdma.plan.timeline.memory import fixed_occupants, last_forward_uses
-from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, Mode, Plan
+from cdma.plan.policies.recomputing.program import StepProgram, StepSolution
+from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.timeline.kernel import Assignments
+from cdma.plan.timeline.placement import ASYNCHRONOUS, RECOMPUTE, RETAIN, SWAP, Mode, Plan
 from cdma.plan.timeline.scenario import Scenario
-from cdma.plan.timeline.timeline import TimelineEvaluator
+from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
 
-INTEGRAL_STAGES = 40
-"""Networks of so many stages at most are solved by branch and bound."""
+MOST_STAGES = 600
+"""Networks of more stages are refused: the program has unknowns for each pair of stages. 545 take
+Checkmate a minute, 227 four seconds."""
 
-NODES = 200
-"""Of branch and bound at most."""
+TRIES = 4
+"""How often a small program is solved, each time with as much less memory as its plan lacked: it
+does not see the scratch memory of layers that run again."""
 
-EXCESS_SECONDS = 1e3
-"""Seconds, in those of the step, that each GB costs which there is not."""
+OPTIONS = (RETAIN, RECOMPUTE, SWAP)
+KEPT, AGAIN, PAGED = range(3)
+"""Options of a tensor, and their places."""
 
-GB = 1e9
+
+def plan(scenario: Scenario, *, paging: bool = False, mode: Mode = ASYNCHRONOUS) -> Plan:
+    """Keep what the program keeps, and compute the rest again, or page it.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    paging : bool
+        Whether tensors may leave to the host: POET.
+    mode : Mode
+
+    Raises
+    ------
+    ScheduleError
+        The network has more than `MOST_STAGES` stages.
+    """
+    name = "poet" if paging else "checkmate"
+    stages = len(scenario.stages)
+    if stages > MOST_STAGES:
+        raise ScheduleError(
+            f"policy {name} takes a program of {stages * stages:,} unknowns for "
+            f"{scenario.graph.name}'s {stages} stages, more than its {MOST_STAGES} stages at most; "
+            "choose dtr or best-without-engine"
+        )
+    evaluator = TimelineEvaluator(scenario, OPTIONS, mode)
+    memory = scenario.memory_bytes
+    for _ in range(TRIES):
+        solution = StepProgram(with_memory(scenario, memory), paging=paging).solve()
+        assignment = _rounded(evaluator, solution)
+        lacking = evaluator.run(assignment).least_bytes - scenario.memory_bytes
+        if lacking <= 0 or lacking >= memory or not solution.report.integral:
+            break
+        memory -= math.ceil(lacking)
+    return replace(evaluator.plan(name, assignment), solver=solution.report)
 
 
-def plan(scenario: Scenario, *, mode: Mode = ASYNCHRONOUS) -> Plan:
-    """Keep what the program keeps, and compute the rest again."""
-    kept = kept_fractions(scenario)
-    evaluator = TimelineEvaluator(scenario, (RETAIN, RECOMPUTE), mode)
-    fractions = np.array([kept[t] for t in scenario.graph.managed])
+def _rounded(evaluator: TimelineEvaluator, solution: StepSolution) -> Assignments:
+    """The threshold of what is kept that the step is fastest with; one half if none fits."""
+    managed = evaluator.scenario.graph.managed
+    fractions = np.array([solution.kept[t] for t in managed])
     order = np.argsort(-fractions, kind="stable")
+    paged = [solution.paged.get(t, 0.0) >= 0.5 for t in managed]
     # The first one keeps nothing, the last one everything.
-    again = np.ones((order.size + 1, order.size), np.int8)
+    rows = np.repeat(np.where(paged, PAGED, AGAIN).astype(np.int8)[None], order.size + 1, axis=0)
     for count in range(order.size):
-        again[count + 1 :, order[count]] = 0
-    seconds = evaluator.seconds(again)
-    rounded = int(np.count_nonzero(fractions >= 0.5))
-    best = int(np.argmin(seconds)) if np.isfinite(seconds).any() else rounded
-    return evaluator.plan("checkmate", again[best])
-
-
-def kept_fractions(scenario: Scenario) -> dict[int, float]:
-    """For each tensor that plans decide about, whether forward leaves it in memory: 0…1, and 0 or 1
-    on small networks."""
-    program = _Program(scenario)
-    integral = len(scenario.stages) <= INTEGRAL_STAGES
-    answer = program.linear.minimize(program.cost, NODES if integral else 0)
-    assert answer.solution is not None, "computing all again is a solution"
-    return {t: float(answer.solution[program.left_by_forward[t]]) for t in scenario.graph.managed}
-
-
-class _Program:
-    """The integer program of a step."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.linear = LinearProgram()
-        self.left_by_forward: dict[int, int] = {}
-        """For each managed tensor, the variable of whether it stays after forward."""
-        self._scenario = scenario
-        self._fixed = np.zeros(2 * len(scenario.stages))
-        for occupant in fixed_occupants(scenario):
-            self._fixed[occupant.first : occupant.last + 1] += occupant.nbytes
-        self._excess = self.linear.variable()
-        self._forward()
-        # In parts of the step.
-        spent = add((1 / scenario.compute_seconds, self._backward()))
-        self.cost = self.linear.named(add((1, spent), (EXCESS_SECONDS, {self._excess: 1.0})))
-
-    def _forward(self) -> None:
-        """Return what is left behind, and each forward step's memory beside what is just used."""
-        scenario, last_use = self._scenario, last_forward_uses(self._scenario)
-        self.left_by_forward = {
-            t: self.linear.variable(1, integral=True) for t in scenario.graph.managed
-        }
-        for s in range(len(scenario.stages)):
-            there = [t for t in scenario.graph.managed if scenario.stage_of[t] <= s]
-            used = sum(self._bytes(t) for t in there if last_use[t] >= s)
-            stays = {self.left_by_forward[t]: self._bytes(t) / GB for t in there if last_use[t] < s}
-            self._fits(stays, self._fixed[s] + used)
-
-    def _backward(self) -> Sum:
-        """The steps of backward; the seconds of computing again."""
-        scenario, linear = self._scenario, self.linear
-        stages, seconds = scenario.stages, scenario.forward_seconds
-        kept = dict(self.left_by_forward)
-        spent: Sum = {}
-        for b in reversed(range(len(stages))):
-            tensors = [stage.output for stage in stages[: b + 1]]
-            made = {t: linear.variable(1, integral=True) for t in tensors}
-            there: dict[int, Sum] = {}
-            for t in tensors:
-                there[t] = {made[t]: 1.0, **({kept[t]: 1.0} if t in kept else {})}
-                spent[made[t]] = float(seconds[scenario.stage_of[t]])
-            for t in stages[b].saved:
-                if t in there:
-                    linear.at_least(there[t], 1)
-            for t in tensors:
-                for source in stages[scenario.stage_of[t]].inputs:
-                    if source in there:
-                        linear.at_least(add((1, there[source]), (-1, {made[t]: 1.0})), 0)
-            held = add(*((self._bytes(t) / GB, there[t]) for t in tensors))
-            self._fits(held, self._fixed[2 * len(stages) - 1 - b])
-            kept = {t: linear.variable(1, integral=True) for t in tensors if t != stages[b].output}
-            for t, variable in kept.items():
-                linear.at_least(add((1, there[t]), (-1, {variable: 1.0})), 0)
-        return spent
-
-    def _fits(self, held: Sum, fixed: float) -> None:
-        free = (self._scenario.memory_bytes - fixed) / GB
-        self.linear.at_least(add((-1, held), (1, {self._excess: 1.0})), -free)
-
-    def _bytes(self, tensor: int) -> int:
-        return self._scenario.graph.tensors[tensor].nbytes
+        rows[count + 1 :, order[count]] = KEPT
+    seconds = evaluator.seconds(rows)
+    if np.isfinite(seconds).any():
+        return rows[int(np.argmin(seconds))]
+    return rows[int(np.count_nonzero(fractions >= 0.5))]

@@ -25,14 +25,16 @@ class Allocator:
         """Size of the largest free piece in bytes."""
         return max((end - start for start, end in self._free), default=0)
 
-    def take(self, nbytes: int, alignment: int) -> int | None:
+    def take(self, nbytes: int, alignment: int, within: range | None = None) -> int | None:
         """Allocate `nbytes` at the lowest free multiple of `alignment`, and return the address.
 
-        They are in use from then on. None if there is no such address.
+        They are in use from then on, and lie within a range of addresses, if one is given. None if
+        there is no such address.
         """
         for start, end in self._free:
-            address = -(-start // alignment) * alignment
-            if address + nbytes <= end:
+            lowest = start if within is None else max(start, within.start)
+            address = -(-lowest // alignment) * alignment
+            if address + nbytes <= (end if within is None else min(end, within.stop)):
                 self._cut(start, end, address, nbytes)
                 return address
         return None

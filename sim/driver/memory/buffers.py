@@ -53,7 +53,12 @@ class Memory:
 
     @exclusive
     def alloc(
-        self, nbytes: int, *, alignment: int = LINE_BYTES, address: int | None = None
+        self,
+        nbytes: int,
+        *,
+        alignment: int = LINE_BYTES,
+        address: int | None = None,
+        within: range | None = None,
     ) -> "Buffer":
         """Allocate a buffer that shares no byte with another. Its content is whatever was there.
 
@@ -64,7 +69,9 @@ class Memory:
         alignment
             The address is a multiple of it; a power of two.
         address
-            There and nowhere else, whatever `alignment` is.
+            There and nowhere else, whatever the other arguments are.
+        within
+            Only there, as in one of `Engine.windows`.
 
         Raises
         ------
@@ -74,6 +81,8 @@ class Memory:
             At `address` is another buffer, or the end of the memory.
         """
         require_integer("nbytes", nbytes, 1)
+        if within is not None and not (isinstance(within, range) and within.step == 1):
+            raise DriverError(f"within must be a range of addresses or None, not {within!r}")
         if not is_integer(alignment) or alignment < 1 or alignment & (alignment - 1):
             raise DriverError(f"alignment must be a power of two, not {alignment!r}")
         if address is not None:
@@ -84,10 +93,11 @@ class Memory:
                     f"{self.base:#x} to {self.end:#x}"
                 )
             return Buffer(self, address, nbytes)
-        found = self._allocator.take(nbytes, alignment)
+        found = self._allocator.take(nbytes, alignment, within)
         if found is None:
+            place = "" if within is None else f" in {within.start:#x} to {within.stop:#x}"
             raise OutOfMemoryError(
-                f"{self.name} memory has no {nbytes} bytes at a multiple of {alignment}: "
+                f"{self.name} memory has no {nbytes} bytes at a multiple of {alignment}{place}: "
                 f"{self._allocator.free_bytes} are free, {self._allocator.largest_free_bytes} "
                 "of them in one piece"
             )

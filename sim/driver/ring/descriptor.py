@@ -19,6 +19,7 @@ from cdma.hw.dma.control.descriptor import (
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.errors import DescriptorError
 from cdma.sim.driver.integers import is_integer
+from cdma.sim.driver.windows import OPEN, Windows
 
 Fields = Mapping[str, int]
 """A descriptor's fields by name; what is missing is 0."""
@@ -58,8 +59,15 @@ def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
     return entry
 
 
-def check(fields: Fields, element_bytes: int, codecs: Sequence[str] = DEFAULT_CODECS) -> None:
+def check(
+    fields: Fields,
+    element_bytes: int,
+    codecs: Sequence[str] = DEFAULT_CODECS,
+    windows: Windows = OPEN,
+) -> None:
     """Raise what the engine would answer, for the field at fault, in the order in which it looks.
+
+    For a record outside of its window there would be no answer: the ring would stop.
 
     Parameters
     ----------
@@ -68,6 +76,8 @@ def check(fields: Fields, element_bytes: int, codecs: Sequence[str] = DEFAULT_CO
         The engine's.
     codecs
         Names of those that the engine has.
+    windows
+        The engine's.
 
     Raises
     ------
@@ -76,6 +86,9 @@ def check(fields: Fields, element_bytes: int, codecs: Sequence[str] = DEFAULT_CO
     for name, value in fields.items():
         _check_integer(name, value)
     d = {name: int(fields.get(name, 0)) for name, _ in DESCRIPTOR_FIELDS}
+    _check_window(
+        "record", "records", d["record"] // ENTRY_BYTES * ENTRY_BYTES, ENTRY_BYTES, windows
+    )
     _check_opcode(d["opcode"])
     opcode = Opcode(d["opcode"])
     _check_reserved(d, opcode, element_bytes, codecs)
@@ -83,6 +96,9 @@ def check(fields: Fields, element_bytes: int, codecs: Sequence[str] = DEFAULT_CO
     if opcode is not Opcode.FENCE:
         _check_lengths(d, opcode)
         _check_overlap(d, opcode)
+        source, destination = ("device", "host") if opcode in OUTWARD else ("host", "device")
+        _check_window("src", source, d["src"], _source_bytes(d), windows)
+        _check_window("dst", destination, d["dst"], d["dst_capacity"], windows)
 
 
 def host_range(fields: Fields) -> tuple[int, int]:
@@ -185,4 +201,15 @@ def _check_overlap(d: Fields, opcode: Opcode) -> None:
             f"must not lie in what is read or written, {start:#x} to {end:#x}, as "
             f"{d['record']:#x} does",
             Status.OVERLAP,
+        )
+
+
+def _check_window(field: str, name: str, start: int, nbytes: int, windows: Windows) -> None:
+    if not windows.holds(name, start, nbytes):
+        first, last = windows.ends(name)
+        raise DescriptorError(
+            field,
+            f"must leave {nbytes} bytes within windows.{name}, {first:#x} to {last:#x}, not be "
+            f"{start:#x}",
+            Status.OUTSIDE_WINDOW,
         )

@@ -25,7 +25,7 @@ class CompletionRecord:
     status : Status
     detail : int
         READ_ERROR, WRITE_ERROR: the bus's response, or 1 for wrong framing. TIMEOUT: a
-        `TimeoutDetail`. Stream errors: `stream_status`.
+        `TimeoutDetail`. OUTSIDE_WINDOW: a `WindowDetail`. Stream errors: `stream_status`.
     tag : int
         The descriptor's.
     src_done : int

@@ -11,6 +11,7 @@ from cdma.sim.driver.integers import is_integer
 from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.driver.ring.descriptor import Fields, packed
 from cdma.sim.driver.ring.record import CompletionRecord
+from cdma.sim.driver.windows import OPEN, Windows
 
 ENTRY_COUNTS = tuple(2**k for k in range(1, 16))
 INDEXES = 1 << 16
@@ -32,6 +33,8 @@ class Ring:
         The host's.
     entries : int
         A power of two, 2 to 32768.
+    windows : Windows
+        Descriptors and records are put into theirs.
 
     Attributes
     ----------
@@ -41,13 +44,15 @@ class Ring:
         Descriptors whose record has been taken.
     """
 
-    def __init__(self, memory: Memory, entries: int) -> None:
+    def __init__(self, memory: Memory, entries: int, windows: Windows = OPEN) -> None:
         if not is_integer(entries) or entries not in ENTRY_COUNTS:
             raise DriverError(f"ring_entries must be a power of two, 2 to 32768, not {entries!r}")
         self.memory = memory
         self.entries = entries
-        self._descriptors = memory.alloc(ENTRY_BYTES * entries, alignment=ENTRY_BYTES)
-        self._records = memory.alloc(ENTRY_BYTES * entries, alignment=ENTRY_BYTES)
+        self._descriptors, self._records = (
+            memory.alloc(ENTRY_BYTES * entries, alignment=ENTRY_BYTES, within=window)
+            for window in (windows.descriptors, windows.records)
+        )
         # Where each slot's record comes: a descriptor may name a place of its own, and the engine
         # aligns that.
         self._record_addresses = [0] * entries

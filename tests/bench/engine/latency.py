@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES
+from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.bench.engine.data import with_ratio
 from tests.bench.engine.rig import NEAR, Rig
 from tests.bench.engine.tables import percent, table

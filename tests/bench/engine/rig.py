@@ -10,7 +10,7 @@ import numpy as np
 from cdma import golden
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import PRESETS, EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
 from cdma.sim.machine import MACHINES, Counters, Machine, MachineConfig
 from cdma.sim.machine.build.rtl import generated_engine

@@ -11,7 +11,7 @@ import pytest
 
 from cdma.cli import main
 from cdma.commands.synth.configuration import configured, names_with
-from cdma.config import ENGINE, KINDS, MACHINE, find, tables_of
+from cdma.config import ENGINE, MACHINE, find, tables_of
 from cdma.hw.config import PRESETS, CodecConfig, EngineConfig
 from cdma.synth import block_names
 from tests.cdma.config.files import write_all
@@ -42,17 +42,6 @@ def error_of(capsys, *arguments: str) -> str:
     assert err.startswith("cdma: error: ")
     assert err.count("\n") == 1
     return err
-
-
-def test_list_has_every_name(capsys):
-    found = json_of(capsys, "config", "list")
-    assert {kind: each["names"] for kind, each in found.items()} == {
-        name: list(kind.presets) for name, kind in KINDS.items()
-    }
-    printed = output_of(capsys, "config", "list", "device")
-    assert printed.startswith("[device] --device: k40, m40, ")
-    assert "[link]" not in printed
-    assert "did you mean 'engine'?" in error_of(capsys, "config", "list", "engines")
 
 
 def test_show_prints_a_file_that_is_the_same(capsys):

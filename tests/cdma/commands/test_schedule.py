@@ -1,6 +1,7 @@
 """`cdma schedule`: keys that stay, figures that fit together, errors that help, files whole."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,7 @@ POLICY_KEYS = [
     "codec_seconds",
     "recompute_seconds",
     "copy_limits",
+    "solver",
     "busy_seconds",
     "choices",
 ]
@@ -308,6 +310,23 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert left_out in text
 
 
+def test_large_integer_programs_are_left_out_unless_named(capsys, monkeypatch):
+    limit = replace(POLICIES["poet"], most_stages=5)
+    monkeypatch.setitem(POLICIES, "poet", limit)
+    rows = schedule_json(capsys, *TIGHT)["policies"]
+    assert {row["policy"] for row in rows} == set(POLICIES) - {"poet"}
+    solvers = {row["policy"]: row["solver"] for row in rows if row["solver"]}
+    assert set(solvers) == {"checkmate"}
+    assert solvers["checkmate"]["integral"]
+    assert 0 <= solvers["checkmate"]["gap"] <= 1e-4
+    assert main(["schedule", *TIGHT]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Left out, as 14 stages make large integer programs: poet; --policy" in text
+    assert "Integer programs, of their own model and not of the step: checkmate, solved" in text
+    (row,) = schedule_json(capsys, *TIGHT, "--policy", "poet")["policies"]
+    assert row["policy"] == "poet"
+
+
 def test_where_the_engine_is_the_limit_it_says_so(capsys, tmp_path):
     (tmp_path / "sparse.json").write_text('{"relu": 0.02, "pool": 0.9, "dropout": 0.9}')
     step = ("--network", "alexnet", "--density", "sparse.json", "--bound", "none")
@@ -351,7 +370,7 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--efficiency", "half"), "--efficiency must be numbers of more than 0"),
         ((*QUICK, "--epoch", "90"), "epoch must be 0 to 89, not 90"),
         ((*QUICK, "--batch", "0"), "batch must be at least 1, not 0"),
-        ((*QUICK, "--plot", "x.pdf"), "--plot writes PNG, not 'x.pdf'; name a .png file"),
+        ((*QUICK, "--plot", "x.jpg"), "--plot writes PNG, SVG or PDF, not 'x.jpg'; name a file"),
         ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
         ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
         ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),

@@ -385,16 +385,19 @@ def port_proof() -> Bench:
     bench = Bench()
     port = Axi4Port(4, 8, 1, (1, 2), (2,))
     inside = bench.add(port, trusted=True)
+    attributes = Value.cast(port.attributes)
+    bench.m.d.comb += attributes.eq(AnyConst(len(attributes)))
     for path, member, value in port.signature.flatten(port):
-        if member.flow.name == "In" and path[0] != "m_axi":
+        if member.flow.name == "In" and path[0] not in ("m_axi", "attributes"):
             bench.m.d.comb += Value.cast(value).eq(AnySeq(len(Value.cast(value))))
     axi = port.m_axi
     address = ("id", "addr", "len", "size", "burst", "lock", "cache", "prot", "qos")
     for name in ("ar", "aw"):
         bench.watch_record(*channel(axi, name, *address))
         pins = {field: getattr(axi, f"{name}{field}") for field in address}
-        bench.require(pins["size"] == 2, pins["burst"] == 1, pins["cache"] == 2)
-        bench.require(Cat(pins["lock"], pins["prot"], pins["qos"]) == 0)
+        bench.require(pins["size"] == 2, pins["burst"] == 1)
+        bench.require(pins["cache"] == getattr(port.attributes, f"{name}cache"))
+        bench.require(pins["prot"] == port.attributes.prot, Cat(pins["lock"], pins["qos"]) == 0)
     bench.watch_record(*channel(axi, "w", "data", "strb", "last"))
     bench.drive_record(*channel(axi, "r", "id", "data", "resp", "last"))
     bench.drive_record(*channel(axi, "b", "id", "resp"))

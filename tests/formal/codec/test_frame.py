@@ -66,9 +66,13 @@ def test_trimmer_passes_no_more_than_announced(width, tmp_path):
     bench.implies(taken.valid, taken.payload.mismatch == wrong)
 
     left = inside["left"]
-    bench.require(inside["active"] == open_, inside["dropping"] == dropping)
-    bench.implies(dropping, open_, given == 0, inside["told"])
-    bench.implies(inside["told"], inside["taken"] == Cat(wrong, sizes))
+    bench.require(
+        inside["passing"] == (open_ & ~dropping),
+        inside["dropping"] == dropping,
+        inside["packet_state"] != 3,
+    )
+    bench.implies(dropping, open_, given == 0, inside["taken_valid"])
+    bench.implies(inside["taken_valid"], inside["taken"] == Cat(wrong, sizes))
     bench.implies(open_ & ~dropping, inside["given"] == given)
     bench.implies(open_ & ~dropping, inside["beat_fits"] == (left > width))
     bench.implies(open_ & ~dropping, given + left == announced, given <= announced)
@@ -202,13 +206,13 @@ def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
     i = bench.drive(checker.i, expanded)
     o = bench.watch(checker.o, beat_rules(width))
     result = bench.watch(checker.result)
-    left, active, seen_valid = inside["left"], inside["active"], inside["checked_valid"]
+    left, active, seen_valid = inside["left"], inside["active"], inside["checked.o_valid"]
     seen_room, seen_final, given = (
         inside["checked_space_left"],
         inside["checked_final"],
         inside["given"],
     )
-    failed, complete, beat_valid = inside["failed"], inside["complete"], inside["beat_valid"]
+    failed, complete, beat_valid = inside["failed"], inside["complete"], inside["beat.o_valid"]
     fires, gives = inside["checked_fires"], inside["gives"]
     layout = checker.i.payload.shape()
     seen = {

@@ -146,7 +146,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == most))
     for word, element in zip(words, elements, strict=True):
         bench.require(word[len(element) :] == count_ones(element))
-    active, level, start = inside["active"], inside["slots.level"], inside["slots.start"]
+    active, level, start = inside["packet.active"], inside["slots.level"], inside["slots.start"]
     held_count, lines_left = inside["slots.held_count"], inside["lines_left"]
     busy = inside["busy"]
 
@@ -203,9 +203,11 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         tail.payload.framing_error <= framing_error,
     )
 
-    bench.require(active == open_, inside["lines_done"] == done, inside["ended"] == ended)
+    bench.require(active == open_, inside["lines_done"] == done, inside["packet.ended"] == ended)
     bench.require(
-        inside["closed"] == closed, inside["size"] == size, inside["framing_error"] == framing_error
+        inside["packet.closed"] == closed,
+        inside["size"] == size,
+        inside["framing_error"] == framing_error,
     )
     bench.implies(active, lines_left + given == announced, given <= announced)
     bench.implies(~active, ~done, ~ended, ~closed, size == 0, given == 0)

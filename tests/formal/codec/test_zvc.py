@@ -53,7 +53,8 @@ def coming_beats(
         return bench.drive(decompressor.i, rules)
     bench.drive(decompressor.i)
     beat = data.View(LineBeat(config), inside["counted_beat"])
-    counted = BeatPosition(inside["counted_valid"], inside["beat_ready"], beat)
+    control = inside.component("counted")
+    counted = BeatPosition(control.o_valid, control.o_ready, beat)
     for k in range(1, config.lanes + 1):
         ones = inside[f"counted_{k}"]
         bench.implies(counted.valid, ones == count_ones(beat.mask[:k])[: len(ones)])
@@ -97,7 +98,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     with m.If(i.moves):
         m.d.sync += compared_dense.eq(i.payload.codec)
     compared_last, compared_empty = compared.last, compared.empty
-    compared_valid, packed_valid = inside["compared_valid"], inside["packed_valid"]
+    compared_valid, packed_valid = inside["compared.o_valid"], inside["packed.o_valid"]
     packed_last, packed_empty = inside["packed_last"], inside["packed_empty"]
     packed_completes, sending = inside["packed_completes"], inside["sending"]
     window_left, beat_place = inside["window_left"], inside["beat_place"]
@@ -108,7 +109,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
         index.eq(Mux(packed_valid, number_of(places), inside["index"])),
         beat.eq(number_of([beat_place[s] for s in range(sectors)])),
     ]
-    with m.If(inside["packed_ready"]):
+    with m.If(inside["packed.i_ready"]):
         m.d.sync += [
             own.eq(Mux(compared_empty, 0, new))
             for own, new in zip(ghost, compared_elements, strict=True)
@@ -299,7 +300,7 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
     given = [Signal(bits, name=f"ghost_given_{k}") for k in range(lanes)]
     routed_present, given_present = Signal(lanes), Signal(lanes)
     busy, index, starts = inside["busy"], inside["index"], inside["starts"]
-    routed_valid, sector_valid = inside["routed_valid"], inside["sector_valid"]
+    routed_valid, sector_valid = inside["routed.o_valid"], inside["spread.o_valid"]
     beats = Signal(range(sectors + 1))
     with m.If(inside["step"]):
         with m.If(starts):
@@ -308,7 +309,7 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
             ]
         with m.If(inside["needs_beat"]):
             m.d.sync += beats.eq(Mux(starts, 1, beats + 1))
-    with m.If(inside["routed_ready"]):
+    with m.If(inside["routed.i_ready"]):
         for new, first, *others in (
             (
                 routed_present,
@@ -472,7 +473,7 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
     i = coming_beats(bench, inside, decompressor, line_rules)
     o = bench.watch(decompressor.o, expanded_rules)
     busy, index, damaged = inside["busy"], inside["index"], inside["held_damaged"]
-    routed_valid, sector_valid = inside["routed_valid"], inside["sector_valid"]
+    routed_valid, sector_valid = inside["routed.o_valid"], inside["spread.o_valid"]
     used, count, short = inside["used"], inside["held_count"], inside["short"]
     cut_off = Signal()
     bench.m.d.comb += cut_off.eq(short & busy)

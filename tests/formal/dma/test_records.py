@@ -8,11 +8,12 @@ from amaranth.lib import wiring
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.completion import Completion, RetireUnit
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Flag, Opcode, Record, Status
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Record, Status
 from cdma.hw.dma.control.dispatch import Dispatcher, StartedDescriptor, Way
 from cdma.hw.dma.control.record import RecordInfo, RecordWriter
 from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.dma.control.supervisor import Supervisor
+from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import TINY, configs

@@ -6,8 +6,9 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, FetchedDescriptor
+from cdma.hw.dma.control.descriptor import FetchedDescriptor
 from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, PREFETCH, DescriptorFetcher
+from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import TINY, configs

@@ -10,7 +10,12 @@ from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
 from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
+from cdma.hw.lib.pipeline import (
+    HalfRateRegister,
+    PipelineControl,
+    PipelineRegister,
+    SkidBuffer,
+)
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.formal.bench import Bench
 from tests.formal.lines import configs, widths
@@ -50,6 +55,22 @@ def test_register_is_a_queue(shape, kind, tmp_path):
     order.comes(one(i.moves, i.payload))
     order.leaves(one(o.moves, o.payload))
     order.on_the_way(one(inside["held_valid"], inside["held"]))
+    prove(bench, tmp_path, depth=2)
+
+
+def test_control_loads_what_a_register_holds(tmp_path):
+    bench = Bench()
+    register, control = PipelineRegister(8), PipelineControl()
+    inside = bench.add(register)
+    bench.add(control)
+    i, o = bench.drive(register.i), bench.watch(register.o)
+    held = Signal(8)
+    bench.m.d.comb += [control.i_valid.eq(i.valid), control.o_ready.eq(o.ready)]
+    with bench.m.If(control.load):
+        bench.m.d.sync += held.eq(i.payload)
+    bench.require(control.i_ready == i.ready, control.o_valid == inside["held_valid"])
+    bench.implies(o.valid, held == o.payload)
+    bench.cover(o.valid & ~o.ready & i.valid)
     prove(bench, tmp_path, depth=2)
 
 

@@ -4,7 +4,7 @@ within a bound; and that a counter's halves are of one moment."""
 from typing import Any
 
 import pytest
-from amaranth.hdl import Cat, Signal, Value
+from amaranth.hdl import C, Cat, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.bus.axi import AxiResponse
@@ -109,6 +109,16 @@ def exists(address: Value) -> Value:
     return Cat(word == register.offset // WORD_BYTES for register in MAP.values()).any()
 
 
+def writes_closed(block: Registers, word: Value) -> Value:
+    """A register is at this word that is closed to writes in this cycle."""
+    return Cat(
+        (word == register.offset // WORD_BYTES) & getattr(block, field.closed)
+        for register in MAP.values()
+        for field in register.fields.values()
+        if field.closed
+    ).any()
+
+
 def registers_proof() -> Bench:
     """The whole block; hardware shows anything."""
     bench = Bench()
@@ -121,21 +131,24 @@ def registers_proof() -> Bench:
     axil = block.s_axil
     accesses = Accesses(bench, axil, inside, "port.")
 
-    # SLVERR is for addresses without a register, and for these alone.
+    # SLVERR is for addresses without a register, for writes of what is closed, and for these alone.
     word = slice(2, ADDRESS_BITS)
-    for asks, address, executed, held, answer, response in (
-        (accesses.aw, axil.awaddr, "address_held", "write__word", axil.bvalid, axil.bresp),
-        (accesses.ar, axil.araddr, "wanted", "read__word", axil.rvalid, axil.rresp),
+    closed = writes_closed(block, inside["port.write__word"])
+    for asks, address, executed, held, answer, response, denied in (
+        (accesses.aw, axil.awaddr, "address_held", "write__word", axil.bvalid, axil.bresp, closed),
+        (accesses.ar, axil.araddr, "wanted", "read__word", axil.rvalid, axil.rresp, C(0)),
     ):
         waiting, answered = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         with m.If(asks.moves):
             m.d.sync += waiting.eq(address)
+        was_denied = Signal()
         with m.If(~answer):
-            m.d.sync += answered.eq(waiting)
+            m.d.sync += [answered.eq(waiting), was_denied.eq(denied)]
         bench.implies(inside[f"port.{executed}"], inside[f"port.{held}"] == waiting[word])
         refused = response == AxiResponse.SLVERR
-        bench.implies(answer, refused == ~exists(answered))
-        bench.cover(answer & refused, answer & ~refused)
+        bench.implies(answer, refused == (~exists(answered) | was_denied))
+        bench.cover(answer & refused & exists(answered) if denied is closed else answer & refused)
+        bench.cover(answer & ~refused)
     bench.implies(axil.rvalid & (axil.rresp == AxiResponse.SLVERR), axil.rdata == 0)
 
     # Both halves of a counter are of the moment at which the lower one was read.

@@ -78,7 +78,7 @@ class BlockBench:
         self.timeout_us = timeout_us
         for name in ("s_axil", *slaves, *managers):
             logging.getLogger(f"cocotb.{dut._name}.{name}").setLevel(logging.CRITICAL)
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+        Clock(dut.clk, PERIOD_NS, unit="ns").start()
         dut.rst.value = 1
         self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
         self.managers = [AxiMaster(AxiBus.from_prefix(dut, n), dut.clk, dut.rst) for n in managers]

@@ -3,12 +3,45 @@
 import random
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
+from cdma.hw.lib.pipeline import (
+    HalfRateRegister,
+    PipelineControl,
+    PipelineRegister,
+    SkidBuffer,
+)
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 
-BUFFERS = [SkidBuffer, PipelineRegister]
+
+class ControlledRegister(wiring.Component):
+    """A register whose halves are kept outside, under a `PipelineControl`."""
+
+    def __init__(self, bits):
+        super().__init__({"i": In(stream.Signature(bits)), "o": Out(stream.Signature(bits))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.control = control = PipelineControl()
+        half = len(self.i.payload) // 2
+        low, high = Signal(half), Signal(len(self.i.payload) - half)
+        m.d.comb += [
+            control.i_valid.eq(self.i.valid),
+            self.i.ready.eq(control.i_ready),
+            self.o.valid.eq(control.o_valid),
+            control.o_ready.eq(self.o.ready),
+            self.o.payload[:half].eq(low),
+            self.o.payload[half:].eq(high),
+        ]
+        with m.If(control.load):
+            m.d.sync += [low.eq(self.i.payload[:half]), high.eq(self.i.payload[half:])]
+        return m
+
+
+BUFFERS = [SkidBuffer, PipelineRegister, ControlledRegister]
 
 
 def payloads(count):
@@ -57,7 +90,8 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
 
 
 @pytest.mark.parametrize(
-    ("buffer", "entries"), [(SkidBuffer, 2), (PipelineRegister, 1), (HalfRateRegister, 1)]
+    ("buffer", "entries"),
+    [(SkidBuffer, 2), (PipelineRegister, 1), (ControlledRegister, 1), (HalfRateRegister, 1)],
 )
 def test_blocked_buffer_holds_its_entries(buffer, entries):
     given, _ = transfer(Bench(buffer(16)), 5, sink=from_cycle(30))

@@ -16,7 +16,7 @@ from tests.lib.rtl.axi_lite import OKAY, SLVERR, RegisterBench
 
 CONFIG = EngineConfig()
 MAP = register_map(CONFIG)
-OUTWARD = (Kind.STORED, Kind.PULSE, Kind.EVENT)
+OUTWARD = (Kind.STORED, Kind.PULSE, Kind.EVENT, Kind.LOCK)
 EVERY_BIT = 0xFFFF_FFFF
 
 
@@ -153,6 +153,53 @@ def test_low_address_bits_do_not_matter(bench):
         for low in range(4):
             await bus.put(0x50 + low, 100 + low)
             assert await bus.get(0x53 - low) == 100 + low
+
+    bench.run(body)
+
+
+def closed_by(signal):
+    return {r.name: r for r, f in fields_of(Kind.STORED) if f.closed == signal}
+
+
+@pytest.mark.parametrize("signal", ["setup_closed", "windows_closed"])
+def test_closed_registers_refuse_writes_and_all_others_take_them(bench, signal):
+    closed = closed_by(signal)
+    assert len(closed) == {"setup_closed": 3, "windows_closed": 18}[signal]
+
+    async def body(bus):
+        ctx, registers = bus.ctx, bus.component
+        for register in {r.name: r for r, _ in fields_of(Kind.STORED)}.values():
+            mask = sum(f.mask for f in register.fields.values() if f.kind is Kind.STORED)
+            before = await bus.get(register.offset)
+            ctx.set(getattr(registers, signal), 1)
+            for strobe in (0xF, 1, 8):
+                answer = await bus.write(register.offset, ~before & mask, strobe)
+                assert answer == (SLVERR if register.name in closed else OKAY), register.name
+            refused = await bus.get(register.offset)
+            assert (refused == before) == (register.name in closed), register.name
+            ctx.set(getattr(registers, signal), 0)
+            await bus.put(register.offset, ~before & mask)
+            assert await bus.get(register.offset) == ~before & mask, register.name
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize(
+    ("register", "field"), fields_of(Kind.LOCK), ids=lambda x: getattr(x, "name", "")
+)
+def test_lock_stays_once_it_was_written_with_1(bench, register, field):
+    async def body(bus):
+        for word, strobe in ((0, 0xF), (~field.mask & EVERY_BIT, 0xF), (field.mask, 0xE)):
+            await bus.put(register.offset, word, strobe)
+            assert await bus.get(register.offset) == 0
+        await bus.put(register.offset, field.mask)
+        for word in (0, field.mask, EVERY_BIT, 0):
+            assert await bus.get(register.offset) == field.mask
+            assert bus.ctx.get(member(bus.component, register, field)) == 1
+            await bus.put(register.offset, word)
+        bus.ctx.set(bus.component.ring_clear, 1)
+        await bus.tick()
+        assert await bus.get(register.offset) == field.mask
 
     bench.run(body)
 

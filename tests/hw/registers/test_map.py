@@ -36,8 +36,23 @@ OFFSETS = {
     "ERROR_TAG": 0x084,
     "ERROR_ADDR_LO": 0x088,
     "ERROR_ADDR_HI": 0x08C,
+    **{
+        f"{window}_WINDOW_{end}_{half}": start + 8 * (end == "LAST") + 4 * (half == "HI")
+        for window, start in (
+            ("DESCRIPTOR", 0x090),
+            ("RECORD", 0x0A0),
+            ("HOST", 0x0B0),
+            ("DEVICE", 0x0C0),
+        )
+        for end in ("BASE", "LAST")
+        for half in ("LO", "HI")
+    },
+    "HOST_BUS": 0x0D0,
+    "DEVICE_BUS": 0x0D4,
+    "WINDOW_LOCK": 0x0D8,
     "PERF_CONTROL": 0x0F8,
 }
+WINDOWS = ("descriptor", "record", "host", "device")
 COUNTERS = (
     "CYCLES_BUSY",
     "RAW_BYTES_OUT",
@@ -70,8 +85,12 @@ def test_addresses_stay_as_software_knows_them():
 def test_bits_stay_as_software_knows_them():
     places = {
         register: {name: (f.low, f.width) for name, f in register_map()[register].fields.items()}
-        for register in ("CONTROL", "STATUS", "IRQ_STATUS", "IRQ_ENABLE", "PERF_CONTROL")
+        for register in (
+            *("CONTROL", "STATUS", "IRQ_STATUS", "IRQ_ENABLE", "PERF_CONTROL"),
+            *("HOST_BUS", "DEVICE_BUS", "WINDOW_LOCK"),
+        )
     }
+    bus = {"prot": (0, 3), "arcache": (4, 4), "awcache": (8, 4)}
     events = {"done": (0, 1), "error": (1, 1), "ring_error": (2, 1)}
     assert places == {
         "CONTROL": {"enable": (0, 1), "abort": (1, 1), "reset": (2, 1)},
@@ -84,6 +103,48 @@ def test_bits_stay_as_software_knows_them():
         "IRQ_STATUS": events,
         "IRQ_ENABLE": events,
         "PERF_CONTROL": {"clear": (0, 1), "freeze": (1, 1)},
+        "HOST_BUS": bus,
+        "DEVICE_BUS": bus,
+        "WINDOW_LOCK": {"lock": (0, 1)},
+    }
+
+
+def test_windows_are_open_after_reset_and_accesses_non_secure():
+    registers = register_map()
+    for name in ("DESCRIPTOR", "RECORD", "HOST", "DEVICE"):
+        high = 0xFF if name == "DEVICE" else 0xFFFF_FFFF
+        resets = [
+            registers[f"{name}_WINDOW_{end}_{half}"].reset
+            for end in ("BASE", "LAST")
+            for half in ("LO", "HI")
+        ]
+        assert resets == [0, 0, 0xFFFF_F000, high]
+    for name in ("HOST_BUS", "DEVICE_BUS"):
+        # Unprivileged, non-secure data; normal memory that is not buffered.
+        assert registers[name].values(registers[name].reset) == {
+            "prot": 0b010,
+            "arcache": 0b0010,
+            "awcache": 0b0010,
+        }
+    assert registers["WINDOW_LOCK"].reset == 0
+
+
+def test_what_the_ring_and_the_windows_are_closes_with_them():
+    by_signal = {
+        signal: {
+            r.group
+            for r in register_map().values()
+            for field in r.fields.values()
+            if field.closed == signal
+        }
+        for signal in ("setup_closed", "windows_closed")
+    }
+    assert by_signal == {
+        "setup_closed": {"ring_base", "ring_size"},
+        "windows_closed": {
+            *(f"{name}_window_{end}" for name in WINDOWS for end in ("base", "last")),
+            *("host_bus", "device_bus"),
+        },
     }
 
 
@@ -123,6 +184,12 @@ REFUSED = {
         # Software would win, and an event be lost.
         "field { sw = rw; hw = r; onwrite = woclr; hwset; } f = 0;",
         "field { sw = rw; hw = r; onwrite = woclr; hwset; precedence = hw; } f[2] = 0;",
+        "field { sw = rw; hw = r; onwrite = woset; } f[2] = 0;",
+        "field { sw = rw; hw = r; onwrite = woset; swwel = setup_closed; } f = 0;",
+        "field { sw = rw; hw = r; swwe = setup_closed; } f = 0;",
+    ],
+    "R must be refused as a whole": [
+        "field { sw = rw; hw = r; swwel = setup_closed; } f = 0; field { sw = rw; hw = r; } g = 0;"
     ],
     "R.f needs a signal for we": ["field { sw = r; hw = w; we; } f = 0;"],
 }

@@ -8,7 +8,7 @@ import scipy.optimize
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import link
-from cdma.plan.search import relaxation
+from cdma.plan.search import step_tables
 from cdma.plan.search.bound import EFFORTS, lower_bound
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.linear import Answer
@@ -92,7 +92,7 @@ def test_it_is_the_oracle_where_everything_fits() -> None:
 def test_fewer_cuts_only_lower_it(monkeypatch, cuts: int) -> None:
     scenarios = [random_scenario(seed, 6) for seed in range(8)]
     full = [lower_bound(scenario, HOME_OPTIONS).seconds for scenario in scenarios]
-    monkeypatch.setattr(relaxation, "CUTS", cuts)
+    monkeypatch.setattr(step_tables, "CUTS", cuts)
     fewer = [lower_bound(scenario, HOME_OPTIONS).seconds for scenario in scenarios]
     assert all(b <= a * (1 + 1e-4) for a, b in zip(full, fewer, strict=True))
     assert sum(fewer) < sum(full)

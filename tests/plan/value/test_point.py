@@ -2,7 +2,8 @@
 
 import json
 
-from cdma.plan.policies import capuchin
+from cdma.plan.policies import capuchin, capuchin_feedback
+from cdma.plan.policies.recomputing import checkpoint, dtr
 from cdma.plan.timeline.memory import least_memory
 from cdma.plan.timeline.timeline import simulate
 from cdma.plan.value.point import Point, Value, evaluate
@@ -25,8 +26,8 @@ def test_a_point_s_value_is_of_its_two_plans() -> None:
     assert value.link_bytes_per_s == 0.8 * 16e9
     assert value.oracle_seconds == scenario.compute_seconds
     assert value.oracle_seconds <= value.with_seconds <= value.without_seconds
-    alone = simulate(scenario, capuchin.plan(scenario))
-    assert value.without_seconds <= alone.seconds
+    for policy in (capuchin, capuchin_feedback, checkpoint, dtr):
+        assert value.without_seconds <= simulate(scenario, policy.plan(scenario)).seconds
     assert Value.from_dict(json.loads(json.dumps(value.as_dict()))) == value
 
 

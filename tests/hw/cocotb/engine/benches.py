@@ -17,8 +17,9 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, Opcode, Status
+from cdma.hw.dma.control.descriptor import Opcode, Status
 from cdma.hw.dma.control.registers import register_map
+from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.hw.cocotb.block_bench import BlockBench, Memory
 from tests.hw.cocotb.engine import plans
 from tests.hw.cocotb.engine.plans import Plan

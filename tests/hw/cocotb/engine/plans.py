@@ -17,7 +17,8 @@ from cdma.golden import LINE_BYTES, StreamStatus
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import decode
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import ENTRY_BYTES, RECORD_DTYPE, Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE, Flag, Opcode, Status
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.ring.descriptor import packed
 from tests.golden.formats.data import sparse_bytes
 

@@ -54,7 +54,7 @@ class Bench:
         self.scenario = RegisterScenario.from_env()
         self.map = register_map()
         logging.getLogger(f"cocotb.{dut._name}.s_axil").setLevel(logging.ERROR)
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+        Clock(dut.clk, PERIOD_NS, unit="ns").start()
         dut.rst.value = 1
         for name in self.scenario.inputs:
             getattr(dut, name).value = 0

@@ -102,7 +102,7 @@ def check(scenario: Scenario, report: RoundReport) -> None:
 @cocotb.test()
 async def rounds_are_told_as_the_model_has_them(dut: Any) -> None:
     scenario = Scenario.from_env()
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    Clock(dut.clk, PERIOD_NS, unit="ns").start()
     dut.fault.value = 0
     dut.stuck.value = 0
     dut.rst.value = 1

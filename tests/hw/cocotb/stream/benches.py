@@ -103,7 +103,7 @@ class Bench:
         for prefix in ("s_axis", "m_axis"):
             logging.getLogger(f"cocotb.{dut._name}.{prefix}").setLevel(logging.ERROR)
         dut.rst.value = 1
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+        Clock(dut.clk, PERIOD_NS, unit="ns").start()
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.clk, dut.rst)
         self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.clk, dut.rst)
         self.sink.bus.tdata = Snapshot(dut.m_axis_tdata)

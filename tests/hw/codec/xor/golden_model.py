@@ -5,7 +5,13 @@ A line's first element is combined with the transfer's parameter `seed`.
 
 import numpy as np
 
-from cdma.golden.formats.interface import as_bytes, check_element_bytes, element_dtype, zero_filled
+from cdma.golden.formats.interface import (
+    as_bytes,
+    check_element_bytes,
+    element_dtype,
+    whole,
+    zero_filled,
+)
 from cdma.golden.formats.stream import LINE_BYTES, StreamError, StreamStatus
 
 
@@ -31,15 +37,16 @@ class XorModel:
         return lines.reshape(-1).view(np.uint8)
 
     def decompress(self, stream, nbytes):
+        return whole(self.decompress_prefix(stream, nbytes), stream, nbytes)
+
+    def decompress_prefix(self, stream, nbytes):
         data = as_bytes(stream)
         size = -(-nbytes // LINE_BYTES) * LINE_BYTES
         if data.size < size:
             raise StreamError(StreamStatus.PAYLOAD_TRUNCATED, data.size)
-        if data.size > size:
-            raise StreamError(StreamStatus.TRAILING_BYTES, size, nbytes)
-        lines = np.bitwise_xor.accumulate(self._lines(data), axis=1)
+        lines = np.bitwise_xor.accumulate(self._lines(data[:size]), axis=1)
         lines ^= self.seed & (1 << 8 * self.element_bytes) - 1
-        return lines.reshape(-1).view(np.uint8)[:nbytes]
+        return lines.reshape(-1).view(np.uint8)[:nbytes], size
 
     def parity(self, array):
         """The result that the engine's record has: the XOR of all bytes."""

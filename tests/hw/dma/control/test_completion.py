@@ -8,7 +8,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import RetireUnit
-from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail, WindowDetail
 from cdma.hw.dma.control.dispatch import Way
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 
@@ -358,11 +358,20 @@ def test_what_failed_is_not_verified():
     assert Status(got["record"]["status"]) is Status.DESTINATION_OVERFLOW
 
 
-@pytest.mark.parametrize("status", [Status.OK, Status.BAD_FLAG, Status.ABORTED])
-def test_what_moves_nothing_ends_with_its_own_status(status):
-    started = {**OUT, "way": Way.NONE.value, "status": status}
+@pytest.mark.parametrize(
+    ("status", "detail"),
+    [
+        (Status.OK, 0),
+        (Status.BAD_FLAG, 0),
+        (Status.ABORTED, 0),
+        (Status.OUTSIDE_WINDOW, WindowDetail.SOURCE),
+        (Status.OUTSIDE_WINDOW, WindowDetail.DESTINATION),
+    ],
+)
+def test_what_moves_nothing_ends_with_its_own_status(status, detail):
+    started = {**OUT, "way": Way.NONE.value, "status": status, "detail": detail}
     (got,), _ = records([started])
-    assert_record(got, started, {"status": status})
+    assert_record(got, started, {"status": status, "detail": detail})
 
 
 @pytest.mark.parametrize("probability", STALLS)

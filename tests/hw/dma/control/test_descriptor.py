@@ -1,22 +1,19 @@
-"""Descriptors: the same bytes for software and hardware, and every way in which one can be bad."""
+"""Descriptors: the same bytes for software and hardware; good ones and bad ones for other tests."""
 
 import numpy as np
 import pytest
 
-from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
     DESCRIPTOR_FIELDS,
     RECORD_DTYPE,
     RECORD_FIELDS,
     Descriptor,
-    DescriptorChecker,
     Flag,
     Opcode,
     Record,
     Status,
 )
-from tests.lib.rtl.bench import STALLS, Bench, stalls
 
 OUT = {
     "opcode": Opcode.COMPRESS_OUT,
@@ -99,42 +96,6 @@ BAD = [
     (Status.OVERLAP, {**IN, "record": IN["src"] + 256}),
     (Status.OVERLAP, {**COPY_IN, "record": COPY_IN["src"] + 4032}),
 ]
-
-
-@pytest.fixture(scope="module")
-def bench():
-    return Bench(DescriptorChecker(EngineConfig()))
-
-
-def check(bench, descriptors, *, probability=(0.0, 0.0)):
-    payloads = [{"descriptor": d, "index": i} for i, d in enumerate(descriptors)]
-    given = bench.source(bench.component.i, payloads, willing=stalls(probability[0], 1))
-    out = bench.sink(bench.component.o, len(payloads), willing=stalls(probability[1], 2))
-    bench.run()
-    assert [checked["index"] for checked in out.payloads] == list(range(len(descriptors)))
-    return given, out
-
-
-@pytest.mark.parametrize("probability", STALLS)
-def test_good_and_bad_descriptors_are_told_apart(bench, probability):
-    cases = [(Status.OK, descriptor) for descriptor in GOOD] + BAD
-    _, out = check(bench, [descriptor for _, descriptor in cases], probability=probability)
-    for (status, descriptor), checked in zip(cases, out.payloads, strict=True):
-        assert Status(checked["status"]) is status, descriptor
-        assert {key: checked["descriptor"][key] for key in descriptor} == descriptor
-
-
-def test_check_takes_two_cycles_and_so_does_each_descriptor(bench):
-    given, out = check(bench, GOOD)
-    assert out.cycles == [cycle + 2 for cycle in given.cycles]
-    assert given.cycles == [2 * k for k in range(len(GOOD))]
-
-
-@pytest.mark.parametrize("address", ["src", "dst"])
-def test_element_aligned_addresses_are_enough(address):
-    bench = Bench(DescriptorChecker(EngineConfig()))
-    _, out = check(bench, [{**OUT, address: OUT[address] + 4 * k} for k in range(8)])
-    assert {checked["status"] for checked in out.payloads} == {Status.OK}
 
 
 @pytest.mark.parametrize(

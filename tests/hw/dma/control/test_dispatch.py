@@ -5,7 +5,7 @@ from amaranth.hdl import Signal
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import Flag, Status
+from cdma.hw.dma.control.descriptor import Flag, Status, WindowDetail
 from cdma.hw.dma.control.dispatch import Dispatcher, Way
 from cdma.hw.dma.control.supervisor import Supervisor
 from tests.hw.dma.control.test_descriptor import COPY_IN, COPY_OUT, FENCE, IN, OUT
@@ -53,9 +53,11 @@ def test_every_descriptor_starts_once_and_goes_its_way(probability):
 
 def test_refused_descriptor_starts_nothing():
     items = checked([OUT])
-    items[0]["status"] = Status.OVERLAP
+    items[0]["status"] = Status.OUTSIDE_WINDOW
+    items[0]["detail"] = WindowDetail.DESTINATION
     (started,), _, _ = dispatch(items)
-    assert (Way(started["way"]), started["status"]) == (Way.NONE, Status.OVERLAP)
+    assert (Way(started["way"]), started["status"]) == (Way.NONE, Status.OUTSIDE_WINDOW)
+    assert started["detail"] == WindowDetail.DESTINATION
 
 
 def test_descriptors_end_unstarted_while_the_engine_aborts():
@@ -218,6 +220,37 @@ def test_ring_s_fault_stops_it_until_a_reset(error, expected):
     assert control.errors == {5: (*expected, 0, 0x1240)}
     assert control.when("fetch").isdisjoint(range(6, 20))
     assert control.when("ring_error") == set(range(6, 20))
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_ring_outside_of_its_window_stops(answered):
+    """What was read before has no part in it."""
+    fault = {"error": BusError.NONE, "outside": 1, "address": 0x1240}
+    control = Control(
+        20,
+        start_fire={2},
+        record_done={4} if answered else set(),
+        record_info={4: {"address": 0x80}},
+        ring_faulty=set(range(5, 20)),
+        ring_fault={0: fault},
+        fetched=ALWAYS,
+        buses_idle=ALWAYS,
+    )
+    assert control.errors == {5: (Status.OUTSIDE_WINDOW, WindowDetail.RING, 0, 0x1240)}
+
+
+def test_record_outside_of_its_window_stops_the_ring_until_a_reset():
+    control = Control(
+        30,
+        record_outside=set(range(5, 19)),
+        record_address={0: 0xFC0},
+        reset_request={17},
+        fetched=ALWAYS,
+        buses_idle=ALWAYS,
+    )
+    assert control.errors == {5: (Status.OUTSIDE_WINDOW, WindowDetail.RECORD, 0, 0xFC0)}
+    assert control.when("ring_error") == set(range(6, 19))
+    assert control.when("fetch").isdisjoint(range(6, 19))
 
 
 @pytest.mark.parametrize(

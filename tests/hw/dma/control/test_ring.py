@@ -165,6 +165,18 @@ def test_senseless_registers_stop_the_ring(log2_entries, tail, done):
     assert ring.fault.address == BASE
 
 
+def test_ring_outside_of_its_window_is_not_read():
+    def script(ctx, cycle, fetcher):
+        doorbell(3)(ctx, cycle, fetcher)
+        ctx.set(fetcher.outside, 1)
+
+    ring = Ring(32).run(script)
+    assert ring.faulty
+    assert not ring.requests
+    assert (BusError(ring.fault.error), ring.fault.outside) == (BusError.NONE, 1)
+    assert ring.fault.address == BASE
+
+
 def test_cleared_ring_begins_again():
     ring = Ring(32, faults={BASE + 64: BusError.SLVERR})
 

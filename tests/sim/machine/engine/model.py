@@ -8,13 +8,15 @@ from collections.abc import Callable
 import numpy as np
 
 from cdma import golden
+from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
 from cdma.hw.dma.control.registers import register_map
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver.errors import DescriptorError
 from cdma.sim.driver.ring.descriptor import check
-from cdma.sim.machine import HangError, MachineConfig
+from cdma.sim.driver.windows import REGISTERS, Windows
+from cdma.sim.machine import HangError, MachineConfig, RegisterError
 
 MEMORY = 1 << 20
 ACCESS_CYCLES = 5
@@ -76,10 +78,36 @@ class ModelMachine:
             self.words[name] &= ~value
         elif name == "CONTROL":
             self._control(value)
+        elif name == "WINDOW_LOCK":
+            self.words[name] |= value & 1
+        elif self._closed(name):
+            raise RegisterError(f"write of {name} was answered with SLVERR")
         else:
             self.words[name] = value
         self._fetch()
         return self.cycles - 1
+
+    def _closed(self, name: str) -> bool:
+        """Whether a register refuses writes now."""
+        closed = {field.closed for field in self._map[name].fields.values()}
+        if closed == {None}:
+            return False
+        return bool(
+            self.words["CONTROL"] & 1
+            or (closed == {"windows_closed"} and self.words["WINDOW_LOCK"])
+        )
+
+    def _windows(self) -> Windows:
+        """As the registers have them."""
+
+        def long(name: str) -> int:
+            return self.words[f"{name}_HI"] << 32 | self.words[f"{name}_LO"]
+
+        found = {}
+        for name, prefix in REGISTERS.items():
+            base, last = long(f"{prefix}_BASE"), long(f"{prefix}_LAST") | (PAGE_BYTES - 1)
+            found[name] = range(base, max(base, last + 1))
+        return Windows(**found)
 
     def outstanding(self) -> str:
         return "nothing, it is a model"
@@ -164,7 +192,7 @@ class ModelMachine:
         d = self._descriptor(self.recorded)
         fields = {name: int(d[name]) for name in d.dtype.names}
         try:
-            check(fields, self.element_bytes)
+            check(fields, self.element_bytes, windows=self._windows())
             status, out_size, crc32 = self._copy(fields)
         except DescriptorError as error:
             status, out_size, crc32 = error.status, 0, 0

@@ -29,13 +29,13 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
-from cdma.golden.formats.interface import Array, Codec, CodecError, as_bytes
+from cdma.golden.formats.interface import Codec, CodecError
 from cdma.golden.formats.registry import codec, codec_names, codec_parameters
-from cdma.golden.formats.stream import ByteArray, StreamError, StreamStatus, crc32
+from cdma.golden.formats.stream import crc32
 
 MAGIC = b"\x89cz\r\n\x1a\n"
 """The first byte is not ASCII, and the line ends show a transfer that took the file for text."""
@@ -102,98 +102,72 @@ class Header:
         return codec(self.codec, self.element_bytes, **self.parameters)
 
 
-def pack(array: Array, with_codec: Codec) -> bytes:
-    """Compose the bytes of a .cz file.
+def encode_header(
+    with_codec: Codec,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    order: Literal["C", "F"],
+    *,
+    sizes: tuple[int, int],
+    checksums: tuple[int, int],
+) -> bytes:
+    """Compose a header; its length depends on neither sizes nor checksums.
 
     Parameters
     ----------
-    array : array
-        Booleans, integers or floats of 1, 2, 4 or 8 bytes, in either byte order, of any shape.
-        Kept in Fortran order when it is in Fortran order, and otherwise in C order. For a lossy
-        codec, floats of 4 bytes, which are kept as little-endian.
-
-    Raises
-    ------
-    TypeError
-        The array is of another type.
-    CodecError
-        The codec takes no such array.
+    with_codec : Codec
+        The stream's.
+    dtype, shape, order
+        The array's.
+    sizes, checksums : tuple of int
+        Of the array that the file holds, and of the stream: bytes, and CRC-32.
     """
-    if array.dtype.str not in _DTYPES:
-        raise TypeError(f"no .cz file holds {array.dtype}")
-    if array.ndim > MAX_DIMENSIONS:
-        raise TypeError(f"no .cz file holds {array.ndim} dimensions")
-    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    values = np.ascontiguousarray(array.T if fortran else array)
-    stream = with_codec.compress(values)
-    lossless = with_codec.lossless
-    data = as_bytes(values) if lossless else with_codec.decompress(stream, values.nbytes)
     codec_name = with_codec.name.encode("ascii")
-    dtype_name = (array.dtype.str if lossless else "<f4").encode("ascii")
+    dtype_name = (dtype.str if with_codec.lossless else "<f4").encode("ascii")
     parameters = [getattr(with_codec, name) for name in codec_parameters(with_codec.name)]
-    numbers = struct.pack(f"<{array.ndim}Q{len(parameters)}d", *array.shape, *parameters)
+    numbers = struct.pack(f"<{len(shape)}Q{len(parameters)}d", *shape, *parameters)
     header_bytes = _FIXED.size + len(numbers) + len(codec_name) + len(dtype_name) + _CRC.size
     fixed = _FIXED.pack(
         MAGIC,
         VERSION,
         header_bytes,
         with_codec.element_bytes,
-        b"F" if fortran else b"C",
+        order.encode("ascii"),
         len(codec_name),
         len(dtype_name),
-        array.ndim,
+        len(shape),
         len(parameters),
-        data.size,
-        stream.size,
-        crc32(data),
-        crc32(stream),
+        *sizes,
+        *checksums,
     )
     header = fixed + numbers + codec_name + dtype_name
-    return b"".join((header, _CRC.pack(crc32(np.frombuffer(header, np.uint8))), stream.data))
+    return header + _CRC.pack(crc32(np.frombuffer(header, np.uint8)))
 
 
-def read(content: bytes) -> tuple[Header, ByteArray]:
-    """Parse a .cz file into its header and its stream, uint8 (bytes,), which is not decoded.
-
-    Raises
-    ------
-    ContainerError
-        The header is damaged or of another version, or the file is longer or shorter than the
-        header says.
-    """
-    header = _read_header(content)
-    held = len(content) - header.header_bytes
-    if held != header.stream_bytes:
-        kind = "is truncated" if held < header.stream_bytes else "has trailing bytes"
-        raise ContainerError(f"{kind}: {held} bytes of stream instead of {header.stream_bytes}")
-    return header, np.frombuffer(content, np.uint8, offset=header.header_bytes)
+def check_array(dtype: np.dtype[Any], dimensions: int) -> None:
+    """Raise `TypeError` for an array that no .cz file holds."""
+    if dtype.str not in _DTYPES:
+        raise TypeError(f"no .cz file holds {dtype}")
+    if dimensions > MAX_DIMENSIONS:
+        raise TypeError(f"no .cz file holds {dimensions} dimensions")
 
 
-def unpack(content: bytes) -> Array:
-    """Restore the array in a .cz file: type, byte order, shape, memory order and every byte.
+def read_header(source: IO[bytes]) -> Header:
+    """Read a header from where a .cz file begins; the source is then where its stream begins.
 
     Raises
     ------
     ContainerError
-        As in `read`.
-    StreamError
-        The stream cannot be decoded, or a checksum is wrong.
+        The header is damaged, truncated, or of another version.
     """
-    header, stream = read(content)
-    data = header.make_codec().decompress(stream, header.nbytes)
-    if crc32(data) != header.crc32:
-        raise StreamError(StreamStatus.CRC_MISMATCH, stream.size, data.size)
-    check_stream(header, stream)
-    return data.view(header.dtype).reshape(header.shape, order=header.order)
+    content = source.read(_FIXED.size)
+    if len(content) == _FIXED.size and content.startswith(MAGIC):
+        header_bytes = _FIXED.unpack(content)[2]
+        content += source.read(max(header_bytes - len(content), 0))
+    return _parsed(content)
 
 
-def check_stream(header: Header, stream: ByteArray) -> None:
-    """Compare the stream with its CRC-32, without decoding it; `StreamError` when it differs."""
-    if crc32(stream) != header.stream_crc32:
-        raise StreamError(StreamStatus.CRC_MISMATCH, stream.size)
-
-
-def _read_header(content: bytes) -> Header:
+def _parsed(content: bytes) -> Header:
     if not content:
         raise ContainerError("is empty")
     if not content.startswith(MAGIC[: len(content)]):
