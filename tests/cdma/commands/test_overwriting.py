@@ -130,7 +130,7 @@ COMMANDS_THAT_WRITE = {
     "synth as a page": Command(
         ("synth", "packer", "--html", "s.html"),
         ("s.html",),
-        "cdma.synth.components.ComponentBlock.synthesize",
+        "cdma.commands.synth.command.Library",
     ),
     "report": Command(
         ("report", "r.json", "--html", "r.html"),

@@ -51,13 +51,8 @@ def test_a_schedule_s_page_has_the_timelines_of_its_trace(capsys):
 
 
 def test_a_sweep_over_efficiencies_has_a_page_without_timelines():
-    assert (
-        main(
-            ["schedule", "--network", "digits_cnn", "--policy", "vdnn,oracle"]
-            + ["--efficiency", ".5,1", "--html", "page.html"]
-        )
-        == 0
-    )
+    step = ["--network", "digits_cnn", "--policy", "vdnn,oracle", "--efficiency", ".5,1"]
+    assert main(["schedule", *step, "--html", "page.html"]) == 0
     page = content_of("page.html")
     assert 'class="timeline"' not in page
     assert page.count("The step under each policy at efficiency") == 4

@@ -27,6 +27,7 @@ from cdma.sim.buddy import (
     heat_map_picture,
     load_snapshots,
 )
+from tests.lib.legends import colors_of_axes, colors_of_legends, drawn, labels, names_in_legends
 
 MODES = [NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST]
 THRESHOLDS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.8, 1.0)
@@ -512,3 +513,14 @@ def test_heat_map_is_blue_where_memory_compresses_and_red_where_it_does_not() ->
     top, bottom = image[image.shape[0] // 4, middle], image[image.shape[0] * 3 // 4, middle]
     assert top[2] > top[0] + 0.3
     assert bottom[0] > bottom[2] + 0.3
+
+
+def test_heat_map_s_lines_are_in_the_legend_and_its_colors_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figures = drawn(monkeypatch, "cdma.plan.buddy.heat_map")
+    heat_map_picture(of(measured("a", {0: 10}, entries=640), measured("b", {7: 10}, entries=640)))
+    (figure,) = figures
+    assert names_in_legends(figure) == ["between allocations"]
+    assert colors_of_axes(figure) == colors_of_legends(figure) == {(0, 0, 0)}
+    assert any("bytes per entry" in label for label in labels(figure))

@@ -17,6 +17,7 @@ from cdma.plan.timeline.timeline import simulate, with_memory
 from cdma.plan.timeline.trace import KINDS
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
+from tests.lib.legends import colors_of_axes, colors_of_legends, drawn, labels, names_in_legends
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +61,22 @@ def test_without_a_policy_that_fits_there_is_no_picture(alexnet: Scenario) -> No
     nothing = simulate(with_memory(alexnet, 10**8), oracle.plan(alexnet))
     with pytest.raises(ScheduleError, match="no policy fits into the memory"):
         gantt_chart([nothing])
+
+
+def test_every_color_is_in_the_legend(alexnet: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = drawn(monkeypatch, "cdma.plan.timeline.gantt_chart")
+    trace = simulate(alexnet, comet.plan(alexnet))
+    gantt_chart([trace])
+    (figure,) = figures
+    assert len(colors_of_axes(figure)) > 4
+    assert colors_of_axes(figure) <= colors_of_legends(figure)
+    kinds = {event.kind for event in trace.events}
+    shown = [kind for kind in KINDS if kind in kinds]
+    assert names_in_legends(figure) == [*shown, "memory reserved", "memory limit"]
+    assert labels(figure) == ["time since the step began, ms", "memory, GB"]
+
+
+@pytest.mark.parametrize(("file_format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF-")])
+def test_other_formats(alexnet: Scenario, file_format: str, start: bytes) -> None:
+    traces = [simulate(alexnet, vdnn.plan(alexnet))]
+    assert gantt_chart(traces, file_format=file_format).startswith(start)
