@@ -108,9 +108,9 @@ class Comparison:
             for name, result in self.results.items()
             if result.trace.feasible and name != ORACLE
         }
-        best = [name for engine in (False, True) if (name := self.best(engine=engine)) is not None]
-        fastest = sorted(seconds, key=lambda name: seconds[name])
-        chosen = set(list(dict.fromkeys([*best, *fastest]))[: max(count, len(best))])
+        best = {self.best(engine=engine) for engine in (False, True)} & seconds.keys()
+        fastest = sorted(seconds, key=lambda name: (name not in best, seconds[name]))
+        chosen = fastest[: max(count, len(best))]
         return [name for name in self.results if name in chosen]
 
     @property
