@@ -83,6 +83,14 @@ PLAYWRIGHT = Requirement(
     installer="pip install",
 )
 
+NBCLIENT = Requirement(
+    "nbclient or ipykernel",
+    "nbclient ipykernel",
+    "the notebooks of docs/notebooks",
+    lambda: find_spec("nbclient") is not None and find_spec("ipykernel") is not None,
+    installer="pip install",
+)
+
 DASK = Requirement(
     "Dask",
     "distributed",
