@@ -97,6 +97,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
                 *(dispatcher.now, completer.now, completer.log2_entries),
                 *(supervisor.abort_request, supervisor.reset_request, supervisor.enabled),
                 *(supervisor.fetched, supervisor.buses_idle, supervisor.ring_faulty),
+                *(supervisor.record_outside, supervisor.record_address),
             )
         ),
     ]

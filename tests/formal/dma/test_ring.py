@@ -48,7 +48,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     width = config.host_bytes
     beats_each = max(1, ENTRY_BYTES // width)
     word_bits = 8 * min(width, ENTRY_BYTES)
-    registers = ("enable", "base", "log2_entries", "tail", "done", "clear")
+    registers = ("enable", "base", "log2_entries", "tail", "done", "clear", "outside")
     for register in registers:
         wire = getattr(fetcher, register)
         m.d.comb += wire.eq(AnySeq(len(wire)))
@@ -80,7 +80,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     sense = Signal()
     m.d.comb += [
         wanted.eq(fetcher.enable & (number != fetcher.tail) & ~failed),
-        sense.eq((fetcher.log2_entries != 0) & (ahead <= entries)),
+        sense.eq((fetcher.log2_entries != 0) & (ahead <= entries) & ~fetcher.outside),
     ]
     bench.implies(asks, wanted, sense)
     bench.require(inside["requested"] == number)
@@ -114,7 +114,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     # The first fault ends it all.
     error = Signal(BusError)
     bad, senseless = Signal(), Signal()
-    fault_error, fault_address = Signal(BusError), Signal(64)
+    fault_error, fault_address, fault_outside = Signal(BusError), Signal(64), Signal()
     m.d.comb += [
         error.eq(beats.payload.error),
         bad.eq(beats.moves & (error != BusError.NONE) & ~failed),
@@ -124,16 +124,21 @@ def fetcher_proof(config: EngineConfig) -> Bench:
         m.d.sync += [
             fault_error.eq(error),
             fault_address.eq((place & ~(width - 1)) + beat * width),
+            fault_outside.eq(0),
         ]
     with m.Elif(senseless):
         m.d.sync += [
             fault_error.eq(BusError.NONE),
             fault_address.eq(Cat(Const(0, 6), fetcher.base)),
+            fault_outside.eq(fetcher.outside),
         ]
     m.d.sync += failed.eq((failed | bad | senseless) & ~clear)
     bench.require(fetcher.faulty == failed)
     bench.implies(
-        failed, fetcher.fault.error == fault_error, fetcher.fault.address == fault_address
+        failed,
+        fetcher.fault.error == fault_error,
+        fetcher.fault.address == fault_address,
+        fetcher.fault.outside == fault_outside,
     )
 
     # Before it, each descriptor is given as it came, with its number.
