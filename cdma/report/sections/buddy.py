@@ -8,6 +8,7 @@ from cdma.report.content import Part, Section
 from cdma.report.documents import Document
 from cdma.report.sections.other import configuration_of
 from cdma.report.tables import facts_of, table_of
+from cdma.synth.gates.clock import BUDDY, clock_note
 
 _HEAT = "coolwarm"
 """From what compresses well to what does not, as in the heat map."""
@@ -85,7 +86,7 @@ def replay_section(document: Document, documents: Sequence[Document]) -> Section
     )
     return Section(
         title=f"buddy replay: {content['accesses']:,} accesses on {content['config']}",
-        sentences=(sentence,),
+        sentences=[sentence, *filter(None, [clock_note(content["clock_hz"], BUDDY)])],
         parts=tuple(_replay_parts(content)),
     )
 

@@ -11,6 +11,8 @@ from cdma.report.content import Part, Picture, Section
 from cdma.report.documents import Document
 from cdma.report.sections.other import configuration_of
 from cdma.report.tables import facts_of, table_of
+from cdma.synth.gates.clock import ENGINE as ENGINE_CLOCK
+from cdma.synth.gates.clock import clock_note
 
 WAYS = {"out": "offload", "in": "prefetch"}
 """Keys of the two directions."""
@@ -35,7 +37,10 @@ def section(document: Document, documents: Sequence[Document]) -> Section:
             f"estimate: {facts['network']} ({facts['dataset']}), batch {facts['batch']}, on "
             f"{facts['config']}"
         ),
-        sentences=(_sentence(content["total"]),),
+        sentences=[
+            _sentence(content["total"]),
+            *filter(None, [clock_note(facts["machine"]["clock_hz"], ENGINE_CLOCK)]),
+        ],
         parts=tuple(_parts(content, document.name)),
     )
 

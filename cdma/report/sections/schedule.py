@@ -10,6 +10,7 @@ from cdma.report.documents import Document
 from cdma.report.sections.other import configuration_of
 from cdma.report.tables import facts_of, table_of
 from cdma.report.timeline import SHOWN, timeline_of_runs, timeline_of_trace
+from cdma.synth.gates.clock import ENGINE, clock_note
 
 _FIRST = (
     *("policy", "efficiency", "seconds", "speedup_over_vdnn", "over_oracle", "over_bound"),
@@ -48,6 +49,10 @@ def _sentences(content: Mapping[str, Any]) -> Iterator[str]:
             f"The fastest lossless plan without the engine takes {before:,.1f} ms ({without}){at}, "
             f"of all {after:,.1f} ms ({best}): the engine gains {100 * worth['gain']:.1f} %."
         )
+    engine = content["assumptions"]["engine"]
+    note = "" if engine is None else clock_note(engine["clock_hz"], ENGINE)
+    if note:
+        yield note
     unfit = [row["policy"] for row in content["policies"] if row["seconds"] is None]
     if unfit:
         yield f"Without room in the memory: {', '.join(dict.fromkeys(unfit))}."

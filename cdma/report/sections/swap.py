@@ -8,6 +8,7 @@ from cdma.report.content import Part, Section
 from cdma.report.documents import Document
 from cdma.report.sections.other import configuration_of
 from cdma.report.tables import facts_of, table_of
+from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
 
 _FIRST = (
     *("name", "dtype", "shape", "bytes", "density", "compressed_bytes", "ratio"),
@@ -40,6 +41,9 @@ def _sentences(content: Mapping[str, Any]) -> Iterator[str]:
             f"{total['ratio']:.2f}× smaller, {faster:.2f}× faster out than uncompressed at the "
             "link's rate."
         )
+    note = clock_note(content["clock_hz"], ENGINE if content["engine"] == "dma" else CODEC)
+    if note:
+        yield note
     for row in arrays:
         for fault in row["faults"]:
             yield f"{row['name']}: {fault}"

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cdma.plan.platform.environment import machine_config
 from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import Value
 from cdma.report.content import Part, Picture, Section
 from cdma.report.documents import Document
 from cdma.report.tables import facts_of, table_of
+from cdma.synth.gates.clock import ENGINE, clock_note
 
 _POINT_FIRST = (
     *("point.network", "point.batch", "point.precision", "point.device", "point.link"),
@@ -25,9 +27,11 @@ def section(document: Document, documents: Sequence[Document]) -> Section:
         f"{len(content['rows'])} steps; {content['computed']} of {content['points']} points are "
         "there."
     )
+    engines = {value["engine"] for value in content["values"]} - {None}
+    clocks = [machine_config(name).clock_hz for name in engines]
     return Section(
         title="value: the engine's gain over the best plan without it",
-        sentences=(sentence,),
+        sentences=[sentence, *filter(None, [clock_note(max(clocks, default=0.0), ENGINE)])],
         parts=tuple(_parts(content, gain)),
     )
 

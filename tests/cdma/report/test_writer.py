@@ -9,6 +9,7 @@ import pytest
 
 from cdma.errors import UserError
 from cdma.report import Document, html_of
+from cdma.synth.gates.clock import ENGINE
 from cdma.terminal import command_line
 from cdma.versions import found_versions
 from tests.cdma.report.results import COMMANDS, result, swap, trace
@@ -160,3 +161,10 @@ def test_other_commands_objects_have_tables():
     found = Elements(html_of([Document("other.json", content)]))
     assert found.values == [2.0, "a", 1.5, 3]
     assert "other.json" in found.texts
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda document: document.kind)
+def test_pages_with_times_tell_the_clock_that_the_rtl_reaches(document):
+    told = [text for text in Elements(html_of([document])).texts if "does not clock" in text]
+    assert len(told) == (document.kind in ("swap", "schedule", "estimate", "value"))
+    assert all(f"{ENGINE.mhz:.0f} MHz" in text for text in told)
