@@ -47,9 +47,10 @@ test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch
 
 # Not on PyPI: Icarus, the second opinion on the RTL, the headers with which waves are written as
-# FST, and Python as a shared library, which cocotb loads into simulators. Without them the tests that
-# need them are skipped and say so; on CI they fail.
-DEBIAN := iverilog liblz4-dev zlib1g-dev
+# FST, the browser that opens pages of `cdma report`, and Python as a shared library, which cocotb
+# loads into simulators. Without them the tests that need them are skipped and say so; on CI they
+# fail.
+DEBIAN := iverilog liblz4-dev zlib1g-dev chromium
 LIBPYTHON := from find_libpython import find_libpython as f; from sys import version_info as v; \
   print("" if f() else f"libpython{v.major}.{v.minor}")
 

@@ -5,6 +5,7 @@ take a second.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, cast
@@ -12,7 +13,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cdma.terminal import progress
+from cdma.terminal import command_line, progress
 from cdma.terminal.parser import plain_typer
 
 COMMANDS = {
@@ -32,6 +33,7 @@ COMMANDS = {
     "inspect": "Tell what a .cz file holds, and check that it is whole; the stream is not decoded.",
     "list": "List the names that options and arguments take: components, networks, devices and "
     "others.",
+    "report": "Make a page of results: tables, pictures, timelines, configuration and versions.",
     "reproduce": "Compute every row of the papers' claims; exit status 1 if any does not hold.",
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
     "timeline.",
@@ -134,9 +136,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; raises what the command raises."""
     if COMPLETE in os.environ:
         return _complete()
-    with progress.shown():
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    with progress.shown(), command_line.given(given):
         status = root().main(
-            args=None if arguments is None else list(arguments),
+            args=given,
             prog_name="cdma",
             standalone_mode=False,
         )

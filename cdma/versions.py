@@ -1,4 +1,5 @@
 """What `cdma --version` tells: cdma itself, and the tools that it would use, each with its version.
+Pages of `cdma report` have the same.
 
 Tools from wheels are asked for by their metadata, and compilers by running them, which takes some
 milliseconds; nothing that is large is imported.
@@ -94,9 +95,20 @@ TOOLS: tuple[Wheel | Program, ...] = (
     Program("g++", ("g++", "--version"), "g++", "simulators, the timeline's kernel"),
     Program("Icarus Verilog", ("iverilog", "-V"), "iverilog", "benches of the tests"),
     Wheel("SciPy", "scipy", "plans: schedule, value"),
+    Wheel("Matplotlib", "matplotlib", "pictures: --plot, report"),
     Wheel("PyTorch", "torch", "capture, train"),
 )
 """In the order in which they are told."""
+
+
+def found_versions() -> dict[str, str]:
+    """Return the versions of cdma, of Python and of every tool that is there, by name."""
+    tools = {tool.name: tool.version() for tool in TOOLS}
+    return {
+        "cdma": version("cdma-rtl"),
+        "Python": platform.python_version(),
+        **{name: found for name, found in tools.items() if found is not None},
+    }
 
 
 def version_lines() -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from cdma.builds.displays import fields_of
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, MODES
@@ -274,6 +275,10 @@ class EngineConfig:
     def unit_lines(self) -> int:
         """Lines that may be under way between a unit and its memory, each way."""
         return self.unit_beats // self.codec.sectors
+
+    def _repr_html_(self) -> str:
+        """A table of the fields, for notebooks."""
+        return fields_of(self)
 
 
 PRESETS: dict[str, EngineConfig] = {

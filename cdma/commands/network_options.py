@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cdma.builds.pictures import FORMATS, format_of
 from cdma.commands.completers import named
 from cdma.commands.config_options import METAVAR, NETWORK_NAMES
 from cdma.errors import UserError
@@ -75,7 +76,19 @@ def files_of(names: Iterable[str]) -> list[Path]:
     return files
 
 
-def require_png(option: str, picture: Path | None) -> None:
-    """Raise `UserError` for a picture of another kind."""
-    if picture is not None and picture.suffix.lower() != ".png":
-        raise UserError(f"{option} writes PNG, not {picture.name!r}; name a .png file")
+def picture_format(option: str, picture: Path) -> str:
+    """The format of a picture, by the file's name; `UserError` if it is none."""
+    found = format_of(picture)
+    if found is None:
+        raise UserError(
+            f"{option} writes {', '.join(FORMATS[:-1]).upper()} or {FORMATS[-1].upper()}, not "
+            f"{picture.name!r}; name a file that ends in .{', .'.join(FORMATS[:-1])} or "
+            f".{FORMATS[-1]}"
+        )
+    return found
+
+
+def require_picture(option: str, picture: Path | None) -> None:
+    """Raise `UserError` for a picture of an unknown format."""
+    if picture is not None:
+        picture_format(option, picture)

@@ -1,12 +1,12 @@
 """A picture of where memory is compressible (Buddy Compression, Fig 6)."""
 
-import io
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cdma.builds.extras import extra
+from cdma.builds.pictures import encoded, literal, new_figure
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import ENTRY_BYTES, SIZES
 from cdma.plan.buddy.profile import AllocationProfile, Profile
@@ -28,16 +28,14 @@ def entry_sizes(profile: Profile) -> Floats:
     return np.concatenate([_rows(allocation) for allocation in profile.allocations])
 
 
-def heat_map_png(profile: Profile) -> bytes:
-    """The heat map as a PNG file: blue where memory compresses well, red where it does not."""
-    # Here, as it takes a second and little else needs it.
+def heat_map_picture(profile: Profile, file_format: str = "png") -> bytes:
+    """The heat map as a file of one of `cdma.builds.pictures.FORMATS`: blue where memory compresses
+    well, red where it does not."""
     with extra("plan"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
 
     sizes = entry_sizes(profile)
-    figure = Figure(figsize=(7, 9), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7, 9)
     axes: Any = figure.add_subplot()
     image = axes.imshow(
         np.ma.masked_invalid(sizes),
@@ -56,12 +54,12 @@ def heat_map_png(profile: Profile) -> bytes:
     for end in ends[:-1]:
         axes.axhline(end, color="black", linewidth=0.5)
     named = [i for i, count in enumerate(rows) if count * _NAMES >= len(sizes)]
-    # A dollar sign would begin a formula.
-    names = [profile.allocations[i].name.replace("$", r"\$") for i in named]
+    names = [literal(profile.allocations[i].name) for i in named]
     axes.set_yticks((ends - rows / 2)[named], names, fontsize="small")
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
-    return file.getvalue()
+    axes.set_ylabel("pages, by allocation")
+    line = Line2D([], [], color="black", linewidth=0.5, label="between allocations")
+    figure.legend(handles=[line], loc="outside lower center", fontsize="small", frameon=False)
+    return encoded(figure, file_format)
 
 
 def _rows(allocation: AllocationProfile) -> Floats:

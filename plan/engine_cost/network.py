@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from cdma.builds.displays import table
 from cdma.plan.engine_cost.setup import Setup
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost
 from cdma.plan.workload.graph import Graph
+
+MB = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,25 @@ class NetworkEstimate:
     @property
     def raw_bytes(self) -> int:
         return sum(tensor.raw_bytes for tensor in self.tensors)
+
+    def _repr_html_(self) -> str:
+        """A table with a row per tensor, for notebooks."""
+        rows = [
+            (
+                each.name,
+                f"{each.raw_bytes / MB:,.2f}",
+                f"{each.density:.3f}",
+                f"{each.stream_bytes / MB:,.2f}",
+                f"{1e3 * each.offload.seconds:,.3f}",
+                each.offload.limit,
+                f"{1e3 * each.prefetch.seconds:,.3f}",
+                each.prefetch.limit,
+            )
+            for each in self.tensors
+        ]
+        headings = ("tensor", "MB", "density", "stream MB")
+        ways = ("out ms", "limit out", "in ms", "limit in")
+        return table("Tensors at the engine, one after another", (*headings, *ways), rows)
 
     @property
     def stream_bytes(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cdma.builds.displays import table
 from cdma.plan.policies import joint
 from cdma.plan.policies.best import takes_engine
 from cdma.plan.policies.registry import POLICIES, Result, plan_all
@@ -20,6 +21,8 @@ ORACLE = "oracle"
 
 NO_BOUND = "none"
 """No effort at all for a bound."""
+
+GB = 1e9
 
 _SAME = 1 + 1e-9
 
@@ -44,6 +47,23 @@ class Comparison:
     results: Mapping[str, Result]
     reference: Result
     bounds: Mapping[bool, Bound]
+
+    def _repr_html_(self) -> str:
+        """A table with a row per policy, for notebooks."""
+        rows = []
+        for name, result in self.results.items():
+            seconds, speedup = self.seconds(name), self.speedup(name)
+            rows.append(
+                (
+                    name,
+                    "no room" if seconds is None else f"{1e3 * seconds:,.1f}",
+                    "–" if speedup is None else f"{speedup:.2f}×",
+                    f"{result.trace.peak_bytes / GB:,.2f}",
+                    "none" if result.lossless else "lossy",
+                )
+            )
+        headings = ("policy", "ms", f"vs {REFERENCE}", "peak GB", "loss")
+        return table(f"Steps of {self.scenario.graph.name} by policy", headings, rows)
 
     @property
     def oracle_seconds(self) -> float:
@@ -93,6 +113,25 @@ class Comparison:
         if engine and (self.scenario.engine is None or not willing):
             return None
         return min(fitting, key=lambda name: fitting[name], default=None)
+
+    def top(self, count: int) -> list[str]:
+        """The policies that a picture has room for, in the order asked for: the fastest that fit,
+        without the oracle, which is no policy.
+
+        The fastest lossless one without the engine, and the fastest of all lossless ones, are among
+        them whatever the count. Where no more than `count` were asked for, these are all of them.
+        """
+        if len(self.results) <= count:
+            return list(self.results)
+        seconds = {
+            name: result.trace.seconds
+            for name, result in self.results.items()
+            if result.trace.feasible and name != ORACLE
+        }
+        best = {self.best(engine=engine) for engine in (False, True)} & seconds.keys()
+        fastest = sorted(seconds, key=lambda name: (name not in best, seconds[name]))
+        chosen = fastest[: max(count, len(best))]
+        return [name for name in self.results if name in chosen]
 
     @property
     def engine_gain(self) -> float | None:

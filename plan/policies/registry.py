@@ -90,6 +90,10 @@ class Result:
     trace: Trace
     lossless: bool
 
+    def _repr_html_(self) -> str:
+        """Plan and trace, for notebooks."""
+        return self.plan._repr_html_() + self.trace._repr_html_()
+
 
 def _fixed(
     name: str,

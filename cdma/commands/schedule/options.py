@@ -57,6 +57,9 @@ Passes = Annotated[
     ),
 ]
 
+PLOTTED = 5
+"""Policies that a picture of timelines has room for."""
+
 DEVICE_NAME = "titanxp"
 LINK_NAME = "pcie3x16"
 """What is taken if no option says otherwise."""
@@ -169,6 +172,12 @@ TraceFile = Annotated[
     typer.Option(metavar="FILE.json", help="Write the timelines for ui.perfetto.dev."),
 ]
 
-PlotFile = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the timelines.")]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.png|.svg|.pdf",
+        help=f"Draw the timelines, of many policies the {PLOTTED} fastest.",
+    ),
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")]

@@ -21,6 +21,7 @@ from cdma.commands.config_options import (
     chosen_or,
     paths_of,
 )
+from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import files_of
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
 from cdma.config import LINK, EngineSetup, engine_setup, tables_of
@@ -164,6 +165,7 @@ def swap(
         Path | None,
         typer.Option(metavar="DIR", help="Also write swap.txt and swap.json there."),
     ] = None,
+    html: HtmlFile = None,
     force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
@@ -197,6 +199,7 @@ def swap(
     if save is not None:
         saved = [save / name for name in SAVED]
         require_outputs(saved, inputs=read, force=force, makes_folders=True)
+    require_page(html, inputs=read, force=force)
     given = {
         "codec": codec,
         "round_to": round_to,
@@ -223,6 +226,7 @@ def swap(
     report = as_dict(run, settings)
     if save is not None:
         save_report(save, report, settings, force=force)
+    write_page(html, {"swap.json": report}, force)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:

@@ -57,6 +57,7 @@ REFUSED: Mapping[str, str] = {
     AS_JSON: "is of the table; give it before the command",
     "--force": "is for files that are written; a point writes none",
     "--out": "is a folder that points would share; each has one of its own, which is removed",
+    "--html": "writes a file that points would share; run the command alone for it",
     "--plot": "writes a file that points would share; run the command alone for it",
     "--save": "writes files that points would share; run the command alone for it",
     "--sweep": "is what axes are for; name the options that it stands for",

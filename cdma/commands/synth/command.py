@@ -10,7 +10,8 @@ import typer
 
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, OWN
-from cdma.commands.synth.configuration import Configuration, configured, names_with
+from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.synth.configuration import configured, names_with
 from cdma.commands.synth.report import (
     FpgaTarget,
     fpga_json_of,
@@ -41,6 +42,7 @@ from cdma.synth.report import (
     GENERIC,
     TARGETS,
     FpgaRow,
+    GateRow,
     fpga_row_of,
     read_baseline,
     row_of,
@@ -112,6 +114,7 @@ def synth(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
     ] = Path("build/synth"),
+    html: HtmlFile = None,
     force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
@@ -129,6 +132,7 @@ def synth(
     names = _names(components or [], all_components, config)
     blocks, configuration, read = configured(names, config)
     inputs = [*(liberty or []), *read]
+    require_page(html, inputs=inputs, force=force)
     library, *corners = [Library(path) for path in liberty or [UNIT_GATES]]
     place = out if device is None else out / device.target
     for chosen in blocks:
@@ -140,29 +144,31 @@ def synth(
                 f"{wholes[0]} is a whole, which FPGAs have no room for; leave it away, or --target"
             )
         blocks = [chosen for chosen in blocks if not chosen.is_whole]
-        _fpga(blocks, device, place, configuration if as_json else None)
+        fpga_rows = [_fpga_row(chosen, device, place) for chosen in _told(blocks)]
+        report = fpga_json_of(fpga_rows, device, configuration)
     else:
-        _gates(
-            blocks,
-            [library, *corners],
-            target,
-            place,
-            opensta=opensta,
-            configuration=configuration if as_json else None,
-        )
+        rows = _gate_rows(blocks, library, corners, target, place, opensta=opensta)
+        report = json_of(rows, library, target, configuration)
+    write_page(html, {"synth.json": report}, force)
+    if as_json:
+        typer.echo(json.dumps(report, indent=2))
+    elif device is not None:
+        baseline = read_baseline(ECP5) if device.as_in_baseline else None
+        print_fpga_report(terminal(), fpga_rows, device, baseline)
+    else:
+        print_report(terminal(), rows, library, target, read_baseline())
 
 
-def _gates(
+def _gate_rows(
     blocks: list[ComponentBlock],
-    libraries: list[Library],
+    library: Library,
+    corners: list[Library],
     target: str,
     out: Path,
     *,
     opensta: bool,
-    configuration: Configuration | None,
-) -> None:
-    """Map to gates, and report: as JSON, with the configuration, if that is given."""
-    library, *corners = libraries
+) -> list[GateRow]:
+    """Map to gates, each component in turn."""
     rows = []
     for chosen in _told(blocks):
         synthesis = chosen.synthesize(library, out / chosen.name, corners)
@@ -170,10 +176,7 @@ def _gates(
         if opensta:
             row = replace(row, opensta=_second_opinion(synthesis, library, out / chosen.name))
         rows.append(row)
-    if configuration is not None:
-        typer.echo(json.dumps(json_of(rows, library, target, configuration), indent=2))
-    else:
-        print_report(terminal(), rows, library, target, read_baseline())
+    return rows
 
 
 def _second_opinion(synthesis: Synthesis, library: Library, folder: Path) -> dict[str, float]:
@@ -183,21 +186,6 @@ def _second_opinion(synthesis: Synthesis, library: Library, folder: Path) -> dic
         "period_ps": round(opensta_period_ps(module, library, folder), 2),
         "own_period_ps": round(own.period_ps, 2),
     }
-
-
-def _fpga(
-    blocks: list[ComponentBlock],
-    device: FpgaTarget,
-    out: Path,
-    configuration: Configuration | None,
-) -> None:
-    """Map to an FPGA, and report as `_gates` does."""
-    rows = [_fpga_row(chosen, device, out) for chosen in _told(blocks)]
-    if configuration is not None:
-        typer.echo(json.dumps(fpga_json_of(rows, device, configuration), indent=2))
-    else:
-        baseline = read_baseline(ECP5) if device.as_in_baseline else None
-        print_fpga_report(terminal(), rows, device, baseline)
 
 
 def _fpga_row(chosen: ComponentBlock, device: FpgaTarget, out: Path) -> FpgaRow:

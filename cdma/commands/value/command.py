@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cdma.commands.completers import among, several
+from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -14,7 +15,8 @@ from cdma.commands.network_options import (
     Epochs,
     density_source,
     files_of,
-    require_png,
+    picture_format,
+    require_picture,
 )
 from cdma.commands.sweep_options import (
     LOCAL,
@@ -39,7 +41,7 @@ from cdma.outputs import Force, open_atomically, require_outputs
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.link import LINKS
 from cdma.plan.value.grid import grid
-from cdma.plan.value.picture import value_png
+from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import EVALUATIONS, Common, Value
 from cdma.plan.workload.networks import NETWORKS
 from cdma.plan.workload.table import PRECISIONS
@@ -120,7 +122,10 @@ def value(
     jobs: Jobs = None,
     backend: BackendName = LOCAL,
     scheduler: Scheduler = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the map.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png|.svg|.pdf", help="Draw the map.")
+    ] = None,
+    html: HtmlFile = None,
     force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
@@ -131,9 +136,10 @@ def value(
     Points that the folder of results has are not computed again. Exit status 1 if any fails.
     """
     source = density_source(densities, capture)
-    require_png("--plot", plot)
-    if plot is not None:
-        require_outputs([plot], inputs=files_of([source]), force=force)
+    require_picture("--plot", plot)
+    pictures = [] if plot is None else [plot]
+    require_outputs(pictures, inputs=files_of([source]), force=force)
+    require_page(html, inputs=files_of([source]), others=pictures, force=force)
     if not 0 < break_even < float("inf"):
         raise UserError(f"--break-even must be more than 0, not {break_even}")
     chosen, part = backend_of(backend, jobs, scheduler), shard_of(shard)
@@ -163,9 +169,12 @@ def value(
     kept = [result for each in asked if (result := store.read(each)) is not None]
     found = Map(values=tuple(map(Value.from_dict, kept)), points=len(points), break_even=break_even)
     if plot is not None and found.values:
-        picture = value_png(found.values, break_even, found.title)
+        picture = value_picture(
+            found.values, break_even, found.title, picture_format("--plot", plot)
+        )
         with open_atomically(plot, force=force) as file:
             file.write(picture)
+    write_page(html, {"value.json": as_dict(found)}, force)
     if as_json:
         typer.echo(json.dumps(as_dict(found), indent=2))
     else:

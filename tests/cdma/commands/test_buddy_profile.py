@@ -149,7 +149,7 @@ def test_heat_map_is_written(capsys: pytest.CaptureFixture[str], snapshots: str)
 
 def test_bad_heat_maps(capsys: pytest.CaptureFixture[str], snapshots: str) -> None:
     error = _fails(capsys, snapshots, "--heat-map", "map.jpg")
-    assert "--heat-map writes PNG, not 'map.jpg'; name a .png file" in error
+    assert "--heat-map writes PNG, SVG or PDF, not 'map.jpg'; name a file that ends" in error
     error = _fails(capsys, snapshots, "--heat-map", "gone/map.png")
     assert "cannot write gone/map.png: No such file or directory; " in error
 

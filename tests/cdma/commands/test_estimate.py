@@ -162,7 +162,7 @@ def test_the_table_tells_tensors_limits_and_the_sweep(capsys):
         ((*VGG, "--sweep", "units=99"), "units must be 1 to 16, not 99"),
         ((*VGG, "--sweep", "sector_bytes=48"), "sector_bytes must be 32, 64 or 128, not 48"),
         ((*VGG, "--sweep", "link=pcie3x16,usb"), "unknown link 'usb'; choose from "),
-        ((*VGG, "--plot", "x.pdf"), "--plot writes PNG, not 'x.pdf'; name a .png file"),
+        ((*VGG, "--plot", "x.jpg"), "--plot writes PNG, SVG or PDF, not 'x.jpg'; name a file"),
         ((*VGG, "--plot", "no/x.png"), "cannot write no/x.png: No such file or directory"),
         ((), "no network given; name one with --network: alexnet, "),
     ],

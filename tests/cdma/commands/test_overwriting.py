@@ -101,6 +101,49 @@ COMMANDS_THAT_WRITE = {
         ("p.png",),
         "cdma.commands.estimate.command.NetworkEstimate.of",
     ),
+    "estimate as a page": Command(
+        ("estimate", *NETWORK, "--plot", "p.svg", "--html", "e.html"),
+        ("p.svg", "e.html"),
+        "cdma.commands.estimate.command.NetworkEstimate.of",
+    ),
+    "schedule as a page": Command(
+        ("schedule", *NETWORK, "--capture", CAPTURE, "--density", "capture", "--html", "s.html"),
+        ("s.html",),
+        "cdma.commands.schedule.command.compare",
+        (CAPTURE, "mine.npz"),
+    ),
+    "swap as a page": Command(
+        ("swap", "a.npy", "--html", "s.html"),
+        ("s.html",),
+        "cdma.commands.swap.command.EngineBackend",
+        ("a.npy",),
+    ),
+    "value as a page": Command(
+        ("value", "--html", "v.html"), ("v.html",), "cdma.commands.value.command.compute"
+    ),
+    "buddy replay": Command(
+        ("buddy", "replay", "--data", "a.npy", "--html", "r.html"),
+        ("r.html",),
+        "cdma.commands.buddy.replay.load_snapshots",
+        ("a.npy",),
+    ),
+    "synth as a page": Command(
+        ("synth", "packer", "--html", "s.html"),
+        ("s.html",),
+        "cdma.commands.synth.command.Library",
+    ),
+    "report": Command(
+        ("report", "r.json", "--html", "r.html"),
+        ("r.html",),
+        "cdma.commands.report.write_report",
+        ("r.json",),
+    ),
+    "buddy profile as a page": Command(
+        ("buddy", "profile", "a.npy", "--html", "b.html"),
+        ("b.html",),
+        "cdma.commands.buddy.profile.load_snapshots",
+        ("a.npy",),
+    ),
     "buddy profile": Command(
         ("buddy", "profile", "a.npy", "--heat-map", "h.png"),
         ("h.png",),
@@ -160,6 +203,7 @@ def _inputs(tmp_path, monkeypatch, capsys):
     main(["compress", "a.npy", "a.cz"])
     for source, name in zip(capture_files("digits-cnn"), (CAPTURE, "mine.npz"), strict=True):
         shutil.copy(source, name)
+    Path("r.json").write_text('{"a": 1}')
     Path("d.json").write_text('{"relu": 0.5}')
     shutil.copy(UNIT_GATES, "x.lib")
     Path("hook_of_test_overwriting.py").write_text("def subject(): raise AssertionError\n")
@@ -344,7 +388,7 @@ def commands():
 
 
 def test_every_command_that_writes_is_tested_and_has_force():
-    reads_only = {"inspect", "reproduce", "buddy replay"}
+    reads_only = {"inspect", "reproduce"}
     reads_only |= {"list", "completion", "config show", "config check", "train"}
     # A sweep's results are files of their own, each of a point that was not there.
     reads_only.add("sweep")

@@ -370,7 +370,7 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--efficiency", "half"), "--efficiency must be numbers of more than 0"),
         ((*QUICK, "--epoch", "90"), "epoch must be 0 to 89, not 90"),
         ((*QUICK, "--batch", "0"), "batch must be at least 1, not 0"),
-        ((*QUICK, "--plot", "x.pdf"), "--plot writes PNG, not 'x.pdf'; name a .png file"),
+        ((*QUICK, "--plot", "x.jpg"), "--plot writes PNG, SVG or PDF, not 'x.jpg'; name a file"),
         ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
         ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
         ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),

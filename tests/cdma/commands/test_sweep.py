@@ -247,6 +247,7 @@ def test_a_file_has_values_with_commas_lists_and_flags(folder):
         (("estimate", "--network", "nin", "--network", "vgg16"), "network is given twice"),
         (("estimate", "nin"), "cdma estimate takes options only"),
         (("estimate", "--network", "nin", "--plot", "a.png"), "--plot writes a file"),
+        (("estimate", "--network", "nin", "--html", "a.html"), "--html writes a file"),
         (("synth", "packer", "--opensta=1"), "--opensta takes no value; leave '=1' out"),
         (("synth", "packer", "--out", "x"), "--out is a folder that points would share"),
         (("estimate", "--network", "nin", "--json"), "--json is of the table"),

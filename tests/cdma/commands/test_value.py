@@ -65,7 +65,7 @@ def test_the_table_and_the_picture_have_every_step(capsys, tmp_path):
         (("--break-even", "0"), "--break-even must be more than 0, not 0.0"),
         (("--jobs", "0"), "--jobs must be -1 or at least 1, not 0"),
         (("--epoch", "90"), "epoch must be 0 to 89, not 90"),
-        (("--plot", "map.pdf"), "--plot writes PNG, not 'map.pdf'"),
+        (("--plot", "map.jpg"), "--plot writes PNG, SVG or PDF, not 'map.jpg'"),
     ],
 )
 def test_bad_input_is_told_in_one_line(capsys, arguments, message):

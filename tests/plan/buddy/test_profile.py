@@ -24,9 +24,10 @@ from cdma.sim.buddy import (
     ProfileError,
     SnapshotError,
     Time,
-    heat_map_png,
+    heat_map_picture,
     load_snapshots,
 )
+from tests.lib.legends import colors_of_axes, colors_of_legends, drawn, labels, names_in_legends
 
 MODES = [NAIVE, PER_ALLOCATION, ZERO_PAGE, BEST]
 THRESHOLDS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.8, 1.0)
@@ -505,10 +506,21 @@ def test_heat_map_has_a_row_per_page_and_an_allocation_from_its_own_row() -> Non
 
 def test_heat_map_is_blue_where_memory_compresses_and_red_where_it_does_not() -> None:
     made = of(measured("cold $1", {0: 10}, entries=6400), measured("hot", {7: 10}, entries=6400))
-    png = heat_map_png(made)
+    png = heat_map_picture(made)
     assert png.startswith(b"\x89PNG")
     image = matplotlib.image.imread(io.BytesIO(png))[..., :3]
     middle = image.shape[1] // 2
     top, bottom = image[image.shape[0] // 4, middle], image[image.shape[0] * 3 // 4, middle]
     assert top[2] > top[0] + 0.3
     assert bottom[0] > bottom[2] + 0.3
+
+
+def test_heat_map_s_lines_are_in_the_legend_and_its_colors_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figures = drawn(monkeypatch, "cdma.plan.buddy.heat_map")
+    heat_map_picture(of(measured("a", {0: 10}, entries=640), measured("b", {7: 10}, entries=640)))
+    (figure,) = figures
+    assert names_in_legends(figure) == ["between allocations"]
+    assert colors_of_axes(figure) == colors_of_legends(figure) == {(0, 0, 0)}
+    assert any("bytes per entry" in label for label in labels(figure))

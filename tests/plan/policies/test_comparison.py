@@ -149,3 +149,27 @@ def test_the_oracle_alone_needs_no_memory(alexnet: Scenario) -> None:
 def test_an_unknown_policy_is_refused_with_those_there_are(alexnet: Scenario) -> None:
     with pytest.raises(ScheduleError, match="unknown policy 'dvnn'; choose from oracle, vdnn,"):
         compare(alexnet, ("vdnn", "dvnn"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_the_top_has_the_fastest_and_both_best_ones(everyone: Comparison, count: int) -> None:
+    top = everyone.top(count)
+    best = {everyone.best(engine=False), everyone.best(engine=True)}
+    assert best <= set(top)
+    assert len(top) == max(count, len(best))
+    assert ORACLE not in top
+    assert top == [name for name in everyone.results if name in top]
+    seconds = {name: everyone.results[name].trace.seconds for name in everyone.results}
+    left = {
+        name
+        for name, result in everyone.results.items()
+        if name not in top and name != ORACLE and result.trace.feasible
+    }
+    others = set(top) - best
+    if others:
+        assert max(seconds[name] for name in others) <= min(seconds[name] for name in left)
+
+
+def test_the_top_of_few_is_all_of_them(simple: Comparison) -> None:
+    assert simple.top(len(SIMPLE)) == list(SIMPLE)
+    assert ORACLE not in simple.top(len(SIMPLE) - 1)

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cdma.plan.value.break_even import links, rows
-from cdma.plan.value.picture import value_png
+from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import Point, Value
+from tests.lib.legends import colors_of_axes, colors_of_legends, drawn, labels, names_in_legends
 
 RATES = {"pcie3x16": 12.8e9, "pcie4x16": 25.6e9, "pcie5x16": 51.2e9}
 
@@ -70,8 +71,20 @@ def test_worth_between(gains: tuple[float, ...], expected: tuple[float, float] |
 
 def test_the_picture_is_a_png_with_a_row_per_step() -> None:
     values = [_value(link, 0.1) for link in RATES]
-    one = value_png(values, 0.02)
-    two = value_png([*values, *(_value(link, 0.0, room=0.1) for link in RATES)], 0.02)
+    one = value_picture(values, 0.02)
+    two = value_picture([*values, *(_value(link, 0.0, room=0.1) for link in RATES)], 0.02)
     assert one[:8] == two[:8] == b"\x89PNG\r\n\x1a\n"
     heights = [int.from_bytes(png[20:24]) for png in (one, two)]
     assert heights[1] > heights[0]
+
+
+def test_the_outline_and_empty_cells_are_in_the_legend(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = drawn(monkeypatch, "cdma.plan.value.picture")
+    values = [_value(link, gain) for link, gain in zip(RATES, (0.0, 0.1, 0.2), strict=True)]
+    value_picture(values, 0.05)
+    value_picture([replace(values[0], engine=None), *values[1:]], 0.05)
+    whole, holed = figures
+    assert names_in_legends(whole) == ["around gains of 5 % or more"]
+    assert names_in_legends(holed) == ["around gains of 5 % or more", "no engine here"]
+    assert colors_of_axes(whole) <= colors_of_legends(whole)
+    assert "gain of the engine, %" in labels(whole)

@@ -1,0 +1,68 @@
+"""The option `--html` of commands whose JSON `cdma report` shows, too."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cdma.errors import FilePath, UserError
+from cdma.outputs import require_outputs
+
+SUFFIXES = (".html", ".htm")
+
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE.html",
+        help="Write a page of its own with tables, pictures, configuration and versions.",
+    ),
+]
+
+
+def require_page(
+    html: Path | None, *, inputs: Iterable[FilePath], others: Iterable[FilePath] = (), force: bool
+) -> None:
+    """Refuse a page that cannot be written, before any work that takes long.
+
+    Parameters
+    ----------
+    html : Path or None
+    inputs : iterable of path
+        Files that the command reads.
+    others : iterable of path
+        What else it writes.
+    force : bool
+
+    Raises
+    ------
+    UserError
+        The name is no page's, or as of `cdma.outputs.require_outputs`.
+    MissingPackageError
+        The page's pictures need matplotlib, which is not installed.
+    """
+    if html is None:
+        return
+    if html.suffix.lower() not in SUFFIXES:
+        raise UserError(f"a page is HTML, not {html.name!r}; name a .html file")
+    require_outputs([*others, html], inputs=inputs, force=force)
+    # A second, for what else would be found out when all is computed.
+    from cdma.builds.extras import extra
+
+    with extra("plan"):
+        import matplotlib  # noqa: F401
+
+
+def write_page(html: Path | None, documents: Mapping[str, Mapping[str, Any]], force: bool) -> None:
+    """Write the page of JSON objects by name; nothing if none is asked for.
+
+    They go through JSON, so that the page is that of `cdma report` on what `--json` prints.
+    """
+    if html is None:
+        return
+    from cdma.report import Document, write_report
+
+    made = [Document(name, json.loads(json.dumps(each))) for name, each in documents.items()]
+    write_report(html, made, force=force)
