@@ -125,18 +125,18 @@ class RegisterPort(wiring.Component):
         with m.Elif(axil.bready):
             m.d.sync += written.eq(0)
 
-        wanted = Signal()
+        read_pending = Signal()
         read = Signal()
         m.d.comb += [
-            axil.arready.eq(~wanted),
+            axil.arready.eq(~read_pending),
             axil.rvalid.eq(read & ~ResetSignal()),
-            self.read.valid.eq(wanted & ~read),
+            self.read.valid.eq(read_pending & ~read),
         ]
         with m.If(axil.arvalid & axil.arready):
-            m.d.sync += [wanted.eq(1), self.read.word.eq(axil.araddr[in_word:])]
+            m.d.sync += [read_pending.eq(1), self.read.word.eq(axil.araddr[in_word:])]
         with m.If(self.read.valid):
             m.d.sync += [
-                wanted.eq(0),
+                read_pending.eq(0),
                 read.eq(1),
                 axil.rdata.eq(self.read.data),
                 axil.rresp.eq(Mux(self.read.error, AxiResponse.SLVERR, AxiResponse.OKAY)),

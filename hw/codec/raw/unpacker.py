@@ -94,12 +94,12 @@ class RawUnpacker(wiring.Component):
 
         steps = Signal()
         drops = Signal()
-        taken = Signal()
+        beat_fire = Signal()
         m.d.comb += [
             steps.eq(self.o.valid & self.o.ready),
             drops.eq(packet.closed | lines_done),
             self.i.ready.eq(packet.active & ~packet.ended & (drops | self.o.ready)),
-            taken.eq(self.i.valid & self.i.ready),
+            beat_fire.eq(self.i.valid & self.i.ready),
         ]
         with m.If(steps):
             m.d.sync += [
@@ -107,7 +107,7 @@ class RawUnpacker(wiring.Component):
                 sector.eq(Mux(out.eol, 0, sector + 1)),
                 lines_done.eq(out.last),
             ]
-        with m.If(taken & ~packet.closed):
+        with m.If(beat_fire & ~packet.closed):
             m.d.sync += [
                 size.eq(size + beat.size),
                 framing_error.eq(beat.framing_error),
@@ -123,7 +123,7 @@ class RawUnpacker(wiring.Component):
             tail.size.eq(size),
             done.eq(self.tail.valid & self.tail.ready),
             packet.command_valid.eq(self.command.valid),
-            packet.beat_fire.eq(taken),
+            packet.beat_fire.eq(beat_fire),
             packet.beat_last.eq(beat.last),
             packet.beat_framing_error.eq(beat.framing_error),
             packet.reported.eq(done),

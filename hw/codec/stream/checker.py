@@ -92,7 +92,7 @@ class _CheckedSector:
         self.failed = Signal()
         self.complete = Signal()
         self.fails = Signal()
-        self.gives = Signal()
+        self.emits = Signal()
         # No data is in a sector without a mask, or in which the codec has found an error.
         self.no_data: Value = self.sector.mask_missing
         if config.locates_errors:
@@ -217,7 +217,7 @@ class StreamChecker(wiring.Component):
         m.d.comb += [
             right.eq(~checked.first & ~Cat(wrong_before)),
             checked.fails.eq(~checked.failed & (checked.no_data | checked.wrong.any())),
-            checked.gives.eq(~checked.failed & ~checked.complete),
+            checked.emits.eq(~checked.failed & ~checked.complete),
             checked.fires.eq(checked.control.o_valid & checked.control.o_ready),
         ]
         return right
@@ -239,11 +239,11 @@ class StreamChecker(wiring.Component):
                 )
             ),
             size.eq(count_ones(keep)),
-            control.i_valid.eq(checked.fires & checked.gives),
+            control.i_valid.eq(checked.fires & checked.emits),
             control.o_ready.eq(self.o.ready),
             # The former transfer's result must be out before this one's begins.
             checked.control.o_ready.eq(
-                (control.i_ready | ~checked.gives)
+                (control.i_ready | ~checked.emits)
                 & ~(self.result.valid & (checked.fails | checked.sector.last))
             ),
             self.o.valid.eq(control.o_valid),
@@ -280,7 +280,7 @@ class StreamChecker(wiring.Component):
                 + Mux(sector.sol & ~sector.empty & ~sector.mask_missing, config.mask_bytes, 0)
             ),
             end.eq(start + checked.count * config.element_bytes),
-            total.eq(given + Mux(checked.gives, size, 0)),
+            total.eq(given + Mux(checked.emits, size, 0)),
         ]
 
         error = Signal(LineError)

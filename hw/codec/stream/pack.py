@@ -143,12 +143,12 @@ class ElementPacker(wiring.Component):
                 m.d.comb += moving[j].eq(Mux(offset[k], far, near))
             moved = list(moving)
 
-        taken = Signal()
-        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        i_fire = Signal()
+        m.d.comb += i_fire.eq(self.i.valid & self.i.ready)
         for j, word in enumerate(packed):
             stays = packed[j + lanes] if j + lanes < capacity else 0
-            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(taken, moved[j], 0))
-        with m.If(taken):
+            m.d.sync += word.eq(Mux(sent, stays, word) | Mux(i_fire, moved[j], 0))
+        with m.If(i_fire):
             m.d.sync += [fill.eq(rest + chunk.count), ending.eq(chunk.last)]
         with m.Else():
             m.d.sync += fill.eq(rest)

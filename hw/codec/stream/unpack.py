@@ -191,8 +191,8 @@ class _Packet:
 class _Line:
     """The line beat that is found in this cycle, and registers of the line.
 
-    `announced` of its elements are still to come, behind `overhead` elements of head; `wanted` of
-    them belong to this beat and are `there` if the packet does not end before.
+    `announced` of its elements are still to come, behind `overhead` elements of head;
+    `beat_elements` of them belong to this beat and are `there` if the packet does not end before.
     """
 
     def __init__(self, config: CodecConfig, head_elements: int) -> None:
@@ -200,7 +200,7 @@ class _Line:
         self.payload_left = Signal(range(config.elements + 1))
         self.announced = Signal(range(config.elements + 1))
         self.overhead = Signal(range(head_elements + 1))
-        self.wanted = Signal(range(config.lanes + 1))
+        self.beat_elements = Signal(range(config.lanes + 1))
         self.there = Signal(range(config.lanes + 1))
         self.no_mask = Signal()
         self.short = Signal()
@@ -313,7 +313,7 @@ class Unpacker(wiring.Component):
         with m.If(step):
             m.d.sync += [
                 line.busy.eq(~line.ends_line & ~line.empty),
-                line.payload_left.eq(line.announced - line.wanted),
+                line.payload_left.eq(line.announced - line.beat_elements),
                 packet.lines_done.eq(ends_packet),
             ]
             with m.If(line.ends_line & ~line.empty):
@@ -338,11 +338,11 @@ class Unpacker(wiring.Component):
         m.d.comb += [
             line.announced.eq(Mux(line.busy, line.payload_left, self._payload_elements(words))),
             line.overhead.eq(Mux(line.busy, 0, self.head_elements)),
-            line.wanted.eq(Mux(line.announced > lanes, lanes, line.announced)),
+            line.beat_elements.eq(Mux(line.announced > lanes, lanes, line.announced)),
             line.no_mask.eq(level < line.overhead),
-            line.short.eq(line.no_mask | (level < line.overhead + line.wanted)),
+            line.short.eq(line.no_mask | (level < line.overhead + line.beat_elements)),
             line.there.eq(
-                Mux(line.no_mask, 0, Mux(line.short, level - line.overhead, line.wanted))
+                Mux(line.no_mask, 0, Mux(line.short, level - line.overhead, line.beat_elements))
             ),
             line.empty.eq(packet.lines_left == 0),
             line.ends_line.eq(line.short | (line.announced <= lanes)),
@@ -451,20 +451,20 @@ class Unpacker(wiring.Component):
         element_bytes = self.config.element_bytes
         beat, states = self.i.payload, packet.states
         drops = Signal()
-        taken = Signal()
+        beat_fire = Signal()
         kept = Signal()
         arriving = Signal(range(self.config.lanes + 1))
         m.d.comb += [
             drops.eq(states.closed | packet.lines_done),
             self.i.ready.eq(states.active & ~states.ended & (drops | slots.free)),
-            taken.eq(self.i.valid & self.i.ready),
-            kept.eq(taken & ~drops),
+            beat_fire.eq(self.i.valid & self.i.ready),
+            kept.eq(beat_fire & ~drops),
             arriving.eq(beat.size // element_bytes),
             slots.stores.eq(kept),
             slots.beat.eq(beat.data),
             slots.count.eq(arriving),
         ]
-        with m.If(taken & ~states.closed):
+        with m.If(beat_fire & ~states.closed):
             m.d.sync += [
                 packet.size.eq(packet.size + beat.size),
                 packet.framing_error.eq(beat.framing_error),
@@ -482,7 +482,7 @@ class Unpacker(wiring.Component):
             done.eq(self.tail.valid & self.tail.ready),
             slots.clear.eq(done),
             states.command_valid.eq(self.command.valid),
-            states.beat_fire.eq(taken),
+            states.beat_fire.eq(beat_fire),
             states.beat_last.eq(beat.last),
             states.beat_framing_error.eq(beat.framing_error),
             states.reported.eq(done),

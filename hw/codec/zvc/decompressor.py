@@ -44,7 +44,7 @@ class _ExpandedLine:
 
     A line's beats go alternately to two slots, which are a ring of lanes; to one if a line is a
     beat. Its first beat begins a slot. `used` counts elements of the latest beat that are used up,
-    which between lines is all of it; `wanted` those up to the segment's end.
+    which between lines is all of it; `segment_end` those up to the segment's end.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -69,7 +69,7 @@ class _ExpandedLine:
         self.needs_beat = Signal()
         self.present = Signal(lanes)
         self.ways: Sequence[Value] = ()
-        self.wanted = Signal(range(2 * lanes + 1))
+        self.segment_end = Signal(range(2 * lanes + 1))
         self.mask_missing = Signal()
         self.no_line = Signal()
         self.last = Signal()
@@ -91,7 +91,7 @@ class _RoutedStage:
             for k in range((lanes - 1).bit_length())
         ]
         self.present = Signal(lanes, name="routed_present", reset_less=True)
-        self.wanted = Signal(range(2 * lanes + 1), name="routed_wanted", reset_less=True)
+        self.segment_end = Signal(range(2 * lanes + 1), name="routed_segment_end", reset_less=True)
         self.sol = Signal(name="routed_sol", reset_less=True)
         self.mask_missing = Signal(name="routed_mask_missing", reset_less=True)
         self.last = Signal(name="routed_last", reset_less=True)
@@ -202,7 +202,7 @@ class ZvcDecompressor(wiring.Component):
             m.d.comb += [
                 line.present.eq(beat.mask),
                 line.needs_beat.eq(1),
-                line.wanted.eq(counted.count),
+                line.segment_end.eq(counted.count),
             ]
             return
         segment = Signal(lanes, reset_less=True)
@@ -227,12 +227,12 @@ class ZvcDecompressor(wiring.Component):
             line.needs_beat.eq(line.starts | exceeds),
         ]
         with m.If(line.starts):
-            m.d.comb += line.wanted.eq(counted.count)
+            m.d.comb += line.segment_end.eq(counted.count)
         with m.Elif(exceeds):
             # Less what the older beat had: a number from 1 to `lanes`.
-            m.d.comb += line.wanted.eq(Cat(need[:lane_bits], need[lane_bits + 1]))
+            m.d.comb += line.segment_end.eq(Cat(need[:lane_bits], need[lane_bits + 1]))
         with m.Else():
-            m.d.comb += line.wanted.eq(need)
+            m.d.comb += line.segment_end.eq(need)
         with m.If(line.step):
             m.d.sync += [
                 segment.eq(ahead),
@@ -268,7 +268,7 @@ class ZvcDecompressor(wiring.Component):
             m.d.sync += [
                 line.busy.eq(~ends_line),
                 index.eq(Mux(ends_line, 0, index + 1)),
-                line.used.eq(Mux(ends_line, lanes, line.wanted)),
+                line.used.eq(Mux(ends_line, lanes, line.segment_end)),
             ]
             with m.If(line.needs_beat):
                 m.d.sync += [
@@ -313,7 +313,7 @@ class ZvcDecompressor(wiring.Component):
                 routed.picks.eq(picks),
                 *(own.eq(way) for own, way in zip(routed.swaps, line.ways, strict=True)),
                 routed.present.eq(line.present),
-                routed.wanted.eq(line.wanted),
+                routed.segment_end.eq(line.segment_end),
                 routed.sol.eq(line.starts),
                 routed.mask_missing.eq(line.mask_missing),
                 routed.last.eq(line.last),
@@ -346,7 +346,7 @@ class ZvcDecompressor(wiring.Component):
             control.i_valid.eq(routed.control.o_valid),
             routed.control.o_ready.eq(control.i_ready),
             line.short.eq(
-                routed.control.o_valid & line.held_damaged & (routed.wanted > line.held_count)
+                routed.control.o_valid & line.held_damaged & (routed.segment_end > line.held_count)
             ),
         ]
         for i in range(lanes):

@@ -111,7 +111,7 @@ class DescriptorChecker(wiring.Component):
         source_outside, destination_outside = self._outside(m, d, kind, ends)
         status = Signal(8)
         detail = Signal(DETAIL_BITS)
-        with m.If(~kind.moves & (d.opcode != Opcode.FENCE)):
+        with m.If(~kind.is_transfer & (d.opcode != Opcode.FENCE)):
             m.d.comb += status.eq(Status.BAD_OPCODE)
         with m.Elif(reserved_set):
             m.d.comb += status.eq(Status.BAD_FLAG)
@@ -180,7 +180,7 @@ class DescriptorChecker(wiring.Component):
             d.reserved,
             Mux(kind.from_stream, 0, d.src_length),
             Mux(d.flags & Flag.CHECK_CRC, 0, d.crc32),
-            Mux(kind.moves, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
+            Mux(kind.is_transfer, 0, Cat(d.src, d.dst, d.length, d.dst_capacity)),
         ]
         return Cat(field.any() for field in fields).any()
 
@@ -203,7 +203,7 @@ class DescriptorChecker(wiring.Component):
 
         bad_length = Signal(name="bad_length")
         m.d.comb += bad_length.eq(
-            kind.moves
+            kind.is_transfer
             & (
                 (d.length == 0)
                 | (kind.from_stream & (d.src_length == 0))
@@ -224,7 +224,7 @@ class DescriptorChecker(wiring.Component):
             ends.host_start.eq(Mux(kind.outward, d.dst, d.src)),
             ends.host_end.eq(Mux(kind.outward, ends.dst_end, ends.src_end)),
             overlaps.eq(
-                kind.moves
+                kind.is_transfer
                 & (d.record < ends.host_end)
                 & (d.record[RECORD_BITS:] >= ends.host_start[RECORD_BITS:])
             ),
@@ -259,9 +259,11 @@ class DescriptorChecker(wiring.Component):
             device_outside.eq(
                 range_outside(self.device_window, limits[1], device_start, device_end)
             ),
-            source_outside.eq(kind.moves & Mux(kind.outward, device_outside, host_outside)),
+            source_outside.eq(kind.is_transfer & Mux(kind.outward, device_outside, host_outside)),
             destination_outside.eq(
-                kind.moves & d.dst_capacity.any() & Mux(kind.outward, host_outside, device_outside)
+                kind.is_transfer
+                & d.dst_capacity.any()
+                & Mux(kind.outward, host_outside, device_outside)
             ),
         ]
         return source_outside, destination_outside
@@ -275,7 +277,7 @@ class _Kind:
         self.outward = Signal()
         self.inward = Signal()
         self.from_stream = Signal()
-        self.moves = Signal()
+        self.is_transfer = Signal()
 
         def is_op(*opcodes: Opcode) -> Value:
             return Cat(d.opcode == opcode for opcode in opcodes).any()
@@ -285,7 +287,7 @@ class _Kind:
             self.outward.eq(is_op(Opcode.COMPRESS_OUT, Opcode.COPY_OUT)),
             self.inward.eq(is_op(Opcode.DECOMPRESS_IN, Opcode.COPY_IN)),
             self.from_stream.eq(is_op(Opcode.DECOMPRESS_IN)),
-            self.moves.eq(self.outward | self.inward),
+            self.is_transfer.eq(self.outward | self.inward),
         ]
 
 

@@ -137,16 +137,16 @@ class DescriptorFetcher(wiring.Component):
         address = Signal(HOST_ADDRESS_BITS)
         ahead = Signal(INDEX_BITS)
         invalid = Signal()
-        wanted = Signal()
+        request_pending = Signal()
         m.d.comb += [
             entries.eq(1 << self.log2_entries),
             index.eq(requested & (entries - 1)),
             address.eq(Cat(C(0, ENTRY_BITS), self.base + index)),
             ahead.eq(self.tail - self.done),
             invalid.eq((self.log2_entries == 0) | (ahead > entries) | self.outside),
-            wanted.eq(self.enable & ~self.faulty & (requested != self.tail)),
-            registers_bad.eq(wanted & invalid),
-            request_fire.eq(wanted & ~invalid & (reserved != PREFETCH) & requests.i.ready),
+            request_pending.eq(self.enable & ~self.faulty & (requested != self.tail)),
+            registers_bad.eq(request_pending & invalid),
+            request_fire.eq(request_pending & ~invalid & (reserved != PREFETCH) & requests.i.ready),
             requests.i.valid.eq(request_fire),
             requests.i.payload.eq(address),
             expected.i.valid.eq(request_fire),

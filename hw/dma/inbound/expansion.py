@@ -94,21 +94,21 @@ class PacketShifter(wiring.Component):
         end = Signal(range(2 * width + 1))
         spills = Signal()
         out = beats.i.payload
-        goes = Signal()
+        beat_fire = Signal()
         m.d.comb += [
             end.eq(beat.size + lead * config.element_bytes),
             spills.eq(end > width),
             beats.i.valid.eq(self.lead.valid & (flushes | self.i.valid)),
-            goes.eq(beats.i.valid & beats.i.ready),
-            self.i.ready.eq(goes & ~flushes),
-            self.lead.ready.eq(goes & out.last),
+            beat_fire.eq(beats.i.valid & beats.i.ready),
+            self.i.ready.eq(beat_fire & ~flushes),
+            self.lead.ready.eq(beat_fire & out.last),
             out.size.eq(Mux(flushes, rest, Mux(spills, width, end))),
             out.last.eq(flushes | (beat.last & ~spills)),
         ]
         for i in range(lanes):
             stays = flushes | (i < lead) if i < lanes - 1 else flushes
             m.d.comb += out.data.word_select(i, element_bits).eq(Mux(stays, held[i], turned[i]))
-        with m.If(goes):
+        with m.If(beat_fire):
             m.d.sync += flushes.eq(~flushes & beat.last & spills)
         with m.If(self.i.ready):
             m.d.sync += [

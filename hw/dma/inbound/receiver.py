@@ -187,25 +187,25 @@ class StreamReceiver(wiring.Component):
             burst.eq(Mux(final, beats_left, to_boundary)),
         ]
         stops = Signal()
-        asks = Signal()
+        request_fire = Signal()
         asked_all = Signal()
         m.d.comb += [
             # A packet that has ended early while no job has been asked for to its end is of the job
             # that is being asked for, and an error is the reason.
             stops.eq(self.abort | (receiving.closed & (receiving.jobs_asked == 0))),
-            asks.eq(asking & ~stops & (room >= burst) & requests.i.ready & asked.i.ready),
-            asked_all.eq(asking & asked.i.ready & (stops | (asks & final))),
-            requests.i.valid.eq(asks),
+            request_fire.eq(asking & ~stops & (room >= burst) & requests.i.ready & asked.i.ready),
+            asked_all.eq(asking & asked.i.ready & (stops | (request_fire & final))),
+            requests.i.valid.eq(request_fire),
             requests.i.payload.address.eq(Cat(C(0, width_bits), next_beat)),
             requests.i.payload.beats.eq(burst - 1),
             asked.i.valid.eq(asked_all),
-            asked.i.payload.end.eq(next_beat + Mux(asks, burst, 0)),
+            asked.i.payload.end.eq(next_beat + Mux(request_fire, burst, 0)),
             asked.i.payload.aborted.eq(self.abort),
             self.job.ready.eq((~asking | asked_all) & jobs.i.ready),
             jobs.i.valid.eq(self.job.valid & (~asking | asked_all)),
             jobs.i.payload.eq(job),
         ]
-        with m.If(asks):
+        with m.If(request_fire):
             m.d.sync += [next_beat.eq(next_beat + burst), beats_left.eq(beats_left - burst)]
         with m.If(asked_all):
             m.d.sync += asking.eq(0)
@@ -216,7 +216,7 @@ class StreamReceiver(wiring.Component):
                 beats_left.eq((job.size + (job.src[:width_bits] + (width - 1))) >> width_bits),
             ]
         m.d.sync += [
-            room.eq(room - Mux(asks, burst, 0) + (queue.o.valid & queue.o.ready)),
+            room.eq(room - Mux(request_fire, burst, 0) + (queue.o.valid & queue.o.ready)),
             Assert(room <= self.config.read_beats),
         ]
         return asking, asked_all
@@ -234,7 +234,7 @@ class StreamReceiver(wiring.Component):
         all_in = Signal()
         fails = Signal()
         present = Signal()
-        gives = Signal()
+        emits = Signal()
         m.d.comb += [
             step.behind.eq(width - job.offset),
             step.primes.eq((job.offset != 0) & ~job.primed),
@@ -253,9 +253,9 @@ class StreamReceiver(wiring.Component):
                 & (queue.o.valid | ~step.wants_beat | all_in)
                 & ~(step.closes & self.outcome.valid)
             ),
-            gives.eq(~step.primes | step.cut_off),
-            packet.i.valid.eq(present & gives),
-            step.fires.eq(present & (packet.i.ready | ~gives)),
+            emits.eq(~step.primes | step.cut_off),
+            packet.i.valid.eq(present & emits),
+            step.fires.eq(present & (packet.i.ready | ~emits)),
             # The rest of a packet that has ended early is dropped.
             step.takes.eq(
                 ~all_in & Mux(job.closed, job.active & queue.o.valid, step.fires & step.wants_beat)

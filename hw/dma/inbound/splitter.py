@@ -46,7 +46,7 @@ class _FoundLines:
         self.first = Signal(LineBeat(codec))
         self.second = Signal(LineBeat(codec))
         self.paired = Signal()
-        self.taken = Signal()
+        self.line_fire = Signal()
         self.tail_valid = Signal()
         self.tail_ready = Signal()
 
@@ -132,7 +132,7 @@ class LineSplitter(wiring.Component):
         sent = self._send_lines(m, job, found)
 
         self._step(m, job, sent)
-        with m.If(found.taken & Mux(found.paired, found.second.last, found.first.last)):
+        with m.If(found.line_fire & Mux(found.paired, found.second.last, found.first.last)):
             m.d.sync += job.over.eq(1)
         self._end_job(m, job, found, unpackers, tails, job_ends)
         with m.If(found.valid):
@@ -166,7 +166,7 @@ class LineSplitter(wiring.Component):
                 selected.eq(is_one_of(job.index, (i,), codec)),
                 unpacker.i.payload.eq(self.i.payload),
                 unpacker.i.valid.eq(self.i.valid & selected),
-                unpacker.o.ready.eq(found.taken & selected),
+                unpacker.o.ready.eq(found.line_fire & selected),
                 unpacker.tail.ready.eq(found.tail_ready & selected),
             ]
             with m.If(selected):
@@ -231,7 +231,7 @@ class LineSplitter(wiring.Component):
                 & (halfway | (sent.first if units > 1 else 0))
                 & takes[second_unit]
             ),
-            found.taken.eq(Mux(found.paired, sent.second, sent.first)),
+            found.line_fire.eq(Mux(found.paired, sent.second, sent.first)),
             self.split.eq((sent.first & found.first.eol) + sent.second),
             self.starved.eq(job.active & ~job.over & ~found.valid & takes[job.unit]),
         ]

@@ -196,7 +196,7 @@ def test_joiner_tells_once_all_are_in(joiner, tmp_path):
     prove(bench, tmp_path, depth=1)
 
 
-def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
+def checker_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
     bench = Bench()
     m = bench.m
     inside = bench.add(checker)
@@ -213,7 +213,7 @@ def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
         inside["given"],
     )
     failed, complete, beat_valid = inside["failed"], inside["complete"], inside["beat.o_valid"]
-    fires, gives = inside["checked_fires"], inside["gives"]
+    fires, emits = inside["checked_fires"], inside["emits"]
     layout = checker.i.payload.shape()
     seen = {
         name: inside["checked"][field.offset : field.offset + field.width] for name, field in layout
@@ -236,7 +236,7 @@ def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
         ]
     with m.If(length.moves):
         m.d.sync += length_1.eq(length.payload)
-    with m.If(fires & gives):
+    with m.If(fires & emits):
         m.d.sync += [length_3.eq(length_2), given_3.eq(given)]
     with m.If(fires & seen["last"]):
         m.d.sync += length_told.eq(length_2)
@@ -309,5 +309,5 @@ def judge_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
 
 
 @pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["8x1"]))
-def test_judge_gives_no_byte_beyond_the_length(config, tmp_path):
-    prove(judge_proof(config, StreamChecker(config)), tmp_path, depth=1)
+def test_checker_gives_no_byte_beyond_the_length(config, tmp_path):
+    prove(checker_proof(config, StreamChecker(config)), tmp_path, depth=1)

@@ -51,7 +51,7 @@ class Accesses:
         bench.require(
             addresses == held["address_held"] + held["written"],
             data == held["data_held"] + held["written"],
-            reads == held["wanted"] + held["read"],
+            reads == held["read_pending"] + held["read"],
         )
         whole_write = (addresses != 0) & (data != 0)
         bench.progress(whole_write, axil.bvalid, cycles=ANSWER_CYCLES)
