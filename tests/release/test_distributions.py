@@ -168,7 +168,7 @@ def test_commands_run_beside_a_user_s_packages(environment, users, as_module):
 def test_data_is_found_where_it_is_installed(environment, users):
     """Registers' description, the timeline's kernel, captures, figures of papers, cells."""
     run = environment / "cdma"
-    ok(run, "generate", "engine", "--config", "tiny", "--out", "rtl")
+    ok(run, "generate", "engine-registers", "--config", "tiny", "--out", "rtl")
     plan = ["schedule", "--network", "alexnet", "--policy", "vdnn", "--bound", "none"]
     assert "vdnn" in ok(run, *plan)
     assert "token-bucket" in ok(run, "synth", "token-bucket", "--config", "tiny")

@@ -17,6 +17,7 @@ from cdma.synth import UNIT_GATES
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")
+POINT = ("--network", "alexnet", "--device", "titanx", "--link", "pcie3x16")
 HOOK = ("--hook", "hook_of_test_overwriting:subject")
 
 
@@ -119,7 +120,7 @@ COMMANDS_THAT_WRITE = {
         ("a.npy",),
     ),
     "value as a page": Command(
-        ("value", "--html", "v.html"), ("v.html",), "cdma.commands.value.command.compute"
+        ("value", *POINT, "--html", "v.html"), ("v.html",), "cdma.commands.value.command.compute"
     ),
     "buddy replay": Command(
         ("buddy", "replay", "--data", "a.npy", "--html", "r.html"),
@@ -151,7 +152,7 @@ COMMANDS_THAT_WRITE = {
         ("a.npy",),
     ),
     "value": Command(
-        ("value", "--plot", "p.png"), ("p.png",), "cdma.commands.value.command.compute"
+        ("value", *POINT, "--plot", "p.png"), ("p.png",), "cdma.commands.value.command.compute"
     ),
     "capture": Command(
         ("capture", "x", *HOOK, "--out", "c"),
