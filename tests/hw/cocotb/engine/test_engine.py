@@ -115,7 +115,7 @@ def without_cycles(plan, host):
     return host
 
 
-@pytest.mark.parametrize("stalls", [0.0, 0.3])
+@pytest.mark.parametrize("stalls", [pytest.param(0.0, marks=pytest.mark.verify), 0.3])
 def test_machine_leaves_the_same_memories_as_the_simulation(engine_builds, stalls, tmp_path):
     runs = [mixed(40, 3000, stalls), faulty(2, stalls)]
     run(engine_builds, "verilator", "transfers", runs, tmp_path, save=str(tmp_path))
