@@ -11,6 +11,7 @@ from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import files_of, picture_format, require_picture
 from cdma.commands.standard_output import goes_to_standard_output
+from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import MODES
 from cdma.outputs import Force, open_atomically, require_outputs
@@ -26,7 +27,7 @@ def profile(
         typer.Argument(
             metavar="SNAPSHOTS…",
             autocompletion=named("captures"),
-            help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}.",
+            help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}; - is the standard input.",
             show_default=False,
         ),
     ],
@@ -80,7 +81,7 @@ def profile(
     require_outputs(pictures, inputs=files_of(snapshots), force=force)
     require_page(html, inputs=files_of(snapshots), others=pictures, force=force)
     made = profile_of(
-        load_snapshots(snapshots),
+        load_snapshots([path_of_input(name) for name in snapshots]),
         threshold=threshold,
         codec=codec,
         element_bytes=element_bytes,

@@ -15,6 +15,7 @@ from cdma.commands.network_options import files_of
 from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import BUDDY, find, tables_of
 from cdma.errors import UserError
+from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import METADATA_CACHES, BuddyConfig
 from cdma.outputs import Force
@@ -46,7 +47,9 @@ _TARGETS = {f"{target.ratio:.3g}": target for target in Target}
 def replay(
     trace: Annotated[
         Path | None,
-        typer.Argument(metavar="[TRACE.npz]", help="Accesses.", show_default=False),
+        typer.Argument(
+            metavar="[TRACE.npz]", help="Accesses; - is the standard input.", show_default=False
+        ),
     ] = None,
     pattern: Annotated[
         str,
@@ -149,7 +152,7 @@ def replay(
             seed=seed,
         )
     else:
-        made = load_trace(trace, content)
+        made = load_trace(path_of_input(str(trace)), content)
     limits = {"most_reads": outstanding, "most_writes": outstanding}
     plain: Expected = expect(content.uncompressed(), made)
     baseline = ReplayRun("uncompressed", replay_trace(controller, plain, machine, **limits))
@@ -216,7 +219,7 @@ def _content(
             raise UserError("--buddy-fraction is for one target; give --target 1.33, 2, 4 or 16")
         chosen = _TARGETS[target or "2"]
         return spilling_content(SPILLING_BYTES, buddy_fraction, chosen, config, seed=seed)
-    allocations = load_snapshots(data or [DATA])
+    allocations = load_snapshots([path_of_input(name) for name in data or [DATA]])
     if target in (None, PROFILE):
         measured = profile_of(
             allocations,

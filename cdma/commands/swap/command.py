@@ -62,7 +62,9 @@ PIPELINE_CODEC = PipelineBackend.codec
 def swap(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE.npy]…", help="Arrays.", show_default=False),
+        typer.Argument(
+            metavar="[FILE.npy]…", help="Arrays; - is the standard input.", show_default=False
+        ),
     ] = None,
     capture: Annotated[
         str | None,
