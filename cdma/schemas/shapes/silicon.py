@@ -124,6 +124,7 @@ class EnergyRegister(TypedDict):
 
     name: str
     bits: int
+    gated: bool
     clocked: Share
     changed: Share
     clock_pj: float
