@@ -61,8 +61,8 @@ def capture(
         )
     specification = BUILT_IN_HOOKS[name] if hook is None else hook
     kept_epochs = _parse_epochs(epochs)
-    require_folder(out)
     check_destination(out, name)
+    require_folder(out)
     require_outputs(capture_files(out / f"{name}.json"), force=force, makes_folders=True)
     function = _find_hook(specification)
     captured = record(function, name, epochs=kept_epochs, seed=seed)

@@ -81,4 +81,4 @@ def _made_by(document: Document) -> Iterator[str]:
     made = document.content.get(MADE_BY)
     if made is not None:
         command = f": {made['command']}" if made["command"] else ""
-        yield f"Made by cdma {made['cdma']}{command}"
+        yield f"Computed by cdma {made['cdma']}{command}"

@@ -92,11 +92,11 @@ def test_every_figure_of_a_document_is_in_a_table_exactly(document):
 
 def test_a_document_s_head_is_a_sentence():
     texts = Elements(html_of([Document("x.json", result("synth"))])).texts
-    told = [text for text in texts if "Made by cdma" in text]
+    told = [text for text in texts if text.strip().startswith("Computed by cdma")]
     (sentence,) = told
     assert sentence.strip().endswith(": cdma synth token-bucket --config tiny --force --json")
     older = Elements(html_of([Document("x.json", body(result("synth")))])).texts
-    assert not any("Made by cdma" in text for text in older)
+    assert not any("Computed by cdma" in text for text in older)
 
 
 def test_what_documents_contain_stays_text():
