@@ -40,7 +40,8 @@ readers, who should let pass what they do not know. Commands that read documents
 `--config` and its like, `--density`, `--capture`) refuse another schema than theirs, and a version
 that is newer than they know. They read older ones, and those from before there were heads; what
 differs: a `capture` of version 1 has `format`, "cdma-capture", instead of `schema`, and a `sidecar`
-of version 1 has `format`, 1, instead of its head."""
+of version 1 has `format`, 1, instead of its head. A `capture` has no `made_by`: its recipe says
+what made it, and the same training gives the same file."""
 
 
 def document() -> str:
@@ -59,11 +60,9 @@ def _table() -> Iterator[str]:
 
 def _section(schema: Schema) -> Iterator[str]:
     made = json_schema(schema)
-    folder = DOCUMENT.rpartition("/")[0]
-    page = f"../{schema.page}" if folder == "docs/reference" else schema.page
     yield f"## {schema.name}"
     yield ""
-    yield f"{schema.about} [What the keys mean]({page})."
+    yield f"{schema.about} [What the keys mean](../{schema.page})."
     yield ""
     yield from _keys(made)
     for name in _used(made, made["$defs"]):
