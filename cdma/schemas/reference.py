@@ -121,7 +121,7 @@ def _type(made: Mapping[str, Any]) -> str:
         inner = made.get("additionalProperties")
         return f"object of {_type(inner)}" if inner else "object"
     names = kinds if isinstance(kinds, list) else [kinds]
-    return " or ".join(_WORDS.get(name, name) for name in names)
+    return " or ".join(_WORDS.get(str(name), str(name)) for name in names)
 
 
 _WORDS = {

@@ -47,7 +47,7 @@ class Store:
         return self.folder / f"{digest(_canonical(point.content), *contents, self.sources)}.json"
 
     def read(self, point: SweepPoint) -> PointResult | None:
-        """The result of a point; None if there is none, a damaged one, or one of a later version."""
+        """The result of a point; None if there is none, a damaged or a later one."""
         try:
             kept = json.loads(self.path(point).read_bytes())
             if refusal(kept, str(self.path(point)), SWEEP_POINT) is not None:
