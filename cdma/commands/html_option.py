@@ -1,13 +1,14 @@
 """The option `--html` of commands whose JSON `cdma report` shows, too."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cdma.errors import FilePath, UserError
+from cdma.errors import STANDARD, FilePath, UserError
 from cdma.outputs import require_outputs
 
 SUFFIXES = (".html", ".htm")
@@ -17,7 +18,8 @@ HtmlFile = Annotated[
     typer.Option(
         "--html",
         metavar="FILE.html",
-        help="Write a page of its own with tables, pictures, configuration and versions.",
+        help="Write a page of its own with tables, pictures, configuration and versions; - is the "
+        "standard output, which then has nothing else.",
     ),
 ]
 
@@ -45,7 +47,7 @@ def require_page(
     """
     if html is None:
         return
-    if html.suffix.lower() not in SUFFIXES:
+    if os.fspath(html) != STANDARD and html.suffix.lower() not in SUFFIXES:
         raise UserError(f"a page is HTML, not {html.name!r}; name a .html file")
     require_outputs([*others, html], inputs=inputs, force=force)
     # A second, for what else would be found out when all is computed.

@@ -390,7 +390,7 @@ def commands():
 
 def test_every_command_that_writes_is_tested_and_has_force():
     reads_only = {"inspect", "reproduce"}
-    reads_only |= {"list", "completion", "config show", "config check", "train"}
+    reads_only |= {"list", "schema", "completion", "config show", "config check", "train"}
     # A sweep's results are files of their own, each of a point that was not there.
     reads_only.add("sweep")
     tested = {"generate"}
