@@ -16,7 +16,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Quantity:
-    """What the values of a column are, and how they are written.
+    """The kind of values that a column has, and how they are written.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ _RULES = (
 
 
 def quantity(key: str, values: Iterable[Any]) -> Quantity:
-    """What the values under a key are.
+    """Return the kind of the values under a key.
 
     Parameters
     ----------

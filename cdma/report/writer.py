@@ -77,7 +77,7 @@ def _section(document: Document, documents: Sequence[Document]) -> Section:
 
 
 def _made_by(document: Document) -> Iterator[str]:
-    """What made a document, as its head says; nothing of one that has none."""
+    """Yield what made a document, as its head says; nothing of one that has none."""
     made = document.content.get(MADE_BY)
     if made is not None:
         command = f": {made['command']}" if made["command"] else ""
