@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -34,7 +34,12 @@ def wanted(extra: str) -> list[Requirement]:
 
 
 def closure(start: list[Requirement]) -> dict[str, list[Requirement]]:
-    """All that these need, as far as it is installed here, with who asks for what."""
+    """All that these need, with who asks for what.
+
+    Packages say what they need once they are installed; of one that is here in another version than
+    the locked one, that is left out.
+    """
+    known = locked()
     found: dict[str, list[Requirement]] = {}
     left = list(start)
     done = set()
@@ -46,6 +51,8 @@ def closure(start: list[Requirement]) -> dict[str, list[Requirement]]:
             if (name, extra) in done:
                 continue
             done.add((name, extra))
+            if version(name) != known.get(name):
+                continue
             for text in requires(name) or []:
                 needed = Requirement(text)
                 if needed.marker is None or needed.marker.evaluate({"extra": extra}):
