@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,17 +26,21 @@ HtmlFile = Annotated[
 
 
 def require_page(
-    html: Path | None, *, inputs: Iterable[FilePath], others: Iterable[FilePath] = (), force: bool
+    html: Path | None,
+    *,
+    inputs: Collection[FilePath],
+    others: Collection[FilePath] = (),
+    force: bool,
 ) -> None:
-    """Refuse a page that cannot be written, before any work that takes long.
+    """Refuse a page, and what is written beside it, that cannot be, before any work that takes long.
 
     Parameters
     ----------
     html : Path or None
-    inputs : iterable of path
+    inputs : collection of path
         Files that the command reads.
-    others : iterable of path
-        What else it writes.
+    others : collection of path
+        What else it writes, which is refused likewise.
     force : bool
 
     Raises
@@ -45,6 +50,7 @@ def require_page(
     MissingPackageError
         The page's pictures need matplotlib, which is not installed.
     """
+    require_outputs(others, inputs=inputs, force=force)
     if html is None:
         return
     if os.fspath(html) != STANDARD and html.suffix.lower() not in SUFFIXES:
@@ -54,7 +60,7 @@ def require_page(
     from cdma.builds.extras import extra
 
     with extra("plan"):
-        import matplotlib  # noqa: F401
+        import_module("matplotlib")
 
 
 def write_page(html: Path | None, documents: Mapping[str, Mapping[str, Any]], force: bool) -> None:

@@ -1,11 +1,11 @@
 """`cdma schema`: the JSON Schema of a kind of document."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from cdma.commands.completers import named
+from cdma.commands.json_option import print_json
 from cdma.config.values import meant
 from cdma.errors import UserError
 from cdma.schemas import SCHEMAS
@@ -31,4 +31,4 @@ def schema(
         raise UserError(
             f"there is no schema {name!r}; {meant(name, SCHEMAS)}schemas are {', '.join(SCHEMAS)}"
         )
-    typer.echo(json.dumps(json_schema(SCHEMAS[name]), indent=2))
+    print_json(json_schema(SCHEMAS[name]))

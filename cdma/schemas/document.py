@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from cdma.builds.documents import HEAD, MADE_BY, body, head
+from cdma.builds.documents import HEAD, MADE_BY, head
 from cdma.terminal.command_line import portable_command_line
 
 
@@ -21,4 +21,4 @@ def document(schema: str, content: Mapping[str, Any]) -> dict[str, Any]:
     found = [key for key in HEAD if key in content]
     assert not found, f"{schema} has a key of heads: {found}"
     made_by = {"cdma": version("cdma-rtl"), "command": portable_command_line()}
-    return {**head(schema), MADE_BY: made_by, **body(content)}
+    return {**head(schema), MADE_BY: made_by, **content}

@@ -14,7 +14,7 @@ from cdma.commands.standard_output import goes_to_standard_output
 from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import MODES
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.schemas import document
@@ -78,7 +78,6 @@ def profile(
     require_picture("--heat-map", heat_map)
     quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if heat_map is None else [heat_map]
-    require_outputs(pictures, inputs=files_of(snapshots), force=force)
     require_page(html, inputs=files_of(snapshots), others=pictures, force=force)
     made = profile_of(
         load_snapshots([path_of_input(name) for name in snapshots]),

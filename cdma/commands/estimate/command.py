@@ -39,7 +39,7 @@ from cdma.commands.network_options import (
 from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import LINK, NETWORK, THROTTLE, engine_setup
 from cdma.hw.codec.registry import codec_names
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_picture, points_of
 from cdma.plan.workload.density import density
@@ -140,7 +140,6 @@ def estimate(
     read = [*files_of([source]), *placed.paths, *paths_of(net, limit, other_link)]
     quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if plot is None else [plot]
-    require_outputs(pictures, inputs=read, force=force)
     require_page(html, inputs=read, others=pictures, force=force)
     setup = Setup(
         config=placed.label, engine=placed.engine, machine=placed.machine, throttle=limit.value

@@ -59,7 +59,7 @@ from cdma.config import DEVICE, ENGINE, LINK, MACHINE, NETWORK, engine_setup
 from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
@@ -137,7 +137,6 @@ def schedule(
     behind = chosen_or(LINK, link, config, LINK_NAME)
     own_engine, engine_files = _own_engine(config, machine, gpu.value.engine)
     read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
-    require_outputs(written, inputs=read, force=force)
     require_page(html, inputs=read, others=written, force=force)
     found_device, found_link = gpu.value, behind.value
     efficiencies = _efficiencies(efficiency)

@@ -38,7 +38,7 @@ from cdma.commands.value.table import print_map
 from cdma.errors import UserError
 from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.config import DEFAULT_CODECS
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.link import LINKS
 from cdma.plan.value.grid import grid
@@ -139,7 +139,6 @@ def value(
     require_picture("--plot", plot)
     quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if plot is None else [plot]
-    require_outputs(pictures, inputs=files_of([source]), force=force)
     require_page(html, inputs=files_of([source]), others=pictures, force=force)
     if not 0 < break_even < float("inf"):
         raise UserError(f"--break-even must be more than 0, not {break_even}")
