@@ -8,6 +8,7 @@
 # make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
 # make dist     source archive and wheel, in build/dist
+# make site     the documentation as a site with search, in build/site
 # make lock     the newest versions of all packages, in constraints.txt
 #
 # Each target sets up .venv by itself. PYTHON names the interpreter that .venv is made from. With
@@ -20,7 +21,7 @@ PYTEST := $(PY) -m pytest
 PINS := $(if $(LOCKED),-c constraints.txt)
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 
-.PHONY: run test check bench verify synth capture test-torch dist lock debian clean
+.PHONY: run test check bench verify synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -55,6 +56,11 @@ test-torch: $(VENV)/.dev $(VENV)/.torch
 dist: $(VENV)/.dev
 	rm -rf build/dist
 	$(PY) -m build --no-isolation --outdir build/dist
+
+# Links and anchors that lead nowhere are errors (not with --quiet, which counts no warnings). The variable keeps an advertisement away.
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
+	@echo "build/site/index.html"
 
 lock:
 	rm -rf build/lock

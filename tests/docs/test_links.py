@@ -57,4 +57,6 @@ def test_index_leads_to_every_page_in_one_step():
 
 def test_pages_stand_by_reader():
     rooms = {path.name for path in DOCS.iterdir()}
-    assert rooms == {"index.md", "start", "guide", "reference", "developer", "notebooks"}
+    readers = {"start", "guide", "reference", "developer", "notebooks"}
+    # `site` has what MkDocs needs beside the pages.
+    assert rooms == {"index.md", *readers, "site"}

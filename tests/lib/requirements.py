@@ -91,6 +91,14 @@ NBCLIENT = Requirement(
     installer="pip install",
 )
 
+MKDOCS = Requirement(
+    "MkDocs",
+    "mkdocs-material mkdocstrings-python",
+    "the site of make site: its links, and that it loads nothing from elsewhere",
+    lambda: find_spec("material") is not None and find_spec("mkdocstrings") is not None,
+    installer="pip install",
+)
+
 DASK = Requirement(
     "Dask",
     "distributed",
