@@ -10,7 +10,9 @@ from tests.lib.paths import ROOT
 DOCS = ROOT / "docs"
 FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 
-_FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(
+    r'^```(?P<language>\w*)(?: title="(?P<title>[^"]*)")?[^\n]*\n(?P<text>.*?)^```$', re.M | re.S
+)
 _LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 
 
@@ -21,15 +23,28 @@ def pages() -> list[Path]:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page: its language, empty if none is given, and its text."""
+    """A fenced block of a page.
+
+    Attributes
+    ----------
+    language : str
+        Empty if none is given.
+    text : str
+    title : str
+        The name of the file that the block is; empty if it is none.
+    """
 
     language: str
     text: str
+    title: str = ""
 
 
 def blocks(text: str) -> list[Block]:
     """All fenced blocks, in order."""
-    return [Block(match["language"], match["text"]) for match in _FENCE.finditer(text)]
+    return [
+        Block(match["language"], match["text"], match["title"] or "")
+        for match in _FENCE.finditer(text)
+    ]
 
 
 def links(text: str) -> list[str]:
@@ -39,13 +54,15 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Anchors of a page's headings, as GitHub and GitLab make them."""
+    """Anchors of a page's headings, as GitHub and GitLab make them, and those of Python names."""
     found: dict[str, int] = {}
     for title in re.findall(r"^#{1,6} +(.*?)\s*$", _FENCE.sub("", text), re.M):
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
         anchor = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
         found[anchor] = found.get(anchor, 0) + 1
-    return {
+    # Names whose docstrings MkDocs puts there.
+    documented = set(re.findall(r"^::: ([\w.]+)$", text, re.M))
+    return documented | {
         anchor if number == 0 else f"{anchor}-{number}"
         for anchor, count in found.items()
         for number in range(count)

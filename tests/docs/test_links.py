@@ -26,6 +26,7 @@ def test_no_link_is_broken(page):
         ("[there](nowhere.md)", ["nowhere.md: no such file"]),
         ("[there](index.md#nowhere)", ["index.md#nowhere: no such heading"]),
         ("# A title: of `code`, 1 B\n[up](#a-title-of-code-1-b)", []),
+        ("::: cdma.simulate\n[one](#cdma.simulate)", []),
         ("# A\n# A\n[one](#a) [two](#a-1) [three](#a-2)", ["#a-2: no such heading"]),
         ("```\n# no title\n[no](link.md)\n```\n`[nor](this.md)`", []),
         ("```\n# no title\n```\n[x](#no-title)", ["#no-title: no such heading"]),
@@ -46,10 +47,11 @@ def test_index_leads_to_every_page_in_one_step():
         (DOCS / target.partition("#")[0]).resolve()
         for target in links((DOCS / "index.md").read_text("utf-8"))
     }
-    decisions = DOCS / "developer" / "decisions"
+    lists = (DOCS / "developer" / "decisions", DOCS / "reference" / "commands")
     listed = linked | {
-        (decisions / target).resolve()
-        for target in links((decisions / "index.md").read_text("utf-8"))
+        (folder / target).resolve()
+        for folder in lists
+        for target in links((folder / "index.md").read_text("utf-8"))
     }
     missing = {page for page in DOCS.rglob("*.md") if page not in listed} - {DOCS / "index.md"}
     assert sorted(map(named, missing)) == []
@@ -57,6 +59,6 @@ def test_index_leads_to_every_page_in_one_step():
 
 def test_pages_stand_by_reader():
     rooms = {path.name for path in DOCS.iterdir()}
-    readers = {"start", "guide", "reference", "developer", "notebooks"}
+    readers = {"start", "tutorials", "guide", "reference", "developer", "notebooks"}
     # `site` has what MkDocs needs beside the pages.
     assert rooms == {"index.md", *readers, "site"}

@@ -73,12 +73,13 @@ def elsewhere(folder: Path) -> list[str]:
     found = []
     for page in folder.rglob("*.html"):
         for address in Loads(page.read_text("utf-8")).addresses:
-            if re.match(r"(?!data:)[a-z]+:|//", address):
+            if address.startswith("data:"):
+                continue
+            # A server shows 404.html at any depth, so its addresses begin at the top.
+            file = folder / address[1:] if page.name == "404.html" else page.parent / address
+            if re.match(r"[a-z]+:|//", address):
                 found.append(f"{page.name}: {address}")
-            # That of an address that is not there is shown by a server, at any depth.
-            elif not address.startswith("data:") and not (
-                (folder / address[1:]) if page.name == "404.html" else page.parent / address
-            ).exists():
+            elif not file.exists():
                 found.append(f"{page.name}: {address} is not there")
     for sheet in folder.rglob("*.css"):
         for address in re.findall(r"url\(\s*['\"]?([^)'\"]+)", sheet.read_text("utf-8")):

@@ -1,15 +1,10 @@
 """The source archive and the wheel: what is in them, and that it works where the checkout is not.
 
-The checkout as git has it is packed, the wheel built from that archive as `make dist` does, and
-installed into an environment of its own, which finds other people's packages where this one does.
 The user's folder has packages called like our rooms, as those of people who design hardware do.
 """
 
-import os
 import re
 import subprocess
-import sys
-import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -18,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.lib.paths import ROOT
+from tests.release.checkout import ROOMS, ok, tracked
 
-ROOMS = ("golden", "hw", "plan", "reproduce", "sim", "synth")
 DATA = {
     "hw/dma/control/registers.rdl",
     "hw/emit/bench/engine_tb.sv",
@@ -34,79 +29,6 @@ DATA = {
     "synth/gates/unit_gates.lib",
 }
 """One of each kind of file that is no Python."""
-
-
-def tracked() -> list[str]:
-    """Files of the working tree that git has, or would add."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    names = {name for name in listed.stdout.split("\0") if name}
-    return sorted(name for name in names if os.path.lexists(ROOT / name))
-
-
-def ok(*command: str | Path, **options) -> str:
-    """Its output; an error with what it says if it fails."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """Packed from a copy, as that leaves files beside the sources; the wheel is beside it."""
-    copy = tmp_path_factory.mktemp("checkout")
-    for name in tracked():
-        target = copy / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_symlink():
-            target.symlink_to(os.readlink(ROOT / name))
-        else:
-            target.write_bytes((ROOT / name).read_bytes())
-    folder = tmp_path_factory.mktemp("dist")
-    # With the setuptools that is here, so that nothing need be downloaded.
-    ok(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, copy)
-    (packed,) = folder.glob("cdma_rtl-*.tar.gz")
-    return packed
-
-
-@pytest.fixture(scope="module")
-def wheel(archive):
-    """Built from the source archive."""
-    (built,) = archive.parent.glob("cdma_rtl-*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory):
-    """The `bin` of an environment that has the wheel, and not the checkout."""
-    folder = tmp_path_factory.mktemp("environment")
-    ok(sys.executable, "-m", "venv", "--without-pip", folder)
-    python = folder / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    ok(*pip, "install", "--no-deps", "--no-index", wheel)
-    # Further entries of the path, of which no .pth file is read: an editable install stays unseen.
-    others = [path for path in sys.path if path.endswith("site-packages")]
-    assert sysconfig.get_path("purelib") in others
-    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(ok(python, "-c", query).strip())
-    (site / "others.pth").write_text("\n".join(others) + "\n")
-    return python.parent
-
-
-@pytest.fixture
-def users(tmp_path, monkeypatch):
-    """A user's folder; its packages must not be taken for ours."""
-    for room in ROOMS:
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "__init__.py").write_text("raise RuntimeError('this is the user s')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    return tmp_path
 
 
 def package() -> set[str]:

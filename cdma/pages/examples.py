@@ -1,0 +1,117 @@
+"""One example for each command, whose output its page shows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ARRAY = """import numpy as np
+
+rng = np.random.default_rng(0)
+np.save("relu.npy", np.maximum(rng.standard_normal((64, 56, 56), np.float32), 0))
+"""
+"""The program that makes the array of the examples."""
+
+ENGINE = """[engine]
+units = 3
+
+[engine.codec]
+sector_bytes = 64
+"""
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a command's page shows.
+
+    Attributes
+    ----------
+    guide : str
+        The page that explains the command, as a path from `docs/`.
+    commands : tuple of str
+        Command lines, carried out one after the other in an empty folder that has `relu.npy` and
+        `files`; none if `absent` says why.
+    files : mapping
+        Texts of files by their names.
+    lines : int
+        Of a command's output that many are shown, if it has more.
+    absent : str
+        Why the page has no example.
+    """
+
+    guide: str
+    commands: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    lines: int = 60
+    absent: str = ""
+
+
+PROFILE = "guide/buddy/buddy-profile.md"
+COMMAND_LINE = "reference/command-line.md"
+
+EXAMPLES: Mapping[str, Example] = {
+    "board": Example(
+        "guide/silicon/board.md", absent="Placing and routing a board takes many minutes"
+    ),
+    "buddy profile": Example(PROFILE, ("cdma buddy profile digits-cnn",)),
+    "buddy replay": Example(
+        "guide/buddy/buddy-replay.md",
+        ("cdma buddy replay --data mixed --pattern random --accesses 2000",),
+    ),
+    "capture": Example("guide/plan/capture.md", absent="It trains a network with PyTorch"),
+    "completion": Example(COMMAND_LINE, ("cdma completion bash",)),
+    "compress": Example(
+        "reference/formats.md",
+        ("cdma compress relu.npy relu.cz --codec zvc", "cdma inspect relu.cz"),
+    ),
+    "config check": Example(
+        "guide/config.md", ("cdma config check engine.toml",), {"engine.toml": ENGINE}
+    ),
+    "config show": Example(
+        "guide/config.md", ("cdma config show pcie4x16", "cdma config show v100")
+    ),
+    "decompress": Example(
+        "reference/formats.md",
+        ("cdma compress relu.npy relu.cz --codec zvc", "cdma decompress relu.cz back.npy"),
+    ),
+    "energy": Example(
+        "guide/silicon/energy.md", absent="Its simulations of mapped netlists take minutes"
+    ),
+    "estimate": Example("guide/swap/estimate.md", ("cdma estimate --network nin --link pcie4x16",)),
+    "generate": Example(
+        "guide/silicon/generate.md",
+        ("cdma generate zvc-line-compressor --config engine.toml --out rtl",),
+        {"engine.toml": ENGINE},
+    ),
+    "inspect": Example(
+        "reference/formats.md",
+        ("cdma compress relu.npy relu.cz --codec xc", "cdma inspect relu.cz"),
+    ),
+    "list": Example(COMMAND_LINE, ("cdma list links", "cdma list codecs")),
+    "report": Example(
+        "guide/report.md",
+        (
+            "cdma estimate --network nin --json > nin.json",
+            "cdma report nin.json --html nin.html",
+        ),
+    ),
+    "reproduce": Example("guide/reproduce.md", ("cdma reproduce comet",)),
+    "schedule": Example(
+        "guide/plan/schedule.md",
+        ("cdma schedule --network vgg16 --memory 9GB --policy vdnn,cdma,home+ --bound none",),
+    ),
+    "schema": Example("reference/json.md", ("cdma schema inspect",), lines=30),
+    "swap": Example("guide/swap/swap.md", ("cdma swap relu.npy",)),
+    "sweep": Example(
+        "guide/sweep.md",
+        ("cdma sweep estimate --network nin --link pcie3x16,pcie4x16",),
+    ),
+    "synth": Example("guide/silicon/synth.md", ("cdma synth token-bucket",)),
+    "train": Example("guide/plan/train.md", absent="It needs PyTorch and a module of yours"),
+    "value": Example(
+        "guide/plan/value.md",
+        (
+            "cdma value --network nin --device titanxp --link pcie3x16,pcie4x16 --room 0.3 "
+            "--evaluations 500",
+        ),
+    ),
+}
+"""By the command's name, behind that of its group."""

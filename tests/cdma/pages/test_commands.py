@@ -1,0 +1,74 @@
+"""Pages of the commands: each command has one, with its help and an example's real output."""
+
+import re
+
+import pytest
+
+from cdma.app import COMMANDS
+from cdma.pages.commands import FOLDER, commands, document, file_name, index, outputs_of
+from cdma.pages.examples import EXAMPLES
+from tests.docs.pages import blocks
+from tests.docs.tutorials import CommandStep, steps
+from tests.lib.paths import ROOT
+
+KNOWN = commands()
+CHEAP = ("completion", "config check")
+"""Commands whose examples are carried out on every run."""
+
+WRITE = f".venv/bin/python -m cdma.pages.commands {FOLDER}"
+
+
+def page(name: str) -> str:
+    return (ROOT / FOLDER / file_name(name)).read_text("utf-8")
+
+
+def shown(name: str) -> dict[str, list[str]]:
+    """What a page says that its example's commands print."""
+    text = page(name)
+    found = {one.command: list(one.output) for one in steps(text) if isinstance(one, CommandStep)}
+    return found
+
+
+def test_every_command_has_a_page_and_an_example_or_a_reason():
+    assert {name.partition(" ")[0] for name in KNOWN} == set(COMMANDS)
+    assert set(KNOWN) == set(EXAMPLES)
+    for example in EXAMPLES.values():
+        assert bool(example.commands) != bool(example.absent)
+    files = {path.name for path in (ROOT / FOLDER).iterdir()}
+    assert files == {"index.md", *map(file_name, KNOWN)}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_page_has_the_command_s_help(name):
+    assert page(name) == document(name, KNOWN[name], shown(name)), f"write it again: {WRITE}"
+    # Click's own formatting, asked for in another way, word for word.
+    *_, told = (one.text for one in blocks(page(name)) if one.language == "text")
+    for option in (one for parameter in KNOWN[name].params for one in parameter.opts):
+        if option.startswith("--"):
+            assert re.search(rf"{re.escape(option)}\b", told)
+
+
+def test_index_is_what_its_generator_writes():
+    assert (ROOT / FOLDER / "index.md").read_text("utf-8") == index(KNOWN), (
+        f"write it again: {WRITE}"
+    )
+
+
+def compare(name: str) -> None:
+    """Compare what a page shows with what its example prints now."""
+    file = file_name(name).removesuffix(".md")
+    assert shown(name) == outputs_of(name), f"write it again: {WRITE} {file}"
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_example_prints_what_its_page_shows(name):
+    compare(name)
+
+
+# Simulators, plans and sweeps; points of sweeps are computed by processes that no verdict sees.
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    "name", [one for one in EXAMPLES if EXAMPLES[one].commands and one not in CHEAP]
+)
+def test_long_example_prints_what_its_page_shows(name):
+    compare(name)
