@@ -26,7 +26,7 @@ WIDTH = 120
 _PROGRESS = re.compile(r"cdma: |\S+ \(\d+ of \d+\)$")
 
 Outputs = Mapping[str, Sequence[str]]
-"""What each command line of an example printed, line by line."""
+"""The lines that each command line of an example printed."""
 
 
 def commands() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def file_name(name: str) -> str:
 
 
 def help_text(name: str, command: Any) -> str:
-    """What a command prints with `--help`."""
+    """The text that a command prints with `--help`."""
     context = command.make_context(f"cdma {name}", ["--help"], resilient_parsing=True)
     return str(command.get_help(context)).rstrip()
 

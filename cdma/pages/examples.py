@@ -20,7 +20,7 @@ sector_bytes = 64
 
 @dataclass(frozen=True)
 class Example:
-    """What a command's page shows.
+    """The example on a command's page.
 
     Attributes
     ----------

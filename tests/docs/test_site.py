@@ -69,7 +69,7 @@ class Loads(HTMLParser):
 
 
 def elsewhere(folder: Path) -> list[str]:
-    """What pages and style sheets load from another place than the site, or miss in it."""
+    """Addresses that pages and style sheets load from another place, or miss on the site."""
     found = []
     for page in folder.rglob("*.html"):
         for address in Loads(page.read_text("utf-8")).addresses:

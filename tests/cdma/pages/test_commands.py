@@ -23,7 +23,7 @@ def page(name: str) -> str:
 
 
 def shown(name: str) -> dict[str, list[str]]:
-    """What a page says that its example's commands print."""
+    """The output of the example's commands as a page has it."""
     text = page(name)
     found = {one.command: list(one.output) for one in steps(text) if isinstance(one, CommandStep)}
     return found
