@@ -35,8 +35,8 @@ from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 CONFIGS = {
     f"{page_bytes >> 10}K": replace(BUDDY_PRESETS["tiny"], page_bytes=page_bytes)

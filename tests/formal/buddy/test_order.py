@@ -10,8 +10,8 @@ from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS, SECTOR_OFFSET_BITS
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 ADDRESS_BITS = 16
 DEPTHS = {"2+1": (2, 1), "3+2": (3, 2)}

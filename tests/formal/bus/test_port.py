@@ -10,10 +10,10 @@ from cdma.hw.bus.read_half import ReadHalf
 from cdma.hw.bus.write_half import WriteHalf
 from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, open_fifos
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 NUMBER_BITS = 3
 """Bursts are numbered modulo more than can be under way."""

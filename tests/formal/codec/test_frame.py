@@ -9,7 +9,7 @@ from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, Decompresso
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.crc import Crc32
 from tests.formal.bench import Bench
-from tests.formal.lines import WITH_SHIPPED, configs, widths
+from tests.formal.lines import WITH_SHIPPED
 from tests.formal.order import Order, one
 from tests.formal.rules import (
     ExpandedRules,
@@ -18,6 +18,7 @@ from tests.formal.rules import (
     received_rules,
 )
 from tests.formal.sby import prove
+from tests.lib.shares import configs, widths
 
 WIDTHS = widths(2, 4, 8, 32, quick=[4, 32])
 

@@ -17,10 +17,11 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs
+from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, received_rules
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 
 def line_elements(config: CodecConfig, moves: Value, beat) -> list[Run]:

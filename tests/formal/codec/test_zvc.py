@@ -24,13 +24,13 @@ from tests.formal.lines import (
     WITH_SHIPPED,
     Line,
     compacted,
-    configs,
     encoding,
     sector_item,
 )
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import ExpandedRules, LineRules, SectorRules
 from tests.formal.sby import prove
+from tests.lib.shares import configs
 
 CUT = {**PIPELINES, **WITH_SHIPPED}
 

@@ -16,10 +16,11 @@ from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import TINY, configs
+from tests.formal.lines import TINY
 from tests.formal.order import Order, Run, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 COUNT_BITS = 5
 """Fewer descriptors are under way."""

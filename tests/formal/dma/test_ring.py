@@ -11,10 +11,11 @@ from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, PREFETCH, Descriptor
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import TINY, configs
+from tests.formal.lines import TINY
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 COUNT_BITS = 4
 """Fewer descriptors are on their way, or wait."""

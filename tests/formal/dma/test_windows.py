@@ -16,8 +16,8 @@ from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 WIDEST_BEAT = 128
 """No port is wider, so whole beats around a range are no more than multiples of this."""
