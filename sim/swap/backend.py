@@ -151,7 +151,7 @@ class Backend(Protocol):
     """RTL that arrays go out and come back through."""
 
     def encoding(self, data: ByteArray, element_bytes: int) -> Encoding:
-        """What an array of these bytes is compressed with; nothing is built for it yet.
+        """Choose what an array of these bytes is compressed with; nothing is built for it yet.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What an array is compressed with: a codec that was named, or the one that makes least of it."""
+"""The choice of a codec for an array: the one that was named, or the one that makes least of it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """What an array is compressed with.
+    """An array's codec, with its parameters and its golden model.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["forgets reads"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_scoreboard_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
@@ -167,6 +167,7 @@ def test_runs_become_bursts_within_pages(tmp_path):
     prove(splitter_proof(), tmp_path, depth=2)
 
 
+@pytest.mark.verify
 def test_splitter_with_a_fault_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RunSplitter, "end > PAGE_SECTORS", "end >= PAGE_SECTORS")
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):

@@ -323,8 +323,8 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     return bench
 
 
-QUICK = "64-short"
-CASES = {QUICK: (host(64), True)} | {name: (config, False) for name, config in HOSTS.items()}
+SHORT = "64-short"
+CASES = {SHORT: (host(64), True)} | {name: (config, False) for name, config in HOSTS.items()}
 """Short: with queues for fewer descriptors than the engine has."""
 
 
@@ -337,12 +337,12 @@ def config(request, monkeypatch) -> EngineConfig:
     return config
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=[QUICK]), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=()), indirect=True)
 def test_each_descriptor_ends_in_one_record(config, tmp_path):
     prove(records_proof(config, progress=False), tmp_path, depth=2, cover_depth=cover_depth(config))
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=[QUICK]), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=[SHORT]), indirect=True)
 def test_descriptors_go_on_when_paths_and_bus_answer(config, tmp_path):
     prove(
         records_proof(config, progress=True),
@@ -379,8 +379,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["a fence waits for nothing"]))
-@pytest.mark.parametrize("config", [CASES[QUICK]], ids=[QUICK], indirect=True)
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
+@pytest.mark.parametrize("config", [CASES[SHORT]], ids=[SHORT], indirect=True)
 def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 20: FAIL.*Assert failed in top"):

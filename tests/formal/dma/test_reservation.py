@@ -126,7 +126,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["issues without room for a whole line"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_reservation_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)

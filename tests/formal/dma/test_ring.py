@@ -199,7 +199,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(HOSTS, quick=["64"]))
+@pytest.mark.parametrize("config", configs(HOSTS, quick=()))
 def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
     cover_depth = 20 + 5 * ENTRY_BYTES // config.host_bytes
     prove(fetcher_proof(config), tmp_path, depth=MOVE_CYCLES, cover_depth=cover_depth)
@@ -217,7 +217,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["gives what follows a fault"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_fetcher_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, DescriptorFetcher, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 16: FAIL.*Assert failed in top"):

@@ -16,7 +16,7 @@ from tests.golden.formats.xc_data import (
 )
 from tests.golden.reference.c_library import CXc, build
 
-LINES = 100_000
+LINES = 20_000
 MANY_LINES = 1_000_000
 BATCH_LINES = 5_000
 
