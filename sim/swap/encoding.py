@@ -1,4 +1,4 @@
-"""The choice of a codec for an array: the one that was named, or the one that makes least of it.
+"""The choice of a codec for an array: the one named, or the one that makes least of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
