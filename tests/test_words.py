@@ -15,7 +15,7 @@ import pytest
 
 from tests.lib.paths import ROOT
 
-ROOMS = ("cdma", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
+ROOMS = ("cdma", "examples", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 
 OPENING = re.compile(r"(What|Where|How|Of|From|Which|Whether)\b")
 
