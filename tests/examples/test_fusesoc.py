@@ -139,7 +139,7 @@ def test_instance_has_the_engine_s_ports(soc, tmp_path):
     assert misfits(said) == []
     text = (soc / "tensor_store.v").read_text()
     (soc / "tensor_store.v").write_text(
-        text.replace("[39:0] device_awaddr,", "[38:0] device_awaddr,")
+        text.replace("[39:0] device_awaddr;", "[38:0] device_awaddr;")
     )
     other = tmp_path / "other"
     other.mkdir()
