@@ -1,4 +1,4 @@
-"""How long cdma's engine takes for a chunk, by the closed form that its RTL is held to.
+"""Time that cdma's engine takes for a chunk, by the closed form that its RTL is held to.
 
 Nothing is simulated here: `cdma.plan.engine_cost` computes the cycles from the bytes of every line.
 docs/guide/swap/estimate.md says how far that is from the RTL, and `cdma swap` runs the RTL.
