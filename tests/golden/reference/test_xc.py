@@ -28,7 +28,7 @@ how_many = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("xc"))
+    return build("xc", tmp_path_factory.mktemp("xc"))
 
 
 def batches(elements, count):
