@@ -415,7 +415,7 @@ def all_sources() -> dict[str, str]:
     """The package's files and the tests', by their paths."""
     return {
         str(path.relative_to(ROOT)): path.read_text()
-        for folder in ("cdma", *ROOMS, "tests")
+        for folder in ("cdma", *ROOMS, "examples", "tests")
         for path in (ROOT / folder).rglob("*.py")
     }
 

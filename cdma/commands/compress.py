@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import numpy as np
 import typer
@@ -91,6 +91,7 @@ def compress(
     xc takes the parameters that are best for the array; they are in the file. An array is
     compressed piece by piece: memory does not grow with it.
     """
+    asked, not_finite = bound, list[int]()
     if power_of_two and bound is not None:
         bound = rounded_down(bound)
     options = {"rate": rate, "bound": bound}
@@ -115,6 +116,8 @@ def compress(
             chosen = golden.codec(codec, size, **parameters)
         with open_atomically(destination, force=force) as packed:
             pieces = npy_pieces(file, source, layout)
+            if codec == Quantize.name:
+                pieces = _counted(pieces, layout.dtype, not_finite)
             file_bytes = container.write_file(packed, layout, pieces, chosen)
     ratio = f", {layout.nbytes / file_bytes:.2f}x" if layout.nbytes else ""
     typer.echo(
@@ -122,6 +125,19 @@ def compress(
         f"({how(codec, parameters, size)})",
         err=True,
     )
+    if bound != asked:
+        typer.echo(f"the bound {asked:g} was rounded down to {bound:g}", err=True)
+    if sum(not_finite):
+        typer.echo(f"values that are NaN or infinite, kept exactly: {sum(not_finite):,}", err=True)
+
+
+def _counted(
+    pieces: Iterator[bytes], dtype: np.dtype[Any], not_finite: list[int]
+) -> Iterator[bytes]:
+    """Hand on an array's pieces, and append how many values of each are NaN or infinite."""
+    for piece in pieces:
+        not_finite.append(int(np.count_nonzero(~np.isfinite(np.frombuffer(piece, dtype)))))
+        yield piece
 
 
 @contextmanager

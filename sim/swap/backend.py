@@ -1,6 +1,6 @@
 """Backends that arrays are sent through, and the result of each array."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from cdma import golden
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.dma.control.descriptor import Status
+from cdma.sim.swap.encoding import Encoding
 
 Array = npt.NDArray[Any]
 
@@ -30,14 +31,14 @@ class Payload:
         Of bytes, at most `TRANSFER_BYTES` each; whole lines but for the last. An empty array has
         one empty piece.
     element_bytes : int
-        What the codec takes as an element.
-    parameters : mapping of str to int
-        The codec's, by name.
+        Of the array.
+    encoding : Encoding
+        What it is compressed with.
     """
 
     pieces: Sequence[Array]
     element_bytes: int
-    parameters: Mapping[str, int]
+    encoding: Encoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,21 +148,17 @@ class ArrayResult:
 
 
 class Backend(Protocol):
-    """RTL that arrays go out and come back through.
+    """RTL that arrays go out and come back through."""
 
-    Attributes
-    ----------
-    codec : str
-        What it compresses with: a name of the registry, and of its golden format.
-    parameters : mapping of str to int or None
-        The codec's for all arrays, by name; None if each array has those that suit it.
-    """
+    def encoding(self, data: ByteArray, element_bytes: int) -> Encoding:
+        """Choose what an array of these bytes is compressed with; nothing is built for it yet.
 
-    @property
-    def codec(self) -> str: ...
-
-    @property
-    def parameters(self) -> Mapping[str, int] | None: ...
+        Raises
+        ------
+        golden.CodecError
+            There is no RTL for elements of that size.
+        """
+        ...
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         """Take arrays out and back, and yield each one's index and result as it is complete.

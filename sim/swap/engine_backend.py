@@ -12,13 +12,24 @@ from pathlib import Path
 import numpy as np
 
 from cdma.builds.progress import Tally
+from cdma.golden.formats.sample import sample
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.interface import CodecParameterError
 from cdma.hw.codec.registry import line_codec
-from cdma.hw.config import ConfigError, EngineConfig
+from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
 from cdma.sim.driver import Engine, Throttle
 from cdma.sim.machine import Machine, MachineConfig
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, QueueFigures
+from cdma.sim.swap.encoding import (
+    AUTO,
+    Encoding,
+    encoding_with,
+    require_elements,
+    shared_granule_bytes,
+    smallest_encoding,
+    suitable_codecs,
+)
 from cdma.sim.swap.window import Piece, fill_window, transfer_window
 
 MEMORY_BYTES = 64 << 20
@@ -60,7 +71,8 @@ class EngineBackend:
     ring_entries : int
         Most transfers in flight: a power of two.
     codec : str, optional
-        One of the engine's; its first one if not given.
+        One of the engine's; its first one if not given. `AUTO` is, for each array, the one that a
+        sample of its lines is smallest in.
     parameters : mapping of str to int, optional
         The codec's, by name, the same for all arrays; if not given, those that suit each array.
 
@@ -93,10 +105,15 @@ class EngineBackend:
                 f"channels must be {config.units}, the engine's units, not {environment.channels}"
             )
         self.codec = config.codecs[0] if codec is None else codec
-        if self.codec not in config.codecs:
+        if self.codec not in (AUTO, *config.codecs):
             raise ConfigError(
-                f"codec must be one that the engine has, {', '.join(config.codecs)}, not "
-                f"{self.codec!r}"
+                f"codec must be one that the engine has, {', '.join(config.codecs)}, "
+                f"or {AUTO!r}, not {self.codec!r}"
+            )
+        if self.codec == AUTO and parameters is not None:
+            raise ConfigError(
+                f"parameters must be left out with {AUTO!r}, which has those that suit each array, "
+                f"not {dict(parameters)}"
             )
         try:
             self.parameters = (
@@ -119,6 +136,19 @@ class EngineBackend:
         for engine in self._engines.values():
             engine.machine.close()
 
+    def encoding(self, data: ByteArray, element_bytes: int) -> Encoding:
+        codecs = suitable_codecs(self.config.codecs, element_bytes)
+        if self.codec != AUTO:
+            require_elements(self.codec, element_bytes)
+        granule = shared_granule_bytes(codecs, element_bytes)
+        lines = sample(data)
+        encodings = []
+        for name in codecs if self.codec == AUTO else (self.codec,):
+            # Beside a codec of finer granules, the others work on such, too.
+            size = line_codec(name).array_element_bytes(granule)
+            encodings.append(encoding_with(name, lines, size, self.parameters))
+        return smallest_encoding(encodings, lines)
+
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         # One queue per element size, since each of them has an engine of its own. The engine has no
         # transfers of nothing; the stream of nothing is empty.
@@ -130,7 +160,7 @@ class EngineBackend:
             for piece in full:
                 last = piece is full[-1]
                 queues.setdefault(payload.element_bytes, []).append(
-                    Piece(index, piece, payload.parameters, last)
+                    Piece(index, piece, payload.encoding, last)
                 )
         if not queues:
             return
@@ -152,9 +182,9 @@ class EngineBackend:
         begun: list[ArrayResult] = []
         sent = 0
         while sent < len(queue):
-            window = fill_window(engine, queue[sent : sent + self.ring_entries], self.codec)
+            window = fill_window(engine, queue[sent : sent + self.ring_entries])
             sent += len(window)
-            parts, figures = transfer_window(engine, window, self.codec, progress)
+            parts, figures = transfer_window(engine, window, progress)
             self._counted.append(figures)
             for index, part, complete in parts:
                 begun.append(part)
@@ -164,8 +194,7 @@ class EngineBackend:
 
     def _engine(self, element_bytes: int) -> Engine:
         if element_bytes not in self._engines:
-            granule = line_codec(self.codec).granule_bytes(element_bytes)
-            codec = replace(self.config.codec, element_bytes=granule)
+            codec = self._codec_config(element_bytes)
             machine = Machine(
                 generated_engine(replace(self.config, codec=codec)),
                 self.environment,
@@ -179,6 +208,15 @@ class EngineBackend:
                 machine,
                 ring_entries=self.ring_entries,
                 throttles=(self.throttle, self.throttle),
-                codecs=self.config.codecs,
+                codecs=codec.codecs,
             )
         return self._engines[element_bytes]
+
+    def _codec_config(self, element_bytes: int) -> CodecConfig:
+        """The engine's codecs for arrays of such elements."""
+        codecs = suitable_codecs(self.config.codecs, element_bytes)
+        return replace(
+            self.config.codec,
+            codecs=codecs,
+            element_bytes=shared_granule_bytes(codecs, element_bytes),
+        )

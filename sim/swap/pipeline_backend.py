@@ -1,14 +1,15 @@
 """Through the codec alone: a compressor and a decompressor, as fast as they go."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from cdma import golden
 from cdma.builds.progress import Tally
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.sim.machine import Batch, Pipeline
 from cdma.sim.swap.backend import IN, OUT, Array, ArrayResult, Payload, QueueFigures, result_faults
+from cdma.sim.swap.encoding import Encoding, encoding_with
 
 CODEC = DEFAULT_CODECS[0]
 """The codec whose pipelines have ports of their own."""
@@ -37,9 +38,6 @@ class PipelineBackend:
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
 
-    codec = CODEC
-    parameters: ClassVar[Mapping[str, int]] = {}
-
     def __init__(
         self,
         *,
@@ -57,6 +55,9 @@ class PipelineBackend:
     def close(self) -> None:
         for pipeline in self._pipelines.values():
             pipeline.close()
+
+    def encoding(self, data: ByteArray, element_bytes: int) -> Encoding:
+        return encoding_with(CODEC, data, element_bytes)
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         for size in {payload.element_bytes for payload in payloads}:

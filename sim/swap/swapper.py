@@ -11,8 +11,6 @@ from cdma import golden
 from cdma.builds.displays import table
 from cdma.builds.progress import Tally
 from cdma.golden.formats.interface import as_bytes, element_dtype, zero_filled
-from cdma.hw.codec.interface import CodecParameterError
-from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
@@ -45,7 +43,9 @@ class RoundTrip:
     nonzero : int
         Non-zero elements.
     element_bytes : int
-        What the codec took as an element.
+        Of the array; beside a codec of finer elements, the others work on such, too.
+    codec : str
+        What it was compressed with.
     compressed_bytes : int
         Of the stream that left the RTL.
     cycles_out, cycles_in : int
@@ -67,6 +67,7 @@ class RoundTrip:
     nbytes: int
     nonzero: int
     element_bytes: int
+    codec: str
     compressed_bytes: int
     cycles_out: int
     cycles_in: int
@@ -167,7 +168,7 @@ class Swapper:
             progress = progress or Tally(GOLDEN, len(arrays))
             name, array = arrays[index]
             round_trips[index] = _round_trip(
-                name, array, payloads[index], result, self.backend, baselines=baselines
+                name, array, payloads[index], result, baselines=baselines
             )
             progress.step()
         return SwapRun(
@@ -177,17 +178,8 @@ class Swapper:
 
 def _payload(array: Array, element_bytes: int | None, backend: Backend) -> Payload:
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
-    codec, data = line_codec(backend.codec), as_bytes(array)
-    # Refuse a wrong size before any RTL is built for it.
-    try:
-        codec.granule_bytes(size)
-    except CodecParameterError as error:
-        raise golden.CodecError(str(error)) from error
-    parameters = backend.parameters
-    if parameters is None:
-        parameters = codec.fitted_parameters(data, size)
-    codec.model(size, parameters)
-    return Payload(pieces=_pieces(data), element_bytes=size, parameters=parameters)
+    data = as_bytes(array)
+    return Payload(pieces=_pieces(data), element_bytes=size, encoding=backend.encoding(data, size))
 
 
 def _round_trip(
@@ -195,15 +187,13 @@ def _round_trip(
     array: Array,
     payload: Payload,
     result: ArrayResult,
-    backend: Backend,
     *,
     baselines: bool,
 ) -> RoundTrip:
     """Compare an array's result with the golden models."""
     size = payload.element_bytes
     data = as_bytes(array)
-    model = line_codec(backend.codec).model(size, payload.parameters)
-    faults = result.faults | comparison_faults(result, payload.pieces, model)
+    faults = result.faults | comparison_faults(result, payload.pieces, payload.encoding.model)
     return RoundTrip(
         name=name,
         dtype=array.dtype.name,
@@ -211,6 +201,7 @@ def _round_trip(
         nbytes=data.size,
         nonzero=_nonzero(data, size),
         element_bytes=size,
+        codec=payload.encoding.codec,
         compressed_bytes=sum(stream.size for stream in result.streams),
         cycles_out=result.cycles_out,
         cycles_in=result.cycles_in,

@@ -21,6 +21,7 @@ from cdma.sim.swap.backend import (
     QueueFigures,
     result_faults,
 )
+from cdma.sim.swap.encoding import Encoding
 
 STALLS = "stall_"
 """What the names of the registers begin with that count stalls."""
@@ -39,15 +40,15 @@ class Piece:
         Of the array.
     data : array
         Its bytes.
-    parameters : mapping of str to int
-        The codec's, by name.
+    encoding : Encoding
+        What the array is compressed with.
     last : bool
         The array ends with it.
     """
 
     index: int
     data: Array
-    parameters: Mapping[str, int]
+    encoding: Encoding
     last: bool
 
 
@@ -78,7 +79,7 @@ class _Transferred:
     dram_read_bytes: int
 
 
-def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[PlacedPiece]:
+def fill_window(engine: Engine, queue: Sequence[Piece]) -> list[PlacedPiece]:
     """Take as many pieces from the queue's head as both memories have space for.
 
     Raises
@@ -91,7 +92,9 @@ def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[Plac
         try:
             device = engine.device.alloc(piece.data.size)
             try:
-                host = engine.host.alloc(engine.shape.worst_stream_bytes(piece.data.size, codec))
+                host = engine.host.alloc(
+                    engine.shape.worst_stream_bytes(piece.data.size, piece.encoding.codec)
+                )
             except OutOfMemoryError:
                 engine.device.free(device)
                 raise
@@ -104,10 +107,7 @@ def fill_window(engine: Engine, queue: Sequence[Piece], codec: str) -> list[Plac
 
 
 def transfer_window(
-    engine: Engine,
-    window: Sequence[PlacedPiece],
-    codec: str,
-    progress: Mapping[str, Tally],
+    engine: Engine, window: Sequence[PlacedPiece], progress: Mapping[str, Tally]
 ) -> tuple[list[tuple[int, ArrayResult, bool]], QueueFigures]:
     """Take a window's pieces out, then back, and free their memory.
 
@@ -119,13 +119,13 @@ def transfer_window(
     figures
         What the engine has counted.
     """
-    out, figures_out = _send_out(engine, window, codec, progress[OUT])
+    out, figures_out = _send_out(engine, window, progress[OUT])
     # Of a transfer that has failed, whatever there is of its stream goes back, and fails again.
     sizes = [
         max(1, min(done.record.out_size, placed.host.nbytes))
         for done, placed in zip(out, window, strict=True)
     ]
-    back, figures_in = _bring_back(engine, window, out, sizes, codec, progress[IN])
+    back, figures_in = _bring_back(engine, window, out, sizes, progress[IN])
     streams = [p.host.array[:size].copy() for p, size in zip(window, sizes, strict=True)]
     parts = []
     whole = zip(window, out, back, streams, strict=True)
@@ -143,10 +143,7 @@ def transfer_window(
 
 
 def _send_out(
-    engine: Engine,
-    window: Sequence[PlacedPiece],
-    codec: str,
-    progress: Tally,
+    engine: Engine, window: Sequence[PlacedPiece], progress: Tally
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = placed.piece.data
@@ -157,8 +154,8 @@ def _send_out(
             placed.device,
             placed.device.nbytes,
             CopyKind.DEVICE_TO_HOST,
-            codec,
-            parameters=placed.piece.parameters,
+            placed.piece.encoding.codec,
+            parameters=placed.piece.encoding.parameters,
             doorbell=False,
         )
         for placed in window
@@ -171,28 +168,29 @@ def _bring_back(
     window: Sequence[PlacedPiece],
     out: Sequence[_Transferred],
     stream_sizes: Sequence[int],
-    codec: str,
     progress: Tally,
 ) -> tuple[list[_Transferred], QueueFigures]:
     for placed in window:
         placed.device.array[:] = POISON
     _clear_counters(engine)
-    compressed = line_codec(codec).number is not None
-    transfers = [
-        engine.submit(
-            placed.device,
-            placed.host,
-            placed.device.nbytes,
-            CopyKind.HOST_TO_DEVICE,
-            codec,
-            parameters=placed.piece.parameters,
-            # Plain copies are as long as their data, and compare nothing.
-            stream_bytes=size if compressed else None,
-            crc=done.record.crc32 if compressed else None,
-            doorbell=False,
+    transfers = []
+    for placed, size, done in zip(window, stream_sizes, out, strict=True):
+        encoding = placed.piece.encoding
+        compressed = line_codec(encoding.codec).number is not None
+        transfers.append(
+            engine.submit(
+                placed.device,
+                placed.host,
+                placed.device.nbytes,
+                CopyKind.HOST_TO_DEVICE,
+                encoding.codec,
+                parameters=encoding.parameters,
+                # Plain copies are as long as their data, and compare nothing.
+                stream_bytes=size if compressed else None,
+                crc=done.record.crc32 if compressed else None,
+                doorbell=False,
+            )
         )
-        for placed, size, done in zip(window, stream_sizes, out, strict=True)
-    ]
     return _finish(engine, transfers, progress), _queue_figures(engine)
 
 

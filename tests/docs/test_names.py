@@ -17,7 +17,7 @@ from tests.lib.paths import ROOT
 # They read all sources.
 pytestmark = pytest.mark.always
 
-FOLDERS = ("cdma", "docs", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
+FOLDERS = ("cdma", "docs", "examples", "golden", "hw", "plan", "reproduce", "sim", "synth", "tests")
 PAGES = [page for page in pages() if page.name != "CHANGELOG.md"]
 
 MADE_BY_THE_READER = ("xyz", "lenet5", "largest_first")

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from cdma.hw.codec.payloads import Truncation
@@ -44,19 +42,6 @@ SHIPPED = {
 
 WITH_SHIPPED = {**NARROW, "E4-S32": SHIPPED["E4-S32"]}
 """For proofs that reach the paper's shape."""
-
-
-def configs(choice: dict[str, Any], *, quick: Sequence[str]) -> list[Any]:
-    """Parameters of a test; all but the quick ones are left to `make verify`."""
-    return [
-        pytest.param(config, id=name, marks=() if name in quick else pytest.mark.verify)
-        for name, config in choice.items()
-    ]
-
-
-def widths(*choice: int, quick: Sequence[int]) -> list[Any]:
-    """The same for numbers."""
-    return configs({str(number): number for number in choice}, quick=[str(n) for n in quick])
 
 
 def compacted(

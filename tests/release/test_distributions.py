@@ -68,6 +68,7 @@ def test_a_user_s_package_would_be_found_by_its_bare_name(environment, users):
     assert b"this is the user s" in done.stderr
 
 
+@pytest.mark.verify
 def test_python_in_the_readme_runs_beside_a_user_s_packages(environment, users):
     blocks = re.findall(
         r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
@@ -78,6 +79,7 @@ def test_python_in_the_readme_runs_beside_a_user_s_packages(environment, users):
         assert ok(environment / "python", "example.py").strip()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("as_module", [False, True])
 def test_commands_run_beside_a_user_s_packages(environment, users, as_module):
     command = [environment / "python", "-m", "cdma"] if as_module else [environment / "cdma"]
@@ -87,6 +89,7 @@ def test_commands_run_beside_a_user_s_packages(environment, users, as_module):
     assert (users / "rtl" / "packer.v").exists()
 
 
+@pytest.mark.verify
 def test_data_is_found_where_it_is_installed(environment, users):
     """Registers' description, the timeline's kernel, captures, figures of papers, cells."""
     run = environment / "cdma"

@@ -37,6 +37,7 @@ def test_verilog_has_the_top_and_all_below_it():
     assert "module compression_unit_compressor" in verilog
 
 
+@pytest.mark.verify
 def test_a_whole_comes_in_parts_with_black_boxes_for_those_below():
     chosen = block("engine", "tiny")
     parts = {part.name: part for part in chosen.parts()}

@@ -40,6 +40,8 @@ from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
 from cdma.schemas import document
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
+from cdma.sim.swap.encoding import AUTO
+from cdma.sim.swap.pipeline_backend import CODEC as PIPELINE_CODEC
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
 from cdma.terminal.console import terminal
 
@@ -55,8 +57,6 @@ LINK_NAME = "pcie3x16"
 
 CLOCK_HZ = 1e9
 """The codec's clock where there is no machine; that of the paper's synthesis (cDMA, §V-C)."""
-
-PIPELINE_CODEC = PipelineBackend.codec
 
 
 def swap(
@@ -109,8 +109,9 @@ def swap(
         str,
         typer.Option(
             metavar="NAME",
-            help=f"One of {', '.join(codec_names())}.",
-            autocompletion=among(*codec_names()),
+            help=f"One of {', '.join(codec_names())}; or {AUTO}: for each array, whichever a "
+            "sample of its lines is smallest in.",
+            autocompletion=among(*codec_names(), AUTO),
         ),
     ] = DEFAULT_CODECS[0],
     round_to: Annotated[
@@ -177,8 +178,10 @@ def swap(
 
     Exit status 1 if anything differs.
     """
-    if codec not in codec_names():
-        raise UserError(f"there is no RTL of codec {codec!r}; choose {', '.join(codec_names())}")
+    if codec not in (*codec_names(), AUTO):
+        raise UserError(
+            f"there is no RTL of codec {codec!r}; choose {', '.join(codec_names())} or {AUTO}"
+        )
     if engine not in ENGINES:
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     if round_to not in (None, BF16):
@@ -301,10 +304,14 @@ def _engine_backend(
 
 
 def _with_codec(config: EngineConfig, codec: str) -> EngineConfig:
-    """The engine, with a codec that it has not got instead of its first one."""
+    """The engine, with a codec that it has not got instead of its first one; `AUTO` adds all."""
     if codec in config.codecs:
         return config
-    codecs = (codec, copy_codec().name)
+    if codec == AUTO:
+        others = [name for name in codec_names() if name not in config.codecs]
+        codecs = (*config.codecs, *others)
+    else:
+        codecs = (codec, copy_codec().name)
     # Each array's element size replaces this one, to which heads of all sizes fit.
     return replace(config, codec=replace(config.codec, codecs=codecs, element_bytes=1))
 

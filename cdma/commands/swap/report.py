@@ -13,6 +13,7 @@ from cdma.commands.json_option import json_text
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
+from cdma.sim.swap.encoding import AUTO
 from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
 from cdma.terminal.console import GB, WIDE_CHARACTERS, figures_table
 
@@ -84,6 +85,7 @@ def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
                 "dtype": round_trip.dtype,
                 "shape": list(round_trip.shape),
                 "element_bytes": round_trip.element_bytes,
+                "codec": round_trip.codec,
                 **_figures([round_trip], None, settings),
                 "latency_cycles_out": round_trip.engine and round_trip.engine.latency_cycles_out,
                 "latency_cycles_in": round_trip.engine and round_trip.engine.latency_cycles_in,
@@ -199,6 +201,8 @@ def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
         "density": number(figures["density"], ".3f"),
         settings.codec.upper(): ratio(figures["ratio"]),
     }
+    if settings.codec == AUTO:
+        cells = {"codec": figures.get("codec", ""), **cells}
     # Beside the engine's columns there is room for one.
     beside = BASELINES if settings.engine == "codec" else BASELINES[:1]
     cells |= {

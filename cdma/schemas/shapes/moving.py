@@ -70,6 +70,7 @@ class SwapArray(SwapFigures):
     dtype: str
     shape: list[int]
     element_bytes: int
+    codec: Annotated[str, "what it was compressed with"]
     latency_cycles_out: int | None
     latency_cycles_in: int | None
     crc32: int | None

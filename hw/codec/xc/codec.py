@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cdma import golden
+from cdma.golden.formats.sample import sample
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.xc.xc import Xc as GoldenXc
 from cdma.hw.codec.interface import CodecParameterError, LineCodec
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from cdma.hw.config import CodecConfig
 
 HEADER_BYTES = 1
-SAMPLE_LINES = 512
-"""Lines whose exponents are counted to choose parameters."""
 ELEMENT_BYTES = 2
 TYPICAL_EXTRA_BITS = 1
 """Extras and escapes of an element, in data that the parameters fit: weights and activations."""
@@ -51,14 +48,10 @@ class Xc(LineCodec):
         return ELEMENT_BYTES
 
     def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
-        """The best ones for `SAMPLE_LINES` lines, evenly spaced."""
+        """The best ones for a sample of the lines."""
         codec = golden.codec(self.name, ELEMENT_BYTES)
-        whole = data.size // golden.LINE_BYTES
-        if whole > SAMPLE_LINES:
-            lines = data[: whole * golden.LINE_BYTES].reshape(whole, golden.LINE_BYTES)
-            data = lines[np.linspace(0, whole - 1, SAMPLE_LINES).astype(np.int64)].reshape(-1)
         assert isinstance(codec, GoldenXc)
-        best = codec.fitted(data)
+        best = codec.fitted(sample(data))
         return {"centre": best.centre, "pattern": best.pattern}
 
     def check_config(self, config: CodecConfig) -> None:

@@ -34,6 +34,7 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(out)
 
 
+@pytest.mark.verify
 def test_json(capsys: pytest.CaptureFixture[str], data: str) -> None:
     report = _json(capsys, "--data", data, "--read-fraction", "0.5", "--pattern", "random")
     assert report["bit_exact"]

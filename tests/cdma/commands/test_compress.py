@@ -246,7 +246,28 @@ def test_bound_is_rounded_down_to_a_power_of_two_where_that_is_asked_for(capsys)
     np.save("a.npy", activations())
     options = ["--codec", "quantize", "--bound", "0.3", "--power-of-two"]
     assert main(["compress", "a.npy", "a.cz", *options]) == 0
-    assert "quantize, bound 0.25, elements of 4 B" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "quantize, bound 0.25, elements of 4 B" in told
+    assert "the bound 0.3 was rounded down to 0.25\n" in told
+    assert main(["compress", "a.npy", "b.cz", *options[:3], "0.25", "--power-of-two"]) == 0
+    assert "rounded" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
+def test_values_that_are_not_finite_are_counted_and_kept_exactly(capsys, dtype):
+    array = activations(dtype)
+    array.flat[3], array.flat[70], array.flat[-1] = np.nan, np.inf, -np.inf
+    np.save("a.npy", array)
+    assert main(["compress", "a.npy", "a.cz", "--codec", "quantize", "--bound", "0.1"]) == 0
+    assert "values that are NaN or infinite, kept exactly: 3\n" in capsys.readouterr().err
+    assert main(["decompress", "a.cz", "b.npy"]) == 0
+    np.testing.assert_array_equal(
+        np.load("b.npy").flat[[3, 70, -1]], np.array([np.nan, np.inf, -np.inf])
+    )
+    np.save("c.npy", activations(dtype))
+    capsys.readouterr()
+    assert main(["compress", "c.npy", "c.cz", "--codec", "quantize", "--bound", "0.1"]) == 0
+    assert "NaN" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

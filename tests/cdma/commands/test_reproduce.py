@@ -42,6 +42,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "paper_of", lambda _name: _toys(holds=True))
 
 
+@pytest.mark.verify
 def test_a_real_paper_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "buddy", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

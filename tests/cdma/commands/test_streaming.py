@@ -124,6 +124,7 @@ def test_the_limit_is_one():
     assert b"MemoryError" in done.stderr
 
 
+@pytest.mark.verify
 def test_pipes_larger_than_memory():
     array = large()
     np.save("a.npy", array)
@@ -203,6 +204,7 @@ def test_there_and_back_through_pipes(name, order):
     assert (restored.returncode, restored.stdout) == (0, content)
 
 
+@pytest.mark.verify
 def test_truncated_pipes_are_one_error_and_write_nothing():
     np.save("a.npy", activations()[: 2 * MIB])
     content = Path("a.npy").read_bytes()

@@ -18,6 +18,7 @@ from cdma.synth.gates.clock import CODEC as CODEC_CLOCK
 from cdma.synth.gates.clock import ENGINE as ENGINE_CLOCK
 from cdma.synth.gates.clock import clock_note
 from tests.lib.paths import ROOT
+from tests.lib.shares import widths
 
 ARRAY_KEYS = [
     "name",
@@ -79,7 +80,8 @@ def swap_json(capsys, *arguments):
 @pytest.mark.parametrize(
     ("engine", "dtype"),
     [
-        *((CODEC, dtype) for dtype in ("<f4", "<f2", "|u1", "<f8", ">f4", "|b1")),
+        *((CODEC, dtype) for dtype in ("<f4", "|u1", "<f8", ">f4", "|b1")),
+        pytest.param(CODEC, "<f2", marks=pytest.mark.verify),
         *((DMA, dtype) for dtype in ("<f4", "<f8", ">f4")),
         # The engine of another element size is one more to build.
         pytest.param(DMA, "<f2", marks=pytest.mark.verify),
@@ -144,7 +146,7 @@ def test_link_time_is_the_slower_of_link_and_codec(capsys):
     assert row["swap_out_seconds"] == row["cycles_out"] / 1e9
 
 
-@pytest.mark.parametrize("sector_bytes", [32, 64, pytest.param(128, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("sector_bytes", widths(32, 64, 128, quick=[32]))
 def test_sparse_data_moves_at_the_width_of_the_sector(capsys, sector_bytes):
     np.save("a.npy", activations(shape=(64, 1024)))
     (row,) = swap_json(capsys, "a.npy", *CODEC, "--sector-bytes", sector_bytes)["arrays"]
@@ -280,6 +282,7 @@ def test_first_run_and_readme_show_what_a_run_prints(capsys):
     assert printed[-1] in (ROOT / "README.md").read_text().splitlines()
 
 
+@pytest.mark.verify
 def test_waves_of_both_directions(capsys):
     np.save("a.npy", activations(shape=(64,)))
     swap_json(capsys, "a.npy", *CODEC, "--waves", "w.vcd")

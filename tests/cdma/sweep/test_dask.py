@@ -102,6 +102,7 @@ def test_a_worker_with_other_sources_computes_nothing(tmp_path, cluster):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.verify
 def test_the_table_is_the_same_as_without_a_cluster(tmp_path, capsys, cluster, monkeypatch):
     """`cdma sweep`, a worker of which is killed when the first point is there."""
     monkeypatch.chdir(tmp_path)
@@ -142,6 +143,7 @@ def test_files_on_the_line_are_found_by_workers_elsewhere(tmp_path, capsys, clus
     assert status == 0, report.err
 
 
+@pytest.mark.verify
 def test_a_point_that_kills_its_workers_fails_alone(tmp_path, clusters):
     """With the cluster's limit at one worker, so that another one is left."""
     cluster = clusters(2, {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"})

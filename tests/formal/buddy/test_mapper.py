@@ -35,8 +35,8 @@ from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 CONFIGS = {
     f"{page_bytes >> 10}K": replace(BUDDY_PRESETS["tiny"], page_bytes=page_bytes)
@@ -245,7 +245,7 @@ def stages_proof(config: BuddyConfig) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(CONFIGS, quick=["8K"]))
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=()))
 def test_stages_keep_requests_apart_and_in_order(config, tmp_path):
     prove(stages_proof(config), tmp_path, depth=1)
 
@@ -309,15 +309,7 @@ FAULTS = {
 }
 
 
-QUICK_FAULTS = (
-    "buddy slots that overlap",
-    "shared metadata",
-    "a slot in the metadata",
-    "a slot beyond all addresses",
-)
-
-
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=QUICK_FAULTS))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_arithmetic_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
@@ -325,6 +317,7 @@ def test_arithmetic_with_a_fault_is_found(fault, tmp_path, monkeypatch):
         check(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1, planted=True)
 
 
+@pytest.mark.verify
 def test_stage_that_loses_what_waits_is_found(tmp_path, monkeypatch):
     break_elaborate(
         monkeypatch,

@@ -10,8 +10,8 @@ from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS, SECTOR_OFFSET_BITS
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 ADDRESS_BITS = 16
 DEPTHS = {"2+1": (2, 1), "3+2": (3, 2)}
@@ -112,7 +112,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["forgets reads"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_scoreboard_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
@@ -167,6 +167,7 @@ def test_runs_become_bursts_within_pages(tmp_path):
     prove(splitter_proof(), tmp_path, depth=2)
 
 
+@pytest.mark.verify
 def test_splitter_with_a_fault_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RunSplitter, "end > PAGE_SECTORS", "end >= PAGE_SECTORS")
     with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):

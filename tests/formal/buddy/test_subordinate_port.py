@@ -47,6 +47,7 @@ def test_pins_keep_the_rules_of_axi(width, tmp_path):
     prove(port_proof(width), tmp_path, depth=2)
 
 
+@pytest.mark.verify
 def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
     break_elaborate(
         monkeypatch,

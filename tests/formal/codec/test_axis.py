@@ -15,10 +15,11 @@ from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
 from tests.formal.bench import Bench
-from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs, sector_item
+from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, sector_item
 from tests.formal.order import Order, one
 from tests.formal.rules import SectorRules, axis_rules, beat_rules
 from tests.formal.sby import check, prove
+from tests.lib.shares import configs
 
 COMMAND = {ZvcCompressorAxis: ["length"], ZvcDecompressorAxis: ["length", "crc32", "check_crc"]}
 STATUS = ["status", "offset", "out_size", "crc32"]

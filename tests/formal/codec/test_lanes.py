@@ -11,8 +11,8 @@ from amaranth.hdl._ast import AnyConst
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.lanes import gather, ones_before, scatter, swaps
 from tests.formal.bench import Bench
-from tests.formal.lines import widths
 from tests.formal.sby import check
+from tests.lib.shares import widths
 
 
 def count_proof(lanes: int, places: range) -> Bench:

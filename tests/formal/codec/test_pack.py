@@ -17,10 +17,11 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import NARROW, TINY, WITH_SHIPPED, configs
+from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import LineRules, beat_rules, received_rules
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 
 def line_elements(config: CodecConfig, moves: Value, beat) -> list[Run]:
@@ -248,7 +249,7 @@ def test_unpacker_finds_the_lines_of_any_stream(config, tmp_path):
 
 
 # Without the shipped shape: its induction stays undecided for ten minutes.
-@pytest.mark.parametrize("config", configs(NARROW, quick=["4x2"]))
+@pytest.mark.parametrize("config", configs(NARROW, quick=()))
 def test_unpacker_finds_two_lines_at_once_in_any_stream(config, tmp_path):
     unpacker = Unpacker(config, lines_per_cycle=2)
     prove(unpacker_proof(config, unpacker), tmp_path, depth=1, cover_depth=25)
@@ -263,7 +264,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["pairs what it has offered alone"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_unpacker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, Unpacker, *fault)
     unpacker = Unpacker(TINY, lines_per_cycle=2)

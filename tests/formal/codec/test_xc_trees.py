@@ -7,8 +7,8 @@ from amaranth.hdl._ast import AnyConst
 from cdma.hw.codec.xc.classes import INDEX_BITS, WIDTH_BITS
 from cdma.hw.codec.xc.trees import block_sums, merge_level, split_level
 from tests.formal.bench import Bench
-from tests.formal.lines import widths
 from tests.formal.sby import check
+from tests.lib.shares import widths
 
 
 def tree_proof(lanes: int) -> Bench:

@@ -24,13 +24,13 @@ from tests.formal.lines import (
     WITH_SHIPPED,
     Line,
     compacted,
-    configs,
     encoding,
     sector_item,
 )
 from tests.formal.order import Order, Run, one
 from tests.formal.rules import ExpandedRules, LineRules, SectorRules
 from tests.formal.sby import prove
+from tests.lib.shares import configs
 
 CUT = {**PIPELINES, **WITH_SHIPPED}
 
@@ -460,7 +460,7 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
     return bench
 
 
-@pytest.mark.parametrize("config", configs(PIPELINES, quick=["4x2", "4x2-fast"]))
+@pytest.mark.parametrize("config", configs(PIPELINES, quick=["4x2"]))
 def test_decompressor_restores_every_encoded_line(config, tmp_path):
     prove(decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=1)
 

@@ -16,10 +16,11 @@ from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import TINY, configs
+from tests.formal.lines import TINY
 from tests.formal.order import Order, Run, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 COUNT_BITS = 5
 """Fewer descriptors are under way."""
@@ -322,8 +323,8 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     return bench
 
 
-QUICK = "64-short"
-CASES = {QUICK: (host(64), True)} | {name: (config, False) for name, config in HOSTS.items()}
+SHORT = "64-short"
+CASES = {SHORT: (host(64), True)} | {name: (config, False) for name, config in HOSTS.items()}
 """Short: with queues for fewer descriptors than the engine has."""
 
 
@@ -336,12 +337,12 @@ def config(request, monkeypatch) -> EngineConfig:
     return config
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=[QUICK]), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=()), indirect=True)
 def test_each_descriptor_ends_in_one_record(config, tmp_path):
     prove(records_proof(config, progress=False), tmp_path, depth=2, cover_depth=cover_depth(config))
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=[QUICK]), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=[SHORT]), indirect=True)
 def test_descriptors_go_on_when_paths_and_bus_answer(config, tmp_path):
     prove(
         records_proof(config, progress=True),
@@ -378,8 +379,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["a fence waits for nothing"]))
-@pytest.mark.parametrize("config", [CASES[QUICK]], ids=[QUICK], indirect=True)
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
+@pytest.mark.parametrize("config", [CASES[SHORT]], ids=[SHORT], indirect=True)
 def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 20: FAIL.*Assert failed in top"):

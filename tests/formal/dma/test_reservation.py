@@ -9,8 +9,8 @@ from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 ISSUE_CYCLES = 2
 """In which nothing need move though all outside are willing: a job or a beat is being taken in, or
@@ -126,7 +126,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["issues without room for a whole line"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_reservation_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)

@@ -11,10 +11,11 @@ from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, PREFETCH, Descriptor
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import TINY, configs
+from tests.formal.lines import TINY
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 COUNT_BITS = 4
 """Fewer descriptors are on their way, or wait."""
@@ -198,7 +199,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(HOSTS, quick=["64"]))
+@pytest.mark.parametrize("config", configs(HOSTS, quick=()))
 def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
     cover_depth = 20 + 5 * ENTRY_BYTES // config.host_bytes
     prove(fetcher_proof(config), tmp_path, depth=MOVE_CYCLES, cover_depth=cover_depth)
@@ -216,7 +217,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", configs(FAULTS, quick=["gives what follows a fault"]))
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
 def test_fetcher_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, DescriptorFetcher, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 16: FAIL.*Assert failed in top"):

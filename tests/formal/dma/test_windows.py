@@ -16,8 +16,8 @@ from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
 from tests.formal.broken import break_elaborate
-from tests.formal.lines import configs
 from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
 
 WIDEST_BEAT = 128
 """No port is wider, so whole beats around a range are no more than multiples of this."""
@@ -131,6 +131,7 @@ def checker_proof() -> Bench:
     return bench
 
 
+@pytest.mark.verify
 def test_what_passes_lies_in_its_windows_and_what_is_refused_does_not(tmp_path):
     prove(checker_proof(), tmp_path, depth=2, cover_depth=8)
 
@@ -178,31 +179,19 @@ LINES = {
     "goes on behind a fault": ("with m.If(~self.faulty):", "with m.If(1):"),
 }
 
-LONG = {
-    "refuses the last byte",
-    "refuses an empty destination",
-    "takes one memory's window for the other's",
-    "goes on behind a fault",
-}
-"""Faults that take the solver half a minute or more to find."""
-
 
 def finds_it(tmp_path) -> None:
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 6: FAIL.*Assert failed in top"):
         check(checker_proof(), tmp_path, depth=6, planted=True)
 
 
-@pytest.mark.parametrize(
-    "fault", configs(FUNCTIONS, quick=[name for name in FUNCTIONS if name not in LONG])
-)
+@pytest.mark.parametrize("fault", configs(FUNCTIONS, quick=()))
 def test_checker_with_a_wrong_comparison_is_found(fault, tmp_path, monkeypatch):
     monkeypatch.setattr(checker_module, *fault)
     finds_it(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "fault", configs(LINES, quick=[name for name in LINES if name not in LONG])
-)
+@pytest.mark.parametrize("fault", configs(LINES, quick=()))
 def test_checker_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, DescriptorChecker, *fault)
     finds_it(tmp_path)
@@ -257,6 +246,7 @@ def test_ring_is_judged_when_the_engine_is_enabled(tmp_path):
     prove(ring_proof(closed=True), tmp_path, depth=6, cover_depth=24)
 
 
+@pytest.mark.verify
 def test_registers_that_do_not_close_are_found(tmp_path):
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
         check(ring_proof(closed=False), tmp_path, depth=14, planted=True)

@@ -18,11 +18,11 @@ from cdma.hw.lib.pipeline import (
 )
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.formal.bench import Bench
-from tests.formal.lines import configs, widths
 from tests.formal.order import Order, one
 from tests.formal.queues import OpenFifo, Queue, StraightFifo
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
+from tests.lib.shares import configs, widths
 
 SHAPES = {"byte": 8, "beat": Beat(2), "received": ReceivedBeat(4), "sector": ReceivedBeat(32)}
 

@@ -149,6 +149,7 @@ def test_nothing_changes_in_sleep(name, tmp_path):
     prove_sleep(COMPONENTS[name](), tmp_path)
 
 
+@pytest.mark.verify
 def test_sleeper_that_would_miss_a_change_is_found(monkeypatch, tmp_path):
     monkeypatch.setattr(cdma.hw.lib.sleep, "_raises", lambda *_, **__: ())
     with pytest.raises(ProofError, match="Assert failed in top"):

@@ -96,6 +96,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("right", "wrong"), FAULTS.values(), ids=FAULTS)
 def test_port_with_a_fault_is_found(right, wrong, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RegisterPort, right, wrong)

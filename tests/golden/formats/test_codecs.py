@@ -97,7 +97,7 @@ def test_round_trip_of_extremes(name, element_bytes, array):
     ("name", "element_bytes"),
     [
         # Its decoder is the slowest.
-        pytest.param(name, size, marks=pytest.mark.verify if name == "bpc" and size != 4 else ())
+        pytest.param(name, size, marks=pytest.mark.verify if name == "bpc" else ())
         for name, size in EVERY_CODEC
     ],
 )

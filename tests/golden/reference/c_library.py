@@ -1,4 +1,4 @@
-"""`golden/reference/xc.c` as a library, called from Python."""
+"""The C references in `golden/reference/` as libraries, called from Python."""
 
 import ctypes
 import subprocess
@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from tests.lib.paths import ROOT
 
-SOURCE = ROOT / "golden" / "reference" / "xc.c"
-FORMATS = ("bf16", "fp32", "fp16", "e4m3", "e5m2")
+FOLDER = ROOT / "golden" / "reference"
+XC_FORMATS = ("bf16", "fp32", "fp16", "e4m3", "e5m2")
 """In the order of `enum xc_format`."""
 FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
 _CODING_BYTES = 4096
@@ -25,32 +25,37 @@ class Result(ctypes.Structure):
     ]
 
 
-def build(folder: Path) -> ctypes.CDLL:
-    """Compile the file by itself, as C and without a warning, and load it."""
-    library = folder / "xc.so"
+def build(name: str, folder: Path) -> ctypes.CDLL:
+    """Compile the file of a codec by itself, as C and without a warning, and load it."""
+    library = folder / f"{name}.so"
+    source = FOLDER / f"{name}.c"
     subprocess.run(
-        ["g++", "-x", "c", *FLAGS, "-shared", "-fPIC", SOURCE, "-o", library], check=True
+        ["g++", "-x", "c", *FLAGS, "-shared", "-fPIC", source, "-o", library], check=True
     )
     loaded = ctypes.CDLL(str(library))
-    loaded.xc_bound.restype = loaded.xc_encode.restype = ctypes.c_size_t
-    loaded.xc_decode.restype = Result
+    for function in ("bound", "encode"):
+        getattr(loaded, f"{name}_{function}").restype = ctypes.c_size_t
+    getattr(loaded, f"{name}_decode").restype = Result
     return loaded
 
 
-class CXc:
-    """The C codec for one coding."""
+class CCodec:
+    """A codec in C; `coding` is what its functions take first.
 
-    def __init__(self, library: ctypes.CDLL, name: str, centre: int, pattern: int) -> None:
-        self._library = library
-        self._coding = ctypes.create_string_buffer(_CODING_BYTES)
-        if library.xc_coding_init(self._coding, FORMATS.index(name), centre, pattern):
-            raise ValueError("there is no such coding")
+    Both ways check that nothing is written behind what the functions announce.
+    """
+
+    def __init__(self, library: ctypes.CDLL, name: str, coding: object) -> None:
+        self._coding = coding
+        self._bound = getattr(library, f"{name}_bound")
+        self._encode = getattr(library, f"{name}_encode")
+        self._decode = getattr(library, f"{name}_decode")
 
     def encode(self, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """The stream; a byte behind the bound is not written."""
-        bound = self._library.xc_bound(self._coding, ctypes.c_size_t(data.size))
+        bound = self._bound(self._coding, ctypes.c_size_t(data.size))
         stream = np.full(bound + 1, 0xA5, np.uint8)
-        size = self._library.xc_encode(
+        size = self._encode(
             self._coding, _pointer(data), ctypes.c_size_t(data.size), _pointer(stream)
         )
         assert size <= bound
@@ -60,7 +65,7 @@ class CXc:
     def decode(self, stream: npt.NDArray[np.uint8], nbytes: int) -> tuple[int, int, int, bytes]:
         """Status, offset, valid bytes and those bytes; a byte behind `nbytes` is not written."""
         data = np.full(nbytes + 1, 0xA5, np.uint8)
-        result = self._library.xc_decode(
+        result = self._decode(
             self._coding,
             _pointer(stream),
             ctypes.c_size_t(stream.size),
@@ -75,6 +80,23 @@ class CXc:
             result.valid_bytes,
             data[: result.valid_bytes].tobytes(),
         )
+
+
+class CXc(CCodec):
+    """XC in C for one coding."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, centre: int, pattern: int) -> None:
+        coding = ctypes.create_string_buffer(_CODING_BYTES)
+        if library.xc_coding_init(coding, XC_FORMATS.index(name), centre, pattern):
+            raise ValueError("there is no such coding")
+        super().__init__(library, "xc", coding)
+
+
+class CZvc(CCodec):
+    """ZVC in C for elements of one size."""
+
+    def __init__(self, library: ctypes.CDLL, element_bytes: int) -> None:
+        super().__init__(library, "zvc", ctypes.c_size_t(element_bytes))
 
 
 def _pointer(array: npt.NDArray[np.uint8]) -> ctypes.c_void_p:

@@ -16,7 +16,7 @@ from tests.golden.formats.xc_data import (
 )
 from tests.golden.reference.c_library import CXc, build
 
-LINES = 100_000
+LINES = 20_000
 MANY_LINES = 1_000_000
 BATCH_LINES = 5_000
 
@@ -28,7 +28,7 @@ how_many = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("xc"))
+    return build("xc", tmp_path_factory.mktemp("xc"))
 
 
 def batches(elements, count):

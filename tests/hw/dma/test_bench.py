@@ -69,6 +69,7 @@ def test_finds_a_burst_outside_of_the_memory(planted):
     fails(planted, "device: port 1 reads ")
 
 
+@pytest.mark.verify
 def test_an_engine_that_hangs_fails(planted):
     rtl = planted / "rtl" / "cdma_engine.v"
     change(rtl, ".m_axi_arready(m_axi_host_arready)", ".m_axi_arready(1'b0)")

@@ -12,8 +12,6 @@ from tests.golden.formats.data import sparse_bytes
 Payload = dict[str, Any]
 
 CONFIGS = [CodecConfig(element_bytes=e, sector_bytes=s) for s in (32, 64, 128) for e in (4, 2, 1)]
-QUICK_SHAPES = {(4, 32), (1, 32)}
-"""Bytes of elements and sectors that `make test` has where it cannot have all of them."""
 
 FAST_CONFIGS = [
     CodecConfig(element_bytes=e, sector_bytes=s, latency="fast")

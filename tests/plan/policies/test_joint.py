@@ -83,6 +83,7 @@ def test_the_joint_plan_is_faster_than_all_others_on_most_networks() -> None:
     assert sum(faster) >= len(faster) / 2, faster
 
 
+@pytest.mark.verify
 def test_asked_for_alone_it_has_all_other_plans_to_begin_with() -> None:
     """Without them it was slower than HOME+."""
     scenario = tight_scenario("resnet50", 64, "imagenet")

@@ -90,9 +90,9 @@ def test_arrays_that_do_not_fit_together_go_in_windows(make, monkeypatch):
     windows = []
     transfer = engine_backend.transfer_window
 
-    def noted(engine, window, progress, *codec):
+    def noted(engine, window, progress):
         windows.append([placed.piece.index for placed in window])
-        return transfer(engine, window, progress, *codec)
+        return transfer(engine, window, progress)
 
     monkeypatch.setattr(engine_backend, "transfer_window", noted)
     # Three pieces of device memory; host memory has the ring in it as well.
@@ -112,8 +112,8 @@ def test_memory_limits_a_window_and_the_ring_another(make, monkeypatch):
     sizes = []
     fill = engine_backend.fill_window
 
-    def noted(engine, queue, *codec):
-        window = fill(engine, queue, *codec)
+    def noted(engine, queue):
+        window = fill(engine, queue)
         sizes.append(len(window))
         return window
 

@@ -7,6 +7,7 @@ import pytest
 from cdma.hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.buddy.bench import BuddyScenario, Run
+from tests.lib.shares import configs
 
 TINY = buddy_preset("tiny")
 OTHERS = {
@@ -51,12 +52,15 @@ def test_memories_are_the_golden_models_after_random_accesses(buddy_builds, tmp_
 FAULTS = ["refused_accesses", "memory_errors", "metadata_errors", "dead_memories"]
 
 
-@pytest.mark.parametrize("bench", FAULTS)
+@pytest.mark.parametrize(
+    "bench", configs({name: name for name in FAULTS}, quick=["refused_accesses"])
+)
 def test_faults_end_in_a_status_and_leave_the_rest_alone(buddy_builds, bench, tmp_path):
     runs = [Run(count=0, seed=5)]
     run(buddy_builds, "verilator", bench, runs, tmp_path)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("bench", ["flush_under_traffic", "manager_that_takes_nothing"])
 def test_controller_goes_on(buddy_builds, bench, tmp_path):
     run(buddy_builds, "verilator", bench, [Run(count=200, seed=6, stall=0.1)], tmp_path)
@@ -78,6 +82,7 @@ def test_faults_with_stalls(buddy_builds, bench, tmp_path):
     run(buddy_builds, "verilator", bench, runs, tmp_path)
 
 
+@pytest.mark.verify
 def test_what_registers_power_up_to_does_not_matter(buddy_builds, tmp_path):
     runs = [Run(count=60, seed=10, stall=0.2)]
     run(buddy_builds, "icarus", "random_accesses", runs, tmp_path, unknown=True)

@@ -58,6 +58,7 @@ def run(engine_builds, simulator, bench, runs, folder, *, config=SMALL, **more):
     simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.engine.benches")
 
 
+@pytest.mark.verify
 def test_every_length_comes_from_every_offset_to_every_offset(engine_builds, tmp_path):
     """The first part of the sweep; the others are `test_whole_sweep`'s."""
     run(engine_builds, "verilator", "transfers", [sweep(0, 0.3)], tmp_path)

@@ -22,11 +22,11 @@ def run(builds, simulator, bench, stall, folder):
 @pytest.mark.parametrize(
     ("bench", "stall"),
     [
-        ("software_finds_the_map", 0.0),
+        pytest.param("software_finds_the_map", 0.0, marks=pytest.mark.verify),
         ("software_finds_the_map", 0.5),
         ("addresses_without_a_register_give_slverr", 0.3),
         ("counters_are_read_whole_while_they_overflow", 0.3),
-        ("reset_in_the_middle_of_accesses", 0.0),
+        pytest.param("reset_in_the_middle_of_accesses", 0.0, marks=pytest.mark.verify),
         ("reset_in_the_middle_of_accesses", 0.5),
     ],
 )
@@ -34,5 +34,6 @@ def test_registers_on_verilator(register_builds, bench, stall, tmp_path):
     run(register_builds, "verilator", bench, stall, tmp_path)
 
 
+@pytest.mark.verify
 def test_registers_on_icarus(register_builds, tmp_path):
     run(register_builds, "icarus", "software_finds_the_map", 0.3, tmp_path)

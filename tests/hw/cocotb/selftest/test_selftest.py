@@ -57,6 +57,7 @@ def run(simulator, chosen, folder):
     )
 
 
+@pytest.mark.verify
 def test_rounds_faults_and_hangs_on_icarus(tmp_path):
     run("icarus", scenario(TINY, rounds=6, faults=(2,), stuck=(4,)), tmp_path)
 

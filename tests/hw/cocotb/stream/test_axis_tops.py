@@ -2,29 +2,15 @@
 
 import pytest
 
-from cdma.hw.config import CodecConfig
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.stream.benches import Scenario
-from tests.lib.rtl.payloads import CONFIGS, QUICK_SHAPES, config_id
+from tests.lib.rtl.payloads import CONFIGS, config_id
+from tests.lib.shares import configs
 
 COMPONENTS = ("zvc-compressor", "zvc-decompressor")
-SOME_CONFIGS = [
-    pytest.param(CodecConfig(element_bytes=4, sector_bytes=32), id="E4-S32"),
-    pytest.param(
-        CodecConfig(element_bytes=1, sector_bytes=32), id="E1-S32", marks=pytest.mark.verify
-    ),
-]
-
-ALL_CONFIGS = [
-    pytest.param(
-        config,
-        id=config_id(config),
-        marks=[]
-        if (config.element_bytes, config.sector_bytes) in QUICK_SHAPES
-        else pytest.mark.verify,
-    )
-    for config in CONFIGS
-]
+SHAPES = {config_id(config): config for config in CONFIGS}
+SOME_CONFIGS = configs({name: SHAPES[name] for name in ("E4-S32", "E1-S32")}, quick=["E4-S32"])
+ALL_CONFIGS = configs(SHAPES, quick=["E4-S32"])
 
 components = pytest.mark.parametrize("component", COMPONENTS)
 some_configs = pytest.mark.parametrize("config", SOME_CONFIGS)
@@ -64,6 +50,7 @@ def test_good_and_malformed_packets_on_icarus_in_the_same_cycles(
     assert verilator == icarus
 
 
+@pytest.mark.verify
 @components
 @some_configs
 def test_no_output_is_unknown_after_reset(builds, component, config, tmp_path):

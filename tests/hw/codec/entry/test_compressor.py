@@ -18,6 +18,7 @@ from tests.hw.codec.entry.cases import (
     some_entries,
 )
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
+from tests.lib.shares import configs
 
 CONFIGS = [
     *(
@@ -26,7 +27,7 @@ CONFIGS = [
     ),
     *(EntryConfig(sector_bytes=sector_bytes, mode="bpc") for sector_bytes in SECTOR_BYTES),
 ]
-QUICK = {"best-of-4-128", "best-of-2-64", "best-of-1-32", "best-of-4-32", "bpc-4-64"}
+QUICK = ("best-of-4-128", "best-of-2-64", "best-of-1-32", "best-of-4-32", "bpc-4-64")
 LATENCY = {32: 11, 64: 9, 128: 8}
 
 
@@ -36,14 +37,7 @@ def config_id(config):
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(
-            config,
-            id=config_id(config),
-            marks=[] if config_id(config) in QUICK else pytest.mark.verify,
-        )
-        for config in CONFIGS
-    ],
+    params=configs({config_id(config): config for config in CONFIGS}, quick=QUICK),
 )
 def bench(request):
     return Bench(EntryCompressor(request.param))

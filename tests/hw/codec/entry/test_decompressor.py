@@ -13,6 +13,7 @@ from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.codec.bpc.code_cases import noise_behind
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
+from tests.lib.shares import configs
 from tests.lib.simulator import Simulator
 
 CONFIGS = [
@@ -22,9 +23,7 @@ CONFIGS = [
     ),
     *(EntryConfig(sector_bytes=sector_bytes, mode="bpc") for sector_bytes in SECTOR_BYTES),
 ]
-
-
-QUICK = {"best-of-4-128", "best-of-2-64", "best-of-1-32", "bpc-4-32"}
+QUICK = ("best-of-4-128", "best-of-2-64", "best-of-1-32", "bpc-4-32")
 
 
 def config_id(config):
@@ -33,14 +32,7 @@ def config_id(config):
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(
-            config,
-            id=config_id(config),
-            marks=[] if config_id(config) in QUICK else pytest.mark.verify,
-        )
-        for config in CONFIGS
-    ],
+    params=configs({config_id(config): config for config in CONFIGS}, quick=QUICK),
 )
 def bench(request):
     return Bench(EntryDecompressor(request.param))

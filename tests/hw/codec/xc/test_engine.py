@@ -28,7 +28,7 @@ CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((ONE_UNIT, 0.3), id="one-unit"),
+        pytest.param((ONE_UNIT, 0.3), id="one-unit", marks=pytest.mark.verify),
         # Lines of several units; twice as long to build.
         pytest.param((CONFIG, 0.0), id="free", marks=pytest.mark.verify),
         pytest.param((CONFIG, 0.3), id="stalled", marks=pytest.mark.verify),
@@ -152,6 +152,7 @@ def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
     engine.host.free(host)
 
 
+@pytest.mark.verify
 def test_arrays_are_swapped_with_the_parameters_that_suit_them():
     """Weights around 2^-10 and activations around 2^3 in one queue, each with its own centre."""
     backend = EngineBackend(

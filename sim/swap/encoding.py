@@ -1,0 +1,84 @@
+"""The choice of a codec for an array: the one named, or the one that makes least of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cdma import golden
+from cdma.golden.formats.stream import ByteArray
+from cdma.hw.codec.interface import CodecParameterError
+from cdma.hw.codec.registry import line_codec
+
+AUTO = "auto"
+"""What stands for the codec that a sample of an array's lines is smallest in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """An array's codec, with its parameters and its golden model.
+
+    Attributes
+    ----------
+    codec : str
+        A name of `cdma.hw.codec.registry`.
+    parameters : mapping of str to int
+        The codec's, by name.
+    model : golden.Codec
+        The golden format with these parameters.
+    """
+
+    codec: str
+    parameters: Mapping[str, int]
+    model: golden.Codec
+
+
+def require_elements(codec: str, element_bytes: int) -> None:
+    """Refuse elements that a codec does not take, with a `golden.CodecError`."""
+    try:
+        line_codec(codec).granule_bytes(element_bytes)
+    except CodecParameterError as error:
+        raise golden.CodecError(str(error)) from error
+
+
+def encoding_with(
+    codec: str,
+    data: ByteArray,
+    element_bytes: int,
+    parameters: Mapping[str, int] | None = None,
+) -> Encoding:
+    """The encoding with one codec; its parameters suit the data unless they are given.
+
+    Raises
+    ------
+    golden.CodecError
+        The codec takes no elements of that size.
+    """
+    require_elements(codec, element_bytes)
+    entry = line_codec(codec)
+    if parameters is None:
+        parameters = entry.fitted_parameters(data, element_bytes)
+    return Encoding(
+        codec=codec, parameters=parameters, model=entry.model(element_bytes, parameters)
+    )
+
+
+def suitable_codecs(codecs: Sequence[str], element_bytes: int) -> tuple[str, ...]:
+    """Those of the codecs that take elements of a size, in their order."""
+
+    def suits(name: str) -> bool:
+        try:
+            require_elements(name, element_bytes)
+        except golden.CodecError:
+            return False
+        return True
+
+    return tuple(filter(suits, codecs))
+
+
+def shared_granule_bytes(codecs: Sequence[str], element_bytes: int) -> int:
+    """`CodecConfig.element_bytes` of an engine with all these codecs: that of the finest one."""
+    return min(line_codec(name).granule_bytes(element_bytes) for name in codecs)
+
+
+def smallest_encoding(encodings: Iterable[Encoding], lines: ByteArray) -> Encoding:
+    """The encoding that some lines are smallest in, uint8 (bytes,); of equal ones, the first."""
+    return min(encodings, key=lambda one: int(one.model.line_sizes(lines).sum()))

@@ -1,0 +1,28 @@
+"""Which cases of a test `make test` runs, and which are left to `make verify`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+
+def configs(choice: Mapping[str, Any], *, quick: Sequence[str]) -> list[Any]:
+    """Parameters of a test; all but the quick ones are left to `make verify`.
+
+    Parameters
+    ----------
+    choice : mapping of str
+        What each case's id stands for.
+    quick : sequence of str
+        Ids, all of them of `choice`.
+    """
+    assert set(quick) <= set(choice)
+    return [
+        pytest.param(config, id=name, marks=() if name in quick else pytest.mark.verify)
+        for name, config in choice.items()
+    ]
+
+
+def widths(*choice: int, quick: Sequence[int]) -> list[Any]:
+    """The same for numbers."""
+    return configs({str(number): number for number in choice}, quick=[str(n) for n in quick])
