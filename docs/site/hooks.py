@@ -13,6 +13,7 @@ BESIDE = {
 }
 """Pages of the repository's top, and where the site has them. A README.md would be an index."""
 
+_FENCE = re.compile(r"^(```\w+) (?!title=)[^\n]*$", re.M)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 
 
@@ -25,7 +26,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to and from those pages lead where the site has them."""
+    """Let links to and from those pages lead where the site has them.
+
+    Words behind a block's language are for tests. Superfences would take such a block for text, and
+    what follows it for a block.
+    """
+    markdown = _FENCE.sub(r"\1", markdown)
     place = page.file.src_uri
     beside = {there: name for name, there in BESIDE.items()}
     # Where the page lies in the repository.

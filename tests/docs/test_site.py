@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, FRONT
+from tests.docs.pages import DOCS, FRONT, anchors
 from tests.lib.browser import browser, opened
 from tests.lib.paths import ROOT
 from tests.lib.requirements import MKDOCS, require
@@ -93,6 +93,18 @@ def test_every_page_is_on_the_site(site):
     sources = [path.relative_to(DOCS) for path in DOCS.rglob("*.md")]
     sources += [Path(BESIDE[path.name]) for path in FRONT]
     missing = [path for path in sources if not (site / path.with_suffix(".html")).exists()]
+    assert missing == []
+
+
+@pytest.mark.verify
+def test_every_heading_is_on_its_page(site):
+    missing = [
+        f"{path.name}: {anchor}"
+        for path in DOCS.rglob("*.md")
+        for anchor in sorted(anchors(path.read_text("utf-8")))
+        if f'id="{anchor}"'
+        not in (site / path.relative_to(DOCS).with_suffix(".html")).read_text("utf-8")
+    ]
     assert missing == []
 
 
