@@ -8,7 +8,8 @@ from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
-from cdma.sim.driver.ring.descriptor import check
+from cdma.sim.driver.integers import is_integer
+from cdma.sim.driver.ring.descriptor import check, integers
 from cdma.sim.driver.windows import Windows
 
 ENGINE_CODEC = "engine"
@@ -26,9 +27,14 @@ def whole(name: str, place: Buffer | Span) -> Span:
     """Turn a buffer into the span of all of it; a span stays as it is. `name` is the argument's."""
     if not isinstance(place, Buffer | Span):
         raise DriverError(f"{name} must be a Buffer or a Span, not {place!r}")
-    span = place.span() if isinstance(place, Buffer) else place
-    span.buffer.require_live()
-    return span
+    if isinstance(place, Buffer):
+        place.require_live()
+        return place.span()
+    for field, value in (("offset", place.offset), ("nbytes", place.nbytes)):
+        if not is_integer(value):
+            raise DriverError(f"{field} of {name} must be an integer, not {value!r}")
+    place.buffer.require_live()
+    return Span(place.buffer, int(place.offset), int(place.nbytes))
 
 
 def copy_fields(
@@ -66,6 +72,8 @@ def copy_fields(
         raise DriverError(
             f"kind must be {' or '.join(f'CopyKind.{one.name}' for one in CopyKind)}, not {kind!r}"
         )
+    if not isinstance(parameters, Mapping):
+        raise DriverError(f"parameters must be a mapping from names, not {parameters!r}")
     if not isinstance(verify, bool):
         raise DriverError(f"verify must be True or False, not {verify!r}")
     entry = _line_codec(codec, engine_codecs)
@@ -90,21 +98,23 @@ def copy_fields(
         stream_bytes = src.nbytes if expands else 0
     if element_bytes is None:
         element_bytes = 0 if number is None else engine_element_bytes
-    fields = {
-        "opcode": opcode,
-        "codec": number or 0,
-        "element_bytes": element_bytes,
-        "flags": int(flags),
-        "tag": tag,
-        "src": src.address,
-        "dst": dst.address,
-        "length": nbytes,
-        "crc32": 0 if crc is None else crc,
-        "dst_capacity": dst.nbytes,
-        "src_length": stream_bytes,
-        "record": record,
-        "parameters": _packed_parameters(entry, parameters),
-    }
+    fields = integers(
+        {
+            "opcode": opcode,
+            "codec": number or 0,
+            "element_bytes": element_bytes,
+            "flags": int(flags),
+            "tag": tag,
+            "src": src.address,
+            "dst": dst.address,
+            "length": nbytes,
+            "crc32": 0 if crc is None else crc,
+            "dst_capacity": dst.nbytes,
+            "src_length": stream_bytes,
+            "record": record,
+            "parameters": _packed_parameters(entry, parameters),
+        }
+    )
     check(fields, engine_element_bytes, engine_codecs, windows)
     source, destination = (device, host) if outward else (host, device)
     _check_place("src", src, source, kind)

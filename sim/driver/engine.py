@@ -11,7 +11,7 @@ from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.registers import RegisterFile
-from cdma.sim.driver.ring.descriptor import Fields, check
+from cdma.sim.driver.ring.descriptor import Fields, check, integers
 from cdma.sim.driver.ring.queue import Queue, Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError
 from cdma.sim.driver.ring.ring import Ring
@@ -254,7 +254,7 @@ class Engine:
             throttle_class=throttle_class,
             interrupt=self.interrupts,
             record=self._ring.next_record,
-            parameters=parameters or {},
+            parameters={} if parameters is None else parameters,
         )
         self._queue.collect()
         self._queue.require_apart((source,), (target,))
@@ -294,6 +294,9 @@ class Engine:
         checks
             Raise `DescriptorError` for what the engine would refuse.
         """
+        if not isinstance(fields, Mapping):
+            raise DriverError(f"fields must be a mapping from names, not {fields!r}")
+        fields = integers(fields)
         self._wait_for_slot(wait_for_slot)
         complete = {
             "record": self._ring.next_record,
@@ -330,6 +333,8 @@ class Engine:
         DriverError
             Another engine has it.
         """
+        if not isinstance(transfer, Transfer):
+            raise DriverError(f"transfer must be what submit returns, not {transfer!r}")
         if not transfer.done:
             if transfer not in self._queue:
                 raise DriverError(f"{transfer} is of another engine; wait with that one")

@@ -38,6 +38,19 @@ FLAGS: dict[int, Flag] = {
 """Which flags an opcode may have."""
 
 
+def integers(fields: Fields) -> dict[str, int]:
+    """The same fields in Python's integers, with which sums do not overflow as with numpy's.
+
+    Raises
+    ------
+    DescriptorError
+        A value is no integer.
+    """
+    for name, value in fields.items():
+        _check_integer(name, value)
+    return {name: int(value) for name, value in fields.items()}
+
+
 def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
     """The 64 bytes that the engine reads.
 
@@ -83,9 +96,8 @@ def check(
     ------
     DescriptorError
     """
-    for name, value in fields.items():
-        _check_integer(name, value)
-    d = {name: int(fields.get(name, 0)) for name, _ in DESCRIPTOR_FIELDS}
+    fields = integers(fields)
+    d = {name: fields.get(name, 0) for name, _ in DESCRIPTOR_FIELDS}
     _check_window(
         "record", "records", d["record"] // ENTRY_BYTES * ENTRY_BYTES, ENTRY_BYTES, windows
     )

@@ -47,6 +47,7 @@ class Ring:
     def __init__(self, memory: Memory, entries: int, windows: Windows = OPEN) -> None:
         if not is_integer(entries) or entries not in ENTRY_COUNTS:
             raise DriverError(f"ring_entries must be a power of two, 2 to 32768, not {entries!r}")
+        entries = int(entries)
         self.memory = memory
         self.entries = entries
         self._descriptors, self._records = (
