@@ -7,8 +7,8 @@ from cdma.hw.codec.interface import CodecParameterError, LineCodec
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
-from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.integers import is_integer
+from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.ring.descriptor import check, integers
 from cdma.sim.driver.windows import Windows
 

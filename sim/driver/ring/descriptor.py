@@ -44,30 +44,24 @@ def integers(fields: Fields) -> dict[str, int]:
     Raises
     ------
     DescriptorError
-        A value is no integer.
+        A field has a value that its bytes cannot hold, or there is no such field.
     """
+    sizes = dict(DESCRIPTOR_FIELDS)
     for name, value in fields.items():
-        _check_integer(name, value)
+        if name not in sizes:
+            raise DescriptorError(name, f"must be one of {', '.join(sizes)}")
+        if not is_integer(value):
+            raise DescriptorError(name, f"must be an integer, not {value!r}")
+        largest = 2 ** (8 * sizes[name]) - 1
+        if not 0 <= value <= largest:
+            raise DescriptorError(name, f"must be 0 to {largest}, not {value}")
     return {name: int(value) for name, value in fields.items()}
 
 
 def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
-    """The 64 bytes that the engine reads.
-
-    Raises
-    ------
-    DescriptorError
-        A field has a value that its bytes cannot hold, or there is no such field.
-    """
-    sizes = dict(DESCRIPTOR_FIELDS)
+    """The 64 bytes that the engine reads; raises as `integers` does."""
     entry = np.zeros((), DESCRIPTOR_DTYPE)
-    for name, value in fields.items():
-        if name not in sizes:
-            raise DescriptorError(name, f"must be one of {', '.join(sizes)}")
-        _check_integer(name, value)
-        largest = 2 ** (8 * sizes[name]) - 1
-        if not 0 <= value <= largest:
-            raise DescriptorError(name, f"must be 0 to {largest}, not {value}")
+    for name, value in integers(fields).items():
         entry[name] = value
     return entry
 
@@ -119,11 +113,6 @@ def host_range(fields: Fields) -> tuple[int, int]:
     if get("opcode", 0) in OUTWARD:
         return get("dst", 0), get("dst", 0) + get("dst_capacity", 0)
     return get("src", 0), get("src", 0) + _source_bytes(fields)
-
-
-def _check_integer(name: str, value: object) -> None:
-    if not is_integer(value):
-        raise DescriptorError(name, f"must be an integer, not {value!r}")
 
 
 def _source_bytes(fields: Fields) -> int:
