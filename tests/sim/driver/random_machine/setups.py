@@ -70,7 +70,7 @@ def draw_setup(seed: int, config: EngineConfig) -> Setup:
     interrupts = rng.random() < 0.4
     options: dict[str, object] = {
         "ring_entries": rng.choice((2, 4, 8, 16)),
-        "timeout_cycles": rng.choice((1200, 3000)),
+        "timeout_cycles": rng.choice((500, 1200)),
         "interrupts": interrupts,
         "codecs": config.codecs,
     }
@@ -85,7 +85,7 @@ def draw_setup(seed: int, config: EngineConfig) -> Setup:
         seed=seed,
         device_base=device_base,
         host_base=host_base,
-        sleep=rng.random() < 0.8,
+        sleep=rng.random() < 0.9,
         options=options,
     )
 
