@@ -1,0 +1,32 @@
+"""Random programs on driver and engine, of which every step is compared with numpy."""
+
+import pytest
+
+from cdma.hw.config import EngineConfig
+from tests.hw.codec.xc.test_engine import ONE_UNIT
+from tests.sim.driver.random_machine.program import run_seed
+from tests.sim.machine.engine.cases import SMALL
+
+CONFIGS = {"two-units": SMALL, "xc": ONE_UNIT}
+"""Both are built by other tests, too."""
+
+RUNS_PER_PART = 25
+PARTS = 6
+MORE_PARTS = 40
+MORE_RUNS_PER_PART = 125
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_random_programs(config: EngineConfig, part: int) -> None:
+    for seed in range(RUNS_PER_PART * part, RUNS_PER_PART * (part + 1)):
+        run_seed(config, seed)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("part", range(MORE_PARTS))
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_more_random_programs(config: EngineConfig, part: int) -> None:
+    """With those above, 10,300 runs."""
+    for number in range(MORE_RUNS_PER_PART):
+        run_seed(config, 1_000_000 + MORE_RUNS_PER_PART * part + number)
