@@ -98,29 +98,27 @@ def copy_fields(
         stream_bytes = src.nbytes if expands else 0
     if element_bytes is None:
         element_bytes = 0 if number is None else engine_element_bytes
-    fields = integers(
-        {
-            "opcode": opcode,
-            "codec": number or 0,
-            "element_bytes": element_bytes,
-            "flags": int(flags),
-            "tag": tag,
-            "src": src.address,
-            "dst": dst.address,
-            "length": nbytes,
-            "crc32": 0 if crc is None else crc,
-            "dst_capacity": dst.nbytes,
-            "src_length": stream_bytes,
-            "record": record,
-            "parameters": _packed_parameters(entry, parameters),
-        }
-    )
+    fields = {
+        "opcode": opcode,
+        "codec": number or 0,
+        "element_bytes": element_bytes,
+        "flags": int(flags),
+        "tag": tag,
+        "src": src.address,
+        "dst": dst.address,
+        "length": nbytes,
+        "crc32": 0 if crc is None else crc,
+        "dst_capacity": dst.nbytes,
+        "src_length": stream_bytes,
+        "record": record,
+        "parameters": _packed_parameters(entry, parameters),
+    }
     check(fields, engine_element_bytes, engine_codecs, windows)
     source, destination = (device, host) if outward else (host, device)
     _check_place("src", src, source, kind)
     _check_place("dst", dst, destination, kind)
     _check_sizes(fields, dst, src)
-    return fields
+    return integers(fields)
 
 
 def _line_codec(codec: str | None, engine_codecs: Sequence[str]) -> LineCodec | None:

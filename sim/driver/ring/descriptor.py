@@ -50,8 +50,7 @@ def integers(fields: Fields) -> dict[str, int]:
     for name, value in fields.items():
         if name not in sizes:
             raise DescriptorError(name, f"must be one of {', '.join(sizes)}")
-        if not is_integer(value):
-            raise DescriptorError(name, f"must be an integer, not {value!r}")
+        _check_integer(name, value)
         largest = 2 ** (8 * sizes[name]) - 1
         if not 0 <= value <= largest:
             raise DescriptorError(name, f"must be 0 to {largest}, not {value}")
@@ -90,8 +89,9 @@ def check(
     ------
     DescriptorError
     """
-    fields = integers(fields)
-    d = {name: fields.get(name, 0) for name, _ in DESCRIPTOR_FIELDS}
+    for name, value in fields.items():
+        _check_integer(name, value)
+    d = {name: int(fields.get(name, 0)) for name, _ in DESCRIPTOR_FIELDS}
     _check_window(
         "record", "records", d["record"] // ENTRY_BYTES * ENTRY_BYTES, ENTRY_BYTES, windows
     )
@@ -113,6 +113,11 @@ def host_range(fields: Fields) -> tuple[int, int]:
     if get("opcode", 0) in OUTWARD:
         return get("dst", 0), get("dst", 0) + get("dst_capacity", 0)
     return get("src", 0), get("src", 0) + _source_bytes(fields)
+
+
+def _check_integer(name: str, value: object) -> None:
+    if not is_integer(value):
+        raise DescriptorError(name, f"must be an integer, not {value!r}")
 
 
 def _source_bytes(fields: Fields) -> int:
