@@ -196,6 +196,10 @@ class Player:
         self.log = log
         config = setup.config
         self.element_bytes = config.codec.element_bytes
+        # More of a stream than lines of this size is not read.
+        masks = LINE_BYTES // self.element_bytes // 8
+        heads = {"zvc": masks, "xc": 1, "raw": 0}
+        self.worst_line_bytes = LINE_BYTES + max(heads[name] for name in config.codecs)
         self.machine = Machine(
             rtl(config),
             setup.environment,
@@ -561,7 +565,7 @@ class Player:
             tag=options.get("tag"),
             reads=Region(source.memory, source.address, reads),
             writes=target,
-            outcome=_outcome(kind, form, nbytes, dst_bytes, crc),
+            outcome=_outcome(kind, form, nbytes, dst_bytes, crc, self.worst_line_bytes),
             pieces=(dst, src),
         )
         one = self.awaited[-1]
@@ -1065,12 +1069,10 @@ class Player:
 
 
 def _outcome(
-    kind: CopyKind, form: Format, nbytes: int, capacity: int, crc: int | None
+    kind: CopyKind, form: Format, nbytes: int, capacity: int, crc: int | None, worst: int
 ) -> Callable[[ByteArray], Outcome]:
     if form.codec is None:
         return copied
     if kind is OUT:
         return lambda data: compressed(data, capacity, form)
-    # Of the codec whose lines are longest; no engine here is without ZVC.
-    worst = LINE_BYTES + LINE_BYTES // form.element_bytes // 8
     return lambda stream: expanded(stream, nbytes, crc, form, worst)
