@@ -297,7 +297,6 @@ class Engine:
         if not isinstance(fields, Mapping):
             raise DriverError(f"fields must be a mapping from names, not {fields!r}")
         fields = integers(fields)
-        self._wait_for_slot(wait_for_slot)
         complete = {
             "record": self._ring.next_record,
             "flags": int(Flag.INTERRUPT) if self.interrupts else 0,
@@ -305,6 +304,7 @@ class Engine:
         }
         if checks:
             check(complete, self.shape.element_bytes, self.shape.codecs, self.windows)
+        self._wait_for_slot(wait_for_slot)
         transfer = self._queue.add(complete)
         if doorbell:
             self.doorbell()

@@ -9,7 +9,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
-from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE, Flag, Opcode, Status
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import (
@@ -317,6 +317,32 @@ class TestUnderWay:
     def test_the_ring_is_in_nobodys_buffer(self, engine):
         everything = engine.host.alloc(engine.host.free_bytes)
         assert engine.host.base + 2 * 64 * ENTRY_BYTES == everything.address
+
+
+class TestPartOfARecord:
+    """A bus that hangs within the write of a record may let a part of it through."""
+
+    def test_is_not_taken_for_the_record(self, engine):
+        engine.machine.dead = True
+        fence = engine.fence()
+        start = fence.fields["record"] - engine.host.base
+        part = engine.host.array[start : start + ENTRY_BYTES].view(RECORD_DTYPE)[0]
+        part["status"], part["phase"] = Status.OK, 1
+        assert engine.poll() == 0
+        assert engine.pending == 1
+        part["index"] = 0
+        assert engine.poll() == 1
+        assert engine.wait(fence).ok
+
+    def test_of_an_earlier_ring_is_not_believed(self, engine):
+        """The slot's former record, before a reset, had the same number."""
+        assert engine.wait(engine.fence()).index == 0
+        engine.reset()
+        engine.machine.dead = True
+        fence = engine.fence()
+        start = fence.fields["record"] - engine.host.base
+        engine.host.array[start : start + ENTRY_BYTES].view(RECORD_DTYPE)[0]["phase"] = 1
+        assert engine.poll() == 0
 
 
 class TestChecks:

@@ -93,16 +93,18 @@ def _copies(player: Player, device: Any, host: Any) -> dict[str, Misuse]:
     """Wrong copies between two buffers."""
     engine: Any = player.engine
     element = player.element_bytes
+    line_codecs = [name for name in player.setup.config.codecs if name != "raw"]
     size = min(device.nbytes, host.nbytes)
+    usual = {"nbytes": size, "codec": line_codecs[0]}
     strange = Memory("host", np.zeros(1 << 16, np.uint8), engine.host.base)
     stranger = strange.alloc(host.nbytes) if host.nbytes <= 1 << 16 else None
 
     def out(**changes: Any) -> Callable[[], Any]:
-        arguments = {"dst": host, "src": device, "nbytes": size, "kind": OUT, **changes}
+        arguments = {"dst": host, "src": device, "kind": OUT, **usual, **changes}
         return lambda: engine.submit(**arguments)
 
     def back(**changes: Any) -> Callable[[], Any]:
-        arguments = {"dst": device, "src": host, "nbytes": size, "kind": IN, **changes}
+        arguments = {"dst": device, "src": host, "kind": IN, **usual, **changes}
         return lambda: engine.submit(**arguments)
 
     found: dict[str, Misuse] = {

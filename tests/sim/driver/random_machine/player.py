@@ -684,6 +684,8 @@ class Player:
             device = self.windows.device.start
         if self.windows.host is not None:
             host = self.windows.host.start
+        if Region(HOST, host, ENTRY_BYTES).meets(self.own[1]):
+            host = self.record_base + ENTRY_BYTES * self.entries
         good = {
             "opcode": Opcode.COPY_OUT,
             "src": device,
