@@ -47,7 +47,7 @@ class Transfer:
         """The record of a transfer that is done; `DroppedError` if there is none."""
         assert self.done
         if self.record is None:
-            raise DroppedError(f"{self}: the engine was reset before it had fetched it")
+            raise DroppedError(f"{self}: the engine was reset before its record came")
         return self.record
 
     def __str__(self) -> str:

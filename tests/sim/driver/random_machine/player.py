@@ -799,6 +799,10 @@ class Player:
             one.aborted = True
         answer = self._call("reset", self.engine.reset)
         require(answer is None, f"reset gives {answer!r}")
+        self._look_at_faults()
+        for one in self.awaited:
+            # Its record may be what a fault has hit.
+            one.lost |= bool(self.episode.statuses)
         self.episode.excused = True
         require(all(one.transfer.done for one in self.awaited), "a reset leaves transfers")
         self._absorb()
