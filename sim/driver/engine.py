@@ -6,7 +6,7 @@ from cdma.hw.config import DEFAULT_CODECS
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 from cdma.sim.driver.copy import ENGINE_CODEC, CopyKind, copy_fields, whole
-from cdma.sim.driver.errors import DriverError, RingFullError
+from cdma.sim.driver.errors import DescriptorError, DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
@@ -305,7 +305,7 @@ class Engine:
         if checks:
             check(complete, self.shape.element_bytes, self.shape.codecs, self.windows)
         self._wait_for_slot(wait_for_slot)
-        transfer = self._queue.add(complete)
+        transfer = self._queue.add(complete, fences=self._fences(complete))
         if doorbell:
             self.doorbell()
         return transfer
@@ -439,6 +439,16 @@ class Engine:
         for throttle_class, throttle in enumerate(self._throttles):
             self.set_throttle(throttle_class, throttle)
         write("CONTROL", enable=1)
+
+    def _fences(self, fields: Fields) -> bool:
+        """Return True for a fence, but for one that the engine refuses: nothing waits for that."""
+        if fields.get("opcode") != Opcode.FENCE:
+            return False
+        try:
+            check(fields, self.shape.element_bytes, self.shape.codecs, self.windows)
+        except DescriptorError:
+            return False
+        return True
 
     def _wait_for_slot(self, wait: bool) -> None:
         if not self._ring.full:

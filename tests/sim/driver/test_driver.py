@@ -262,6 +262,16 @@ class TestUnderWay:
         assert fence.record is not None
         np.testing.assert_array_equal(back.array, src.array)
 
+    def test_a_fence_that_the_engine_refuses_is_none(self, engine):
+        (dst, src), *_ = pairs(engine, 1)
+        back = engine.device.alloc(1024)
+        engine.submit(dst, src, 1024, OUT, None)
+        engine.submit_raw({"opcode": Opcode.FENCE, "length": 1})
+        with pytest.raises(OverlapError, match="descriptor 0"):
+            engine.submit(back, dst, 1024, IN, None)
+        statuses = [record.status for record in engine.wait_all()]
+        assert statuses == [Status.OK, Status.BAD_FLAG]
+
     def test_copies_that_have_ended_are_in_nobodys_way(self, engine):
         (dst, src), *_ = pairs(engine, 1)
         first = engine.submit(dst, src, 1024, OUT)
@@ -585,7 +595,7 @@ class TestTrouble:
         engine.machine.dead = False
         engine.machine.loses = set()
         engine.reset()
-        with pytest.raises(DroppedError, match=r"descriptor 2 .* before it had fetched it"):
+        with pytest.raises(DroppedError, match=r"descriptor 2 .* before its record came"):
             engine.wait(transfers[2])
         assert all(engine.memcpy_compressed(*place, 1024, OUT).ok for place in places)
 

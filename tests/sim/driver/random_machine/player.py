@@ -725,9 +725,6 @@ class Player:
             self._ring_has_stopped(answer)
             return
         require(isinstance(answer, Transfer), f"submit_raw gives {answer!r}")
-        if fields["opcode"] == Opcode.FENCE:
-            for one in self.awaited:
-                one.fenced = True
         self._took_nothing(answer, fields["tag"], status, detail)
 
     def _doorbell(self, rng: Random) -> None:
