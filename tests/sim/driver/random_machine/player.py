@@ -245,6 +245,8 @@ class Player:
         self.episode = Episode()
         self.first_error: FirstError | None = None
         self.errors_known = True
+        # Where a burst that was given up may still arrive, since its data was on the bus before.
+        self.late: list[Region] = []
         self.intruding = False
         self.threaded = False
         self._refuse_standstill()
@@ -289,9 +291,9 @@ class Player:
             model = self.models[name]
             wrong = actual != model.bytes
             wrong &= ~model.unknown
-            for one in self.awaited:
-                if one.writes.memory == name:
-                    wrong[model.place(one.writes.address, one.writes.nbytes)] = False
+            for region in (*(one.writes for one in self.awaited), *self.late):
+                if region.memory == name:
+                    wrong[model.place(region.address, region.nbytes)] = False
             if wrong.any():
                 places = np.flatnonzero(wrong)
                 raise MismatchError(
@@ -399,7 +401,9 @@ class Player:
         return [
             piece
             for piece in self.pieces
-            if piece.memory == memory and not any(piece in one.pieces for one in self.awaited)
+            if piece.memory == memory
+            and not any(piece in one.pieces for one in self.awaited)
+            and not self._is_late(Region(memory, piece.address, piece.nbytes))
         ]
 
     def _fill(self, piece: Piece, offset: int, data: ByteArray) -> None:
@@ -898,7 +902,11 @@ class Player:
             found = self.engine.first_error()
             require(found == self.first_error, f"{found} instead of {self.first_error}")
         for name, actual in ((DEVICE, self.machine.device), (HOST, self.machine.host)):
+            for region in self.late:
+                if region.memory == name:
+                    self.models[name].forget(region.address, region.nbytes)
             self.models[name].adopt(actual)
+        self.late = []
         for region in self.own:
             self.models[HOST].forget(region.address, region.nbytes)
         self.episode = Episode()
@@ -1005,6 +1013,7 @@ class Player:
                 require(one.aborted, f"{one} was dropped without a reset")
                 if one.lost:
                     self.models[one.writes.memory].forget(one.writes.address, one.writes.nbytes)
+                    self._may_come_late(one)
                 try:
                     self.engine.wait(one.transfer)
                 except DroppedError:
@@ -1035,7 +1044,9 @@ class Player:
         if one.streams_to is not None and record.status in GOOD:
             piece, offset, nbytes, form = one.streams_to
             piece.stream = offset, record.out_size, nbytes, form
-        if source is None:
+        if record.status not in GOOD:
+            self._may_come_late(one)
+        if source is None or self._is_late(one.reads):
             model.forget(one.writes.address, one.writes.nbytes)
             return
         want = one.outcome(source)
@@ -1068,7 +1079,16 @@ class Player:
 
     def _overwritten(self, one: Awaited) -> bool:
         """Whether a later transfer, behind a fence, may have written there already."""
-        return any(other.writes.meets(one.writes) for other in self.awaited)
+        later = any(other.writes.meets(one.writes) for other in self.awaited)
+        return later or self._is_late(one.writes)
+
+    def _may_come_late(self, one: Awaited) -> None:
+        """Note where a write may arrive when a bus goes on that hangs now."""
+        if Status.TIMEOUT in self.episode.statuses:
+            self.late.append(one.writes)
+
+    def _is_late(self, region: Region) -> bool:
+        return any(region.meets(other) for other in self.late)
 
 
 def _outcome(
