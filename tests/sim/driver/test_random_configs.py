@@ -79,7 +79,7 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
 
 @pytest.mark.parametrize("config", KEPT.values(), ids=KEPT)
 def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
-    for seed in range(5000, 5008):
+    for seed in range(5000, 5004):
         run_seed(config, seed)
 
 
