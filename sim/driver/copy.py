@@ -7,8 +7,9 @@ from cdma.hw.codec.interface import CodecParameterError, LineCodec
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver.errors import DescriptorError, DriverError
+from cdma.sim.driver.integers import is_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
-from cdma.sim.driver.ring.descriptor import check
+from cdma.sim.driver.ring.descriptor import check, integers
 from cdma.sim.driver.windows import Windows
 
 ENGINE_CODEC = "engine"
@@ -26,9 +27,14 @@ def whole(name: str, place: Buffer | Span) -> Span:
     """Turn a buffer into the span of all of it; a span stays as it is. `name` is the argument's."""
     if not isinstance(place, Buffer | Span):
         raise DriverError(f"{name} must be a Buffer or a Span, not {place!r}")
-    span = place.span() if isinstance(place, Buffer) else place
-    span.buffer.require_live()
-    return span
+    if isinstance(place, Buffer):
+        place.require_live()
+        return place.span()
+    for field, value in (("offset", place.offset), ("nbytes", place.nbytes)):
+        if not is_integer(value):
+            raise DriverError(f"{field} of {name} must be an integer, not {value!r}")
+    place.buffer.require_live()
+    return Span(place.buffer, int(place.offset), int(place.nbytes))
 
 
 def copy_fields(
@@ -66,6 +72,8 @@ def copy_fields(
         raise DriverError(
             f"kind must be {' or '.join(f'CopyKind.{one.name}' for one in CopyKind)}, not {kind!r}"
         )
+    if not isinstance(parameters, Mapping):
+        raise DriverError(f"parameters must be a mapping from names, not {parameters!r}")
     if not isinstance(verify, bool):
         raise DriverError(f"verify must be True or False, not {verify!r}")
     entry = _line_codec(codec, engine_codecs)
@@ -110,7 +118,7 @@ def copy_fields(
     _check_place("src", src, source, kind)
     _check_place("dst", dst, destination, kind)
     _check_sizes(fields, dst, src)
-    return fields
+    return integers(fields)
 
 
 def _line_codec(codec: str | None, engine_codecs: Sequence[str]) -> LineCodec | None:

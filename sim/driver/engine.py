@@ -6,12 +6,12 @@ from cdma.hw.config import DEFAULT_CODECS
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 from cdma.sim.driver.copy import ENGINE_CODEC, CopyKind, copy_fields, whole
-from cdma.sim.driver.errors import DriverError, RingFullError
+from cdma.sim.driver.errors import DescriptorError, DriverError, RingFullError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
 from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.registers import RegisterFile
-from cdma.sim.driver.ring.descriptor import Fields, check
+from cdma.sim.driver.ring.descriptor import Fields, check, integers
 from cdma.sim.driver.ring.queue import Queue, Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError
 from cdma.sim.driver.ring.ring import Ring
@@ -254,7 +254,7 @@ class Engine:
             throttle_class=throttle_class,
             interrupt=self.interrupts,
             record=self._ring.next_record,
-            parameters=parameters or {},
+            parameters={} if parameters is None else parameters,
         )
         self._queue.collect()
         self._queue.require_apart((source,), (target,))
@@ -294,7 +294,9 @@ class Engine:
         checks
             Raise `DescriptorError` for what the engine would refuse.
         """
-        self._wait_for_slot(wait_for_slot)
+        if not isinstance(fields, Mapping):
+            raise DriverError(f"fields must be a mapping from names, not {fields!r}")
+        fields = integers(fields)
         complete = {
             "record": self._ring.next_record,
             "flags": int(Flag.INTERRUPT) if self.interrupts else 0,
@@ -302,7 +304,8 @@ class Engine:
         }
         if checks:
             check(complete, self.shape.element_bytes, self.shape.codecs, self.windows)
-        transfer = self._queue.add(complete)
+        self._wait_for_slot(wait_for_slot)
+        transfer = self._queue.add(complete, fences=self._fences(complete))
         if doorbell:
             self.doorbell()
         return transfer
@@ -330,6 +333,8 @@ class Engine:
         DriverError
             Another engine has it.
         """
+        if not isinstance(transfer, Transfer):
+            raise DriverError(f"transfer must be what submit returns, not {transfer!r}")
         if not transfer.done:
             if transfer not in self._queue:
                 raise DriverError(f"{transfer} is of another engine; wait with that one")
@@ -434,6 +439,16 @@ class Engine:
         for throttle_class, throttle in enumerate(self._throttles):
             self.set_throttle(throttle_class, throttle)
         write("CONTROL", enable=1)
+
+    def _fences(self, fields: Fields) -> bool:
+        """Return True for a fence, but for one that the engine refuses: nothing waits for that."""
+        if fields.get("opcode") != Opcode.FENCE:
+            return False
+        try:
+            check(fields, self.shape.element_bytes, self.shape.codecs, self.windows)
+        except DescriptorError:
+            return False
+        return True
 
     def _wait_for_slot(self, wait: bool) -> None:
         if not self._ring.full:

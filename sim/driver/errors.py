@@ -54,7 +54,11 @@ class ConcurrentUseError(DriverError):
 
 
 class DroppedError(DriverError):
-    """A reset came before the engine had fetched the descriptor; nothing was done for it."""
+    """A reset came before the transfer's record.
+
+    The engine had not fetched the descriptor then, and nothing was done for it, unless the ring had
+    stopped or the record could not be written: its destination may then hold anything.
+    """
 
 
 class EngineError(DriverError, MachineError):

@@ -305,9 +305,13 @@ class ExpansionUnit(wiring.Component):
         # fills a line stands nowhere in the stream: its place is the line's.
         codec = origins.o.payload.codec
         offset = Mux(is_counted(codec, config), result.offset, result.size)
+        size = result.size
         if config.locates_errors:
+            located = locates_errors(codec, config)
             fill = result.line_error == LineError.FILL_NONZERO
-            offset = Mux(locates_errors(codec, config), Mux(fill, 0, result.located_offset), offset)
+            offset = Mux(located, Mux(fill, 0, result.located_offset), offset)
+            # Such a codec takes or refuses a line as a whole.
+            size = Mux(located & fill, 0, size)
         m.d.comb += [
             origins.i.valid.eq(command.valid),
             origins.i.payload.place.eq(command.payload.address[: self._length_bits].as_signed()),
@@ -317,7 +321,7 @@ class ExpansionUnit(wiring.Component):
             check_results.i.payload.line_error.eq(result.line_error),
             check_results.i.payload.status.eq(result.status),
             check_results.i.payload.offset.eq(offset),
-            check_results.i.payload.size.eq(result.size),
+            check_results.i.payload.size.eq(size),
             check_results.i.payload.crc32.eq(crc.o.payload),
             check_results.i.payload.place.eq(origins.o.payload.place),
             joined.eq(check_results.i.valid & check_results.i.ready),
@@ -336,6 +340,10 @@ class ExpansionUnit(wiring.Component):
         failed = Signal()
         reported = Signal()
         report = reports.i.payload
+        # The first burst may begin before the line.
+        nothing = before < 0
+        if self.config.locates_errors:
+            nothing |= result.size == 0
         m.d.comb += [
             before.eq(written.address[: self._length_bits].as_signed() - result.place),
             failed.eq(written.error != BusError.NONE),
@@ -343,8 +351,7 @@ class ExpansionUnit(wiring.Component):
             report.line_error.eq(result.line_error),
             report.status.eq(result.status),
             report.offset.eq(result.offset),
-            # The first burst may begin before the line.
-            report.size.eq(Mux(failed, Mux(before < 0, 0, before), result.size)),
+            report.size.eq(Mux(failed, Mux(nothing, 0, before), result.size)),
             report.crc32.eq(result.crc32),
             report.error.eq(written.error),
             report.address.eq(written.address),

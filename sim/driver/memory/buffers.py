@@ -80,20 +80,20 @@ class Memory:
         OverlapError
             At `address` is another buffer, or the end of the memory.
         """
-        require_integer("nbytes", nbytes, 1)
+        nbytes = require_integer("nbytes", nbytes, 1)
         if within is not None and not (isinstance(within, range) and within.step == 1):
             raise DriverError(f"within must be a range of addresses or None, not {within!r}")
         if not is_integer(alignment) or alignment < 1 or alignment & (alignment - 1):
             raise DriverError(f"alignment must be a power of two, not {alignment!r}")
         if address is not None:
-            require_integer("address", address, 0)
+            address = require_integer("address", address, 0)
             if not self._allocator.take_at(address, nbytes):
                 raise OverlapError(
                     f"{nbytes} bytes at {address:#x} are not all free in {self.name} memory, "
                     f"{self.base:#x} to {self.end:#x}"
                 )
             return Buffer(self, address, nbytes)
-        found = self._allocator.take(nbytes, alignment, within)
+        found = self._allocator.take(nbytes, int(alignment), within)
         if found is None:
             place = "" if within is None else f" in {within.start:#x} to {within.stop:#x}"
             raise OutOfMemoryError(
@@ -177,7 +177,8 @@ class Buffer:
         for name, value in (("offset", offset), ("nbytes", nbytes)):
             if value is not None and not is_integer(value):
                 raise DriverError(f"{name} must be an integer, not {value!r}")
-        size = self.nbytes - offset if nbytes is None else nbytes
+        offset = int(offset)
+        size = self.nbytes - offset if nbytes is None else int(nbytes)
         if offset < 0 or size < 0 or offset + size > self.nbytes:
             raise DriverError(f"{self} has no {size} bytes at offset {offset}")
         return Span(self, offset, size)

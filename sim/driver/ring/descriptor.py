@@ -38,8 +38,8 @@ FLAGS: dict[int, Flag] = {
 """Which flags an opcode may have."""
 
 
-def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
-    """The 64 bytes that the engine reads.
+def integers(fields: Fields) -> dict[str, int]:
+    """The same fields in Python's integers, with which sums do not overflow as with numpy's.
 
     Raises
     ------
@@ -47,7 +47,6 @@ def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
         A field has a value that its bytes cannot hold, or there is no such field.
     """
     sizes = dict(DESCRIPTOR_FIELDS)
-    entry = np.zeros((), DESCRIPTOR_DTYPE)
     for name, value in fields.items():
         if name not in sizes:
             raise DescriptorError(name, f"must be one of {', '.join(sizes)}")
@@ -55,6 +54,13 @@ def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
         largest = 2 ** (8 * sizes[name]) - 1
         if not 0 <= value <= largest:
             raise DescriptorError(name, f"must be 0 to {largest}, not {value}")
+    return {name: int(value) for name, value in fields.items()}
+
+
+def packed(fields: Fields) -> np.ndarray[Any, np.dtype[np.void]]:
+    """The 64 bytes that the engine reads; raises as `integers` does."""
+    entry = np.zeros((), DESCRIPTOR_DTYPE)
+    for name, value in integers(fields).items():
         entry[name] = value
     return entry
 

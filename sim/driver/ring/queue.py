@@ -47,7 +47,7 @@ class Transfer:
         """The record of a transfer that is done; `DroppedError` if there is none."""
         assert self.done
         if self.record is None:
-            raise DroppedError(f"{self}: the engine was reset before it had fetched it")
+            raise DroppedError(f"{self}: the engine was reset before its record came")
         return self.record
 
     def __str__(self) -> str:
@@ -100,12 +100,20 @@ class Queue:
                     raise self._overlap(reads, writes)
 
     def add(
-        self, fields: Fields, reads: tuple[Span, ...] = (), writes: tuple[Span, ...] = ()
+        self,
+        fields: Fields,
+        reads: tuple[Span, ...] = (),
+        writes: tuple[Span, ...] = (),
+        *,
+        fences: bool = False,
     ) -> Transfer:
-        """Put a descriptor into the ring, which must have a free slot."""
+        """Put a descriptor into the ring, which must have a free slot.
+
+        `fences` says that those behind it wait for those before it.
+        """
         transfer = Transfer(self.ring.put(fields), fields, reads, writes)
         self._pending.append(transfer)
-        if fields.get("opcode") == Opcode.FENCE:
+        if fences:
             self._forget_concurrent()
         else:
             self._concurrent[transfer] = None

@@ -17,6 +17,9 @@ ENTRY_COUNTS = tuple(2**k for k in range(1, 16))
 INDEXES = 1 << 16
 """The registers count descriptors modulo this."""
 
+NO_INDEX = 2**32 - 1
+"""What a record's index is until the engine has written that part of the record."""
+
 _PHASE_BYTE = next(k for k, (name, _) in enumerate(RECORD_FIELDS) if name == "phase")
 PHASE_MASK = 1 << 8 * _PHASE_BYTE
 """The phase bit in a record's first word."""
@@ -47,6 +50,7 @@ class Ring:
     def __init__(self, memory: Memory, entries: int, windows: Windows = OPEN) -> None:
         if not is_integer(entries) or entries not in ENTRY_COUNTS:
             raise DriverError(f"ring_entries must be a power of two, 2 to 32768, not {entries!r}")
+        entries = int(entries)
         self.memory = memory
         self.entries = entries
         self._descriptors, self._records = (
@@ -93,6 +97,8 @@ class Ring:
             entry = self._entry(slot)
             entry["status"] = Status.IN_PROGRESS
             entry["phase"] = not self._phase(index)
+            # Of a write that is given up the phase may come alone.
+            entry["index"] = NO_INDEX
         self.tail += 1
         return index
 
@@ -107,12 +113,12 @@ class Ring:
         return self._record_addresses[slot], 0 if self._phase(self.taken) else PHASE_MASK
 
     def take(self) -> CompletionRecord | None:
-        """Take the oldest descriptor's record, if it has come, and free its slot."""
+        """Take the oldest descriptor's record, if all of it has come, and free its slot."""
         slot = self.taken % self.entries
         if not self.pending or not self._has_record(slot):
             return None
         entry = self._entry(slot)
-        if entry["phase"] != self._phase(self.taken):
+        if entry["phase"] != self._phase(self.taken) or entry["index"] == NO_INDEX:
             return None
         self.taken += 1
         return CompletionRecord.parsed(entry)

@@ -196,7 +196,7 @@ class Machine(BusMachine):
 
 def _require_channels(verilog: VerilogText, config: MachineConfig) -> None:
     """Refuse a machine with another number of channels than the engine has memory ports."""
-    ports = len(set(re.findall(r"\bm_axi_mem(\d+)_arvalid\b", verilog.text)))
+    ports = len(set(re.findall(r"m_axi_mem(\d+)_arvalid\b", verilog.text)))
     if config.channels != ports:
         raise ConfigError(
             f"channels must be {ports}, the memory ports of {verilog.name}, not {config.channels!r}"

@@ -9,7 +9,7 @@ import pytest
 
 from cdma import golden
 from cdma.hw.config import CodecConfig, ConfigError, EngineConfig
-from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import RECORD_DTYPE, Flag, Opcode, Status
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.plan.platform.throttles import throttle
 from cdma.sim.driver import (
@@ -262,6 +262,16 @@ class TestUnderWay:
         assert fence.record is not None
         np.testing.assert_array_equal(back.array, src.array)
 
+    def test_a_fence_that_the_engine_refuses_is_none(self, engine):
+        (dst, src), *_ = pairs(engine, 1)
+        back = engine.device.alloc(1024)
+        engine.submit(dst, src, 1024, OUT, None)
+        engine.submit_raw({"opcode": Opcode.FENCE, "length": 1})
+        with pytest.raises(OverlapError, match="descriptor 0"):
+            engine.submit(back, dst, 1024, IN, None)
+        statuses = [record.status for record in engine.wait_all()]
+        assert statuses == [Status.OK, Status.BAD_FLAG]
+
     def test_copies_that_have_ended_are_in_nobodys_way(self, engine):
         (dst, src), *_ = pairs(engine, 1)
         first = engine.submit(dst, src, 1024, OUT)
@@ -317,6 +327,32 @@ class TestUnderWay:
     def test_the_ring_is_in_nobodys_buffer(self, engine):
         everything = engine.host.alloc(engine.host.free_bytes)
         assert engine.host.base + 2 * 64 * ENTRY_BYTES == everything.address
+
+
+class TestPartOfARecord:
+    """A bus that hangs within the write of a record may let a part of it through."""
+
+    def test_is_not_taken_for_the_record(self, engine):
+        engine.machine.dead = True
+        fence = engine.fence()
+        start = fence.fields["record"] - engine.host.base
+        part = engine.host.array[start : start + ENTRY_BYTES].view(RECORD_DTYPE)[0]
+        part["status"], part["phase"] = Status.OK, 1
+        assert engine.poll() == 0
+        assert engine.pending == 1
+        part["index"] = 0
+        assert engine.poll() == 1
+        assert engine.wait(fence).ok
+
+    def test_of_an_earlier_ring_is_not_believed(self, engine):
+        """The slot's former record, before a reset, had the same number."""
+        assert engine.wait(engine.fence()).index == 0
+        engine.reset()
+        engine.machine.dead = True
+        fence = engine.fence()
+        start = fence.fields["record"] - engine.host.base
+        engine.host.array[start : start + ENTRY_BYTES].view(RECORD_DTYPE)[0]["phase"] = 1
+        assert engine.poll() == 0
 
 
 class TestChecks:
@@ -398,6 +434,8 @@ class TestChecks:
             ({"src": 0x1000}, "src must be a Buffer or a Span, not 4096"),
             ({"verify": "no"}, "verify must be True or False, not 'no'"),
             ({"codec": 0}, "codec must be 'zvc', 'raw' or None, not 0"),
+            ({"parameters": 5}, "parameters must be a mapping from names, not 5"),
+            ({"parameters": []}, r"parameters must be a mapping from names, not \[\]"),
         ],
     )
     def test_arguments_of_another_type(self, engine, changes, message):
@@ -427,6 +465,42 @@ class TestChecks:
         outside = replace(src.span(), offset=offset, nbytes=nbytes)
         with pytest.raises(DescriptorError, match=f"src must lie in .*, not have {nbytes} bytes"):
             engine.submit(dst, outside, 4, OUT)
+
+    def test_span_of_other_numbers_is_refused(self, engine):
+        (dst, src), *_ = pairs(engine, 1)
+        with pytest.raises(DriverError, match=r"offset of dst must be an integer, not 0\.0"):
+            engine.submit(replace(dst.span(), offset=0.0), src, 4, OUT)
+
+    @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int64])
+    def test_numbers_of_numpy_are_numbers(self, kind):
+        """Sums of addresses and of narrow numbers of numpy would overflow."""
+        engine = Engine(ModelMachine(), ring_entries=kind(16))
+        first, dst = (engine.host.alloc(kind(120), alignment=kind(64)) for _ in range(2))
+        src = engine.device.alloc(kind(64), address=kind(0))
+        record = engine.memcpy_compressed(
+            dst.span(kind(56), kind(64)), src.span(kind(0)), kind(60), OUT, None, tag=kind(7)
+        )
+        assert (record.out_size, record.tag) == (60, 7)
+        assert dst.address >= first.address + 120
+        fields = {"opcode": kind(Opcode.FENCE), "tag": kind(9)}
+        assert engine.wait(engine.submit_raw(fields)).tag == 9
+        with pytest.raises(DriverError, match="has no 200 bytes at offset 100"):
+            dst.span(kind(100), kind(200))
+
+    def test_nonsense_instead_of_transfers_and_descriptors(self, engine):
+        with pytest.raises(DriverError, match="transfer must be what submit returns, not None"):
+            engine.wait(None)
+        with pytest.raises(DriverError, match="fields must be a mapping from names, not 5"):
+            engine.submit_raw(5)
+
+    def test_refused_descriptor_does_not_wait_for_a_slot(self):
+        engine = Engine(ModelMachine(), ring_entries=2)
+        for dst, src in pairs(engine, 2):
+            engine.submit(dst, src, 1024, OUT)
+        before = engine.machine.cycles
+        with pytest.raises(DescriptorError, match="tag must be 0 to 4294967295, not 4294967296"):
+            engine.submit_raw({"opcode": Opcode.FENCE, "tag": 1 << 32})
+        assert (engine.pending, engine.machine.cycles) == (2, before)
 
     def test_transfers_are_waited_for_where_they_are(self, engine):
         other = Engine(ModelMachine())
@@ -521,7 +595,7 @@ class TestTrouble:
         engine.machine.dead = False
         engine.machine.loses = set()
         engine.reset()
-        with pytest.raises(DroppedError, match=r"descriptor 2 .* before it had fetched it"):
+        with pytest.raises(DroppedError, match=r"descriptor 2 .* before its record came"):
             engine.wait(transfers[2])
         assert all(engine.memcpy_compressed(*place, 1024, OUT).ok for place in places)
 

@@ -1,0 +1,90 @@
+"""Engines of many shapes, drawn over all fields, each built and run against numpy."""
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from cdma.golden import ELEMENT_BYTES, LINE_BYTES
+from cdma.hw.config import LATENCIES, SECTOR_BYTES, CodecConfig, EngineConfig, preset
+from tests.hw.codec.xc.test_engine import ONE_UNIT
+from tests.sim.driver.random_machine.program import run_seed
+from tests.sim.machine.engine.cases import SMALL
+
+COUNT = 32
+MOST_UNITS = 16
+PROGRAMS = 40
+
+KEPT = {"two-units": SMALL, "xc": ONE_UNIT, "titanx_gen3": preset("titanx_gen3")}
+"""Those that other tests build."""
+
+
+def draw_configs() -> list[EngineConfig]:
+    """Shapes in which every width meets every element size, and every number of units occurs."""
+    rng = Random(14)
+    units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
+    rng.shuffle(units)
+    shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
+    return [
+        _config(rng, count, sector_bytes, element_bytes)
+        for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
+    ]
+
+
+def _config(rng: Random, units: int, sector_bytes: int, element_bytes: int) -> EngineConfig:
+    codecs: tuple[tuple[str, ...], ...] = (("zvc", "raw"), ("zvc", "raw"), ("raw", "zvc"))
+    if element_bytes == 1:
+        # XC's streams are of whole bytes.
+        codecs = (*codecs, ("xc", "raw"), ("zvc", "xc", "raw"))
+    least_buffer, least_read = 2 * units * LINE_BYTES, 32 * sector_bytes
+    return EngineConfig(
+        codec=CodecConfig(
+            element_bytes=element_bytes,
+            sector_bytes=sector_bytes,
+            latency=rng.choice(LATENCIES),
+            codecs=rng.choice(codecs),
+        ),
+        units=units,
+        host_bytes=sector_bytes,
+        buffer_bytes=least_buffer * rng.choice((1, 1, 2, 5)) + rng.choice((0, 0, 72)),
+        write_bursts=rng.choice((1, 2, 3, 16, 64)),
+        read_buffer_bytes=least_read * rng.choice((1, 1, 2, 3)) + rng.choice((0, 0, 200)),
+        split_lines=rng.choice((1, 2)),
+    )
+
+
+def _name(config: EngineConfig) -> str:
+    codec = config.codec
+    return (
+        f"U{config.units}-S{codec.sector_bytes}-E{codec.element_bytes}-{codec.latency}-"
+        f"{'+'.join(codec.codecs)}-B{config.buffer_bytes}-R{config.read_buffer_bytes}-"
+        f"W{config.write_bursts}-L{config.split_lines}"
+    )
+
+
+CONFIGS = draw_configs()
+
+
+def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
+    assert {one.units for one in CONFIGS} == set(range(1, MOST_UNITS + 1))
+    shapes = {(one.codec.sector_bytes, one.codec.element_bytes) for one in CONFIGS}
+    assert shapes == set(product(SECTOR_BYTES, ELEMENT_BYTES))
+    assert {one.codec.latency for one in CONFIGS} == set(LATENCIES)
+    assert {one.split_lines for one in CONFIGS} == {1, 2}
+    assert {1, 64} <= {one.write_bursts for one in CONFIGS}
+    assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
+    assert any(one.read_buffer_bytes == 32 * one.host_bytes for one in CONFIGS)
+    assert {name for one in CONFIGS for name in one.codecs} == {"zvc", "raw", "xc"}
+
+
+@pytest.mark.parametrize("config", KEPT.values(), ids=KEPT)
+def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
+    for seed in range(5000, 5004):
+        run_seed(config, seed)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("number", range(COUNT), ids=[_name(config) for config in CONFIGS])
+def test_drawn_shape_runs_random_programs(number: int) -> None:
+    for seed in range(PROGRAMS):
+        run_seed(CONFIGS[number], 10_000 + PROGRAMS * number + seed)
