@@ -60,6 +60,7 @@ from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically
+from cdma.plan.calibration.published import with_published
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
@@ -81,6 +82,9 @@ _UNITS = {
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
 }
+PUBLISHED = "published"
+"""Instead of an efficiency: those that others have measured."""
+
 _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
 
 
@@ -139,6 +143,8 @@ def schedule(
     read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
     require_page(html, inputs=read, others=written, force=force)
     found_device, found_link = gpu.value, behind.value
+    if efficiency == PUBLISHED:
+        found_device, efficiency = with_published(found_device), None
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
         raise UserError("--run, --trace and --plot are of one efficiency; give one")
@@ -305,7 +311,8 @@ def _efficiencies(text: str | None) -> list[float]:
         values = []
     if not values or not all(0 < value <= 1 for value in values):
         raise UserError(
-            f"--efficiency must be numbers of more than 0 and at most 1, as .4,.6,.8, not {text!r}"
+            "--efficiency must be numbers of more than 0 and at most 1, as .4,.6,.8, or "
+            f"{PUBLISHED}, not {text!r}"
         )
     return list(dict.fromkeys(values))
 

@@ -142,8 +142,9 @@ Densities = Annotated[
 Efficiencies = Annotated[
     str | None,
     typer.Option(
-        metavar="X[,X]…",
-        help="The part of the device's peak that every layer gets; several are compared.",
+        metavar="X[,X]…|published",
+        help="The part of the device's peak that every layer gets; several are compared. Or that "
+        "of each kind as others have measured it (docs/reference/efficiencies.md).",
     ),
 ]
 

@@ -369,6 +369,7 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--memory", "12XB"), "--memory '12XB' is no number of bytes; write as 12GB"),
         ((*QUICK, "--memory", "0"), "memory must be more than 0 bytes, not 0"),
         ((*QUICK, "--efficiency", "0.5,2"), "--efficiency must be numbers of more than 0"),
+        ((*QUICK, "--device", "b200", "--efficiency", "published"), "no published efficiencies"),
         ((*QUICK, "--efficiency", "half"), "--efficiency must be numbers of more than 0"),
         ((*QUICK, "--epoch", "90"), "epoch must be 0 to 89, not 90"),
         ((*QUICK, "--batch", "0"), "batch must be at least 1, not 0"),
@@ -553,3 +554,15 @@ def test_not_one_image_has_batch_0(capsys):
 def test_the_largest_batch_has_no_options_of_one_batch(capsys, more, message):
     assert main([*LARGEST, "--policy", "vdnn", *more]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_published_efficiencies_stand_in_for_declared_ones_kind_by_kind(capsys):
+    words = (*QUICK, "--device", "titanx", "--bound", "none", "--efficiency", "published")
+    assumed = schedule_json(capsys, *words)["assumptions"]
+    (products,) = {assumed["efficiency"][kind] for kind in ("conv", "fc")}
+    (others,) = {assumed["efficiency"][kind] for kind in ("relu", "pool", "dropout", "softmax")}
+    assert others < 0.5 < products
+    assert set(assumed["efficiency_error"].values()) == {0.152}
+    assert "cnn-benchmarks" in assumed["device"]["source"]
+    assert main(["schedule", *words]) == 0
+    assert "timed and off by up to 15 %" in " ".join(capsys.readouterr().out.split())
