@@ -163,6 +163,23 @@ Run = Annotated[
     bool, typer.Option("--run", help="Also carry the plans out, made small, by the RTL.")
 ]
 
+RunBytes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes",
+        metavar="BYTES",
+        help="With --run: what the small plans swap together, as 20MB; 2MiB if not given.",
+        show_default=False,
+    ),
+]
+
+RunJobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", min=1, metavar="N", help="With --run: plans that are carried out at a time."
+    ),
+]
+
 LargestBatch = Annotated[
     bool,
     typer.Option("--largest-batch", help="Instead: the largest batch that each policy can train."),
