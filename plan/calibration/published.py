@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
+from cdma.builds.extras import extra
 from cdma.plan.platform.device import DEVICES, Device
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.graph import Graph
@@ -186,6 +186,8 @@ def _fit_steps(device: str, steps: PublishedSteps) -> tuple[PublishedEfficiency,
     Their inverses are such that the steps are off as little as they can be, by the squares of
     their parts.
     """
+    with extra("plan"):
+        from scipy.optimize import lsq_linear
     at_peak = DEVICES[device].with_efficiency(1.0)
     ideal: list[tuple[float, float]] = []
     others: set[str] = set()

@@ -1,7 +1,8 @@
 """`cdma schedule --run`: plans carried out by the engine's RTL, beside the timeline's cycles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,9 @@ from cdma.sim.execute.execute import TOTAL_BYTES, Execution, execute
 from cdma.terminal.console import figures_table
 
 WAYS = ("out", "in")
+
+Outcome = Execution | str
+"""What was carried out, or why nothing was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +62,10 @@ def run_plans(comparison: Comparison, total_bytes: int = TOTAL_BYTES, jobs: int 
             left_out[name] = "it swaps nothing"
         else:
             plans.append(result.plan)
-    with extra("plan"):
-        from joblib import Parallel, delayed
     names = ", ".join(plan.policy for plan in plans)
+    work = [partial(_carry_out, comparison.scenario, plan, total_bytes) for plan in plans]
     with Console(stderr=True).status(f"{names} on the engine"):
-        outcomes = Parallel(n_jobs=jobs)(
-            delayed(_carry_out)(comparison.scenario, plan, total_bytes) for plan in plans
-        )
+        outcomes = [each() for each in work] if jobs == 1 else _in_processes(work, jobs)
     done = [outcome for outcome in outcomes if isinstance(outcome, Execution)]
     refused = {
         plan.policy: outcome
@@ -74,7 +75,14 @@ def run_plans(comparison: Comparison, total_bytes: int = TOTAL_BYTES, jobs: int 
     return Runs(done=tuple(done), left_out=left_out | refused)
 
 
-def _carry_out(scenario: Scenario, plan: Plan, total_bytes: int) -> Execution | str:
+def _in_processes(work: Sequence[Callable[[], Outcome]], jobs: int) -> list[Outcome]:
+    with extra("plan"):
+        from joblib import Parallel, delayed
+    outcomes: list[Outcome] = Parallel(n_jobs=jobs)(delayed(each)() for each in work)
+    return outcomes
+
+
+def _carry_out(scenario: Scenario, plan: Plan, total_bytes: int) -> Outcome:
     """The execution; or why there is none, as not every error passes between processes."""
     try:
         return execute(scenario, plan, total_bytes=total_bytes)
