@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from cdma.cli import main
+from cdma.commands.calibrate.reference import DOCUMENT, document
 from cdma.config import DEVICE, LINK, find, table_of
 from tests.cdma.schemas.test_documents import faults
+from tests.lib.paths import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +69,9 @@ def test_the_file_is_a_device_that_plans_are_made_for(capsys):
     assert assumed["efficiency_error"]["conv"] == device.efficiency_error["conv"]
     (codec,) = [each for each in assumed["codecs"] if each["name"] == "quantize-sm"]
     assert codec["raw_bytes_per_s"] == device.codec_bytes_per_s["quantize-sm"]
+
+
+def test_page_is_what_its_generator_writes() -> None:
+    assert (ROOT / DOCUMENT).read_text(encoding="utf-8") == document(), (
+        f"generate it again: .venv/bin/python -m cdma.commands.calibrate.reference > {DOCUMENT}"
+    )

@@ -13,7 +13,6 @@ from cdma.plan.calibration.published import (
     published_efficiencies,
     with_published,
 )
-from cdma.plan.calibration.reference import DOCUMENT, document
 from cdma.plan.platform.device import DEVICES, device
 from cdma.plan.platform.link import link
 from cdma.plan.timeline.errors import ScheduleError
@@ -21,7 +20,6 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import KINDS
-from tests.lib.paths import ROOT
 
 
 def seconds(network: str, batch: int, of) -> float:
@@ -91,9 +89,3 @@ def test_products_are_parts_of_the_device_s_own_peak() -> None:
 def test_a_device_without_is_refused_with_those_that_have(of) -> None:
     with pytest.raises(ScheduleError, match=r"were found; choose from k40, titanx, v100, h100"):
         with_published(of)
-
-
-def test_page_is_what_its_generator_writes() -> None:
-    assert (ROOT / DOCUMENT).read_text(encoding="utf-8") == document(), (
-        f"generate it again: .venv/bin/python -m cdma.plan.calibration.reference > {DOCUMENT}"
-    )

@@ -1,4 +1,4 @@
-"""Published efficiencies as a document: `python -m cdma.plan.calibration.reference`."""
+"""Published efficiencies as a document: `python -m cdma.commands.calibrate.reference`."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ DOCUMENT = "docs/reference/efficiencies.md"
 _HEAD = f"""\
 # Published efficiencies of the shipped devices
 
-<!-- Generated: .venv/bin/python -m cdma.plan.calibration.reference > {DOCUMENT} -->
+<!-- Generated: .venv/bin/python -m cdma.commands.calibrate.reference > {DOCUMENT} -->
 
 The part of a device's peaks that layers of a kind get, as others have measured it. `cdma schedule
 --efficiency published` plans with it. Kinds that nobody was found to have measured keep the
