@@ -19,6 +19,8 @@ from cdma.terminal.parser import plain_typer
 COMMANDS = {
     "board": "Build a bitstream with which a board compresses, decompresses and compares without "
     "end.",
+    "calibrate": "Time layers, copies and codecs here, and write them as a device; needs PyTorch "
+    "(pip install torch).",
     "capture": "Train a network and keep activations of a minibatch; needs PyTorch (pip install "
     "torch).",
     "completion": "Print the script with which a shell completes commands, options and names.",

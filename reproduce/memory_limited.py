@@ -4,15 +4,18 @@ HOME and HOME+ search with 50 particles and 30 iterations, which is what changes
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
-from cdma.plan.policies import capuchin, home, superneurons, vdnn
+from cdma.plan.platform.device import device
+from cdma.plan.policies import capuchin, home, oracle, superneurons, vdnn
+from cdma.plan.search.batch import largest_batch
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.search.swarm import search, search_plus
+from cdma.plan.timeline.errors import InfeasibleError
 from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, with_memory
@@ -73,6 +76,40 @@ def _outcome(scenario: Scenario, plan: Plan) -> LimitedStep:
     )
 
 
+@cache
+def throughputs(network: str, factors: tuple[float, ...]) -> Mapping[float, Mapping[str, float]]:
+    """Images per second on CIFAR and a 2080 Ti, by batch and policy; 0 if the step does not fit.
+
+    Batches are multiples of the largest one with which everything stays, as PyTorch has it; `keep`
+    is that step.
+    """
+    capacity = device("2080ti").capacity_bytes
+
+    def step(batch: int) -> Scenario:
+        return with_memory(scenarios.swapping(network, batch, "cifar", "2080ti"), capacity)
+
+    def rate(batch: int, plan: Callable[[Scenario], Plan]) -> float:
+        scenario = step(batch)
+        try:
+            trace = scenarios.run(scenario, plan(scenario))
+        except InfeasibleError:
+            return 0.0
+        return batch / trace.seconds if trace.feasible else 0.0
+
+    most = largest_batch(lambda batch: rate(batch, oracle.plan) > 0)
+    policies: dict[str, Callable[[Scenario], Plan]] = {
+        "vdnn": partial(vdnn.plan, swapped="conv"),
+        "superneurons": superneurons.plan,
+        "capuchin": capuchin.plan,
+        "home": lambda scenario: home.plan(scenario, particles=PARTICLES, iterations=ITERATIONS),
+    }
+    found = {1.0: {"keep": rate(most, oracle.plan)}}
+    for factor in factors:
+        batch = round(factor * most)
+        found[factor] = {name: rate(batch, plan) for name, plan in policies.items()}
+    return found
+
+
 def papers_networks(*, large: bool) -> dict[str, int]:
     """HOME's networks at Capuchin's largest batches (Table 2); InceptionV3, of 211 tensors, takes
     its time."""
@@ -88,21 +125,21 @@ class Gap:
 
 
 @cache
-def gaps() -> tuple[Gap, ...]:
+def gaps(particles: int = PARTICLES, iterations: int = ITERATIONS) -> tuple[Gap, ...]:
     """On two small networks behind two links, each with three memory limits."""
     return tuple(
-        _gap(scenario)
+        _gap(scenario, particles, iterations)
         for graph in (_small("normalized"), _small("residual"))
         for link in LINKS
         for scenario in _pressed(graph, link)
     )
 
 
-def _gap(scenario: Scenario) -> Gap:
+def _gap(scenario: Scenario, particles: int, iterations: int) -> Gap:
     evaluator, tensors = TimelineEvaluator(scenario, home.OPTIONS), len(scenario.graph.managed)
     best = exhaustive(evaluator, tensors).seconds
     literal, plus = (
-        find(evaluator, tensors, particles=PARTICLES, iterations=ITERATIONS).seconds
+        find(evaluator, tensors, particles=particles, iterations=iterations).seconds
         for find in (search, search_plus)
     )
     return Gap(literal=literal / best - 1, plus=plus / best - 1)

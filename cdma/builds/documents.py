@@ -20,6 +20,7 @@ HEAD = (SCHEMA, VERSION, MADE_BY)
 
 VERSIONS: Mapping[str, int] = {
     "board": 1,
+    "calibrate": 1,
     # 1 had `format`, "cdma-capture", in the place of `schema`.
     "capture": 2,
     "config": 1,

@@ -126,9 +126,9 @@ def read_table(
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name in content:
             before = getattr(base, field.name, None) if base is not None else _default(field)
-            given[field.name] = _value(
-                content[field.name], hints[field.name], field.name, place, before
-            )
+            keys = field.metadata.get("keys")
+            value, hint = content[field.name], hints[field.name]
+            given[field.name] = _value(value, hint, field.name, place, before, keys)
     if complete is not None:
         complete(given, content)
     if base is None:
@@ -153,12 +153,19 @@ def _default(field: Any) -> Any:
     return None if field.default_factory is MISSING else field.default_factory()
 
 
-def _value(value: Any, hint: Any, key: str, place: TablePlace, before: Any) -> Any:
-    """A value of a type; `before` is what the key has without it."""
+def _value(
+    value: Any,
+    hint: Any,
+    key: str,
+    place: TablePlace,
+    before: Any,
+    keys: Iterable[str] | None = None,
+) -> Any:
+    """A value of a type; `before` is what the key has without it, `keys` are a mapping's."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         (inner,) = [each for each in get_args(hint) if each is not NoneType]
-        return _value(value, inner, key, place, before)
+        return _value(value, inner, key, place, before, keys)
     if is_dataclass(hint):
         return _nested(value, hint, key, place, before)
     if origin is tuple:
@@ -166,7 +173,7 @@ def _value(value: Any, hint: Any, key: str, place: TablePlace, before: Any) -> A
             raise place.error(f'{key} must be a list, as ["zvc", "raw"], not {shown(value)}')
         return tuple(_value(each, get_args(hint)[0], key, place, None) for each in value)
     if origin is not None and issubclass(origin, Mapping):
-        return _mapping(value, get_args(hint)[1], key, place, before)
+        return _mapping(value, get_args(hint)[1], key, place, before, keys)
     return scalar(value, hint, key, place)
 
 
@@ -184,13 +191,20 @@ def _nested(value: Any, hint: Any, key: str, place: TablePlace, before: Any) -> 
     return read_table(hint, rest, inside, presets[name])
 
 
-def _mapping(value: Any, hint: Any, key: str, place: TablePlace, before: Any) -> Any:
-    """A table whose keys are those that there are without it, of which some are replaced."""
+def _mapping(
+    value: Any,
+    hint: Any,
+    key: str,
+    place: TablePlace,
+    before: Any,
+    keys: Iterable[str] | None,
+) -> Any:
+    """A table, of whose values without it some are replaced. Without `keys` it may have those."""
     inside = place.below(key)
     if not isinstance(value, Mapping):
         raise place.error(f"{key} must be a table, written as [{inside.table}], not {shown(value)}")
     known = dict(before or {})
-    require_known(value, known, inside)
+    require_known(value, known if keys is None else keys, inside)
     return known | {name: scalar(each, hint, name, inside) for name, each in value.items()}
 
 

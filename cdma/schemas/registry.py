@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cdma.builds.documents import VERSIONS
-from cdma.schemas.shapes import memory, moving, other, planning, silicon
+from cdma.schemas.shapes import calibration, memory, moving, other, planning, silicon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,12 @@ SCHEMAS: dict[str, Schema] = {
             shape=silicon.Board,
             written_by="board BOARD --json",
             page="guide/silicon/board.md",
+        ),
+        Schema(
+            name="calibrate",
+            shape=calibration.Calibrated,
+            written_by="calibrate --json",
+            page="guide/plan/calibrate.md",
         ),
         Schema(
             name="capture",

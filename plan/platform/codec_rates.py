@@ -6,7 +6,7 @@ on the processor's multiprocessors (`sm`) take time there, and codecs on the hos
 memory only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cdma.hw.codec.interface import LineCodec
@@ -57,17 +57,44 @@ class CodecModel:
         """Bytes of the stream of `nbytes`, at least 1, as no stream is empty."""
         return max(1.0, nbytes * self.bits(density, element_bytes) / (8 * element_bytes))
 
+    @property
+    def timed_as(self) -> str:
+        """The name, one of `DEVICE_CODECS`, under which a device has its timed rate."""
+        return "zfp" if self.name.startswith("zfp-") else self.name
+
+    def rates(
+        self, dram_bytes_per_s: float, timed: Mapping[str, float] | None = None
+    ) -> tuple[float, float]:
+        """Bytes per second of raw bytes, and of the stream's, on a device.
+
+        Parameters
+        ----------
+        dram_bytes_per_s : float
+            Of the device's memory, to which declared rates are in proportion.
+        timed : mapping of str to float, optional
+            Rates that were timed there, by `timed_as`, instead.
+        """
+        if timed and self.timed_as in timed:
+            return timed[self.timed_as], timed[self.timed_as]
+        scale = dram_bytes_per_s / REFERENCE_DRAM_BYTES_PER_S
+        return self.read_bytes_per_s * scale, self.write_bytes_per_s * scale
+
     def seconds(
-        self, nbytes: int, density: float, dram_bytes_per_s: float, element_bytes: int = 4
+        self,
+        nbytes: int,
+        density: float,
+        dram_bytes_per_s: float,
+        element_bytes: int = 4,
+        timed: Mapping[str, float] | None = None,
     ) -> float:
         """Seconds to compress a tensor on the device, or to decompress it: either reads one form
-        and writes the other, raw bytes at one rate and the stream's at the other.
+        and writes the other, raw bytes at one rate and the stream's at the other (`rates`).
         """
         if self.where != "sm":
             return 0.0
         stream = self.stream_bytes(nbytes, density, element_bytes)
-        work = nbytes / self.read_bytes_per_s + stream / self.write_bytes_per_s
-        return LAUNCH_SECONDS + work * REFERENCE_DRAM_BYTES_PER_S / dram_bytes_per_s
+        raw_rate, stream_rate = self.rates(dram_bytes_per_s, timed)
+        return LAUNCH_SECONDS + nbytes / raw_rate + stream / stream_rate
 
 
 def _zvc_bits(density: float, element_bytes: int) -> float:
@@ -158,6 +185,11 @@ CODEC_MODELS: dict[str, CodecModel] = {
         ),
     )
 }
+
+DEVICE_CODECS = tuple(
+    dict.fromkeys(model.timed_as for model in CODEC_MODELS.values() if model.where == "sm")
+)
+"""Codecs that run on a device's processors, ZFP's rates as one."""
 
 
 def codec_model(name: str) -> CodecModel:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from cdma.plan.platform.codec_rates import DEVICE_CODECS
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.workload.layers import KINDS
+from cdma.plan.workload.layers import KINDS, Layer
 
 EFFICIENCY: Mapping[str, float] = dict.fromkeys(KINDS, 0.7) | {
     "dwconv": 0.35,
@@ -42,6 +43,15 @@ class Device:
     narrow_flops : float or None
         Of products of bfloat16 values that are added in float32, FLOP/s, without sparsity. None if
         the device has no units for them; then they are as slow as float32's.
+    efficiency_error : mapping of str to float, or None
+        By kind of layer, the part of their time by which timed layers were off the fitted times.
+        Kinds that nobody has timed are not in it.
+    codec_bytes_per_s : mapping of str to float, or None
+        By codec on the device's processors, the bytes per second that it was timed to read and
+        write together. Those that are not in it have declared rates
+        (`cdma.plan.platform.codec_rates`).
+    codec_error : mapping of str to float, or None
+        By codec, as `efficiency_error`.
     """
 
     name: str
@@ -52,6 +62,11 @@ class Device:
     source: str
     efficiency: Mapping[str, float] = field(default_factory=lambda: EFFICIENCY)
     narrow_flops: float | None = None
+    efficiency_error: Mapping[str, float] | None = field(default=None, metadata={"keys": KINDS})
+    codec_bytes_per_s: Mapping[str, float] | None = field(
+        default=None, metadata={"keys": DEVICE_CODECS}
+    )
+    codec_error: Mapping[str, float] | None = field(default=None, metadata={"keys": DEVICE_CODECS})
 
     def __post_init__(self) -> None:
         for name in ("peak_flops", "dram_bytes_per_s", "capacity_bytes"):
@@ -72,14 +87,41 @@ class Device:
                     f"efficiency of {kind} on {self.name} must be more than 0 and at most 1, not "
                     f"{part}"
                 )
+        for codec, rate in (self.codec_bytes_per_s or {}).items():
+            if not 0 < rate < float("inf"):
+                raise ScheduleError(
+                    f"codec_bytes_per_s of {codec} on {self.name} must be more than 0, not {rate}"
+                )
+        for name in ("efficiency_error", "codec_error"):
+            for key, error in (getattr(self, name) or {}).items():
+                if not 0 <= error < float("inf"):
+                    raise ScheduleError(
+                        f"{name} of {key} on {self.name} must be 0 or more, not {error}"
+                    )
 
     def flops(self, *, narrow: bool) -> float:
         """Peak FLOP/s of products of bfloat16 values (`narrow`), or of float32 values."""
         return self.narrow_flops if narrow and self.narrow_flops else self.peak_flops
 
+    def layer_seconds(self, layer: Layer, *, backward: bool) -> tuple[float, float]:
+        """Seconds of arithmetic, and of memory alone, of which a layer takes the longer one.
+
+        Raises
+        ------
+        KeyError
+            The device has no efficiency for the layer's kind.
+        """
+        part = self.efficiency[layer.kind]
+        flops = layer.flops_backward if backward else layer.flops_forward
+        nbytes = layer.bytes_backward if backward else layer.bytes_forward
+        return (
+            flops / (part * self.flops(narrow=layer.narrow)),
+            nbytes / (part * self.dram_bytes_per_s),
+        )
+
     def with_efficiency(self, efficiency: float) -> Self:
         """The device if every kind of layer got this part of its peak."""
-        return replace(self, efficiency=dict.fromkeys(KINDS, efficiency))
+        return replace(self, efficiency=dict.fromkeys(KINDS, efficiency), efficiency_error=None)
 
 
 # The three Keplers to Voltas are those of cDMA's Table I; their memory is NVIDIA's smaller one but

@@ -97,13 +97,7 @@ class Scenario:
 
     def layer_seconds(self, layer: Layer, *, backward: bool) -> tuple[float, float]:
         """Seconds of arithmetic, and of memory alone, of which a layer takes the longer one."""
-        part = self.device.efficiency[layer.kind]
-        flops = layer.flops_backward if backward else layer.flops_forward
-        nbytes = layer.bytes_backward if backward else layer.bytes_forward
-        return (
-            flops / (part * self.device.flops(narrow=layer.narrow)),
-            nbytes / (part * self.device.dram_bytes_per_s),
-        )
+        return self.device.layer_seconds(layer, backward=backward)
 
     @cached_property
     def forward_seconds(self) -> Seconds:
@@ -189,7 +183,13 @@ class Scenario:
         if model is None:
             return 0.0
         nbytes, density, element_bytes = self._size(tensor)
-        return model.seconds(nbytes, density, self.device.dram_bytes_per_s, element_bytes)
+        return model.seconds(
+            nbytes,
+            density,
+            self.device.dram_bytes_per_s,
+            element_bytes,
+            self.device.codec_bytes_per_s,
+        )
 
     def offers(self, choice: Choice) -> bool:
         """Return True if the scenario has what a choice needs: an engine, if it compresses on the

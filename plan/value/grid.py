@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Unpack
 
+from cdma.plan.platform.device import Device
+from cdma.plan.platform.link import Link
 from cdma.plan.value.point import Common, Point
 
 
 def grid(
     networks: Sequence[str],
-    devices: Sequence[str],
-    links: Sequence[str],
+    devices: Sequence[str | Device],
+    links: Sequence[str | Link],
     rooms: Sequence[float],
     codecs: Sequence[str],
     dataset: str | None = None,
@@ -22,7 +24,7 @@ def grid(
     Parameters
     ----------
     networks, devices, links, rooms, codecs
-        As of `Point`.
+        As of `Point.usual`.
     dataset, batch, fields
         Of `Point.usual`, the same for all points.
     """

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self, TypedDict, Unpack
 
 from cdma.hw.codec.registry import compressing_codecs
-from cdma.plan.platform.device import device
-from cdma.plan.platform.link import link
+from cdma.plan.platform.device import Device, device
+from cdma.plan.platform.link import Link, link
 from cdma.plan.policies import best, capuchin, capuchin_feedback, home, oracle, vdnn
 from cdma.plan.policies.recomputing import checkpoint, dtr
 from cdma.plan.timeline.errors import ScheduleError
@@ -49,6 +49,8 @@ class Point:
     precision : str
     device, link, codec : str
         By name; the codec is one of the engine's.
+    own : mapping of str to mapping
+        Fields of `device` and of `link` where they are none of those that have names here.
     room : float
         0…1: the memory, between the least that any plan works with and what keeping all takes.
     density : str
@@ -72,14 +74,15 @@ class Point:
     epochs: int = 90
     evaluations: int = EVALUATIONS
     seed: int = 0
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     @classmethod
     def usual(
         cls,
         network: str,
         *,
-        device: str,
-        link: str,
+        device: str | Device,
+        link: str | Link,
         codec: str,
         room: float,
         dataset: str | None = None,
@@ -87,6 +90,8 @@ class Point:
         **fields: Unpack[Common],
     ) -> Self:
         """The point of a network at its usual dataset, batch and precision, if not given.
+
+        Device and link are those of a name, or any other ones.
 
         Raises
         ------
@@ -98,14 +103,17 @@ class Point:
         if dataset in found.batches:
             batch = batch or found.batches[dataset]
         fields.setdefault("precision", found.precision)
+        given = {"device": device, "link": link}
+        own = {kind: asdict(each) for kind, each in given.items() if not isinstance(each, str)}
         return cls(
             network=network,
             dataset=dataset,
             batch=batch or 1,
-            device=device,
-            link=link,
+            device=device if isinstance(device, str) else device.name,
+            link=link if isinstance(link, str) else link.name,
             codec=codec,
             room=room,
+            own=own,
             **fields,
         )
 
@@ -123,8 +131,8 @@ class Point:
         graph = Graph.from_table(self.network, self.batch, self.dataset, precision=self.precision)
         roomy = Scenario(
             graph=density.apply(graph, self.density, self.epoch, self.epochs),
-            device=device(self.device),
-            link=link(self.link),
+            device=Device(**self.own["device"]) if "device" in self.own else device(self.device),
+            link=Link(**self.own["link"]) if "link" in self.own else link(self.link),
             memory_bytes=2**62,
             epoch=self.epoch,
             epochs=self.epochs,

@@ -33,6 +33,7 @@ TOTAL_BYTES = 2 << 20
 `MOST_CYCLES`: about ten seconds of simulation."""
 
 MOST_CYCLES = 1_000_000
+"""Of a step with as many bytes; one with more bytes may take more cycles in proportion."""
 
 CODECS = (None, "zvc", "zvc-host", "zvc-sm")
 """Codecs that can be carried out. Multiprocessors and host are the golden model; their time
@@ -161,7 +162,8 @@ def execute(
     plan : Plan
         Feasible in it.
     total_bytes : int
-        Of all swapped tensors together, if the step is not longer than `MOST_CYCLES` then.
+        Of all swapped tensors together, if the step is not longer than `MOST_CYCLES` then, or in
+        proportion longer if these are more than `TOTAL_BYTES`.
     machine_seed : int
         Of what the machine draws.
 
@@ -188,7 +190,8 @@ def execute(
         raise ScheduleError(
             f"the plan of {plan.policy} needs {whole.least_bytes:,} bytes; give it as many"
         )
-    longest = MOST_CYCLES / (whole.seconds * scenario.machine.clock_hz)
+    cycles = MOST_CYCLES * max(1.0, total_bytes / TOTAL_BYTES)
+    longest = cycles / (whole.seconds * scenario.machine.clock_hz)
     small = scaled(scenario, plan, total_bytes, longest)
     trace = simulate(small.scenario, plan)
     jobs = _jobs(small, plan)

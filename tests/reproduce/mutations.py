@@ -19,8 +19,10 @@ import cdma.plan.platform.device as devices
 import cdma.plan.platform.link as links
 import cdma.plan.policies.cswap.time_model as time_model
 import cdma.plan.timeline.placement as placement
+from cdma.golden.formats.windows import deflate
 from cdma.plan.platform.device import Device
 from cdma.plan.policies import capuchin, oracle, vdnn
+from cdma.plan.policies import cdma as cdma_policy
 from cdma.plan.policies import home as home_policy
 from cdma.plan.policies.comet import law
 from cdma.plan.policies.comet import policy as comet_policy
@@ -252,6 +254,17 @@ def _pessimistic_profile(patch: Patch) -> None:
     patch.setattr(StepProfile, "of", classmethod(slower))
 
 
+def _zlib_stores(patch: Patch) -> None:
+    patch.setattr(deflate, "LEVEL", 0)
+
+
+def _plain_engine(patch: Patch) -> None:
+    def plan(scenario: Scenario, **_others: Any) -> Plan:
+        return vdnn.plan(scenario)
+
+    patch.setattr(cdma_policy, "plan", plan)
+
+
 MUTATIONS = (
     Mutation(
         name="slower-links",
@@ -302,6 +315,18 @@ MUTATIONS = (
         text="arrays stay in NCHW whatever layout is asked for",
         apply=_no_layouts,
         quick=("cdma/best-layout",),
+    ),
+    Mutation(
+        name="zlib-stores",
+        text="zlib looks for nothing to compress",
+        apply=_zlib_stores,
+        quick=("cdma/windows",),
+    ),
+    Mutation(
+        name="plain-engine",
+        text="the engine compresses nothing",
+        apply=_plain_engine,
+        rows=("cdma/codecs",),
     ),
     Mutation(
         name="exchanged-zeros",
@@ -380,7 +405,7 @@ MUTATIONS = (
         name="home-swaps-all",
         text="HOME swaps everything",
         apply=_home_swaps_all,
-        rows=("home/order", "home/order-large", "home/breakdown-vgg16"),
+        rows=("home/order", "home/order-large", "home/throughput", "home/breakdown-vgg16"),
     ),
     Mutation(
         name="plus-is-literal",
@@ -392,7 +417,7 @@ MUTATIONS = (
         name="still-swarm",
         text="two particles move once",
         apply=_still_swarm,
-        rows=("home/optimal", "home/linear"),
+        rows=("home/optimal", "home/optimal-500", "home/linear"),
     ),
     Mutation(
         name="pessimistic-profile",

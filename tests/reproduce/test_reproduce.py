@@ -33,7 +33,7 @@ CLAIMS = [claim for each in PAPERS.values() for claim in each.claims]
 
 COUNTS = {
     "cdma": {
-        (ClaimClass.SHAPE, Kind.MECHANISM): 12,
+        (ClaimClass.SHAPE, Kind.MECHANISM): 14,
         (ClaimClass.EXACT, Kind.MECHANISM): 5,
         (ClaimClass.EXACT, Kind.CONSTANT): 5,
         (ClaimClass.EXACT, Kind.ARITHMETIC): 7,
@@ -60,7 +60,7 @@ COUNTS = {
         (ClaimClass.NOT_CLAIMABLE, Kind.QUOTED): 4,
     },
     "home": {
-        (ClaimClass.SHAPE, Kind.MECHANISM): 8,
+        (ClaimClass.SHAPE, Kind.MECHANISM): 10,
         (ClaimClass.EXACT, Kind.MECHANISM): 3,
         (ClaimClass.EXACT, Kind.CONSTANT): 3,
         (ClaimClass.EXACT, Kind.ARITHMETIC): 7,

@@ -48,6 +48,8 @@ from cdma.commands.schedule.options import (
     PolicyNames,
     Precision,
     Run,
+    RunBytes,
+    RunJobs,
     Seed,
     TraceFile,
 )
@@ -60,6 +62,7 @@ from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
 from cdma.outputs import Force, open_atomically
+from cdma.plan.calibration.published import with_published
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
@@ -72,7 +75,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.schemas import document
-from cdma.sim.execute.execute import ExecutionError
+from cdma.sim.execute.execute import TOTAL_BYTES, ExecutionError
 from cdma.terminal.console import terminal
 
 _UNITS = {
@@ -81,6 +84,12 @@ _UNITS = {
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
 }
+LEAST_RUN_BYTES, MOST_RUN_BYTES = 64 << 10, 1 << 30
+"""Of small plans: a few lines per tensor, and as much as a simulated memory should be."""
+
+PUBLISHED = "published"
+"""Instead of an efficiency: those that others have measured."""
+
 _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
 
 
@@ -107,6 +116,8 @@ def schedule(
     bound: BoundEffort = AUTOMATIC,
     seed: Seed = 0,
     run: Run = False,
+    run_bytes: RunBytes = None,
+    jobs: RunJobs = 1,
     largest: LargestBatch = False,
     trace: TraceFile = None,
     plot: PlotFile = None,
@@ -121,6 +132,7 @@ def schedule(
     names = _names(policies)
     _require_known(bound, mode)
     chosen_mode = None if mode is None else MODES[mode]
+    small_bytes = _bytes_to_run(run_bytes, run=run, jobs=jobs)
     source = density_source(densities, capture)
     require_picture("--plot", plot)
     quiet = goes_to_standard_output(as_json=as_json, trace=trace, html=html)
@@ -139,6 +151,8 @@ def schedule(
     read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
     require_page(html, inputs=read, others=written, force=force)
     found_device, found_link = gpu.value, behind.value
+    if efficiency == PUBLISHED:
+        found_device, efficiency = with_published(found_device), None
     efficiencies = _efficiencies(efficiency)
     if len(efficiencies) > 1 and (run or trace is not None or plot is not None):
         raise UserError("--run, --trace and --plot are of one efficiency; give one")
@@ -214,7 +228,7 @@ def schedule(
         )
         with open_atomically(plot, force=force) as image:
             image.write(picture)
-    runs = _run(first) if run else None
+    runs = _run(first, small_bytes, jobs) if run else None
     report = document("schedule", _as_json(comparisons, settings, runs))
     if html is not None:
         page = {"schedule.json": report}
@@ -262,9 +276,21 @@ def _require_known(bound: str, mode: str | None) -> None:
         raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
 
 
-def _run(comparison: Comparison) -> Runs:
+def _bytes_to_run(text: str | None, *, run: bool, jobs: int) -> int:
+    """Bytes that small plans swap; `UserError` if options of a run are given without one."""
+    if not run and (text is not None or jobs != 1):
+        raise UserError("--bytes and --jobs are of plans that are carried out; add --run")
+    nbytes = TOTAL_BYTES if text is None else parse_bytes(text, "--bytes")
+    if not LEAST_RUN_BYTES <= nbytes <= MOST_RUN_BYTES:
+        raise UserError(
+            f"--bytes must be {LEAST_RUN_BYTES:,} to {MOST_RUN_BYTES:,}, not {nbytes:,}"
+        )
+    return nbytes
+
+
+def _run(comparison: Comparison, total_bytes: int, jobs: int) -> Runs:
     try:
-        return run_plans(comparison)
+        return run_plans(comparison, total_bytes, jobs)
     except ExecutionError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
@@ -305,7 +331,8 @@ def _efficiencies(text: str | None) -> list[float]:
         values = []
     if not values or not all(0 < value <= 1 for value in values):
         raise UserError(
-            f"--efficiency must be numbers of more than 0 and at most 1, as .4,.6,.8, not {text!r}"
+            "--efficiency must be numbers of more than 0 and at most 1, as .4,.6,.8, or "
+            f"{PUBLISHED}, not {text!r}"
         )
     return list(dict.fromkeys(values))
 
@@ -316,12 +343,12 @@ def _devices(device: Device, efficiencies: Sequence[float]) -> list[Device]:
     return [device.with_efficiency(value) for value in efficiencies]
 
 
-def parse_bytes(text: str) -> int:
+def parse_bytes(text: str, option: str = "--memory") -> int:
     """Parse a size in bytes: 12GB (powers of 1000), 12GiB (of 1024) or a plain number."""
     found = _BYTES.fullmatch(text)
     factor = None if found is None else _UNITS.get(found[2].lower())
     if found is None or factor is None:
         raise UserError(
-            f"--memory {text!r} is no number of bytes; write as 12GB, 11.5GiB or 12000000000"
+            f"{option} {text!r} is no number of bytes; write as 12GB, 11.5GiB or 12000000000"
         )
     return int(Decimal(found[1]) * factor)

@@ -142,8 +142,9 @@ Densities = Annotated[
 Efficiencies = Annotated[
     str | None,
     typer.Option(
-        metavar="X[,X]…",
-        help="The part of the device's peak that every layer gets; several are compared.",
+        metavar="X[,X]…|published",
+        help="The part of the device's peak that every layer gets; several are compared. Or that "
+        "of each kind as others have measured it (docs/reference/efficiencies.md).",
     ),
 ]
 
@@ -160,6 +161,23 @@ Seed = Annotated[int, typer.Option(min=0, help="Of policies that draw.")]
 
 Run = Annotated[
     bool, typer.Option("--run", help="Also carry the plans out, made small, by the RTL.")
+]
+
+RunBytes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes",
+        metavar="BYTES",
+        help="With --run: what the small plans swap together, as 20MB; 2MiB if not given.",
+        show_default=False,
+    ),
+]
+
+RunJobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", min=1, metavar="N", help="With --run: plans that are carried out at a time."
+    ),
 ]
 
 LargestBatch = Annotated[

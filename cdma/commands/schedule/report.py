@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdma.config import NetworkConfig, tables_of
-from cdma.plan.platform.codec_rates import REFERENCE_DRAM_BYTES_PER_S, codec_model
+from cdma.plan.platform.codec_rates import codec_model
 from cdma.plan.policies.comparison import REFERENCE, Comparison
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.timeline.placement import MODES, Mode
@@ -95,6 +95,11 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
             if len(settings.efficiencies) > 1
             else {kind: device.efficiency[kind] for kind in kinds}
         ),
+        "efficiency_error": (
+            None
+            if device.efficiency_error is None
+            else {kind: device.efficiency_error.get(kind) for kind in kinds}
+        ),
         "efficiencies": list(settings.efficiencies),
         "link": {
             "name": link.name,
@@ -166,18 +171,16 @@ def _codecs(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _codec(name: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     model = codec_model(name)
-    # Their rates are a V100's; a device with other memory has them in proportion.
-    scale = comparisons[0].scenario.device.dram_bytes_per_s / REFERENCE_DRAM_BYTES_PER_S
-
-    def rate(bytes_per_s: float) -> float | None:
-        return bytes_per_s * scale if model.where == "sm" else None
-
+    device = comparisons[0].scenario.device
+    rates: tuple[float | None, float | None] = (None, None)
+    if model.where == "sm":
+        rates = model.rates(device.dram_bytes_per_s, device.codec_bytes_per_s)
     return {
         "name": name,
         "where": model.where,
         "lossless": model.lossless,
-        "raw_bytes_per_s": rate(model.read_bytes_per_s),
-        "stream_bytes_per_s": rate(model.write_bytes_per_s),
+        "raw_bytes_per_s": rates[0],
+        "stream_bytes_per_s": rates[1],
     }
 
 

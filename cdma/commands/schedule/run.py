@@ -1,19 +1,25 @@
 """`cdma schedule --run`: plans carried out by the engine's RTL, beside the timeline's cycles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from cdma.builds.extras import extra
 from cdma.plan.policies.comparison import Comparison
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.placement import Placement
-from cdma.sim.execute.execute import Execution, execute
+from cdma.plan.timeline.placement import Placement, Plan
+from cdma.plan.timeline.scenario import Scenario
+from cdma.sim.execute.execute import TOTAL_BYTES, Execution, execute
 from cdma.terminal.console import figures_table
 
 WAYS = ("out", "in")
+
+Outcome = Execution | str
+"""What was carried out, or why nothing was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,29 +37,57 @@ class Runs:
     left_out: Mapping[str, str]
 
 
-def run_plans(comparison: Comparison) -> Runs:
+def run_plans(comparison: Comparison, total_bytes: int = TOTAL_BYTES, jobs: int = 1) -> Runs:
     """Carry out every plan that swaps something by means that the engine has.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    total_bytes : int
+        As of `cdma.sim.execute.execute.execute`.
+    jobs : int
+        Plans that are carried out at the same time, each in a process of its own; 1 is this one.
 
     Raises
     ------
     ExecutionError
         A tensor did not come back to the bit.
     """
-    console = Console(stderr=True)
-    done: list[Execution] = []
     left_out: dict[str, str] = {}
+    plans: list[Plan] = []
     for name, result in comparison.results.items():
         if not result.trace.feasible:
             left_out[name] = "there is no room"
         elif all(choice.placement is not Placement.SWAP for choice in result.plan.choices):
             left_out[name] = "it swaps nothing"
         else:
-            try:
-                with console.status(f"{name} on the engine"):
-                    done.append(execute(comparison.scenario, result.plan))
-            except ScheduleError as error:
-                left_out[name] = str(error)
-    return Runs(done=tuple(done), left_out=left_out)
+            plans.append(result.plan)
+    names = ", ".join(plan.policy for plan in plans)
+    work = [partial(_carry_out, comparison.scenario, plan, total_bytes) for plan in plans]
+    with Console(stderr=True).status(f"{names} on the engine"):
+        outcomes = [each() for each in work] if jobs == 1 else _in_processes(work, jobs)
+    done = [outcome for outcome in outcomes if isinstance(outcome, Execution)]
+    refused = {
+        plan.policy: outcome
+        for plan, outcome in zip(plans, outcomes, strict=True)
+        if isinstance(outcome, str)
+    }
+    return Runs(done=tuple(done), left_out=left_out | refused)
+
+
+def _in_processes(work: Sequence[Callable[[], Outcome]], jobs: int) -> list[Outcome]:
+    with extra("plan"):
+        from joblib import Parallel, delayed
+    outcomes: list[Outcome] = Parallel(n_jobs=jobs)(delayed(each)() for each in work)
+    return outcomes
+
+
+def _carry_out(scenario: Scenario, plan: Plan, total_bytes: int) -> Outcome:
+    """The execution; or why there is none, as not every error passes between processes."""
+    try:
+        return execute(scenario, plan, total_bytes=total_bytes)
+    except ScheduleError as error:
+        return str(error)
 
 
 def runs_as_dict(runs: Runs) -> dict[str, Any]:

@@ -132,7 +132,9 @@ def _efficiency(facts: dict[str, Any], settings: ScheduleSettings) -> str:
     others = [
         f"{kind} {value:g}" for value, each in kinds.items() if value != usual for kind in each
     ]
-    return f"{usual:g}" + (f" ({', '.join(others)})" if others else "")
+    text = f"{usual:g}" + (f" ({', '.join(others)})" if others else "")
+    errors = [error for error in (facts["efficiency_error"] or {}).values() if error is not None]
+    return f"{text}, timed and off by up to {100 * max(errors):.0f} %," if errors else text
 
 
 def _codec_text(codec: dict[str, Any]) -> str:

@@ -6,16 +6,13 @@ from typing import Annotated
 import typer
 
 from cdma.commands.completers import named
+from cdma.commands.config_options import DEVICE_NAMES, LINK_NAMES, METAVAR
 from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.schedule.command import parse_bytes
 from cdma.commands.train.report import TrainResult, as_dict, print_report
-from cdma.config import tables_of
+from cdma.config import DEVICE, LINK, find, tables_of
 from cdma.errors import UserError
 from cdma.hw.config import preset
-from cdma.plan.platform.device import DEVICES
-from cdma.plan.platform.device import device as device_of
-from cdma.plan.platform.link import LINKS
-from cdma.plan.platform.link import link as link_of
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.policies.registry import policy as policy_of
 from cdma.plan.timeline.placement import Placement
@@ -66,16 +63,16 @@ def train(
     device: Annotated[
         str,
         typer.Option(
-            metavar="NAME",
-            help=f"Whose times plans have: {', '.join(DEVICES)}.",
+            metavar=METAVAR,
+            help=f"Whose times plans have: {DEVICE_NAMES}.",
             autocompletion=named("devices"),
         ),
     ] = "titanx",
     link: Annotated[
         str,
         typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(LINKS)}; /4: shared by 4.",
+            metavar=METAVAR,
+            help=f"One of {LINK_NAMES}.",
             autocompletion=named("links"),
         ),
     ] = "pcie3x16",
@@ -108,7 +105,7 @@ def train(
         )
     capacity = parse_bytes(memory)
     engine_config, environment = preset(machine), machine_config(machine)
-    found_device, found_link = device_of(device), link_of(link)
+    found_device, found_link = find(DEVICE, device).value, find(LINK, link).value
     found = load(subject)
     step_plan = plan_step(
         found, policy, capacity, found_device, found_link, name=subject, seed=seed

@@ -1,11 +1,12 @@
 """`cdma value`: the value map, with its break-even line."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cdma.commands.completers import among, several
+from cdma.commands.config_options import DEVICE_NAMES, LINK_NAMES, METAVAR
 from cdma.commands.html_option import HtmlFile, require_page, write_page
 from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import (
@@ -35,12 +36,11 @@ from cdma.commands.sweep_options import (
 from cdma.commands.value.points import ROOMS, sweep_point
 from cdma.commands.value.report import Map, as_dict
 from cdma.commands.value.table import print_map
+from cdma.config import DEVICE, LINK, Kind, find
 from cdma.errors import UserError
 from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.outputs import Force, open_atomically
-from cdma.plan.platform.device import DEVICES
-from cdma.plan.platform.link import LINKS
 from cdma.plan.value.grid import grid
 from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import EVALUATIONS, Common, Value
@@ -63,16 +63,16 @@ def value(
     device: Annotated[
         str,
         typer.Option(
-            metavar="NAME[,NAME]…",
-            help=f"Of {', '.join(DEVICES)}.",
+            metavar=f"{METAVAR}[,…]",
+            help=f"Of {DEVICE_NAMES}.",
             autocompletion=several("devices"),
         ),
     ] = "titanxp,rtx4090,h100",
     link: Annotated[
         str,
         typer.Option(
-            metavar="NAME[,NAME]…",
-            help=f"Of {', '.join(LINKS)}; /4 behind a name: shared by four devices.",
+            metavar=f"{METAVAR}[,…]",
+            help=f"Of {LINK_NAMES}.",
             autocompletion=several("links"),
         ),
     ] = "pcie3x16/4,pcie3x16,pcie4x16,pcie5x16,pcie6x16",
@@ -155,7 +155,12 @@ def value(
     if precision is not None:
         common["precision"] = precision
     points = grid(
-        _names(network), _names(device), _names(link), _rooms(room), _names(codec), **common
+        _names(network),
+        _found(DEVICE, device),
+        _found(LINK, link),
+        _rooms(room),
+        _names(codec),
+        **common,
     )
     store = Store(results_folder(results, "value"), ROOMS)
     files = user_files([source])
@@ -185,6 +190,12 @@ def value(
 
 def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _found(kind: Kind[Any], text: str) -> list[Any]:
+    """Devices or links that names, files and hooks stand for; names of presets as they are."""
+    found = (find(kind, name) for name in _names(text))
+    return [each.label if each.base == each.label else each.value for each in found]
 
 
 def _rooms(text: str) -> list[float]:

@@ -75,6 +75,10 @@ class ScheduleAssumptions(TypedDict):
     memory_bytes: Bytes
     device: PlannedDevice
     efficiency: Annotated[dict[str, float] | None, "by kind of layer; null if several were asked"]
+    efficiency_error: Annotated[
+        dict[str, float | None] | None,
+        "by kind of layer, null for one that nobody has timed; null if the device's are declared",
+    ]
     efficiencies: list[float]
     link: PlannedLink
     engine: PlannedEngine | None
@@ -243,6 +247,10 @@ class ValuePoint(TypedDict):
     epochs: int
     evaluations: int
     seed: int
+    own: Annotated[
+        dict[str, dict[str, Any]],
+        "fields of `device` and `link` that are not those of a name",
+    ]
 
 
 class ValueTimes(TypedDict):

@@ -12,15 +12,18 @@ from typing import Any
 from cdma.builds.extras import extra
 from cdma.golden.formats.windows.block import BadBlock, BlockCodec
 
+LEVEL = 6
+"""Of zlib, as the paper uses it."""
+
 _RAW = -15
 """zlib's name for DEFLATE without a wrapper, distances up to 32 KiB."""
 
 
 class Deflate(BlockCodec):
-    """zlib at level 6, as the paper uses it; `cdma.golden.formats.windows.block` has the layout."""
+    """zlib at `LEVEL`; `cdma.golden.formats.windows.block` has the layout."""
 
     def __init__(self, element_bytes: int = 4) -> None:
-        super().__init__("deflate", element_bytes, _encode_small, _decode_block)
+        super().__init__("deflate", element_bytes, encode_window, _decode_block)
 
 
 class DeflateFast(BlockCodec):
@@ -34,8 +37,9 @@ class DeflateFast(BlockCodec):
         )
 
 
-def _encode_small(window: memoryview) -> bytes:
-    compressor = zlib.compressobj(6, zlib.DEFLATED, _RAW)
+def encode_window(window: memoryview | bytes) -> bytes:
+    """The raw DEFLATE stream of a window of any length."""
+    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, _RAW)
     return compressor.compress(window) + compressor.flush()
 
 

@@ -369,11 +369,16 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--memory", "12XB"), "--memory '12XB' is no number of bytes; write as 12GB"),
         ((*QUICK, "--memory", "0"), "memory must be more than 0 bytes, not 0"),
         ((*QUICK, "--efficiency", "0.5,2"), "--efficiency must be numbers of more than 0"),
+        ((*QUICK, "--device", "b200", "--efficiency", "published"), "no published efficiencies"),
         ((*QUICK, "--efficiency", "half"), "--efficiency must be numbers of more than 0"),
         ((*QUICK, "--epoch", "90"), "epoch must be 0 to 89, not 90"),
         ((*QUICK, "--batch", "0"), "batch must be at least 1, not 0"),
         ((*QUICK, "--plot", "x.jpg"), "--plot writes PNG, SVG or PDF, not 'x.jpg'; name a file"),
         ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
+        ((*QUICK, "--bytes", "1MB"), "are of plans that are carried out; add --run"),
+        ((*QUICK, "--jobs", "2"), "are of plans that are carried out; add --run"),
+        ((*QUICK, "--run", "--bytes", "1kB"), "--bytes must be 65,536 to 1,073,741,824, not 1,000"),
+        ((*QUICK, "--run", "--bytes", "few"), "--bytes 'few' is no number of bytes"),
         ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
         ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),
         ((), "no network given; name one with --network: alexnet, "),
@@ -438,6 +443,31 @@ def test_plans_run_on_the_engine_beside_the_timeline(capsys):
             assert 0 < abs(run[f"{way}_error"]) < 0.05
 
 
+@pytest.mark.verify
+@pytest.mark.parametrize("nbytes", [1 << 20, 4 << 20])
+def test_what_is_run_grows_with_the_bytes_asked_for(capsys, nbytes):
+    (run,) = schedule_json(
+        capsys,
+        *("--network", "digits_cnn", "--batch", "64", "--policy", "vdnn-conv"),
+        *("--bound", "none", "--run", "--bytes", str(nbytes)),
+    )["runs"]["plans"]
+    out = [copy for copy in run["copies"] if copy["way"] == "out"]
+    whole = sum(copy["bytes"] for copy in out) / run["factor"]
+    assert sum(copy["bytes"] for copy in out) == pytest.approx(min(nbytes, whole), rel=0.05)
+    assert abs(run["error"]) < 0.05
+
+
+@pytest.mark.verify
+def test_plans_in_processes_of_their_own_run_as_in_one(capsys):
+    words = (
+        *("--network", "digits_cnn", "--batch", "2", "--policy", "vdnn-conv,comet,cdma"),
+        *("--bound", "none", "--run", "--bytes", "100kB"),
+    )
+    alone, together = (schedule_json(capsys, *words, "--jobs", n)["runs"] for n in ("1", "2"))
+    assert together == alone
+    assert len(together["plans"]) == 2
+
+
 def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, monkeypatch):
     """Computation's cycles are the timeline's own, so that the step alone says little."""
     times = {"out": (100, 90.0), "in": (120, 125.0)}
@@ -464,7 +494,7 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
         link_out_cycles=0.0,
         link_in_cycles=0.0,
     )
-    monkeypatch.setattr("cdma.commands.schedule.run.execute", lambda *_arguments: done)
+    monkeypatch.setattr("cdma.commands.schedule.run.execute", lambda *_a, **_b: done)
     assert main(["schedule", *QUICK, "--bound", "none", "--run"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     ways = "out timeline off by in timeline off by"
@@ -474,7 +504,7 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
 
 
 def test_a_tensor_that_does_not_come_back_is_status_1(capsys, monkeypatch):
-    def changed(*arguments: Any) -> None:
+    def changed(*arguments: Any, **others: Any) -> None:
         raise ExecutionError("tensor relu1 came back changed; none was out")
 
     monkeypatch.setattr("cdma.commands.schedule.run.execute", changed)
@@ -553,3 +583,15 @@ def test_not_one_image_has_batch_0(capsys):
 def test_the_largest_batch_has_no_options_of_one_batch(capsys, more, message):
     assert main([*LARGEST, "--policy", "vdnn", *more]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_published_efficiencies_stand_in_for_declared_ones_kind_by_kind(capsys):
+    words = (*QUICK, "--device", "titanx", "--bound", "none", "--efficiency", "published")
+    assumed = schedule_json(capsys, *words)["assumptions"]
+    (products,) = {assumed["efficiency"][kind] for kind in ("conv", "fc")}
+    (others,) = {assumed["efficiency"][kind] for kind in ("relu", "pool", "dropout", "softmax")}
+    assert others < 0.5 < products
+    assert set(assumed["efficiency_error"].values()) == {0.152}
+    assert "cnn-benchmarks" in assumed["device"]["source"]
+    assert main(["schedule", *words]) == 0
+    assert "timed and off by up to 15 %" in " ".join(capsys.readouterr().out.split())

@@ -74,3 +74,18 @@ def test_bad_input_is_told_in_one_line(capsys, arguments, message):
     told = capsys.readouterr()
     assert told.out == ""
     assert message in told.err
+
+
+def test_devices_and_links_may_be_files(capsys, tmp_path):
+    (tmp_path / "own.toml").write_text(
+        '[device]\npreset = "titanxp"\nname = "mine"\n\n[link]\nname = "cable"\nbytes_per_s = 8e9\n'
+    )
+    step = ("--network", "alexnet", "--evaluations", "20", "--jobs", "1", "--room", "0.5")
+    where = ("--device", "own.toml,titanxp", "--link", "own.toml", "--results", "points")
+    mine, named = value_json(capsys, *step, *where)["values"]
+    assert (mine["point"]["device"], named["point"]["device"]) == ("mine", "titanxp")
+    assert mine["point"]["link"] == named["point"]["link"] == "cable"
+    assert mine["link_bytes_per_s"] == 0.8 * 8e9
+    assert set(mine["point"]["own"]) == {"device", "link"}
+    # The file's device is the preset by another name.
+    assert mine["with_seconds"] == named["with_seconds"]

@@ -205,6 +205,21 @@ WRONG = [
     ),
     (
         DEVICE,
+        "[device]\npreset = 'k40'\nefficiency_error = {convs = 1}\n",
+        "[device.efficiency_error] has no key 'convs'; did you mean 'conv'?",
+    ),
+    (
+        DEVICE,
+        "[device]\npreset = 'k40'\ncodec_bytes_per_s = {zvc-sm = 0}\n",
+        "codec_bytes_per_s of zvc-sm on mine must be more than 0, not 0.0",
+    ),
+    (
+        DEVICE,
+        "[device]\npreset = 'k40'\ncodec_error = {zfp = -1}\n",
+        "codec_error of zfp on mine must be 0 or more, not -1.0",
+    ),
+    (
+        DEVICE,
         "[device]\npreset = 'k40'\nefficiency = {conv = 2}\n",
         "efficiency of conv on mine must be more than 0 and at most 1, not 2.0",
     ),

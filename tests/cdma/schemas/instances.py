@@ -103,6 +103,7 @@ INSTANCES: Mapping[str, Instance] = {
 """Runs of a few seconds each. What takes longer, or needs PyTorch, has tests of its own."""
 
 ELSEWHERE: Mapping[str, str] = {
+    "calibrate": "PyTorch",
     "capture": "PyTorch",
     "energy": "synthesis of a codec",
     "train": "PyTorch",

@@ -93,3 +93,15 @@ def test_an_unknown_codec_is_refused_with_those_there_are(name: str) -> None:
     )
     with pytest.raises(ScheduleError, match=message):
         codec_model(name)
+
+
+def test_a_timed_rate_stands_in_for_the_declared_one() -> None:
+    timed = {"zvc-sm": 2e9, "zfp": 4e9}
+    model = codec_model("zvc-sm")
+    stream = model.stream_bytes(MEBIBYTE, 0.5)
+    seconds = model.seconds(MEBIBYTE, 0.5, 900e9, timed=timed)
+    assert seconds == pytest.approx(LAUNCH_SECONDS + (MEBIBYTE + stream) / 2e9)
+    assert codec_model("zfp-32").rates(900e9, timed) == (4e9, 4e9)
+    assert codec_model("csr-sm").rates(900e9, timed) == codec_model("csr-sm").rates(900e9)
+    # Declared rates are a V100's.
+    assert codec_model("csr-sm").rates(450e9) == (125e9, 125e9)

@@ -1,7 +1,10 @@
 """The value of a point: its two best plans, and their times."""
 
 import json
+from dataclasses import replace
 
+from cdma.plan.platform.device import device
+from cdma.plan.platform.link import link
 from cdma.plan.policies import capuchin, capuchin_feedback
 from cdma.plan.policies.recomputing import checkpoint, dtr
 from cdma.plan.timeline.memory import least_memory
@@ -55,3 +58,17 @@ def test_dense_values_gain_nothing_by_zvc() -> None:
     assert value.mean_density == 1
     # A copy that takes longer leaves computation a little more of the memory's bandwidth.
     assert 0 <= value.gain < 1e-3
+
+
+def test_a_device_and_a_link_of_one_s_own_are_kept_with_the_value() -> None:
+    titan = replace(device("titanxp"), name="mine", efficiency_error={"conv": 0.1})
+    own = replace(link("pcie3x16"), name="cable", bytes_per_s=8e9, in_bytes_per_s=8e9)
+    point = Point.usual(
+        "alexnet", device=titan, link=own, codec="zvc", room=0.5, batch=8, evaluations=50
+    )
+    assert (point.device, point.link) == ("mine", "cable")
+    scenario = point.scenario()
+    assert (scenario.device, scenario.link) == (titan, own)
+    value = evaluate(point)
+    assert value.link_bytes_per_s == 0.8 * 8e9
+    assert Value.from_dict(json.loads(json.dumps(value.as_dict()))) == value
