@@ -56,6 +56,7 @@ EXAMPLES: Mapping[str, Example] = {
         "guide/buddy/buddy-replay.md",
         ("cdma buddy replay --data mixed --pattern random --accesses 2000",),
     ),
+    "calibrate": Example("guide/plan/calibrate.md", absent="It times this machine with PyTorch"),
     "capture": Example("guide/plan/capture.md", absent="It trains a network with PyTorch"),
     "completion": Example(COMMAND_LINE, ("cdma completion bash",)),
     "compress": Example(

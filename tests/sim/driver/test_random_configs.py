@@ -8,15 +8,13 @@ import pytest
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
 from cdma.hw.config import LATENCIES, SECTOR_BYTES, CodecConfig, EngineConfig, preset
 from tests.hw.codec.xc.test_engine import ONE_UNIT
+from tests.lib.shares import configs
 from tests.sim.driver.random_machine.program import run_seed
 from tests.sim.machine.engine.cases import SMALL
 
 COUNT = 32
 MOST_UNITS = 16
 PROGRAMS = 40
-
-KEPT = {"two-units": SMALL, "xc": ONE_UNIT, "titanx_gen3": preset("titanx_gen3")}
-"""Those that other tests build."""
 
 
 def draw_configs() -> list[EngineConfig]:
@@ -77,7 +75,16 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {name for one in CONFIGS for name in one.codecs} == {"zvc", "raw", "xc"}
 
 
-@pytest.mark.parametrize("config", KEPT.values(), ids=KEPT)
+KEPT = {
+    # Other tests build these, XC's only for `make verify`.
+    "two-units": SMALL,
+    "titanx_gen3": preset("titanx_gen3"),
+    "xc": ONE_UNIT,
+    "drawn": CONFIGS[13],
+}
+
+
+@pytest.mark.parametrize("config", configs(KEPT, quick=["two-units", "titanx_gen3", "drawn"]))
 def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
     for seed in range(5000, 5004):
         run_seed(config, seed)
