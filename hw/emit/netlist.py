@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -27,11 +27,12 @@ from amaranth.hdl import (
     Value,
 )
 from amaranth.hdl._ast import Switch
-from amaranth.hdl._ir import PortDirection
+from amaranth.hdl._ir import PortDirection, build_netlist
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion
+from cdma.hw.emit.writer.module import write_module
 from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
@@ -161,6 +162,30 @@ def to_verilog(
 
 
 @dataclass(frozen=True)
+class WrittenModule:
+    """A component's module by both routes: what a person reads, and Amaranth's own RTLIL."""
+
+    name: str
+    component: wiring.Component
+    text: str
+    rtlil: str
+
+
+def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
+    """Convert a component and all below it by `cdma.hw.emit.writer`, without assertions.
+
+    The modules, their names and their order are those of `to_verilog`.
+    """
+    modules: dict[str, _Converted] = {}
+    with fast_conversion():
+        _convert(top, name, modules, Tally("RTL", 1), (), is_top=True, by_writer=True)
+    return [
+        WrittenModule(module.name, module.component, module.verilog, module.rtlil)
+        for module in _in_order(modules, name)
+    ]
+
+
+@dataclass(frozen=True)
 class _Converted:
     """A module as RTLIL.
 
@@ -174,6 +199,7 @@ class _Converted:
     sleepers: int
     rtlil: str
     below: list[str]
+    verilog: str = ""
 
 
 def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:
@@ -221,6 +247,7 @@ def _convert(
     sleepers: Sleepers,
     *,
     is_top: bool = False,
+    by_writer: bool = False,
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     # Where each subcomponent is among the fragments below, and what it was converted to.
@@ -239,7 +266,9 @@ def _convert(
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress, sleepers)
+            converted = _convert(
+                subcomponent, f"{name}_{stem}", modules, progress, sleepers, by_writer=by_writer
+            )
             if stem != subname:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
@@ -305,7 +334,8 @@ def _convert(
     for port in clocking[2:]:
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
-    text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
+    design = fragment.prepare(signals, hierarchy=(name,))
+    text, _names = rtlil.convert_fragment(design, name=name, emit_src=False)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.
     unlike = (f"{name}_{number}" for number in count(1))
@@ -325,6 +355,12 @@ def _convert(
             _renamed(text, own_name, name),
             [converted.name for _, _, converted in parts],
         )
+        if by_writer:
+            written = [*known.clocking, *ports]
+            verilog = write_module(
+                build_netlist(design), name, [(p.name, p.direction, p.width) for p in written]
+            )
+            known = modules[name] = replace(known, verilog=verilog)
     return known
 
 
