@@ -32,7 +32,7 @@ from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion
-from cdma.hw.emit.writer.module import write_module
+from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
@@ -163,12 +163,19 @@ def to_verilog(
 
 @dataclass(frozen=True)
 class WrittenModule:
-    """A component's module by both routes: what a person reads, and Amaranth's own RTLIL."""
+    """A component's module by both routes: what a person reads, and Amaranth's own RTLIL.
+
+    `ports` have a name, a direction and a width each. `instances` has the names of instances
+    and memories in the text by those in the RTLIL, `signals` those of others, where they differ.
+    """
 
     name: str
     component: wiring.Component
     text: str
     rtlil: str
+    ports: tuple[tuple[str, str, int], ...]
+    instances: dict[str, str]
+    signals: dict[str, str]
 
 
 def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
@@ -180,7 +187,15 @@ def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
     with fast_conversion():
         _convert(top, name, modules, Tally("RTL", 1), (), is_top=True, by_writer=True)
     return [
-        WrittenModule(module.name, module.component, module.verilog, module.rtlil)
+        WrittenModule(
+            module.name,
+            module.component,
+            module.written.text,
+            module.rtlil,
+            tuple((p.name, p.direction, p.width) for p in [*module.clocking, *module.ports]),
+            module.written.instances,
+            module.written.signals,
+        )
         for module in _in_order(modules, name)
     ]
 
@@ -199,7 +214,7 @@ class _Converted:
     sleepers: int
     rtlil: str
     below: list[str]
-    verilog: str = ""
+    written: Written = Written("", {}, {})
 
 
 def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:
@@ -356,11 +371,11 @@ def _convert(
             [converted.name for _, _, converted in parts],
         )
         if by_writer:
-            written = [*known.clocking, *ports]
-            verilog = write_module(
-                build_netlist(design), name, [(p.name, p.direction, p.width) for p in written]
+            both = [*known.clocking, *ports]
+            written = write_module(
+                build_netlist(design), name, [(p.name, p.direction, p.width) for p in both]
             )
-            known = modules[name] = replace(known, verilog=verilog)
+            known = modules[name] = replace(known, written=written)
     return known
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cdma.hw.emit.writer.circuit import Circuit, Nets, Variable
 from cdma.hw.emit.writer.decisions import Assign, Bit, Condition, Decision, Match, Statement
-from cdma.hw.emit.writer.expressions import EITHER, Printer, sliced
+from cdma.hw.emit.writer.expressions import EITHER, Expression, Printer, sliced
 
 FEWEST_CASES = 3
 """Branches with statements from which on there is a `case`."""
@@ -126,34 +126,33 @@ class BlockWriter:
     def _chain(self, branches: list[tuple[Condition | None, list[Statement]]]) -> list[str]:
         """`if`, `else if`, `else`."""
         lines: list[str] = []
-        skipped: list[str] = []
-        for condition, body in branches:
+        skipped: list[Expression] = []
+        for place, (condition, body) in enumerate(branches):
             if isinstance(condition, Match) and not condition.patterns:
                 continue
             if not body:
                 if condition is not None:
-                    skipped.append(self._clear(self.printer.opposite(condition)))
+                    skipped.append(self.printer.opposite(condition))
                 continue
-            tests = list(skipped)
-            if condition is not None:
-                test = self.printer.test(condition)
-                tests.append(test.text if not tests else self._clear(test))
-            skipped = []
-            head = f"if ({' && '.join(tests)})" if tests else ""
-            opening = f"else {head}".strip() if lines else head
-            inner = self.lines(body)
+            if skipped:
+                # None of those without statements holds.
+                opening = f"if ({_all_of(skipped)})"
+                inner = self._chain(branches[place:])
+            elif condition is not None:
+                opening, inner = f"if ({self.printer.test(condition).text})", self.lines(body)
+            else:
+                opening, inner = "", self.lines(body)
+            if lines:
+                opening = f"else {opening}".strip()
             if not opening:
                 lines += inner
             elif lines and lines[-1] == "end":
                 lines[-1:] = self._under(f"end {opening}", inner)
             else:
                 lines += self._under(opening, inner)
-            if condition is None:
+            if condition is None or skipped:
                 break
         return lines
-
-    def _clear(self, expression: object) -> str:
-        return expression.within(EITHER)  # type: ignore[attr-defined,no-any-return]
 
     def _under(self, head: str, inner: list[str]) -> list[str]:
         # An `else` behind it would be that of an inner `if`.
@@ -196,6 +195,12 @@ class BlockWriter:
         bits = tuple(int(character) for character in reversed(pattern))
         name = self.printer.state_name(value, bits)
         return name or f"{width}'d{int(pattern, 2)}"
+
+
+def _all_of(conditions: list[Expression]) -> str:
+    if len(conditions) == 1:
+        return conditions[0].text
+    return " && ".join(condition.within(EITHER) for condition in conditions)
 
 
 def split_reset(target: Target, reset: int | None) -> None:

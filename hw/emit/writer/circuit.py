@@ -111,13 +111,14 @@ class Circuit:
         self.states: dict[Nets, dict[int, str]] = {}
         top = self.cells[0]
         self._taken |= {*top.ports_i, *top.ports_o}
-        signals = {re.sub(r"\W", "_", n) for n in self.netlist.modules[0].signal_names.values()}
+        self._signals = set(self.netlist.modules[0].signal_names.values())
         self.instances: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}
         for cell in self.cells:
             if isinstance(cell, _nir.Instance):
                 # Amaranth numbers those that are called like a signal.
                 stem = cell.name.partition("$")[0]
-                if stem in signals or is_keyword(stem):
+                if stem in self._signals or is_keyword(stem):
                     stem = f"{stem}_module"
                 self.instances[cell.name] = self.unique(stem)
             elif isinstance(cell, _nir.Memory):
@@ -189,13 +190,15 @@ class Circuit:
 
     def unique(self, name: str) -> str:
         """A name that nothing has yet, as Verilog takes it."""
-        stem = re.sub(r"\W", "_", name)
+        stem = re.sub(r"\W", "_", name.lstrip("$").partition("$")[0]) or "value"
         if re.match(r"\d", stem) or is_keyword(stem):
             stem = f"{stem}_" if is_keyword(stem) else f"_{stem}"
         chosen, number = stem, 1
-        while chosen in self._taken:
+        while chosen in self._taken or (chosen in self._signals and chosen != name):
             chosen, number = f"{stem}_{number}", number + 1
         self._taken.add(chosen)
+        if chosen != name:
+            self.renamed[name] = chosen
         return chosen
 
     def declare(self, name: str, nets: Nets, *, cell: int | None = None, **options: Any) -> Variable:
@@ -245,7 +248,7 @@ class Circuit:
         def named(nets: Nets) -> str | None:
             return outputs.get(nets) or local.get(nets) or pins.get(nets)
 
-        self._pin_names = pins
+        self.pin_names = pins
         for index, cell in enumerate(self.cells):
             if isinstance(cell, _nir.Instance):
                 for port, (start, width) in cell.ports_o.items():
@@ -409,6 +412,8 @@ def simplified(cell: Any) -> Nets | None:
     if not isinstance(cell, _nir.Operator):
         return None
     inputs, operator = cell.inputs, cell.operator
+    if not inputs[-1]:
+        return (1,) if operator in ("r&", "==", "u<=", "u>=") else (0,)[: cell.width]
     if operator in ("&", "|", "^"):
         return _bitwise(cell)
     constants = [all(net < 2 for net in value) for value in inputs]

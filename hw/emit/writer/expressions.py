@@ -122,18 +122,22 @@ class Printer:
     def value(self, nets: Nets, within: Variable | None = None) -> Expression:
         """Any bits; in a context of their number, or one that `Expression` allows."""
         width = len(nets)
-        significant = width
-        while significant and nets[significant - 1] == 0:
-            significant -= 1
-        if not significant:
-            return Expression(literal(nets), ATOM, width, width)
         if all(net < 2 for net in nets):
             return Expression(literal(nets), ATOM, width, width)
-        if significant < width:
-            inner = self.value(nets[:significant], within)
-            if inner.high >= width:
-                return inner
         chunks = list(self.circuit.chunks(nets, within))
+        last = chunks[-1]
+        if isinstance(last, Constant) and len(chunks) > 1:
+            zeros = _zeros(last.bits)
+            if zeros:
+                # Without zeros in front, where the context adds them.
+                kept = last.bits[: len(last.bits) - zeros]
+                start = [*chunks[:-1], *([Constant(kept)] if kept else [])]
+                inner = self._together(start, width - zeros)
+                if inner.high >= width:
+                    return inner
+        return self._together(chunks, width)
+
+    def _together(self, chunks: list[Chunk], width: int) -> Expression:
         if len(chunks) == 1:
             return self.chunk(chunks[0])
         return Expression(self._joined(chunks), ATOM, width, width)

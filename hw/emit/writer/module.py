@@ -2,7 +2,8 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import _nir
@@ -17,6 +18,18 @@ WIDTH = 100
 ROUNDS = 200
 
 
+@dataclass(frozen=True)
+class Written:
+    """A module's text, and what is called otherwise in it than in the netlist.
+
+    `instances` are instances and memories, `signals` all others.
+    """
+
+    text: str
+    instances: dict[str, str]
+    signals: dict[str, str]
+
+
 def write_module(
     netlist: Any,
     name: str,
@@ -24,7 +37,7 @@ def write_module(
     *,
     has_assertions: bool = False,
     has_lines: bool = True,
-) -> str:
+) -> Written:
     """A module as Verilog-2005; with assertions, SystemVerilog.
 
     Parameters
@@ -59,7 +72,7 @@ def write_module(
         writer = _ModuleWriter(circuit, usage, name, ports, has_lines)
         text = writer.text()
         if not writer.missing:
-            return text
+            return Written(text, circuit.instances, circuit.renamed)
         for needed in writer.missing:
             if needed.cell is not None:
                 home = circuit.home(bits_of(needed.cell, 0, 1)[0])
@@ -430,7 +443,7 @@ class _ModuleWriter:
         pins: list[tuple[str, str]] = []
         for port, nets in cell.ports_i.items():
             if nets:
-                pins.append((port, self.printer.assigned(nets)))
+                pins.append((port, self.printer.exact(nets)))
         for port, (start, width) in cell.ports_o.items():
             if width:
                 variable = self.circuit.home(bits_of(index, start, start + 1)[0])
@@ -515,5 +528,3 @@ def _wrapped(line: str) -> list[str]:
         break_on_hyphens=False,
     )
 
-
-__all__ = ["Mapping", "write_module"]

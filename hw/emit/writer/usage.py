@@ -249,10 +249,9 @@ class Usage:
         high = high or circuit.width_of(index)
         if isinstance(cell, _nir.AssignmentList) or circuit.home(bits_of(index, 0, 1)[0]):
             high = circuit.width_of(index)
-        name = self._name_for(index)
-        circuit.declare(
-            circuit.unique(name), bits_of(index, 0, high), cell=index, is_source=bool(name)
-        )
+        nets = bits_of(index, 0, high)
+        name = circuit.pin_names.get(nets) or self._name_for(index)
+        circuit.declare(circuit.unique(name), nets, cell=index)
 
     def name_value(self, nets: Nets, consumer: str) -> None:
         """Give a value a wire, as only a variable can be indexed."""

@@ -1,0 +1,129 @@
+"""Whether written Verilog does what Amaranth's RTLIL says, module by module, by Yosys.
+
+Each module is taken alone: instances below become ports of it, and registers and other wires of the
+same name are taken to be the same, which `equiv_simple` then proves for one cycle, and
+`equiv_induct` where one is not enough. Memories are cells of the same name.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdma.hw.emit.netlist import WrittenModule
+from cdma.synth.tools.yowasp import SynthError
+from cdma.synth.tools.yosys import run_yosys
+
+INDUCTION = 4
+"""Cycles that `equiv_induct` looks at."""
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """What Yosys found for a module.
+
+    Attributes
+    ----------
+    module : str
+    proven, found : int
+        `$equiv` cells, one for each bit that both texts name.
+    log : str
+        The status, with the bits that are not proven.
+    """
+
+    module: str
+    proven: int
+    found: int
+    log: str
+
+    @property
+    def holds(self) -> bool:
+        return self.found > 0 and self.proven == self.found
+
+
+def _stub(module: WrittenModule) -> str:
+    """A module of ports only, in RTLIL."""
+    lines = ["attribute \\blackbox 1", f"module \\{module.name}"]
+    for place, (name, direction, width) in enumerate(module.ports):
+        lines.append(f"  wire width {width} {direction} {place + 1} \\{name}")
+    return "\n".join([*lines, "end", ""])
+
+
+def _renamed(module: WrittenModule) -> str:
+    """RTLIL with everything named as in the Verilog."""
+    text = module.rtlil
+    for old, new in module.signals.items():
+        # A pin of an instance keeps its name.
+        text = re.sub(rf"(?<!    connect )\\{re.escape(old)}(?=\s)", rf"\\{new}", text)
+    for old, new in module.instances.items():
+        if old != new:
+            pattern = rf"^(  cell \S+|  memory.*) \\{re.escape(old)}$"
+            text = re.sub(pattern, rf"\1 \\{new}", text, flags=re.M)
+            text = text.replace(f'\\MEMID "\\\\{old}"', f'\\MEMID "\\\\{new}"')
+    return text
+
+
+def check_module(
+    module: WrittenModule, others: Iterable[WrittenModule], folder: Path
+) -> Equivalence:
+    """Compare a module's Verilog with its RTLIL.
+
+    Parameters
+    ----------
+    others
+        All modules of the design; those that this one has instances of are found among them.
+    folder
+        For what Yosys reads and writes. Yosys does not see /tmp.
+
+    Raises
+    ------
+    SynthError
+        Yosys failed, as with a text that it does not understand.
+    """
+    types = set(re.findall(r"^  cell \\(\S+) ", module.rtlil, re.M))
+    stubs = [other for other in others if other.name in types]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gold.il").write_text(
+        "".join(map(_stub, stubs)) + _renamed(module), encoding="utf-8"
+    )
+    (folder / "gate.v").write_text(module.text, encoding="utf-8")
+    (folder / "stubs.il").write_text("".join(map(_stub, stubs)), encoding="utf-8")
+    name = module.name
+    evert = [f"expose -evert {name}/t:{stub.name}" for stub in stubs]
+    common = [
+        "proc -norom", "opt_clean", "opt_dff", "memory_dff", "memory_collect", "dffunmap", "opt_clean",
+        *evert,
+    ]
+    script = [
+        "read_rtlil gold.il",
+        "delete t:$check t:$meminit_v2",
+        f"hierarchy -top {name}",
+        *common,
+        "setattr -unset src -unset keep */c:*",
+        "design -stash gold",
+        "read_rtlil stubs.il",
+        "read_verilog gate.v",
+        f"hierarchy -top {name}",
+        *common,
+        "setattr -unset src -unset keep */c:*",
+        # A register's bits that nothing writes are what they were at first.
+        "setundef -undriven -zero",
+        "design -stash gate",
+        f"design -copy-from gold -as gold {name}",
+        f"design -copy-from gate -as gate {name}",
+        "equiv_make gold gate equiv",
+        "select -module equiv",
+        "equiv_simple",
+        f"equiv_induct -seq {INDUCTION}",
+        "tee -o status.txt equiv_status",
+    ]
+    run_yosys(script, folder)
+    status = (folder / "status.txt").read_text(encoding="utf-8")
+    found = re.search(r"Of those cells (\d+) are proven and (\d+) are unproven", status)
+    if found is None:
+        return Equivalence(name, 0, 0, status)
+    proven, unproven = int(found[1]), int(found[2])
+    return Equivalence(name, proven, proven + unproven, status)
+
+
+__all__ = ["Equivalence", "SynthError", "check_module"]
