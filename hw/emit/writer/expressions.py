@@ -25,6 +25,9 @@ from cdma.hw.emit.writer.circuit import (
 from cdma.hw.emit.writer.decisions import Bit, Choice, Condition, Match, Value, value_of
 
 INFINITE = math.inf
+FEWEST_MASKED = 4
+"""Parts of a variable from which on a mask selects them."""
+
 LONGEST = 160
 """Characters of an expression that is written in place."""
 
@@ -337,11 +340,26 @@ class Printer:
         if operator == "r&" and len(chunks) > 1 and len(nets) <= 4:
             if all(_size(chunk) == 1 for chunk in chunks):
                 return self._series("&&", BOTH, chunks)
-        text = self.exact(nets)
+        text = self._masked(chunks) if operator == "r^" else ""
+        text = text or self.exact(nets)
         if len(text) > LONGEST:
             raise NeedsWire(nets=nets)
         inner = text if _is_atom(text) else f"({text})"
         return Expression(f"{_REDUCTIONS[operator]}{inner}", UNARY, 1, 1)
+
+    def _masked(self, chunks: list[Chunk]) -> str:
+        """Some bits of one variable, with zeros between them; empty if they are of several."""
+        slices = [chunk for chunk in chunks if isinstance(chunk, Slice)]
+        variable = slices[0].variable if slices else None
+        if len(slices) < FEWEST_MASKED or len(slices) < len(chunks) or variable is None:
+            return ""
+        mask = [0] * variable.width
+        for chunk in slices:
+            if chunk.variable is not variable or any(mask[chunk.low : chunk.high]):
+                return ""
+            mask[chunk.low : chunk.high] = [1] * (chunk.high - chunk.low)
+        self.read.add(variable.name)
+        return f"{variable.name} & {literal(tuple(mask))}"
 
     def _series(self, operator: str, rank: int, chunks: list[Chunk]) -> Expression:
         found = self.chunk(chunks[0])
