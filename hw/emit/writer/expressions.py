@@ -261,7 +261,7 @@ class Printer:
                 return self.negated(inputs[0][0])
             inner = self.value(inputs[0])
             return Expression(
-                f"~{inner.within(UNARY - 1)}", UNARY, inner.width, width, width, _wraps(inner)
+                f"~{inner.within(UNARY)}", UNARY, inner.width, width, width, _wraps(inner)
             )
         left, right = (self.value(value) for value in inputs)
         if width == 1 and operator in "&|":
@@ -295,14 +295,14 @@ class Printer:
                         chunk.cell, "==", cell.inputs[0], (0,) * len(cell.inputs[0])
                     )
         inner = self.chunk(chunk)
-        return Expression(f"!{inner.within(UNARY - 1)}", UNARY, 1, 1)
+        return Expression(f"!{inner.within(UNARY)}", UNARY, 1, 1)
 
     def _arithmetic(
         self, index: int, operator: str, inputs: tuple[Nets, ...], width: int
     ) -> Expression:
         if len(inputs) == 1:
             inner = self.value(inputs[0][:width])
-            text = f"-{inner.within(UNARY - 1)}"
+            text = f"-{inner.within(UNARY)}"
             return Expression(text, UNARY, inner.width, width, width, _wraps(inner))
         if operator == "<<":
             left = self.value(inputs[0][:width])
