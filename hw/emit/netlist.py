@@ -200,6 +200,9 @@ def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
     ]
 
 
+_NOT_WRITTEN = Written("", {}, {})
+
+
 @dataclass(frozen=True)
 class _Converted:
     """A module as RTLIL.
@@ -214,7 +217,7 @@ class _Converted:
     sleepers: int
     rtlil: str
     below: list[str]
-    written: Written = Written("", {}, {})
+    written: Written = _NOT_WRITTEN
 
 
 def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:

@@ -119,7 +119,9 @@ class BlockWriter:
             branches.pop()
         matches = [c for c, _ in branches if isinstance(c, Match)]
         filled = sum(bool(body) for _, body in branches)
-        if matches and (filled >= FEWEST_CASES or any("-" in p for m in matches for p in m.patterns)):
+        if matches and (
+            filled >= FEWEST_CASES or any("-" in p for m in matches for p in m.patterns)
+        ):
             return self._case(branches, matches[0].value)
         return self._chain(branches)
 
@@ -218,9 +220,7 @@ def split_reset(target: Target, reset: int | None) -> None:
             target.statements = target.statements[:-1]
 
 
-def grouped(
-    targets: Iterable[Target], may_join: Callable[[Block, Target], bool]
-) -> list[Block]:
+def grouped(targets: Iterable[Target], may_join: Callable[[Block, Target], bool]) -> list[Block]:
     """Blocks of targets that share a decision, where they may."""
     blocks: list[Block] = []
     for target in targets:

@@ -166,8 +166,10 @@ class Circuit:
                     key = _key(cell)
                     other = alike.setdefault(key, index) if key is not None else index
                     if other != index:
-                        width = len(cell.inputs) if isinstance(cell, _nir.PriorityMatch) else (
-                            1 if isinstance(cell, _nir.Matches) else self.width_of(index)
+                        width = (
+                            len(cell.inputs)
+                            if isinstance(cell, _nir.PriorityMatch)
+                            else (1 if isinstance(cell, _nir.Matches) else self.width_of(index))
                         )
                         nets = bits_of(other, 0, width)
                 if nets is not None:
@@ -201,7 +203,9 @@ class Circuit:
             self.renamed[name] = chosen
         return chosen
 
-    def declare(self, name: str, nets: Nets, *, cell: int | None = None, **options: Any) -> Variable:
+    def declare(
+        self, name: str, nets: Nets, *, cell: int | None = None, **options: Any
+    ) -> Variable:
         """A new variable; nets of a cell have it as their home from now on."""
         variable = Variable(name, nets, cell, **options)
         self.variables[name] = variable
@@ -321,7 +325,10 @@ class Circuit:
             home = self._home.get(net)
             if home is not None and home[0] is not within:
                 variable, bit = home
-                while stop < end and self._home.get(nets[stop]) == (variable, bit + stop - position):
+                while stop < end and self._home.get(nets[stop]) == (
+                    variable,
+                    bit + stop - position,
+                ):
                     stop += 1
                 found: Chunk = Slice(variable, bit, bit + stop - position)
             else:
@@ -333,10 +340,10 @@ class Circuit:
                 found = CellBits(net >> 16, bit, bit + stop - position)
             for other in self._starts.get(net, ()):
                 width = other.width
-                if width <= limit and width > 1 and width >= stop - position:
-                    if nets[position : position + width] == other.nets and other is not within:
-                        found, stop = Slice(other, 0, width), position + width
-                        break
+                fits = max(2, stop - position) <= width <= limit and other is not within
+                if fits and nets[position : position + width] == other.nets:
+                    found, stop = Slice(other, 0, width), position + width
+                    break
             yield found
             position = stop
 

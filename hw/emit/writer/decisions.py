@@ -90,7 +90,9 @@ def _branch(circuit: Circuit, condition: int, top: list[Statement]) -> list[Stat
     last = around[-1] if around else None
     bit = condition & 0xFFFF
     if not isinstance(last, Decision) or last.cell != condition >> 16 or _later(last, bit):
-        last = Decision(condition >> 16, [(condition, []) for condition in _conditions(circuit, cell)])
+        last = Decision(
+            condition >> 16, [(condition, []) for condition in _conditions(circuit, cell)]
+        )
         around.append(last)
     return last.branches[bit][1]
 

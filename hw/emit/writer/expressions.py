@@ -12,7 +12,6 @@ from typing import Any
 from amaranth.hdl import _nir
 
 from cdma.hw.emit.writer.circuit import (
-    STORED,
     CellBits,
     Chunk,
     Circuit,
@@ -200,9 +199,7 @@ class Printer:
 
     # Cells
 
-    def cell(
-        self, index: int, low: int, high: int, *, is_definition: bool = False
-    ) -> Expression:
+    def cell(self, index: int, low: int, high: int, *, is_definition: bool = False) -> Expression:
         """Bits of a cell's output, from what it reads.
 
         A definition may be wider than its bits: the assignment takes the low ones.
@@ -337,9 +334,9 @@ class Printer:
             if len(chunks) > 1 and len(nets) <= 4 and all(_size(chunk) == 1 for chunk in chunks):
                 return self._series("||", EITHER, chunks)
             return self._comparison(index, "!=", nets, (0,) * len(nets))
-        if operator == "r&" and len(chunks) > 1 and len(nets) <= 4:
-            if all(_size(chunk) == 1 for chunk in chunks):
-                return self._series("&&", BOTH, chunks)
+        few = len(chunks) > 1 and len(nets) <= 4 and all(_size(chunk) == 1 for chunk in chunks)
+        if operator == "r&" and few:
+            return self._series("&&", BOTH, chunks)
         text = self._masked(chunks) if operator == "r^" else ""
         text = text or self.exact(nets)
         if len(text) > LONGEST:
@@ -389,7 +386,7 @@ class Printer:
         context = max(both[0].width, both[1].width)
         needed = max(both[0].low, both[1].low)
         if needed > context:
-            for place, nets in enumerate((left, right)):
+            for place in (0, 1):
                 if both[place].low <= both[place].width:
                     padded = f"{{{int(needed) - both[place].width}'d0, {both[place].text}}}"
                     both[place] = Expression(padded, ATOM, int(needed), needed)
@@ -406,7 +403,9 @@ class Printer:
         if sign not in ("==", "!=") or not all(net < 2 for net in right):
             return None
         width = len(right)
-        while left not in self.circuit.states and left and left[-1] == 0 and not right[len(left) - 1]:
+        while (
+            left not in self.circuit.states and left and left[-1] == 0 and not right[len(left) - 1]
+        ):
             left, width = left[:-1], width - 1
         name = self.state_name(left, right[:width])
         if name is None:
@@ -594,13 +593,15 @@ def _unsigned_start(nets: Nets) -> Nets:
 
 
 def _is_atom(text: str) -> bool:
-    return text.replace("_", "").isalnum() or (text[0] == "{" and text[-1] == "}") or (
-        text[-1] == "]" and text.partition("[")[0].replace("_", "").isalnum()
+    return (
+        text.replace("_", "").isalnum()
+        or (text[0] == "{" and text[-1] == "}")
+        or (text[-1] == "]" and text.partition("[")[0].replace("_", "").isalnum())
     )
 
 
 def _clear_text(text: str) -> str:
-    return text if _is_atom(text) or "'" in text and " " not in text else f"({text})"
+    return text if _is_atom(text) or ("'" in text and " " not in text) else f"({text})"
 
 
 def _level(expression: Expression, rank: int) -> str:
@@ -615,11 +616,10 @@ def _clear(expression: Expression, rank: int) -> str:
 def _logic(operator: str, rank: int, left: Expression, right: Expression) -> Expression:
     def side(expression: Expression) -> str:
         # Same operators need no parentheses; of && in || people are not sure.
-        return expression.text if expression.rank == rank or expression.rank > BOTH else (
-            f"({expression.text})"
+        return (
+            expression.text
+            if expression.rank == rank or expression.rank > BOTH
+            else (f"({expression.text})")
         )
 
     return Expression(f"{side(left)} {operator} {side(right)}", rank, 1, 1)
-
-
-__all__ = ["Expression", "NeedsWire", "Printer", "literal", "sliced", "STORED"]

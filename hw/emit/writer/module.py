@@ -372,11 +372,12 @@ class _ModuleWriter:
                 if net < 2:
                     continue
                 home = circuit.home(net)
-                if home is not None and home.name in self.registers and home.cell is not None:
-                    if isinstance(circuit.cells[home.cell], _nir.AssignmentList):
-                        found.add(home.name)
-                        continue
-                pending.append(net >> 16)
+                is_held = home is not None and home.name in self.registers
+                driver = circuit.cells[home.cell] if home is not None and home.cell else None
+                if home is not None and is_held and isinstance(driver, _nir.AssignmentList):
+                    found.add(home.name)
+                else:
+                    pending.append(net >> 16)
         if variable.name in found:
             raise NotImplementedError(f"{variable.name} depends on itself")
         return found
@@ -453,7 +454,9 @@ class _ModuleWriter:
         line = ""
         for place, (port, text) in enumerate(pins):
             pin = f".{port}({text})" + ("" if place == len(pins) - 1 else ",")
-            if line and (len(line) + len(pin) > WIDTH - 6 or _stem(port) != _stem(pins[place - 1][0])):
+            if line and (
+                len(line) + len(pin) > WIDTH - 6 or _stem(port) != _stem(pins[place - 1][0])
+            ):
                 lines.append(f"  {line}")
                 line = ""
             line = f"{line} {pin}".strip()
@@ -495,9 +498,7 @@ def _stem(port: str) -> str:
 
 def _is_one(lines: list[str]) -> bool:
     """Whether lines are one `if` with its branches."""
-    return all(
-        line.startswith(("  ", "end", "else")) for line in lines[1:]
-    )
+    return all(line.startswith(("  ", "end", "else")) for line in lines[1:])
 
 
 def _under(head: str, lines: list[str]) -> list[str]:
@@ -527,4 +528,3 @@ def _wrapped(line: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-

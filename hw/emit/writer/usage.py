@@ -4,10 +4,10 @@ A cell whose output is used once is written where it is used; so are small ones 
 times. All others get a wire, whose name is made of what it computes.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from amaranth.hdl import _nir
 
@@ -193,9 +193,7 @@ class Usage:
             self._visit(value, consumer)
 
     def _visit_condition(self, condition: Condition, consumer: str) -> None:
-        self._visit(
-            (condition.net,) if isinstance(condition, Bit) else condition.value, consumer
-        )
+        self._visit((condition.net,) if isinstance(condition, Bit) else condition.value, consumer)
 
     def _visit_process(self, index: int, variable: Variable, own: Nets) -> None:
         statements = self.processes[index] = statements_of(self.circuit, index)
@@ -231,7 +229,7 @@ class Usage:
             return False
         spans = sorted(counted)
         if all(n == 1 for n in counted.values()) and all(
-            a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False)
+            a[1] <= b[0] for a, b in pairwise(spans)
         ):
             return True
         if counted.total() > REPEATED or not isinstance(cell, _nir.Operator):
@@ -317,6 +315,3 @@ def _all(statements: Iterable[Statement]) -> Iterator[Statement]:
         if isinstance(statement, Decision):
             for _, inner in statement.branches:
                 yield from _all(inner)
-
-
-__all__ = ["Usage", "list_of", "re"]

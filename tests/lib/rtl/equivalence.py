@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdma.hw.emit.netlist import WrittenModule
-from cdma.synth.tools.yowasp import SynthError
 from cdma.synth.tools.yosys import run_yosys
 
 INDUCTION = 4
@@ -120,16 +119,22 @@ def check_module(
     types = set(re.findall(r"^  cell \\(\S+) ", module.rtlil, re.M))
     stubs = [other for other in others if other.name in types]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "gold.il").write_text(
-        "".join(map(_stub, stubs)) + _renamed(module), encoding="utf-8"
-    )
+    (folder / "gold.il").write_text("".join(map(_stub, stubs)) + _renamed(module), encoding="utf-8")
     (folder / "gate.v").write_text(module.text, encoding="utf-8")
     (folder / "stubs.il").write_text("".join(map(_stub, stubs)), encoding="utf-8")
     name = module.name
     evert = [f"expose -evert {name}/t:{stub.name}" for stub in stubs]
     common = [
-        "proc -norom", "opt_expr -mux_undef", "opt_clean", "opt_dff", "opt_clean", "memory_dff", "opt_clean",
-        "memory_collect", "dffunmap", "opt_clean",
+        "proc -norom",
+        "opt_expr -mux_undef",
+        "opt_clean",
+        "opt_dff",
+        "opt_clean",
+        "memory_dff",
+        "opt_clean",
+        "memory_collect",
+        "dffunmap",
+        "opt_clean",
         *evert,
     ]
     script = [
@@ -165,6 +170,3 @@ def check_module(
         return Equivalence(name, 0, 0, status)
     proven, unproven = int(found[1]), int(found[2])
     return Equivalence(name, proven, proven + unproven, status)
-
-
-__all__ = ["Equivalence", "SynthError", "check_module"]

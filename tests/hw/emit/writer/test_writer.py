@@ -66,4 +66,3 @@ def test_what_the_source_names_is_called_so():
     # Registers and wires of `hw/codec/zvc/compressor.py`.
     assert {"beat_place", "window_left", "offset", "free", "leaving", "append", "sent"} <= declared
     assert not [name for name in declared if re.fullmatch(r"_\d+_?", name)]
-
