@@ -228,9 +228,7 @@ class Usage:
         if isinstance(cell, STORED):
             return False
         spans = sorted(counted)
-        if all(n == 1 for n in counted.values()) and all(
-            a[1] <= b[0] for a, b in pairwise(spans)
-        ):
+        if all(n == 1 for n in counted.values()) and all(a[1] <= b[0] for a, b in pairwise(spans)):
             return True
         if counted.total() > REPEATED or not isinstance(cell, _nir.Operator):
             return False
