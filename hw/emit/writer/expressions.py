@@ -312,11 +312,11 @@ class Printer:
             )
         left, right = (self.value(value[:width]) for value in inputs)
         rank = TIMES if operator == "*" else PLUS
-        zeros = [_zeros(value[:width]) for value in inputs]
+        spare = [_zeros(value[:width]) for value in inputs]
         high: float = width
-        if operator == "+" and min(zeros) >= 1:
+        if operator == "+" and min(spare) >= 1:
             high = min(left.high, right.high)
-        if operator == "*" and sum(zeros) >= width:
+        if operator == "*" and sum(spare) >= width:
             high = min(left.high, right.high)
         if len(left.text) + len(right.text) > LONGEST:
             longer = inputs[len(right.text) > len(left.text)][:width]
