@@ -7,15 +7,20 @@
 # make synth    every component in gates, and what has changed since the baseline
 # make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
+# make dist     source archive and wheel, in build/dist
+# make lock     the newest versions of all packages, in constraints.txt
 #
-# Each target sets up .venv by itself. PYTHON names the interpreter that .venv is made from.
+# Each target sets up .venv by itself. PYTHON names the interpreter that .venv is made from. With
+# LOCKED=1 its packages are those of constraints.txt, which the documents' figures were made with.
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest
+PINS := $(if $(LOCKED),-c constraints.txt)
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 
-.PHONY: run test check bench verify synth capture test-torch debian clean
+.PHONY: run test check bench verify synth capture test-torch dist lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -46,6 +51,19 @@ capture: $(VENV)/.torch
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch
 
+# The wheel is built from the source archive, so that one is whole.
+dist: $(VENV)/.dev
+	rm -rf build/dist
+	$(PY) -m build --no-isolation --outdir build/dist
+
+lock:
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	echo "# Written by make lock: versions for pip's option -c." > constraints.txt
+	build/lock/bin/python -m pip list --format freeze --exclude-editable --exclude pip \
+	  --disable-pip-version-check >> constraints.txt
+
 # Not on PyPI: Icarus, the second opinion on the RTL, the headers with which waves are written as
 # FST, the browser that opens pages of `cdma report`, and Python as a shared library, which cocotb
 # loads into simulators. Without them the tests that need them are skipped and say so; on CI they
@@ -70,15 +88,15 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	$(INSTALL) --editable '.[all]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.torch: pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[all,torch]'
+	$(INSTALL) --editable '.[all,torch]'
 	@touch $@ $(VENV)/.run
 
 clean:

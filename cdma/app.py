@@ -37,6 +37,7 @@ COMMANDS = {
     "reproduce": "Compute every row of the papers' claims; exit status 1 if any does not hold.",
     "schedule": "Plan a network's training step by every policy, and run each plan on one "
     "timeline.",
+    "schema": "Print the JSON Schema of the documents that a command prints or writes.",
     "swap": "Swap arrays out through the simulated RTL and back, and compare every bit.",
     "sweep": "Run a command for all combinations of its options' values, as a table.",
     "synth": "Map components to gates or to an FPGA: what they take, their depth and their clock.",

@@ -64,6 +64,11 @@ def open_input(path: FilePath) -> Iterator[IO[bytes]]:
         raise
 
 
+def path_of_input(name: str) -> str:
+    """An input's path, for what opens its files itself; that of the standard input for `-`."""
+    return "/dev/stdin" if name == STANDARD else name
+
+
 def shown_input(path: FilePath) -> str:
     """An input's name in messages."""
     return "the standard input" if os.fspath(path) == STANDARD else os.fspath(path)

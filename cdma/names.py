@@ -170,6 +170,11 @@ def _element_format(name: str) -> str:
     )
 
 
+def _schema(name: str) -> str:
+    found = _registry("schemas.registry", "SCHEMAS")[name]
+    return f"{found.about.rstrip('.')}; cdma {found.written_by}"
+
+
 def _cache(name: str) -> str:
     found = _registry("hw.config", "METADATA_CACHES")[name]
     return f"{found.capacity_bytes:,} B in {_counted(found.slices, 'slice')}, {found.ways} ways"
@@ -275,6 +280,13 @@ NAME_KINDS: dict[str, NameKind] = {
             about="caches of the buddy controller",
             names=_names_in("hw.config", "METADATA_CACHES"),
             describe=_cache,
+        ),
+        NameKind(
+            name="schemas",
+            taken_by=("schema",),
+            about="kinds of JSON documents",
+            names=_names_in("schemas.registry", "SCHEMAS"),
+            describe=_schema,
         ),
     )
 }

@@ -96,6 +96,8 @@ def require_outputs(
 
 def require_folder(folder: FilePath) -> None:
     """Refuse a folder that cannot be written to, or be made; it is not made yet."""
+    if Path(folder).parts[:1] == (STANDARD,):
+        raise UserError("files of a folder cannot go to the standard output; name a folder")
     place = os.path.abspath(folder)
     while not os.path.lexists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)

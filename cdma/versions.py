@@ -1,4 +1,5 @@
-"""What `cdma --version` tells: cdma itself, and the tools that it would use, each with its version.
+"""Versions of cdma itself and of the tools that it would use, as `cdma --version` tells them.
+
 Pages of `cdma report` have the same.
 
 Tools from wheels are asked for by their metadata, and compilers by running them, which takes some

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from cdma.builds.documents import refusal
 from cdma.synth.components import ComponentBlock
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import Routed
@@ -287,6 +288,9 @@ def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
     path = path or BASELINES[target]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        refused = refusal(content, str(path), "synth")
+        if refused is not None:
+            raise SynthError(refused)
         return {(row["name"], row["config"]): row for row in content["components"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SynthError(

@@ -3,11 +3,12 @@
 A notebook asks an object that ends a cell for it, and shows it instead of the text of `repr`.
 """
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any
+
+from cdma.builds.pictures import svg_address
 
 
 def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -47,5 +48,4 @@ def _fields(value: Any, prefix: str = "") -> Iterable[tuple[str, str]]:
 
 def picture(svg: bytes, text: str) -> str:
     """A picture with the same in words."""
-    address = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f'<img src="{address}" alt="{escape(text)}">'
+    return f'<img src="{svg_address(svg)}" alt="{escape(text)}">'

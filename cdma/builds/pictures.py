@@ -3,6 +3,7 @@
 `Figure` is made without pyplot, which would keep every figure and ask for a display.
 """
 
+import base64
 import io
 from pathlib import PurePath
 from typing import Any
@@ -50,6 +51,11 @@ def format_of(path: PurePath) -> str | None:
     """The format that a file's name asks for; None if it is none of `FORMATS`."""
     suffix = path.suffix.lower().removeprefix(".")
     return suffix if suffix in FORMATS else None
+
+
+def svg_address(svg: bytes) -> str:
+    """A picture as an address of its own content, for pages; scripts in it would not run."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def literal(text: str) -> str:

@@ -10,7 +10,7 @@ import typer
 from cdma.commands.completers import among
 from cdma.errors import UserError
 from cdma.hooks import named_object
-from cdma.outputs import Force, require_outputs
+from cdma.outputs import Force, require_folder, require_outputs
 from cdma.plan.workload import Capture, capture_files, record
 from cdma.plan.workload.capture.capture import check_destination, check_name
 
@@ -62,6 +62,7 @@ def capture(
     specification = BUILT_IN_HOOKS[name] if hook is None else hook
     kept_epochs = _parse_epochs(epochs)
     check_destination(out, name)
+    require_folder(out)
     require_outputs(capture_files(out / f"{name}.json"), force=force, makes_folders=True)
     function = _find_hook(specification)
     captured = record(function, name, epochs=kept_epochs, seed=seed)

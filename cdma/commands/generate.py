@@ -1,7 +1,6 @@
 """`cdma generate`: a block as Verilog."""
 
 import dataclasses
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from cdma import config as kinds
 from cdma.builds.errors import CacheError
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, OWN
+from cdma.commands.json_option import json_text
 from cdma.config.files import CONFIGURATION
 from cdma.errors import UserError
 from cdma.golden.buddy.entry import MODES
@@ -43,6 +43,7 @@ from cdma.hw.emit.verilog import generate as generate_verilog
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import RegisterSource
 from cdma.outputs import Force, require_folder, write_all
+from cdma.schemas import document
 from cdma.sim.machine.build.rtl import kept
 
 CLOCK_MHZ = 1000.0
@@ -230,7 +231,8 @@ def generate(
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
     verilog = _kept(component, chosen, top, assertions)
-    verilog = dataclasses.replace(verilog, sidecar={**verilog.sidecar, CONFIGURATION: tables})
+    sidecar = document("sidecar", {**verilog.sidecar, CONFIGURATION: tables})
+    verilog = dataclasses.replace(verilog, sidecar=sidecar)
     if registers is not None:
         headers = {header_name(registers): c_header(registers), **headers}
     folder = out / verilog.name if ip else out
@@ -302,7 +304,7 @@ def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]
 def _contents(verilog: Verilog, headers: Mapping[str, str], assertions: bool) -> Contents:
     """Collect the files that lie side by side, by name."""
     rtl = f"{verilog.name}.{'sv' if assertions else 'v'}"
-    sidecar = json.dumps({**verilog.sidecar, "file": rtl}, indent=2) + "\n"
+    sidecar = json_text({**verilog.sidecar, "file": rtl}) + "\n"
     return {rtl: verilog.text, f"{verilog.name}.json": sidecar, **headers}
 
 

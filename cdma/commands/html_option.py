@@ -1,13 +1,15 @@
 """The option `--html` of commands whose JSON `cdma report` shows, too."""
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cdma.errors import FilePath, UserError
+from cdma.errors import STANDARD, FilePath, UserError
 from cdma.outputs import require_outputs
 
 SUFFIXES = (".html", ".htm")
@@ -17,23 +19,28 @@ HtmlFile = Annotated[
     typer.Option(
         "--html",
         metavar="FILE.html",
-        help="Write a page of its own with tables, pictures, configuration and versions.",
+        help="Write a page of its own with tables, pictures, configuration and versions; - is the "
+        "standard output, which then has nothing else.",
     ),
 ]
 
 
 def require_page(
-    html: Path | None, *, inputs: Iterable[FilePath], others: Iterable[FilePath] = (), force: bool
+    html: Path | None,
+    *,
+    inputs: Collection[FilePath],
+    others: Collection[FilePath] = (),
+    force: bool,
 ) -> None:
-    """Refuse a page that cannot be written, before any work that takes long.
+    """Refuse a page, and what is written beside it, that cannot be, before any work that takes long.
 
     Parameters
     ----------
     html : Path or None
-    inputs : iterable of path
+    inputs : collection of path
         Files that the command reads.
-    others : iterable of path
-        What else it writes.
+    others : collection of path
+        What else it writes, which is refused likewise.
     force : bool
 
     Raises
@@ -43,16 +50,17 @@ def require_page(
     MissingPackageError
         The page's pictures need matplotlib, which is not installed.
     """
+    require_outputs(others, inputs=inputs, force=force)
     if html is None:
         return
-    if html.suffix.lower() not in SUFFIXES:
+    if os.fspath(html) != STANDARD and html.suffix.lower() not in SUFFIXES:
         raise UserError(f"a page is HTML, not {html.name!r}; name a .html file")
     require_outputs([*others, html], inputs=inputs, force=force)
     # A second, for what else would be found out when all is computed.
     from cdma.builds.extras import extra
 
     with extra("plan"):
-        import matplotlib  # noqa: F401
+        import_module("matplotlib")
 
 
 def write_page(html: Path | None, documents: Mapping[str, Mapping[str, Any]], force: bool) -> None:

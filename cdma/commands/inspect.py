@@ -1,6 +1,5 @@
 """`cdma inspect`: the contents of a .cz file."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +11,10 @@ from rich.text import Text
 from cdma import golden
 from cdma.commands.compress import how
 from cdma.commands.decompress import damaged
+from cdma.commands.json_option import AsJson, print_json
 from cdma.files import open_input
 from cdma.golden import container
+from cdma.schemas import document
 
 
 def inspect(
@@ -25,9 +26,7 @@ def inspect(
             show_default=False,
         ),
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what a .cz file holds, and check that it is whole; the stream is not decoded."""
     try:
@@ -38,7 +37,7 @@ def inspect(
         raise damaged(source, error) from error
     facts = describe(header, file_bytes)
     if as_json:
-        typer.echo(json.dumps({"file": str(source), **facts}, indent=2))
+        print_json(document("inspect", {"file": str(source), **facts}))
         return
     table = Table(title=Text(str(source)), show_header=False, title_justify="left")
     table.add_column(style="bold")

@@ -1,12 +1,14 @@
 """`cdma report`: the JSON of commands as one page."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdma.commands.html_option import require_page
-from cdma.outputs import Force
+from cdma.errors import STANDARD
+from cdma.outputs import Force, shown_output
 from cdma.report import read_documents, write_report
 
 
@@ -15,12 +17,16 @@ def report(
         list[Path],
         typer.Argument(
             metavar="FILE.json…",
-            help="What commands printed with --json, and what schedule --trace wrote.",
+            help="What commands printed with --json, and what schedule --trace wrote; - is the "
+            "standard input.",
             show_default=False,
         ),
     ],
     html: Annotated[
-        Path, typer.Option("--html", metavar="FILE.html", help="Where the page goes.")
+        Path,
+        typer.Option(
+            "--html", metavar="FILE.html", help="Where the page goes; - is the standard output."
+        ),
     ] = Path("report.html"),
     force: Force = False,
 ) -> None:
@@ -29,5 +35,6 @@ def report(
     It is one file that loads nothing: it can be mailed, and opened without a network.
     """
     require_page(html, inputs=files, force=force)
-    write_report(html, read_documents(files), force=force)
-    typer.echo(f"{html}: {html.stat().st_size:,} bytes")
+    documents = read_documents(files)
+    nbytes = write_report(html, documents, force=force)
+    typer.echo(f"{shown_output(html)}: {nbytes:,} bytes", err=os.fspath(html) == STANDARD)

@@ -12,6 +12,7 @@ from cdma.builds.cache import cache_directory
 from cdma.commands.completers import among
 from cdma.commands.network_options import files_of
 from cdma.errors import UserError
+from cdma.outputs import require_folder
 from cdma.plan.workload import capture_names
 from cdma.sweep.backends import DaskCluster, LocalProcesses, SweepBackend
 from cdma.sweep.point import PointOutcome, file_digest
@@ -77,8 +78,12 @@ def backend_of(name: str, jobs: int | None, scheduler: str | None) -> SweepBacke
 
 
 def results_folder(results: Path | None, command: str) -> Path:
-    """The folder of results: a command's own one in the cache, if none is given."""
-    return cache_directory() / command if results is None else results
+    """The folder of results: a command's own one in the cache, if none is given; `UserError` for
+    one that cannot be."""
+    if results is None:
+        return cache_directory() / command
+    require_folder(results)
+    return results
 
 
 def user_files(values: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from cdma.builds.documents import refusal
 from cdma.config.kinds import KINDS
 from cdma.config.values import known_keys, meant
 from cdma.errors import FilePath, UserError
@@ -62,6 +63,9 @@ def _of_json(text: str, name: str) -> Mapping[str, Any]:
         content = json.loads(text)
     except ValueError as error:
         raise UserError(f"{name} is not JSON: {error}; give what --json printed") from error
+    refused = refusal(content, name) if isinstance(content, Mapping) else None
+    if refused is not None:
+        raise UserError(refused)
     found = content.get(CONFIGURATION) if isinstance(content, Mapping) else None
     if not isinstance(found, Mapping):
         raise UserError(

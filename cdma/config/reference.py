@@ -112,7 +112,7 @@ def _quoted(value: Any) -> str:
 
 
 def _right(example: Any, name: str) -> str:
-    """What a class tells of a field when it refuses a value that is surely wrong."""
+    """Return what a class tells of a field when it refuses a value that is surely wrong."""
     value = getattr(example, name)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return _NONE

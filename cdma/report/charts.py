@@ -8,7 +8,7 @@ import numpy as np
 from cdma.builds.extras import extra
 from cdma.builds.pictures import encoded, literal, new_figure
 from cdma.report.content import Picture
-from cdma.report.units import NOTHING
+from cdma.report.units import NOTHING, is_number
 
 _GROUP_INCHES, _BAR_INCHES = 0.14, 0.11
 _MOST_BARS = 60
@@ -90,7 +90,7 @@ def lines(title: str, places: Sequence[Any], values: Values, axis: str, unit: st
     figure = new_figure(10, 4)
     axes: Any = figure.subplots()
     palette = _palette(list(values), "tab10")
-    numeric = all(isinstance(p, (int, float)) and not isinstance(p, bool) for p in places)
+    numeric = all(map(is_number, places))
     xs: Sequence[Any] = places if numeric else range(len(places))
     for name, each in values.items():
         ys = [float("nan") if value is None else value for value in each]

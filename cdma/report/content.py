@@ -3,10 +3,11 @@
 Nothing here is escaped: the template does that to everything.
 """
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from cdma.builds.pictures import svg_address
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """The picture as an address of its own content; scripts in it would not run."""
-        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode()}"
+        """The picture as an address of its own content."""
+        return svg_address(self.svg)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Documents of a report: the JSON objects of commands, told apart by their keys."""
+"""Documents of a report: the JSON objects of commands, told apart by their schemas."""
 
 import json
 from collections.abc import Sequence
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cdma.builds.documents import SCHEMA, refusal
 from cdma.errors import UserError
-from cdma.files import read_bytes
+from cdma.files import open_input, shown_input
 
 KINDS = {
     "trace": ("traceEvents",),
@@ -20,7 +21,8 @@ KINDS = {
     "profile": ("allocations", "modes", "over_time"),
     "replay": ("allocations", "baseline", "runs"),
 }
-"""Keys that the objects of a kind have, all of them; the first kind that fits is meant."""
+"""The schemas that have sections of their own, each with keys that all of its objects have: those
+of objects from before there were schemas are told by them, and the first that fits is meant."""
 
 OTHER = "other"
 """The kind of other commands' objects, which get tables without sentences and pictures."""
@@ -43,6 +45,9 @@ class Document:
     @property
     def kind(self) -> str:
         """One of `KINDS`, or `OTHER`."""
+        if SCHEMA in self.content:
+            schema = self.content[SCHEMA]
+            return schema if schema in KINDS else OTHER
         for kind, keys in KINDS.items():
             if all(key in self.content for key in keys):
                 return kind
@@ -55,17 +60,24 @@ def read_documents(paths: Sequence[Path]) -> list[Document]:
     Raises
     ------
     UserError
-        A file cannot be read, or is no JSON object.
+        A file cannot be read, is no JSON object, or is one of a schema or a version that this
+        cdma does not know.
     """
-    return [Document(str(path), _object(path)) for path in paths]
+    return [Document(shown_input(path), _object(path)) for path in paths]
 
 
 def _object(path: Path) -> dict[str, Any]:
+    name = shown_input(path)
     mend = "give what a command printed with --json, or what cdma schedule --trace wrote"
+    with open_input(path) as file:
+        text = file.read()
     try:
-        content = json.loads(read_bytes(path))
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON ({error}); {mend}") from error
+        raise UserError(f"{name} is no JSON ({error}); {mend}") from error
     if not isinstance(content, dict) or not content:
-        raise UserError(f"{path} is no JSON object of a command; {mend}")
+        raise UserError(f"{name} is no JSON object of a command; {mend}")
+    refused = refusal(content, name)
+    if refused is not None:
+        raise UserError(refused)
     return content

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdma.report.content import Cell, Facts, Heading, Row, Table
-from cdma.report.units import quantity
+from cdma.report.units import is_number, quantity
 
 Json = Mapping[str, Any]
 
@@ -60,9 +60,7 @@ def table_of(
 
     def is_numeric(path: str) -> bool:
         found = [row[path] for row in flats if row.get(path) is not None]
-        return bool(found) and all(
-            isinstance(value, (int, float)) and not isinstance(value, bool) for value in found
-        )
+        return bool(found) and all(map(is_number, found))
 
     last = None
     if total is not None and paths:

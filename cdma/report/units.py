@@ -14,9 +14,14 @@ NOTHING = "–"
 """The text of a value that is not there."""
 
 
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number; true and false are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True)
 class Quantity:
-    """What the values of a column are, and how they are written.
+    """The kind of values that a column has, and how they are written.
 
     Attributes
     ----------
@@ -96,7 +101,7 @@ _RULES = (
 
 
 def quantity(key: str, values: Iterable[Any]) -> Quantity:
-    """What the values under a key are.
+    """Return the kind of the values under a key.
 
     Parameters
     ----------
@@ -105,11 +110,7 @@ def quantity(key: str, values: Iterable[Any]) -> Quantity:
     values : iterable
         JSON values.
     """
-    numbers = [
-        abs(value)
-        for value in values
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    ]
+    numbers = [abs(value) for value in values if is_number(value) and math.isfinite(value)]
     title = _words(key)
     if not numbers:
         return Quantity(title)

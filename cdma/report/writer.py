@@ -1,9 +1,11 @@
 """Documents to sections, to a page, to a file: the one way of all reports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cdma.builds.documents import MADE_BY, body
 from cdma.errors import UserError
 from cdma.outputs import open_atomically
 from cdma.report.content import Section
@@ -30,8 +32,8 @@ BUILDERS: dict[str, Builder] = {
 """A function per kind, of a document and of all that are on the page."""
 
 
-def write_report(path: Path, documents: Sequence[Document], *, force: bool) -> None:
-    """Write the page of documents to a file.
+def write_report(path: Path, documents: Sequence[Document], *, force: bool) -> int:
+    """Write the page of documents to a file, and return how many bytes it has.
 
     Raises
     ------
@@ -43,6 +45,7 @@ def write_report(path: Path, documents: Sequence[Document], *, force: bool) -> N
     page = html_of(documents)
     with open_atomically(path, "w", force=force) as file:
         file.write(page)
+    return len(page.encode())
 
 
 def html_of(documents: Sequence[Document]) -> str:
@@ -61,10 +64,21 @@ def html_of(documents: Sequence[Document]) -> str:
 
 
 def _section(document: Document, documents: Sequence[Document]) -> Section:
+    # What a head says is in a sentence of its own.
+    headless = Document(document.name, body(document.content))
     try:
-        return BUILDERS[document.kind](document, documents)
+        section = BUILDERS[document.kind](headless, documents)
+        return replace(section, sentences=(*section.sentences, *_made_by(document)))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{document.name} looks like the JSON of cdma {document.kind}, but is not whole "
             f"({type(error).__name__}: {error}); give what the command printed"
         ) from error
+
+
+def _made_by(document: Document) -> Iterator[str]:
+    """Yield what made a document, as its head says; nothing of one that has none."""
+    made = document.content.get(MADE_BY)
+    if made is not None:
+        command = f": {made['command']}" if made["command"] else ""
+        yield f"Computed by cdma {made['cdma']}{command}"

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from cdma.builds.cache import digest
+from cdma.builds.documents import refusal
 from cdma.outputs import make_folder, open_atomically
+from cdma.schemas import document
 from cdma.sweep.point import PointResult, SweepPoint
 from cdma.sweep.sources import ROOMS, sources
+
+SWEEP_POINT = "sweep-point"
+"""The schema of the files."""
 
 
 class Store:
@@ -42,9 +47,11 @@ class Store:
         return self.folder / f"{digest(_canonical(point.content), *contents, self.sources)}.json"
 
     def read(self, point: SweepPoint) -> PointResult | None:
-        """The result of a point; None if there is none, or a damaged one."""
+        """The result of a point; None if there is none, a damaged or a later one."""
         try:
             kept = json.loads(self.path(point).read_bytes())
+            if refusal(kept, str(self.path(point)), SWEEP_POINT) is not None:
+                return None
             content, result, check = kept["point"], kept["result"], kept["check"]
             whole = check == digest(_canonical(content), _canonical(result))
             same = _canonical(content) == _canonical(point.content)
@@ -57,7 +64,8 @@ class Store:
         check = digest(_canonical(point.content), _canonical(result))
         make_folder(self.folder)
         with open_atomically(self.path(point), "w", force=True) as file:
-            json.dump({"point": point.content, "result": result, "check": check}, file, indent=1)
+            content = {"point": point.content, "result": result, "check": check}
+            json.dump(document(SWEEP_POINT, content), file, indent=1)
             file.write("\n")
 
 

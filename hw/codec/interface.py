@@ -152,6 +152,10 @@ class LineCodec:
         """
         return element_bytes
 
+    def array_element_bytes(self, granule: int) -> int:
+        """Bytes of the elements of arrays that suit an engine of this `CodecConfig.element_bytes`."""
+        return granule
+
     def model(self, element_bytes: int, parameters: Mapping[str, int]) -> golden.Codec:
         """The golden format, for arrays of such elements and all parameters of a transfer."""
         return golden.codec(self.name, element_bytes, **parameters)

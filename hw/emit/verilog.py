@@ -24,7 +24,6 @@ LINT_WAIVERS = {
 }
 """Rules of `verilator -Wall` that are switched off in generated files, and why."""
 
-SIDECAR_FORMAT = 1
 WIDTH = 100
 
 
@@ -138,7 +137,6 @@ def _sidecar(
     component_name: str, name: str, component: wiring.Component, parameters: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "format": SIDECAR_FORMAT,
         "generator": f"cdma {version('cdma-rtl')}",
         "component": component_name,
         "module": name,

@@ -1,5 +1,6 @@
 """Traces for compressed memory: made of patterns, or read from files."""
 
+import io
 import os
 import zipfile
 from dataclasses import replace
@@ -92,8 +93,10 @@ def load_trace(path: str | os.PathLike[str], content: Content) -> AccessTrace:
         It cannot be read, or its arrays do not fit together.
     """
     try:
-        # numpy leaves a file open that it cannot read.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        # numpy leaves a file open that it cannot read, and reads no pipe.
+        with open(path, "rb") as file:
+            archived = io.BytesIO(file.read())
+        with np.load(archived, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
         raise ReplayError(

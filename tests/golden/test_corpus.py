@@ -25,6 +25,9 @@ def case_name(case):
     return f"{case['codec']}-{case['element_bytes']}-{case['about']}".replace(" ", "_")
 
 
+OURS = ("bpc", "xc", "zvc")
+
+
 def stream_of(case):
     return np.frombuffer(bytes.fromhex(case["stream"]), np.uint8)
 
@@ -51,6 +54,18 @@ def test_baseline_stream(case):
         error = caught.value
         assert (error.status, error.offset) == (case["status"], case["offset"])
         assert error.valid_bytes == case["valid_bytes"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in STREAMS if c["codec"] in OURS and c["status"] == StreamStatus.OK],
+    ids=case_name,
+)
+def test_stream_is_still_written(case):
+    """A lossless format of ours has one stream for each data."""
+    codec = golden.codec(case["codec"], case["element_bytes"], **case.get("parameters", {}))
+    stream = stream_of(case)
+    np.testing.assert_array_equal(codec.compress(codec.decompress(stream, case["nbytes"])), stream)
 
 
 @pytest.mark.parametrize("case", FILES, ids=lambda case: case["codec"])

@@ -1,6 +1,5 @@
 """`cdma board`: a bitstream with which a board tests the codec by itself."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +8,11 @@ import typer
 from cdma.commands.board.report import json_of, print_report
 from cdma.commands.completers import named
 from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
+from cdma.commands.json_option import AsJson, print_json
 from cdma.config import ENGINE, find
 from cdma.hw.selftest.config import SelfTestConfig
 from cdma.outputs import Force, claim_folder
+from cdma.schemas import document
 from cdma.synth.board.boards import board_names, find_board
 from cdma.synth.components import CODEC_PRESET
 from cdma.synth.fpga.bitstream import build_bitstream
@@ -40,9 +41,7 @@ def board(
         Path, typer.Option(metavar="DIR", help="Where the bitstream and the tools' logs go.")
     ] = Path("build/board"),
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build a bitstream with which a board compresses, decompresses and compares without end.
 
@@ -56,6 +55,6 @@ def board(
     typer.echo("Yosys, nextpnr and ecppack are at work; this takes minutes", err=True)
     built = build_bitstream(chosen, tested, folder)
     if as_json:
-        typer.echo(json.dumps(json_of(chosen, found, tested, built), indent=2))
+        print_json(document("board", json_of(chosen, found, tested, built)))
     else:
         print_report(terminal(), chosen, config, tested, built)

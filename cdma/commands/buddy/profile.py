@@ -1,6 +1,5 @@
 """`cdma buddy profile`: how allocations compress, and the target ratios that suit them."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +8,16 @@ import typer
 from cdma.commands.buddy.profile_report import as_dict, print_report
 from cdma.commands.completers import among, named
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import files_of, picture_format, require_picture
+from cdma.commands.standard_output import goes_to_standard_output
+from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
 from cdma.golden.buddy.entry import MODES
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
 from cdma.plan.buddy.profile import profile as profile_of
+from cdma.schemas import document
 from cdma.sim.buddy import WORKLOADS, heat_map_picture, load_snapshots
 
 
@@ -24,7 +27,7 @@ def profile(
         typer.Argument(
             metavar="SNAPSHOTS…",
             autocompletion=named("captures"),
-            help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}.",
+            help=f".npz or .npy files, or any of {', '.join(WORKLOADS)}; - is the standard input.",
             show_default=False,
         ),
     ],
@@ -69,17 +72,15 @@ def profile(
     ] = None,
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure snapshots of memory and choose a target ratio for each allocation."""
     require_picture("--heat-map", heat_map)
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if heat_map is None else [heat_map]
-    require_outputs(pictures, inputs=files_of(snapshots), force=force)
     require_page(html, inputs=files_of(snapshots), others=pictures, force=force)
     made = profile_of(
-        load_snapshots(snapshots),
+        load_snapshots([path_of_input(name) for name in snapshots]),
         threshold=threshold,
         codec=codec,
         element_bytes=element_bytes,
@@ -91,9 +92,9 @@ def profile(
         with open_atomically(heat_map, force=force) as file:
             file.write(heat_map_picture(made, picture_format("--heat-map", heat_map)))
     options = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
-    if html is not None:
-        write_page(html, {"profile.json": as_dict(made, options, sweep=sweep_threshold)}, force)
+    report = document("profile", as_dict(made, options, sweep=sweep_threshold))
+    write_page(html, {"profile.json": report}, force)
     if as_json:
-        typer.echo(json.dumps(as_dict(made, options, sweep=sweep_threshold), indent=2))
-    else:
+        print_json(report)
+    elif not quiet:
         print_report(made, codec, sweep=sweep_threshold)

@@ -1,6 +1,5 @@
 """`cdma buddy replay`: traces through the buddy controller's RTL, and what moves for them."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +10,17 @@ from cdma.commands.buddy.replay_report import ReplayRun, as_dict, print_report
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, names_of, paths_of
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import files_of
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import BUDDY, find, tables_of
 from cdma.errors import UserError
+from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import Target
 from cdma.hw.config import METADATA_CACHES, BuddyConfig
 from cdma.outputs import Force
 from cdma.plan.buddy.profile import profile as profile_of
+from cdma.schemas import document
 from cdma.sim.buddy import WORKLOADS, load_snapshots
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import Expected, expect
@@ -44,7 +47,9 @@ _TARGETS = {f"{target.ratio:.3g}": target for target in Target}
 def replay(
     trace: Annotated[
         Path | None,
-        typer.Argument(metavar="[TRACE.npz]", help="Accesses.", show_default=False),
+        typer.Argument(
+            metavar="[TRACE.npz]", help="Accesses; - is the standard input.", show_default=False
+        ),
     ] = None,
     pattern: Annotated[
         str,
@@ -120,9 +125,7 @@ def replay(
     ] = None,
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay accesses to compressed memory on the simulated RTL, and compare every bit.
 
@@ -133,6 +136,7 @@ def replay(
         raise UserError(f"unknown sweep {sweep!r}; choose {' or '.join(SWEEPS)}")
     chosen = find(BUDDY, config)
     read = [*files_of(data or []), *([] if trace is None else [trace]), *paths_of(chosen)]
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     require_page(html, inputs=read, force=force)
     controller = _with_cache(chosen.value, metadata_cache)
     machine = BuddyMachineConfig().with_link(link_gb_per_s)
@@ -148,7 +152,7 @@ def replay(
             seed=seed,
         )
     else:
-        made = load_trace(trace, content)
+        made = load_trace(path_of_input(str(trace)), content)
     limits = {"most_reads": outstanding, "most_writes": outstanding}
     plain: Expected = expect(content.uncompressed(), made)
     baseline = ReplayRun("uncompressed", replay_trace(controller, plain, machine, **limits))
@@ -173,11 +177,11 @@ def replay(
         "clock_hz": machine.clock_hz,
         "configuration": tables_of(controller),
     }
-    report = as_dict(baseline, runs, content, options)
+    report = document("replay", as_dict(baseline, runs, content, options))
     write_page(html, {"replay.json": report}, force)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
-    else:
+        print_json(report)
+    elif not quiet:
         print_report(baseline, runs, content, options)
     faults = [(run.name, fault) for run in (baseline, *runs) for fault in run.replay.faults]
     for name, fault in faults:
@@ -215,7 +219,7 @@ def _content(
             raise UserError("--buddy-fraction is for one target; give --target 1.33, 2, 4 or 16")
         chosen = _TARGETS[target or "2"]
         return spilling_content(SPILLING_BYTES, buddy_fraction, chosen, config, seed=seed)
-    allocations = load_snapshots(data or [DATA])
+    allocations = load_snapshots([path_of_input(name) for name in data or [DATA]])
     if target in (None, PROFILE):
         measured = profile_of(
             allocations,

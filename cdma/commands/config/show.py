@@ -1,17 +1,18 @@
 """`cdma config show`: a configuration with all its keys, as TOML."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from cdma.commands.completers import among
 from cdma.commands.config.kinds import kinds_of, kinds_with
+from cdma.commands.json_option import AsJson, print_json
 from cdma.config import KINDS, as_toml, find, tables_of
 from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
 from cdma.hooks import is_hook
+from cdma.schemas import document
 
 KindName = Annotated[
     str | None,
@@ -36,14 +37,12 @@ def show(
         ),
     ],
     kind: KindName = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, which options take, too.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a configuration with every key, as a file that options take in its place."""
     tables = tables_of(*configurations(name, kind))
     if as_json:
-        typer.echo(json.dumps({"configuration": tables}, indent=2))
+        print_json(document("config", {"configuration": tables}))
     else:
         typer.echo(as_toml(tables), nl=False)
 

@@ -1,6 +1,5 @@
 """`cdma energy`: what a byte costs in the ZVC pipelines, and what clock gating saves."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import ENGINE_NAMES, METAVAR, paths_of
 from cdma.commands.energy.report import Netlist, json_of, print_report
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import CAPTURE, files_of
 from cdma.config import ENGINE, find
 from cdma.errors import UserError
@@ -18,6 +18,7 @@ from cdma.golden.formats.interface import element_dtype
 from cdma.hw.config import CodecConfig
 from cdma.outputs import Force, claim_folder
 from cdma.plan.workload import capture_names, load_capture
+from cdma.schemas import document
 from cdma.synth import UNIT_GATES, Library, block, synthesize
 from cdma.synth.components import CODEC_PRESET
 from cdma.synth.power.codec_energy import (
@@ -98,9 +99,7 @@ def energy(
         Path, typer.Option(metavar="DIR", help="Where netlists and Yosys' logs go.")
     ] = Path("build/energy"),
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Energy per byte of tensor, from the activity of the mapped netlist.
 
@@ -132,7 +131,7 @@ def energy(
         measured = measure(synthesis, library, name, codec, loads, cycles)
         netlists.append(Netlist(name, config, gated, synthesis, measured))
     if as_json:
-        typer.echo(json.dumps(json_of(netlists, library, clock_mhz, found.value), indent=2))
+        print_json(document("energy", json_of(netlists, library, clock_mhz, found.value)))
     else:
         print_report(terminal(), netlists, library, clock_mhz)
 

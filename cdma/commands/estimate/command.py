@@ -1,6 +1,5 @@
 """`cdma estimate`: how long a network's tensors take through the engine, in closed form."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +21,7 @@ from cdma.commands.config_options import (
 from cdma.commands.estimate.report import EstimateSettings, Report, as_dict
 from cdma.commands.estimate.table import print_report
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -36,13 +36,15 @@ from cdma.commands.network_options import (
     picture_format,
     require_picture,
 )
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import LINK, NETWORK, THROTTLE, engine_setup
 from cdma.hw.codec.registry import codec_names
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_picture, points_of
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
+from cdma.schemas import document
 
 CONFIG = "titanx_gen3"
 THROTTLE_NAME = "none"
@@ -123,9 +125,7 @@ def estimate(
     ] = None,
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell how long a network's tensors take to the host and back, and what limits them.
 
@@ -138,8 +138,8 @@ def estimate(
     limit = chosen_or(THROTTLE, throttle, config, THROTTLE_NAME)
     other_link = chosen(LINK, link, config)
     read = [*files_of([source]), *placed.paths, *paths_of(net, limit, other_link)]
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if plot is None else [plot]
-    require_outputs(pictures, inputs=read, force=force)
     require_page(html, inputs=read, others=pictures, force=force)
     setup = Setup(
         config=placed.label, engine=placed.engine, machine=placed.machine, throttle=limit.value
@@ -175,10 +175,11 @@ def estimate(
         )
         with open_atomically(plot, force=force) as file:
             file.write(picture)
-    write_page(html, {"estimate.json": as_dict(report)}, force)
+    made = document("estimate", as_dict(report))
+    write_page(html, {"estimate.json": made}, force)
     if as_json:
-        typer.echo(json.dumps(as_dict(report), indent=2))
-    else:
+        print_json(made)
+    elif not quiet:
         print_report(report)
 
 

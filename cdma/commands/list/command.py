@@ -1,14 +1,15 @@
 """`cdma list`: every name that an option or an argument takes."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from cdma.commands.completers import among
+from cdma.commands.json_option import AsJson, print_json
 from cdma.config.values import meant
 from cdma.errors import UserError
 from cdma.names import NAME_KINDS, NameKind
+from cdma.schemas import document
 from cdma.terminal.console import terminal
 
 
@@ -22,9 +23,7 @@ def list_names(
             autocompletion=among(*NAME_KINDS),
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the names that options and arguments take: components, networks, devices and others.
 
@@ -32,7 +31,7 @@ def list_names(
     """
     chosen = list(NAME_KINDS.values()) if kind is None else [_kind(kind)]
     if as_json:
-        typer.echo(json.dumps(as_dict(chosen), indent=2, ensure_ascii=False))
+        print_json(document("list", as_dict(chosen)))
     elif kind is None:
         _print_kinds(chosen)
     else:

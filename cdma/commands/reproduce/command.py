@@ -1,14 +1,15 @@
 """`cdma reproduce`: what the papers claim, and what becomes of it here."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from cdma.commands.completers import named
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.reproduce.report import as_dict, failures, print_paper, print_summary
 from cdma.reproduce import PAPERS, judge_all
 from cdma.reproduce import paper as paper_of
+from cdma.schemas import document
 
 
 def reproduce(
@@ -22,9 +23,7 @@ def reproduce(
         ),
     ] = None,
     run_all: Annotated[bool, typer.Option("--all", help="Also the rows that take long.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compute every row of the papers' claims; exit status 1 if any does not hold."""
     wanted = list(PAPERS.values()) if paper is None else [paper_of(paper)]
@@ -35,7 +34,7 @@ def reproduce(
         if not as_json:
             print_paper(each, judged)
     if as_json:
-        typer.echo(json.dumps(as_dict(rows), indent=2, ensure_ascii=False))
+        print_json(document("reproduce", as_dict(rows)))
     else:
         print_summary(rows)
     if failures(rows):

@@ -11,6 +11,7 @@ import typer
 
 from cdma.commands.config_options import chosen_or, paths_of, required
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -31,7 +32,6 @@ from cdma.commands.schedule.options import (
     LINK_NAME,
     PLOTTED,
     Activation,
-    AsJson,
     BoundEffort,
     Densities,
     DeviceName,
@@ -54,11 +54,12 @@ from cdma.commands.schedule.options import (
 from cdma.commands.schedule.report import ScheduleSettings, as_dict, assumptions
 from cdma.commands.schedule.run import Runs, print_runs, run_plans, runs_as_dict
 from cdma.commands.schedule.table import print_report
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import DEVICE, ENGINE, LINK, MACHINE, NETWORK, engine_setup
 from cdma.config.files import read_tables
 from cdma.config.resolve import is_file
 from cdma.errors import UserError
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies.comparison import NO_BOUND, Comparison, compare
@@ -70,6 +71,7 @@ from cdma.plan.timeline.placement import MODES
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
+from cdma.schemas import document
 from cdma.sim.execute.execute import ExecutionError
 from cdma.terminal.console import terminal
 
@@ -121,6 +123,7 @@ def schedule(
     chosen_mode = None if mode is None else MODES[mode]
     source = density_source(densities, capture)
     require_picture("--plot", plot)
+    quiet = goes_to_standard_output(as_json=as_json, trace=trace, html=html)
     written = [path for path in (trace, plot) if path is not None]
     net = required(NETWORK, network, config)
     step = net.value.changed(
@@ -134,7 +137,6 @@ def schedule(
     behind = chosen_or(LINK, link, config, LINK_NAME)
     own_engine, engine_files = _own_engine(config, machine, gpu.value.engine)
     read = [*files_of([source]), *engine_files, *paths_of(net, gpu, behind)]
-    require_outputs(written, inputs=read, force=force)
     require_page(html, inputs=read, others=written, force=force)
     found_device, found_link = gpu.value, behind.value
     efficiencies = _efficiencies(efficiency)
@@ -157,26 +159,6 @@ def schedule(
             own_engine=own_engine,
         )
 
-    if largest:
-        _refuse_with_largest(batch, efficiencies, run, trace, plot)
-        each = _devices(found_device, efficiencies)[0]
-        found = find_largest(
-            lambda images: scenario_of(graph_of(images), each),
-            names or possible(scenario_of(graph_of(None), each)),
-            chosen_mode,
-            seed,
-        )
-        write_page(html, {"largest.json": largest_as_dict(found)}, force)
-        if as_json:
-            typer.echo(json.dumps(largest_as_dict(found), indent=2))
-        else:
-            print_largest(
-                terminal(),
-                found,
-                f"{step.name} in {limit:,} B of {found_device.name} behind {found_link.name}",
-            )
-        return
-    graph = graph_of(None)
     settings = ScheduleSettings(
         network=step,
         mode=mode,
@@ -184,6 +166,28 @@ def schedule(
         efficiencies=tuple(efficiencies),
         seed=seed,
     )
+    if largest:
+        _refuse_with_largest(batch, efficiencies, run, trace, plot)
+        each = _devices(found_device, efficiencies)[0]
+        usual = scenario_of(graph_of(None), each)
+        found = find_largest(
+            lambda images: scenario_of(graph_of(images), each),
+            names or possible(usual),
+            chosen_mode,
+            seed,
+        )
+        report = document("largest", largest_as_dict(found, usual, settings))
+        write_page(html, {"largest.json": report}, force)
+        if as_json:
+            print_json(report)
+        elif not quiet:
+            print_largest(
+                terminal(),
+                found,
+                f"{step.name} in {limit:,} B of {found_device.name} behind {found_link.name}",
+            )
+        return
+    graph = graph_of(None)
     scenarios = [scenario_of(graph, each) for each in _devices(found_device, efficiencies)]
     names = names or possible(scenarios[0])
     comparisons = [
@@ -195,7 +199,8 @@ def schedule(
 
     def timelines() -> dict[str, Any]:
         about = assumptions(comparisons[:1], settings)
-        return chrome_trace((first.results[name].trace for name in names), about)
+        traces = (first.results[name].trace for name in names)
+        return document("trace", chrome_trace(traces, about))
 
     if trace is not None:
         with open_atomically(trace, "w", force=force) as file:
@@ -210,17 +215,18 @@ def schedule(
         with open_atomically(plot, force=force) as image:
             image.write(picture)
     runs = _run(first) if run else None
+    report = document("schedule", _as_json(comparisons, settings, runs))
     if html is not None:
-        page = {"schedule.json": _as_json(comparisons, settings, runs)}
+        page = {"schedule.json": report}
         if len(comparisons) == 1:
             page["trace.json"] = timelines()
         write_page(html, page, force)
     if as_json:
-        typer.echo(json.dumps(_as_json(comparisons, settings, runs), indent=2))
-        return
-    print_report(comparisons, settings)
-    if runs is not None:
-        print_runs(terminal(), runs)
+        print_json(report)
+    elif not quiet:
+        print_report(comparisons, settings)
+        if runs is not None:
+            print_runs(terminal(), runs)
 
 
 def _own_engine(

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
+from cdma.commands.schedule.report import ScheduleSettings, configuration
 from cdma.plan.policies.largest_batch import Largest, largest_batches
 from cdma.plan.timeline.placement import Mode
 from cdma.plan.timeline.scenario import Scenario
@@ -23,9 +24,24 @@ def find_largest(
     return found
 
 
-def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
-    """The JSON form; docs/guide/plan/schedule.md describes the keys."""
+def largest_as_dict(
+    found: Sequence[Largest], usual: Scenario, settings: ScheduleSettings
+) -> dict[str, Any]:
+    """The JSON form; docs/guide/plan/schedule.md describes the keys.
+
+    Parameters
+    ----------
+    found : sequence of Largest
+    usual : Scenario
+        With the network's usual batch, for what the batches have in common.
+    settings : ScheduleSettings
+    """
     return {
+        "memory_bytes": usual.memory_bytes,
+        "mode": settings.mode or "published",
+        "density": settings.density,
+        "seed": settings.seed,
+        "configuration": configuration(usual, settings),
         "largest_batches": [
             {
                 "policy": one.policy,
@@ -34,7 +50,7 @@ def largest_as_dict(found: Sequence[Largest]) -> dict[str, Any]:
                 "per_second": one.per_second,
             }
             for one in found
-        ]
+        ],
     }
 
 

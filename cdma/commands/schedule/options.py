@@ -169,7 +169,11 @@ LargestBatch = Annotated[
 
 TraceFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.json", help="Write the timelines for ui.perfetto.dev."),
+    typer.Option(
+        metavar="FILE.json",
+        help="Write the timelines for ui.perfetto.dev; - is the standard output, which then has "
+        "nothing else.",
+    ),
 ]
 
 PlotFile = Annotated[
@@ -179,5 +183,3 @@ PlotFile = Annotated[
         help=f"Draw the timelines, of many policies the {PLOTTED} fastest.",
     ),
 ]
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")]

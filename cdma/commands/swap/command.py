@@ -1,6 +1,5 @@
 """`cdma swap`: arrays out through the RTL and back, with cycles, link time and what stalled."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,9 @@ from cdma.commands.config_options import (
     paths_of,
 )
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import files_of
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.commands.swap.report import SAVED, SwapSettings, as_dict, print_report, save_report
 from cdma.config import LINK, EngineSetup, engine_setup, tables_of
 from cdma.config import THROTTLE as THROTTLE_KIND
@@ -31,11 +32,12 @@ from cdma.files import Array, load_npy
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.hw.codec.registry import codec_names, copy_codec
 from cdma.hw.config import DEFAULT_CODECS, EngineConfig
-from cdma.outputs import Force, require_outputs
+from cdma.outputs import Force, require_folder, require_outputs
 from cdma.plan.platform.link import Link
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.platform.throttles import Throttle
 from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
+from cdma.schemas import document
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
 from cdma.sim.swap.pipeline_backend import COMPONENTS, pipeline_waves
@@ -60,7 +62,9 @@ PIPELINE_CODEC = PipelineBackend.codec
 def swap(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE.npy]…", help="Arrays.", show_default=False),
+        typer.Argument(
+            metavar="[FILE.npy]…", help="Arrays; - is the standard input.", show_default=False
+        ),
     ] = None,
     capture: Annotated[
         str | None,
@@ -167,9 +171,7 @@ def swap(
     ] = None,
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Swap arrays out through the simulated RTL and back, and compare every bit.
 
@@ -197,8 +199,10 @@ def swap(
         trace_kind(waves)
         require_outputs(_wave_files(engine, waves), inputs=read, force=force)
     if save is not None:
+        require_folder(save)
         saved = [save / name for name in SAVED]
         require_outputs(saved, inputs=read, force=force, makes_folders=True)
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     require_page(html, inputs=read, force=force)
     given = {
         "codec": codec,
@@ -223,13 +227,13 @@ def swap(
         _require_one_size(arrays, element_bytes)
     with Swapper(backend) as swapper:
         run = swapper.swap(arrays, element_bytes=element_bytes)
-    report = as_dict(run, settings)
+    report = document("swap", as_dict(run, settings))
     if save is not None:
         save_report(save, report, settings, force=force)
     write_page(html, {"swap.json": report}, force)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
-    else:
+        print_json(report)
+    elif not quiet:
         print_report(terminal(), report, settings)
     for round_trip in run.round_trips:
         for fault in round_trip.faults:

@@ -1,7 +1,6 @@
 """The report of `cdma swap` on its round trips: a JSON object and a table."""
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cdma.commands.json_option import json_text
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
 from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
@@ -286,7 +286,7 @@ def save_report(
     text = io.StringIO()
     print_report(Console(file=text, width=WIDE_CHARACTERS), report, settings)
     make_folder(directory)
-    contents = (text.getvalue(), json.dumps(report, indent=2) + "\n")
+    contents = (text.getvalue(), f"{json_text(report)}\n")
     for name, content in zip(SAVED, contents, strict=True):
         with open_atomically(directory / name, "w", force=force) as file:
             file.write(content)

@@ -1,13 +1,14 @@
 """`cdma sweep`: a command over all combinations of its options' values."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cdma.builds.documents import body
 from cdma.commands.completers import among
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.sweep.axes import Axis, axes_of_file, axes_of_line, combined, grid
 from cdma.commands.sweep.fields import Scalar, fields_of, require_fields
 from cdma.commands.sweep.report import SweepReport, SweepRow, as_csv, as_dict
@@ -26,6 +27,7 @@ from cdma.commands.sweep_options import (
     shard_of,
 )
 from cdma.errors import UserError
+from cdma.schemas import document
 from cdma.sweep.run import compute, share
 from cdma.sweep.store import Store
 from cdma.terminal.parser import plain_typer
@@ -71,9 +73,7 @@ def run_sweep(
     backend: BackendName = LOCAL,
     scheduler: Scheduler = None,
     wants_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a command for all combinations of its options' values, as a table.
 
@@ -94,7 +94,7 @@ def run_sweep(
     store = Store(results_folder(results, "sweep"))
     failed = compute(share(points, *part), store, chosen)
     kept = [store.read(point) for point in points]
-    of_points = [None if result is None else fields_of(result) for result in kept]
+    of_points = [None if result is None else fields_of(body(result)) for result in kept]
     require_fields(names, [each for each in of_points if each is not None])
     rows = [
         SweepRow(
@@ -115,7 +115,7 @@ def run_sweep(
         clock_hz=max((clock for each in of_points if each for clock in _clocks(each)), default=0.0),
     )
     if as_json:
-        typer.echo(json.dumps(as_dict(report), indent=2))
+        print_json(document("sweep", as_dict(report)))
     elif wants_csv:
         typer.echo(as_csv(report), nl=False)
     else:

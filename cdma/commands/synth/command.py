@@ -1,6 +1,5 @@
 """`cdma synth`: what components cost as silicon, and how fast they clock."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ import typer
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import METAVAR, OWN
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.commands.synth.configuration import configured, names_with
 from cdma.commands.synth.report import (
     FpgaTarget,
@@ -22,6 +23,7 @@ from cdma.commands.synth.report import (
 from cdma.errors import UserError
 from cdma.hw.config import BUDDY_PRESETS, PRESETS
 from cdma.outputs import Force, claim_folder
+from cdma.schemas import document
 from cdma.synth import (
     UNIT_GATES,
     ComponentBlock,
@@ -116,9 +118,7 @@ def synth(
     ] = Path("build/synth"),
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Map components to gates or to an FPGA: what they take, their depth and their clock.
 
@@ -132,6 +132,7 @@ def synth(
     names = _names(components or [], all_components, config)
     blocks, configuration, read = configured(names, config)
     inputs = [*(liberty or []), *read]
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     require_page(html, inputs=inputs, force=force)
     library, *corners = [Library(path) for path in liberty or [UNIT_GATES]]
     place = out if device is None else out / device.target
@@ -149,13 +150,14 @@ def synth(
     else:
         rows = _gate_rows(blocks, library, corners, target, place, opensta=opensta)
         report = json_of(rows, library, target, configuration)
+    report = document("synth", report)
     write_page(html, {"synth.json": report}, force)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
-    elif device is not None:
+        print_json(report)
+    elif device is not None and not quiet:
         baseline = read_baseline(ECP5) if device.as_in_baseline else None
         print_fpga_report(terminal(), fpga_rows, device, baseline)
-    else:
+    elif not quiet:
         print_report(terminal(), rows, library, target, read_baseline())
 
 

@@ -1,14 +1,15 @@
 """`cdma train`: a step of PyTorch that keeps a plan, beside the step as it is."""
 
-import json
 import os
 from typing import Annotated
 
 import typer
 
 from cdma.commands.completers import named
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.schedule.command import parse_bytes
 from cdma.commands.train.report import TrainResult, as_dict, print_report
+from cdma.config import tables_of
 from cdma.errors import UserError
 from cdma.hw.config import preset
 from cdma.plan.platform.device import DEVICES
@@ -19,6 +20,7 @@ from cdma.plan.policies.registry import POLICIES
 from cdma.plan.policies.registry import policy as policy_of
 from cdma.plan.timeline.placement import Placement
 from cdma.plan.training.subject import load
+from cdma.schemas import document
 from cdma.sim.driver import Engine
 from cdma.sim.machine import MACHINES, Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
@@ -91,9 +93,7 @@ def train(
     seed: Annotated[
         int, typer.Option(min=0, help="Of the step's random numbers and the policy's.")
     ] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Plan a PyTorch module's step within a memory, carry it out, and compare every bit.
 
@@ -129,6 +129,7 @@ def train(
         link=link,
         machine=machine,
         seed=seed,
+        configuration=tables_of(engine_config, environment, found_device, found_link),
         step_plan=step_plan,
         planned=planned,
         plain=plain,
@@ -136,7 +137,7 @@ def train(
         checkpointed=checkpointed,
     )
     if as_json:
-        typer.echo(json.dumps(as_dict(result), indent=2))
+        print_json(document("train", as_dict(result)))
     else:
         print_report(terminal(), result)
     for name in planned.differing(plain):

@@ -24,6 +24,8 @@ class TrainResult:
     subject, device, link, machine : str
         Names.
     seed : int
+    configuration : dict
+        The tables of engine, machine, device and link.
     step_plan : StepPlan
     planned, plain : StepRun
         The step as planned, and as it is.
@@ -38,6 +40,7 @@ class TrainResult:
     link: str
     machine: str
     seed: int
+    configuration: dict[str, Any]
     step_plan: StepPlan
     planned: StepRun
     plain: StepRun
@@ -66,6 +69,7 @@ def as_dict(result: TrainResult) -> dict[str, Any]:
         "link": result.link,
         "machine": result.machine,
         "seed": result.seed,
+        "configuration": result.configuration,
         "memory_bytes": plan.capacity_bytes,
         "timeline_bytes": plan.timeline_bytes,
         "planned_bytes": plan.rehearsal.peak_bytes,

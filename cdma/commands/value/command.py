@@ -1,6 +1,5 @@
 """`cdma value`: the value map, with its break-even line."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from cdma.commands.completers import among, several
 from cdma.commands.html_option import HtmlFile, require_page, write_page
+from cdma.commands.json_option import AsJson, print_json
 from cdma.commands.network_options import (
     EPOCHS,
     FROM_CAPTURE,
@@ -18,6 +18,7 @@ from cdma.commands.network_options import (
     picture_format,
     require_picture,
 )
+from cdma.commands.standard_output import goes_to_standard_output
 from cdma.commands.sweep_options import (
     LOCAL,
     BackendName,
@@ -37,7 +38,7 @@ from cdma.commands.value.table import print_map
 from cdma.errors import UserError
 from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.config import DEFAULT_CODECS
-from cdma.outputs import Force, open_atomically, require_outputs
+from cdma.outputs import Force, open_atomically
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.platform.link import LINKS
 from cdma.plan.value.grid import grid
@@ -45,6 +46,7 @@ from cdma.plan.value.picture import value_picture
 from cdma.plan.value.point import EVALUATIONS, Common, Value
 from cdma.plan.workload.networks import NETWORKS
 from cdma.plan.workload.table import PRECISIONS
+from cdma.schemas import document
 from cdma.sweep.run import compute, share
 from cdma.sweep.store import Store
 
@@ -127,9 +129,7 @@ def value(
     ] = None,
     html: HtmlFile = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; its keys are stable.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what the engine gains over the best plans without it, and behind which links.
 
@@ -137,8 +137,8 @@ def value(
     """
     source = density_source(densities, capture)
     require_picture("--plot", plot)
+    quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if plot is None else [plot]
-    require_outputs(pictures, inputs=files_of([source]), force=force)
     require_page(html, inputs=files_of([source]), others=pictures, force=force)
     if not 0 < break_even < float("inf"):
         raise UserError(f"--break-even must be more than 0, not {break_even}")
@@ -174,10 +174,11 @@ def value(
         )
         with open_atomically(plot, force=force) as file:
             file.write(picture)
-    write_page(html, {"value.json": as_dict(found)}, force)
+    made = document("value", as_dict(found))
+    write_page(html, {"value.json": made}, force)
     if as_json:
-        typer.echo(json.dumps(as_dict(found), indent=2))
-    else:
+        print_json(made)
+    elif not quiet:
         print_map(found)
     end_by_failures(failed)
 

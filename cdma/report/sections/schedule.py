@@ -7,7 +7,7 @@ from cdma.plan.policies.comparison import ORACLE
 from cdma.report.charts import bars
 from cdma.report.content import Part, Section
 from cdma.report.documents import Document
-from cdma.report.sections.other import configuration_of
+from cdma.report.sections.other import CONFIGURATION, configuration_of
 from cdma.report.tables import facts_of, table_of
 from cdma.report.timeline import SHOWN, timeline_of_runs, timeline_of_trace
 from cdma.synth.gates.clock import ENGINE, clock_note
@@ -163,6 +163,9 @@ def largest_section(document: Document, documents: Sequence[Document]) -> Sectio
     ]
     rates = [row["per_second"] for row in rows]
     parts.append(bars("Rate at that batch", names, {"rate": rates}, "images or sequences per s"))
+    settings = facts_of("Settings", document.content, without=("largest_batches", CONFIGURATION))
+    # Documents from before there were schemas have none.
+    parts += [*([settings] if settings.rows else []), *configuration_of(document.content)]
     return Section(title="schedule: the largest batch", parts=parts)
 
 

@@ -80,6 +80,5 @@ def _parts(content: Mapping[str, Any]) -> Iterator[Part]:
             "cycles",
         )
         yield facts_of("Engine", {key: total[key] for key in _OF_ALL})
-    settings = {k: v for k, v in content.items() if k not in ("arrays", "total", "configuration")}
-    yield facts_of("Settings", settings)
+    yield facts_of("Settings", content, without=("arrays", "total", "configuration"))
     yield from configuration_of(content)

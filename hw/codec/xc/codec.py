@@ -47,6 +47,9 @@ class Xc(LineCodec):
             )
         return 1
 
+    def array_element_bytes(self, granule: int) -> int:
+        return ELEMENT_BYTES
+
     def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
         """The best ones for `SAMPLE_LINES` lines, evenly spaced."""
         codec = golden.codec(self.name, ELEMENT_BYTES)

@@ -25,10 +25,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cdma.builds.documents import SCHEMA, head, refusal
+
 Array = npt.NDArray[Any]
 
-FORMAT = "cdma-capture"
-VERSION = 1
+RECIPE = "capture"
+"""The schema of recipes."""
+
+OLDER_FORMAT = "cdma-capture"
+"""Its name in version 1, which had it under the key `format`."""
 SHIPPED = Path(__file__).with_name("captures")
 
 _LAYOUTS = {4: "NCHW", 2: "NC"}
@@ -162,15 +167,14 @@ class Capture:
 
     def _json(self) -> bytes:
         header = {
-            "format": FORMAT,
-            "version": VERSION,
+            **head(RECIPE),
             "name": self.name,
             "recipe": dict(self.recipe),
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
         }
         try:
-            head = json.dumps(header, indent=2, allow_nan=False).removesuffix("\n}")
+            beginning = json.dumps(header, indent=2, allow_nan=False).removesuffix("\n}")
         except (TypeError, ValueError) as error:
             raise CaptureError(
                 f"the recipe of {self.name} is not JSON ({error}); give text, finite numbers, "
@@ -178,7 +182,7 @@ class Capture:
             ) from error
         # One line per array, so that a rebuilt capture's difference can be read.
         rows = ",\n    ".join(json.dumps(activation.entry()) for activation in self.activations)
-        return f'{head},\n  "arrays": [\n    {rows}\n  ]\n}}\n'.encode()
+        return f'{beginning},\n  "arrays": [\n    {rows}\n  ]\n}}\n'.encode()
 
     def _npz(self) -> bytes:
         file = io.BytesIO()
@@ -292,14 +296,20 @@ def _read_recipe(path: Path) -> dict[str, Any]:
         raise _os_error("read", path, error) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(path, "it is not JSON") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not is_recipe(content):
         raise CaptureError(f"{path} is not the recipe of a capture; name one by 'cdma capture'")
-    if content.get("version") != VERSION:
-        raise CaptureError(
-            f"{path} has version {content.get('version')!r} of the format, and this cdma reads "
-            f"{VERSION}; update cdma or capture again"
-        )
-    return content
+    recipe = {SCHEMA: RECIPE, **content}
+    refused = refusal(recipe, str(path), RECIPE)
+    if refused is not None:
+        raise CaptureError(refused)
+    return recipe
+
+
+def is_recipe(content: Any) -> bool:
+    """Whether a JSON value is what `Capture.save` writes, or has written before."""
+    if not isinstance(content, dict):
+        return False
+    return content.get(SCHEMA, RECIPE if content.get("format") == OLDER_FORMAT else None) == RECIPE
 
 
 def _read_arrays(path: Path, entries: list[dict[str, Any]]) -> list[Array]:

@@ -14,7 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cdma.plan.workload.capture.capture import FORMAT, CaptureError, capture_names, load_capture
+from cdma.builds.documents import SCHEMA
+from cdma.plan.workload.capture.capture import (
+    CaptureError,
+    capture_names,
+    is_recipe,
+    load_capture,
+)
 from cdma.plan.workload.density.sources import (
     SPARSE_KINDS,
     Captured,
@@ -54,11 +60,16 @@ def find(source: str | os.PathLike[str]) -> Source:
             ".json file"
         )
     content = None if shipped or path.suffix == ".npz" else _read(path)
-    if content is None or content.get("format") == FORMAT:
+    if content is None or is_recipe(content):
         try:
             return Captured(load_capture(text))
         except CaptureError as error:
             raise GraphError(str(error)) from error
+    if SCHEMA in content:
+        raise GraphError(
+            f"{path} has the schema {content[SCHEMA]!r}, and neither densities nor a capture; "
+            'write densities as {"relu": 0.4}'
+        )
     return Declared(content)
 
 

@@ -43,7 +43,7 @@ def completions(monkeypatch, capsys):
 
 
 def test_commands_and_options(completions):
-    assert completions("sch") == ["schedule"]
+    assert completions("sch") == ["schedule", "schema"]
     assert completions("") == list(COMMANDS)
     assert completions("compress", "--bo") == ["--bound"]
     assert completions("buddy", "re") == ["replay"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cdma import golden
+from cdma.builds.documents import body
 from cdma.cli import main
 from cdma.golden.formats.xc.xc import Xc
 
@@ -106,7 +107,7 @@ def test_inspect_json(capsys):
     main(["compress", "a.npy", "a.cz", "--codec", "rle"])
     capsys.readouterr()
     assert main(["inspect", "a.cz", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = body(json.loads(capsys.readouterr().out))
     assert list(facts) == INSPECT_KEYS
     stream_bytes = golden.codec("rle").compress(array).size
     assert facts == {

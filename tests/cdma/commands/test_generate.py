@@ -65,6 +65,16 @@ def test_folder_for_other_flows():
     assert "-period 1.250 " in Path("ip/packer/constraints/packer.sdc").read_text()
 
 
+def test_name_of_a_block_is_in_all_names():
+    assert main(["generate", "packer", "--name", "pack_2", "--ip", "--out", "ip"]) == 0
+    files = [path for path in Path("ip/pack_2").rglob("*.*") if path.is_file()]
+    assert {path.stem for path in files} == {"pack_2"}
+    assert re.findall(r"^module (\w+)", Path("ip/pack_2/rtl/pack_2.v").read_text(), re.MULTILINE)
+    left = re.compile(r"\b(module|name|toplevel)\b.{1,3}packer\b")
+    assert not [path for path in files if left.search(path.read_text())]
+
+
+@pytest.mark.verify
 def test_name_is_in_all_names():
     arguments = ["generate", "engine", "--config", "tiny", "--name", "swap_2", "--ip"]
     assert main([*arguments, "--out", "ip"]) == 0
@@ -176,6 +186,7 @@ def test_options_of_the_folder_that_cannot_be(options, message, capsys):
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.verify
 def test_buddy_controller_comes_with_what_software_needs():
     arguments = ["generate", "buddy", "--config", "tiny", "--pages", "8", "--mode", "bpc"]
     assert main([*arguments, "--out", "rtl"]) == 0

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cdma import golden
+from cdma.builds.documents import VERSIONS
 from cdma.cli import main
 from cdma.config import KINDS
 from cdma.hw.components import component_names
@@ -26,6 +27,7 @@ EXPECTED = {
     "papers": list(PAPERS),
     "element-formats": ["bf16", "fp32", "fp16", "e4m3", "e5m2"],
     "metadata-caches": ["paper_3_2", "paper_table2", "slice", "tiny"],
+    "schemas": list(VERSIONS),
 }
 
 

@@ -17,6 +17,7 @@ from cdma.synth import UNIT_GATES
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")
+POINT = ("--network", "alexnet", "--device", "titanx", "--link", "pcie3x16")
 HOOK = ("--hook", "hook_of_test_overwriting:subject")
 
 
@@ -119,7 +120,7 @@ COMMANDS_THAT_WRITE = {
         ("a.npy",),
     ),
     "value as a page": Command(
-        ("value", "--html", "v.html"), ("v.html",), "cdma.commands.value.command.compute"
+        ("value", *POINT, "--html", "v.html"), ("v.html",), "cdma.commands.value.command.compute"
     ),
     "buddy replay": Command(
         ("buddy", "replay", "--data", "a.npy", "--html", "r.html"),
@@ -151,7 +152,7 @@ COMMANDS_THAT_WRITE = {
         ("a.npy",),
     ),
     "value": Command(
-        ("value", "--plot", "p.png"), ("p.png",), "cdma.commands.value.command.compute"
+        ("value", *POINT, "--plot", "p.png"), ("p.png",), "cdma.commands.value.command.compute"
     ),
     "capture": Command(
         ("capture", "x", *HOOK, "--out", "c"),
@@ -389,7 +390,7 @@ def commands():
 
 def test_every_command_that_writes_is_tested_and_has_force():
     reads_only = {"inspect", "reproduce"}
-    reads_only |= {"list", "completion", "config show", "config check", "train"}
+    reads_only |= {"list", "schema", "completion", "config show", "config check", "train"}
     # A sweep's results are files of their own, each of a point that was not there.
     reads_only.add("sweep")
     tested = {"generate"}

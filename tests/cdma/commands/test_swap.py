@@ -144,7 +144,7 @@ def test_link_time_is_the_slower_of_link_and_codec(capsys):
     assert row["swap_out_seconds"] == row["cycles_out"] / 1e9
 
 
-@pytest.mark.parametrize("sector_bytes", [32, 64, 128])
+@pytest.mark.parametrize("sector_bytes", [32, 64, pytest.param(128, marks=pytest.mark.verify)])
 def test_sparse_data_moves_at_the_width_of_the_sector(capsys, sector_bytes):
     np.save("a.npy", activations(shape=(64, 1024)))
     (row,) = swap_json(capsys, "a.npy", *CODEC, "--sector-bytes", sector_bytes)["arrays"]

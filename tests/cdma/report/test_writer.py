@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from cdma.builds.documents import body
 from cdma.errors import UserError
 from cdma.report import Document, html_of
 from cdma.synth.gates.clock import ENGINE
@@ -84,9 +85,18 @@ def scalars(value):
 def test_every_figure_of_a_document_is_in_a_table_exactly(document):
     values = Elements(html_of([document])).values
     shown = {json.dumps(value) for each in values for value in scalars(each)}
-    content = dict(document.content)
+    content = body(document.content)
     missing = {json.dumps(value) for value in scalars(content)} - shown - {"null"}
     assert missing == set()
+
+
+def test_a_document_s_head_is_a_sentence():
+    texts = Elements(html_of([Document("x.json", result("synth"))])).texts
+    told = [text for text in texts if text.strip().startswith("Computed by cdma")]
+    (sentence,) = told
+    assert sentence.strip().endswith(": cdma synth token-bucket --config tiny --force --json")
+    older = Elements(html_of([Document("x.json", body(result("synth")))])).texts
+    assert not any("Computed by cdma" in text for text in older)
 
 
 def test_what_documents_contain_stays_text():

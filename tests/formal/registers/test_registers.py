@@ -46,7 +46,7 @@ class Accesses:
         # Nothing is forgotten: each of them is in the port.
         held = {
             name: inside[path + name]
-            for name in ("address_held", "data_held", "written", "wanted", "read")
+            for name in ("address_held", "data_held", "written", "read_pending", "read")
         }
         bench.require(
             addresses == held["address_held"] + held["written"],
@@ -90,9 +90,9 @@ def test_port_answers_each_request_once(tmp_path):
 FAULTS = {
     "answers in reset": ("axil.bvalid.eq(written & ~ResetSignal())", "axil.bvalid.eq(written)"),
     "forgets an answer": ("data_held & ~written", "data_held"),
-    "changes an answer": ("wanted & ~read", "wanted"),
+    "changes an answer": ("read_pending & ~read", "read_pending"),
     "answers half a write": ("address_held & data_held", "address_held"),
-    "never answers": ("wanted.eq(1)", "wanted.eq(0)"),
+    "never answers": ("read_pending.eq(1)", "read_pending.eq(0)"),
 }
 
 
@@ -136,7 +136,7 @@ def registers_proof() -> Bench:
     closed = writes_closed(block, inside["port.write__word"])
     for asks, address, executed, held, answer, response, denied in (
         (accesses.aw, axil.awaddr, "address_held", "write__word", axil.bvalid, axil.bresp, closed),
-        (accesses.ar, axil.araddr, "wanted", "read__word", axil.rvalid, axil.rresp, C(0)),
+        (accesses.ar, axil.araddr, "read_pending", "read__word", axil.rvalid, axil.rresp, C(0)),
     ):
         waiting, answered = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         with m.If(asks.moves):

@@ -168,7 +168,7 @@ def test_what_follows_may_be_declared_too(mixed: Graph) -> None:
         ('{"relu9": 0.5}', r"mixed has no tensor 'relu9', nor is it a kind; its tensors are data,"),
         ("[0.5]", r"has no densities by name; write them as \{\"relu\": 0.4\}"),
         ("{", r"is not JSON; write densities as \{\"relu\": 0.4\}"),
-        ('{"format": "cdma-capture"}', r"has version None of the format"),
+        ('{"schema": "capture"}', r"has version None of the schema"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(

@@ -59,8 +59,8 @@ def run(engine_builds, simulator, bench, runs, folder, *, config=SMALL, **more):
 
 
 def test_every_length_comes_from_every_offset_to_every_offset(engine_builds, tmp_path):
-    runs = [sweep(0, 0.0), sweep(1, 0.3), sweep(2, 0.6)]
-    run(engine_builds, "verilator", "transfers", runs, tmp_path)
+    """The first part of the sweep; the others are `test_whole_sweep`'s."""
+    run(engine_builds, "verilator", "transfers", [sweep(0, 0.3)], tmp_path)
 
 
 def test_interrupts_come_with_the_records_that_ask_for_them(engine_builds, tmp_path):
@@ -115,7 +115,7 @@ def without_cycles(plan, host):
     return host
 
 
-@pytest.mark.parametrize("stalls", [0.0, 0.3])
+@pytest.mark.parametrize("stalls", [pytest.param(0.0, marks=pytest.mark.verify), 0.3])
 def test_machine_leaves_the_same_memories_as_the_simulation(engine_builds, stalls, tmp_path):
     runs = [mixed(40, 3000, stalls), faulty(2, stalls)]
     run(engine_builds, "verilator", "transfers", runs, tmp_path, save=str(tmp_path))
@@ -144,6 +144,7 @@ def test_machine_leaves_the_same_memories_as_the_simulation(engine_builds, stall
             )
 
 
+@pytest.mark.verify
 def test_icarus_does_the_same_in_the_same_cycles(engine_builds, tmp_path):
     runs = [
         mixed(6, 600, 0.3),
@@ -172,10 +173,10 @@ def test_no_output_is_unknown_after_reset(engine_builds, tmp_path):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("first", range(3, PARTS, 4))
+@pytest.mark.parametrize("first", range(0, PARTS, 4))
 def test_whole_sweep(engine_builds, first, tmp_path):
     parts = range(first, min(first + 4, PARTS))
-    runs = [sweep(part, stall) for part, stall in zip(parts, (0.1, 0.3, 0.5, 0.8), strict=False)]
+    runs = [sweep(part, stall) for part, stall in zip(parts, (0.0, 0.1, 0.5, 0.8), strict=False)]
     run(engine_builds, "verilator", "transfers", runs, tmp_path)
 
 

@@ -21,17 +21,27 @@ from tests.sim.machine.engine.cases import SMALL
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 SIZES = (2, 126, 128, 130, 1000, 4096, 10_004)
 CONFIG = replace(SMALL, codec=replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc")))
+ONE_UNIT = replace(CONFIG, units=1)
 CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
 
 
-@pytest.fixture(scope="module", params=[0.0, 0.3], ids=["free", "stalled"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((ONE_UNIT, 0.3), id="one-unit"),
+        # Lines of several units; twice as long to build.
+        pytest.param((CONFIG, 0.0), id="free", marks=pytest.mark.verify),
+        pytest.param((CONFIG, 0.3), id="stalled", marks=pytest.mark.verify),
+    ],
+)
 def engine(request):
+    config, stalls = request.param
     machine = Machine(
-        generated_engine(CONFIG),
-        replace(NEAR, channels=CONFIG.units),
+        generated_engine(config),
+        replace(NEAR, channels=config.units),
         device_bytes=1 << 20,
         host_bytes=1 << 20,
-        stalls=request.param,
+        stalls=stalls,
         seed=3,
     )
     yield Engine(machine, codecs=CONFIG.codecs)
@@ -145,7 +155,7 @@ def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
 def test_arrays_are_swapped_with_the_parameters_that_suit_them():
     """Weights around 2^-10 and activations around 2^3 in one queue, each with its own centre."""
     backend = EngineBackend(
-        CONFIG, replace(NEAR, channels=CONFIG.units), throttle=THROTTLES["none"], codec="xc"
+        ONE_UNIT, replace(NEAR, channels=ONE_UNIT.units), throttle=THROTTLES["none"], codec="xc"
     )
     rng = np.random.default_rng(5)
     arrays = [
@@ -166,7 +176,7 @@ def test_arrays_are_swapped_with_the_parameters_that_suit_them():
 
 def test_elements_that_are_no_bf16_are_refused_before_any_rtl():
     backend = EngineBackend(
-        CONFIG, replace(NEAR, channels=CONFIG.units), throttle=THROTTLES["none"], codec="xc"
+        ONE_UNIT, replace(NEAR, channels=ONE_UNIT.units), throttle=THROTTLES["none"], codec="xc"
     )
     with Swapper(backend) as swapper:
         with pytest.raises(

@@ -217,7 +217,7 @@ def assert_answered(batch, answers: Answers, streams: Streams) -> None:
         )
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=lambda c: f"{c[0]}B-elements-{c[1]}B-sectors")
+@pytest.fixture(scope="module", params=CONFIGS)
 def decompressor(request):
     element_bytes, sector_bytes = request.param
     with Pipeline(

@@ -63,7 +63,7 @@ class Blocks:
         np.testing.assert_array_equal(records["crc32"], crcs)
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=lambda c: f"{c[0]}B-elements-{c[1]}B-sectors")
+@pytest.fixture(scope="module", params=CONFIGS)
 def blocks(request):
     element_bytes, sector_bytes = request.param
     shape = {"element_bytes": element_bytes, "sector_bytes": sector_bytes}

@@ -5,13 +5,25 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import Zvc
 from cdma.sim.machine import FAULT, Packets
 
-CONFIGS = [(element, sector) for element in (4, 2, 1) for sector in (32, 64, 128)]
+QUICK = ((4, 32), (4, 128), (2, 64), (1, 32))
+"""Each size of elements and each width once; the others are left to `make verify`."""
+
+CONFIGS = [
+    pytest.param(
+        (element, sector),
+        id=f"{element}B-elements-{sector}B-sectors",
+        marks=() if (element, sector) in QUICK else pytest.mark.verify,
+    )
+    for element in (4, 2, 1)
+    for sector in (32, 64, 128)
+]
 """Element and sector bytes of every shipped shape."""
 
 # Odd to floating point, and data like any other to ZVC: zeros of both signs, the least and largest

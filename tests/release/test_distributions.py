@@ -1,8 +1,8 @@
-"""The wheel: what is in it, and that it works where the checkout is not.
+"""The source archive and the wheel: what is in them, and that it works where the checkout is not.
 
-The checkout as git has it is built, and installed into an environment of its own, which finds other
-people's packages where this one does. The user's folder has packages called like our rooms, as
-those of people who design hardware do.
+The checkout as git has it is packed, the wheel built from that archive as `make dist` does, and
+installed into an environment of its own, which finds other people's packages where this one does.
+The user's folder has packages called like our rooms, as those of people who design hardware do.
 """
 
 import os
@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def ok(*command: str | Path, **options) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Built from a copy, as building leaves files beside the sources."""
+def archive(tmp_path_factory):
+    """Packed from a copy, as that leaves files beside the sources; the wheel is beside it."""
     copy = tmp_path_factory.mktemp("checkout")
     for name in tracked():
         target = copy / name
@@ -66,12 +67,17 @@ def wheel(tmp_path_factory):
             target.symlink_to(os.readlink(ROOT / name))
         else:
             target.write_bytes((ROOT / name).read_bytes())
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    folder = tmp_path_factory.mktemp("dist")
     # With the setuptools that is here, so that nothing need be downloaded.
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, copy]
-    ok(*pip, *build)
-    (built,) = folder.glob("cdma_rtl-*.whl")
+    ok(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, copy)
+    (packed,) = folder.glob("cdma_rtl-*.tar.gz")
+    return packed
+
+
+@pytest.fixture(scope="module")
+def wheel(archive):
+    """Built from the source archive."""
+    (built,) = archive.parent.glob("cdma_rtl-*.whl")
     return built
 
 
@@ -103,15 +109,29 @@ def users(tmp_path, monkeypatch):
     return tmp_path
 
 
+def package() -> set[str]:
+    """Files of the package, where it is installed."""
+    ours = [name for name in tracked() if name.split("/")[0] in ("cdma", *ROOMS)]
+    links = {f"cdma/{room}" for room in ROOMS}
+    return {
+        name if name.startswith("cdma/") else f"cdma/{name}" for name in ours if name not in links
+    }
+
+
+def test_the_source_archive_has_the_package_and_what_describes_it(archive):
+    with tarfile.open(archive) as packed:
+        files = [member for member in packed.getmembers() if not member.isdir()]
+    # Links would lead nowhere on another machine.
+    assert all(member.isfile() for member in files)
+    names = {member.name.partition("/")[2] for member in files}
+    assert {name for name in names if name.startswith("cdma/")} == package()
+    assert {"LICENSE", "README.md", "pyproject.toml"} <= names
+
+
 def test_the_wheel_has_one_package_with_all_its_data(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {name.split("/")[0] for name in names} == {"cdma"}
-    ours = [name for name in tracked() if name.split("/")[0] in ("cdma", *ROOMS)]
-    links = {f"cdma/{room}" for room in ROOMS}
-    expected = {
-        name if name.startswith("cdma/") else f"cdma/{name}" for name in ours if name not in links
-    }
-    assert names == expected
+    assert names == package()
     assert {f"cdma/{name}" for name in DATA} <= names
 
 
@@ -148,7 +168,7 @@ def test_commands_run_beside_a_user_s_packages(environment, users, as_module):
 def test_data_is_found_where_it_is_installed(environment, users):
     """Registers' description, the timeline's kernel, captures, figures of papers, cells."""
     run = environment / "cdma"
-    ok(run, "generate", "engine", "--config", "tiny", "--out", "rtl")
+    ok(run, "generate", "engine-registers", "--config", "tiny", "--out", "rtl")
     plan = ["schedule", "--network", "alexnet", "--policy", "vdnn", "--bound", "none"]
     assert "vdnn" in ok(run, *plan)
     assert "token-bucket" in ok(run, "synth", "token-bucket", "--config", "tiny")
