@@ -32,7 +32,7 @@ def require_page(
     others: Collection[FilePath] = (),
     force: bool,
 ) -> None:
-    """Refuse a page, and what is written beside it, that cannot be, before any work that takes long.
+    """Refuse a page, or what is written beside it, that cannot be written, before long work begins.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ class LineCodec:
         return element_bytes
 
     def array_element_bytes(self, granule: int) -> int:
-        """Bytes of the elements of arrays that suit an engine of this `CodecConfig.element_bytes`."""
+        """Bytes of an element in arrays for an engine of this `CodecConfig.element_bytes`."""
         return granule
 
     def model(self, element_bytes: int, parameters: Mapping[str, int]) -> golden.Codec:
