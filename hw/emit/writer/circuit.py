@@ -14,6 +14,7 @@ from typing import Any
 from amaranth.hdl import _nir
 
 from cdma.hw.emit.names import is_keyword
+from cdma.hw.emit.writer.loops import cut_loops
 
 Nets = tuple[int, ...]
 """Bits, lowest first: 0 and 1 are constants, others a cell's index and a bit (`_nir.Net`)."""
@@ -175,6 +176,11 @@ class Circuit:
                 if nets is not None:
                     folded.add(index)
                     wires.update(zip(bits_of(index, 0, len(nets)), nets, strict=True))
+        cut = cut_loops(self.cells)
+        if cut:
+            wires.update(cut)
+            for cell in self.cells:
+                _resolve_cell(cell, resolved)
 
     def width_of(self, index: int) -> int:
         """Bits of a cell's output; 0 for cells without one, and instances, which have several."""

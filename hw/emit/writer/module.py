@@ -340,7 +340,7 @@ class _ModuleWriter:
                     pending += [source for n in same for source in reads[n]]
             return True
 
-        blocks = []
+        blocks: list[Block] = []
         for target in targets:
             own = {s.cell for s in target.statements if isinstance(s, Decision)}
             found = next((b for b in blocks if own & b.decisions and may_join(b, target)), None)

@@ -280,9 +280,9 @@ class Usage:
             number = sum(bit << place for place, bit in enumerate(nets))
             return str(number) if number < 1 << 16 else ""
         chunks = list(self.circuit.chunks(nets))
-        if len(chunks) != 1 or not isinstance(chunks[0], Slice):
+        chunk = chunks[0]
+        if len(chunks) != 1 or not isinstance(chunk, Slice):
             return ""
-        (chunk,) = chunks
         name = chunk.variable.name if len(chunk.variable.name) <= 24 else ""
         return name if chunk.is_whole or not name else f"{name}_{chunk.low}"
 
