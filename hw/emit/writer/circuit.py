@@ -104,6 +104,7 @@ class Circuit:
 
     def __post_init__(self) -> None:
         self.cells: list[Any] = self.netlist.cells
+        self._resolved: Callable[[Any], Nets]
         self._resolve()
         self._taken: set[str] = set()
         self._home: dict[int, tuple[Variable, int]] = {}
@@ -130,7 +131,7 @@ class Circuit:
     # Resolving
 
     def _resolve(self) -> None:
-        """Fold assignments without a condition into defaults, and what is constant or twice."""
+        """Replace nets by those that they only pass on."""
         wires: dict[int, int] = {}
 
         def resolved(nets: Any) -> Nets:
@@ -142,16 +143,25 @@ class Circuit:
             return tuple(found)
 
         self._resolved = resolved
+        self._fold(wires)
+        cut = cut_loops(self.cells)
+        if cut:
+            wires.update(cut)
+            self._fold(wires)
+
+    def _fold(self, wires: dict[int, int]) -> None:
+        """Fold assignments without a condition into defaults, and what is constant or twice."""
+        resolved = self._resolved
         for index, cell in enumerate(self.cells):
             if isinstance(cell, _nir.AssignmentList):
                 default = list(cell.default)
-                assignments = list(cell.assignments)
+                assignments = [a for a in cell.assignments if len(a.value)]
                 while assignments and assignments[0].cond == 1:
                     first = assignments.pop(0)
                     default[first.start : first.start + len(first.value)] = first.value
                 cell.default = tuple(default)
                 cell.assignments = tuple(assignments)
-                if not assignments:
+                if not assignments and bits_of(index, 0, 1)[0] not in wires:
                     wires.update(zip(bits_of(index, 0, len(default)), default, strict=True))
         folded: set[int] = set()
         known = -1
@@ -176,11 +186,6 @@ class Circuit:
                 if nets is not None:
                     folded.add(index)
                     wires.update(zip(bits_of(index, 0, len(nets)), nets, strict=True))
-        cut = cut_loops(self.cells)
-        if cut:
-            wires.update(cut)
-            for cell in self.cells:
-                _resolve_cell(cell, resolved)
 
     def width_of(self, index: int) -> int:
         """Bits of a cell's output; 0 for cells without one, and instances, which have several."""
