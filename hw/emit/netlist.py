@@ -56,12 +56,15 @@ class Port:
     width : int
     value : Value
         What it carries.
+    fields : tuple of (str, int, int)
+        Of a struct that is one port: name, first bit and width of each field.
     """
 
     name: str
     direction: str
     width: int
     value: Value
+    fields: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,11 @@ class ModuleText:
     text: str
 
 
-def ports_of(component: wiring.Component) -> list[Port]:
+def ports_of(component: wiring.Component, *, is_packed: bool = False) -> list[Port]:
     """The component's ports in the order of its signature, structs split into their fields.
 
     Those of no bits, such as the number of the unit where there is only one, are left out: Verilog
-    has none.
+    has none. With `is_packed` a struct is one port, which knows its fields.
     """
     ports = []
     for path, member, value in component.signature.flatten(component):
@@ -86,6 +89,10 @@ def ports_of(component: wiring.Component) -> list[Port]:
         bits = Value.cast(value)
         if isinstance(value, data.View) and isinstance(value.shape(), data.StructLayout):
             stem = name.removesuffix("_payload")
+            if is_packed:
+                fields = tuple((str(key), place.offset, place.width) for key, place in value.shape())
+                ports.append(Port(name, direction, len(bits), bits, fields))
+                continue
             ports += [
                 Port(
                     f"{stem}_{field}",
@@ -298,7 +305,7 @@ def _convert(
     shared: list[Signal] = []
     for index, subcomponent, converted in parts:
         _, subname, src_loc = fragment.subfragments[index]
-        ports = ports_of(subcomponent)
+        ports = ports_of(subcomponent, is_packed=by_writer)
         _rename_members(subcomponent, f"{subname}_")
         clock: Value = ClockSignal()
         wake = Signal(name=f"{subname}_wake")
@@ -324,7 +331,7 @@ def _convert(
         progress.step()
 
     _rename_members(component, "")
-    ports = ports_of(component)
+    ports = ports_of(component, is_packed=by_writer and not is_top)
     # With their directions: an output that nothing drives is its initial value.
     signals: dict[str, tuple[Signal, PortDirection]] = {}
     for port in ports:
