@@ -66,6 +66,15 @@ class Port:
     value: Value
     fields: tuple[tuple[str, int, int], ...] = ()
 
+    @property
+    def remark(self) -> str:
+        """Where its fields are, as "id[0], address[40:1]"."""
+        return ", ".join(
+            f"{name}[{low}]" if width == 1 else f"{name}[{low + width - 1}:{low}]"
+            for name, low, width in self.fields
+            if width
+        )
+
 
 @dataclass(frozen=True)
 class ModuleText:
@@ -90,7 +99,8 @@ def ports_of(component: wiring.Component, *, is_packed: bool = False) -> list[Po
         if isinstance(value, data.View) and isinstance(value.shape(), data.StructLayout):
             stem = name.removesuffix("_payload")
             if is_packed:
-                fields = tuple((str(key), place.offset, place.width) for key, place in value.shape())
+                shape = value.shape()
+                fields = tuple((str(key), place.offset, place.width) for key, place in shape)
                 ports.append(Port(name, direction, len(bits), bits, fields))
                 continue
             ports += [
@@ -185,14 +195,34 @@ class WrittenModule:
     signals: dict[str, str]
 
 
-def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
-    """Convert a component and all below it by `cdma.hw.emit.writer`, without assertions.
+def written_modules(
+    top: wiring.Component, name: str, *, assertions: bool = False
+) -> list[WrittenModule]:
+    """Convert a component and all below it by `cdma.hw.emit.writer`.
 
-    The modules, their names and their order are those of `to_verilog`.
+    The modules, their names and their order are those of `to_verilog`. Ports that carry structs are
+    split into their fields at the top only.
+
+    Parameters
+    ----------
+    top
+        Not elaborated before.
+    name
+        Of the top module, and the prefix of the others.
+    assertions
+        Keep them in the text, as SystemVerilog immediate assertions.
+
+    Raises
+    ------
+    UnsupportedCell
+        The component has logic that the writer has no Verilog for.
     """
     modules: dict[str, _Converted] = {}
+    writer = _Writer(assertions)
+    progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, Tally("RTL", 1), (), is_top=True, by_writer=True)
+        _convert(top, name, modules, progress, (), is_top=True, writer=writer)
+    progress.step()
     return [
         WrittenModule(
             module.name,
@@ -208,6 +238,22 @@ def written_modules(top: wiring.Component, name: str) -> list[WrittenModule]:
 
 
 _NOT_WRITTEN = Written("", {}, {})
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """How `_convert` writes the modules that it converts."""
+
+    assertions: bool
+
+    def write(self, netlist: Any, name: str, ports: list[Port]) -> Written:
+        return write_module(
+            netlist,
+            name,
+            [(port.name, port.direction, port.width) for port in ports],
+            remarks={port.name: port.remark for port in ports},
+            has_assertions=self.assertions,
+        )
 
 
 @dataclass(frozen=True)
@@ -272,7 +318,7 @@ def _convert(
     sleepers: Sleepers,
     *,
     is_top: bool = False,
-    by_writer: bool = False,
+    writer: _Writer | None = None,
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     # Where each subcomponent is among the fragments below, and what it was converted to.
@@ -292,7 +338,7 @@ def _convert(
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
             converted = _convert(
-                subcomponent, f"{name}_{stem}", modules, progress, sleepers, by_writer=by_writer
+                subcomponent, f"{name}_{stem}", modules, progress, sleepers, writer=writer
             )
             if stem != subname:
                 numbered.append((likeness, converted))
@@ -305,7 +351,7 @@ def _convert(
     shared: list[Signal] = []
     for index, subcomponent, converted in parts:
         _, subname, src_loc = fragment.subfragments[index]
-        ports = ports_of(subcomponent, is_packed=by_writer)
+        ports = ports_of(subcomponent, is_packed=writer is not None)
         _rename_members(subcomponent, f"{subname}_")
         clock: Value = ClockSignal()
         wake = Signal(name=f"{subname}_wake")
@@ -331,7 +377,7 @@ def _convert(
         progress.step()
 
     _rename_members(component, "")
-    ports = ports_of(component, is_packed=by_writer and not is_top)
+    ports = ports_of(component, is_packed=writer is not None and not is_top)
     # With their directions: an output that nothing drives is its initial value.
     signals: dict[str, tuple[Signal, PortDirection]] = {}
     for port in ports:
@@ -380,11 +426,8 @@ def _convert(
             _renamed(text, own_name, name),
             [converted.name for _, _, converted in parts],
         )
-        if by_writer:
-            both = [*known.clocking, *ports]
-            written = write_module(
-                build_netlist(design), name, [(p.name, p.direction, p.width) for p in both]
-            )
+        if writer is not None:
+            written = writer.write(build_netlist(design), name, [*known.clocking, *ports])
             known = modules[name] = replace(known, written=written)
     return known
 

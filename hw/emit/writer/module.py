@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ def write_module(
     name: str,
     ports: Sequence[tuple[str, str, int]],
     *,
+    remarks: Mapping[str, str] | None = None,
     has_assertions: bool = False,
     has_lines: bool = True,
 ) -> Written:
@@ -48,6 +49,8 @@ def write_module(
         Of the module.
     ports
         Name, direction and width of each port, in order.
+    remarks
+        Comments on ports, by their names.
     has_assertions
         Keep them.
     has_lines
@@ -69,7 +72,7 @@ def write_module(
             usage.name_cell(index)
         if named:
             continue
-        writer = _ModuleWriter(circuit, usage, name, ports, has_lines)
+        writer = _ModuleWriter(circuit, usage, name, ports, remarks or {}, has_lines)
         text = writer.text()
         if not writer.missing:
             return Written(text, circuit.instances, circuit.renamed)
@@ -90,12 +93,14 @@ class _ModuleWriter:
         usage: Usage,
         name: str,
         ports: Sequence[tuple[str, str, int]],
+        remarks: Mapping[str, str],
         has_lines: bool,
     ) -> None:
         self.circuit = circuit
         self.usage = usage
         self.name = name
         self.ports = ports
+        self.remarks = remarks
         self.has_lines = has_lines
         self.missing: list[NeedsWire] = []
         self.printer = Printer(circuit)
@@ -156,12 +161,19 @@ class _ModuleWriter:
     # Declarations
 
     def _head(self) -> str:
-        lines = []
-        for name, direction, width in self.ports:
+        lines = [f"module {self.name} ("]
+        for place, (name, direction, width) in enumerate(self.ports):
             span = f" [{width - 1}:0]" if width > 1 else ""
             kind = "reg" if name in self.registers else "wire"
-            lines.append(f"  {direction} {kind}{span} {name}{self.initial.get(name, '')}")
-        return "\n".join([f"module {self.name} (", ",\n".join(lines), ");"])
+            comma = "," if place < len(self.ports) - 1 else ""
+            line = f"  {direction} {kind}{span} {name}{self.initial.get(name, '')}{comma}"
+            remark = self.remarks.get(name, "")
+            if remark and len(line) + len(remark) + 5 <= WIDTH:
+                line = f"{line}  // {remark}"
+            elif remark:
+                lines += [f"  // {part}" for part in textwrap.wrap(remark, WIDTH - 5)]
+            lines.append(line)
+        return "\n".join([*lines, ");"])
 
     def _plain(self, variables: list[Variable], wires: list[Variable]) -> list[Variable]:
         """Those that are declared before they get a value."""
