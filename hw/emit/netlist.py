@@ -9,7 +9,7 @@ module if they are alike.
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -33,6 +33,7 @@ from amaranth.lib import data, memory, wiring
 from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion
 from cdma.hw.emit.writer.module import Written, write_module
+from cdma.hw.emit.writer.sharing import Text, share
 from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
@@ -235,6 +236,33 @@ def written_modules(
         )
         for module in _in_order(modules, name)
     ]
+
+
+def shared_modules(modules: Sequence[WrittenModule]) -> list[ModuleText]:
+    """The modules of a design, with one that has parameters for all that differ in sizes only."""
+    top = modules[0].name
+    texts = [Text(m.name, m.text, type(m.component).__name__, _sizes(m)) for m in modules]
+    components = {module.name: module.component for module in modules}
+    # A shared one stands where the first was that it is for.
+    kinds = {type(component).__name__: component for component in components.values()}
+    return [
+        ModuleText(text.name, components.get(text.name, kinds[text.kind]), text.text)
+        for text in share(texts, top)
+    ]
+
+
+def _sizes(module: WrittenModule) -> dict[str, int]:
+    """What sizes in a module's text may follow from, by names for parameters."""
+    sizes = {
+        name.upper(): value
+        for name, value in vars(module.component).items()
+        if type(value) is int and name[0] != "_"
+    }
+    widths = {
+        "WIDTH" if name == "i_payload" else f"{name.removesuffix('_payload')}_WIDTH".upper(): width
+        for name, _, width in module.ports
+    }
+    return {**widths, **sizes}
 
 
 _NOT_WRITTEN = Written("", {}, {})

@@ -1,7 +1,6 @@
 """Any component by name, as Verilog that people can read, with a JSON sidecar for tools."""
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -16,8 +15,8 @@ from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.netlist import (
     ModuleText,
     Sleepers,
-    WrittenModule,
     ports_of,
+    shared_modules,
     to_verilog,
     written_modules,
 )
@@ -115,9 +114,8 @@ def generate(
     sleepers = component.sleepers() if sleep else ()
     # Before the conversion, which elaborates the component and renames its signals.
     sidecar = _sidecar(component_name, top, made, parameters)
-    modules: Sequence[ModuleText | WrittenModule]
     if style == "readable":
-        modules = written_modules(made, top, assertions=assertions)
+        modules = shared_modules(written_modules(made, top, assertions=assertions))
     else:
         modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
     text = _header(component_name, parameters, assertions, sleepers) + "".join(
@@ -146,7 +144,7 @@ def _header(
     return "\n".join([*(f"// {line}".rstrip() for line in lines), "", *waivers, "", ""])
 
 
-def _commented(module: ModuleText | WrittenModule) -> str:
+def _commented(module: ModuleText) -> str:
     """The module under a comment that is its component's docstring, without the Python in it."""
     kind = type(module.component)
     paragraphs = f"{kind.__name__}. {summary(kind)}".split("\n\n")
