@@ -22,7 +22,7 @@ Builds = Callable[..., Build]
 def without_initial_values(verilog: Verilog) -> Verilog:
     """Registers as in an ASIC: unknown until reset or written."""
     text, count = re.subn(
-        r"(?m)^( *(?:output )?reg [^=;,\n]*) = [^;,\n]*(?=[;,]?$)", r"\1", verilog.text
+        r"(?m)^( *(?:output )?reg [^=;,\n]*) = [^;,\n]*(?=[;,]?(?:  //.*)?$)", r"\1", verilog.text
     )
     assert count > 20, "the registers' declarations look other than expected"
     return replace(verilog, text=text)
