@@ -20,6 +20,7 @@ from cdma.hw.emit.netlist import (
     to_verilog,
     written_modules,
 )
+from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.ports import RecordPortSignature
 
 LINT_WAIVERS = {
@@ -93,7 +94,7 @@ def generate(
     ------
     ConfigError
         There is no component of that name, it cannot have this configuration, a module cannot
-        have this name, or there is no such style.
+        have this name, or there is no such style, or the component cannot be written in it.
 
     Examples
     --------
@@ -115,7 +116,12 @@ def generate(
     # Before the conversion, which elaborates the component and renames its signals.
     sidecar = _sidecar(component_name, top, made, parameters)
     if style == "readable":
-        modules = shared_modules(written_modules(made, top, assertions=assertions))
+        try:
+            modules = shared_modules(written_modules(made, top, assertions=assertions))
+        except UnsupportedCell as error:
+            raise ConfigError(
+                f"style of {component_name} cannot be readable, as {error}; take netlist"
+            ) from error
     else:
         modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
     text = _header(component_name, parameters, assertions, sleepers) + "".join(

@@ -398,9 +398,7 @@ def _resolve_cell(cell: Any, resolved: Callable[[Any], Nets]) -> None:
         case _nir.Memory():
             pass
         case _:
-            raise UnsupportedCell(
-                f"{type(cell).__name__} has no Verilog here; take the route through Yosys"
-            )
+            raise UnsupportedCell(f"{type(cell).__name__} has no Verilog here")
 
 
 def _key(cell: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from amaranth.hdl import _nir
 
 from cdma.hw.emit.writer.blocks import Block, BlockWriter, Target, grouped, split_reset
-from cdma.hw.emit.writer.circuit import Circuit, Nets, Variable, bits_of
+from cdma.hw.emit.writer.circuit import Circuit, Nets, UnsupportedCell, Variable, bits_of
 from cdma.hw.emit.writer.decisions import Decision, value_of
 from cdma.hw.emit.writer.expressions import BOTH, EQUAL, NeedsWire, Printer, literal, sliced
 from cdma.hw.emit.writer.usage import Usage, list_of
@@ -83,7 +83,7 @@ def write_module(
                     usage.name_cell(needed.cell)
             else:
                 usage.name_value(needed.nets, "value")
-    raise RuntimeError(f"{name} needs ever more wires: {writer.missing!r}")
+    raise UnsupportedCell(f"{name} needs ever more wires: {writer.missing!r}")
 
 
 class _ModuleWriter:
@@ -391,7 +391,7 @@ class _ModuleWriter:
                 else:
                     pending.append(net >> 16)
         if variable.name in found:
-            raise NotImplementedError(f"{variable.name} depends on itself")
+            raise UnsupportedCell(f"{variable.name} depends on itself")
         return found
 
     def _always(self, block: Block) -> list[str]:

@@ -18,6 +18,7 @@ from cdma.hw.emit.writer.circuit import (
     Constant,
     Nets,
     Slice,
+    UnsupportedCell,
     Variable,
     bits_of,
 )
@@ -131,7 +132,7 @@ class Usage:
                 pass
             case _nir.FlipFlop():
                 if cell.arst != 0:
-                    raise NotImplementedError("asynchronous resets")
+                    raise UnsupportedCell("asynchronous resets")
                 self._visit((cell.clk,), variable.name)
                 source = list_of(self.circuit, cell.data)
                 if source is None:

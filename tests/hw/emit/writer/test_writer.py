@@ -13,6 +13,7 @@ from cdma.hw.components import COMPONENTS, find_component
 from cdma.hw.config import ConfigError
 from cdma.hw.emit.netlist import shared_modules, written_modules
 from cdma.hw.emit.verilog import STYLES, generate
+from cdma.hw.emit.writer.circuit import UnsupportedCell
 from tests.hw.emit.test_verilog import lint
 from tests.lib.rtl.equivalence import check_module
 
@@ -76,9 +77,10 @@ def test_what_the_source_names_is_called_so():
 
 def test_structs_are_fields_at_the_top_and_packed_below():
     top, *below = (module.text for module in written("memory-port", "tiny"))
-    assert "_payload" not in top.partition(");")[0]
+    assert re.search(r"^  input wire \[39:0\] \w+_address,$", top, re.M)
+    assert "address[39:0]" not in top
     ports = [line for text in below for line in re.findall(r"^  input .*", text, re.M)]
-    assert "  input wire [47:0] i_payload,  // address[39:0], beats[47:40]" in ports
+    assert "  input wire [47:0] i_0_payload,  // address[39:0], beats[47:40]" in ports
 
 
 class Choosing(wiring.Component):
@@ -165,6 +167,15 @@ def test_the_other_style_is_a_netlist():
         generate("packer", style="short")
     with pytest.raises(ConfigError, match="style must be netlist for components that sleep, not"):
         generate("engine", "tiny", sleep=True)
+
+
+def test_what_cannot_be_readable_is_one_error_that_names_the_other_style(monkeypatch):
+    def refuse(*_, **__):
+        raise UnsupportedCell("a cell has no Verilog here")
+
+    monkeypatch.setattr("cdma.hw.emit.netlist.write_module", refuse)
+    with pytest.raises(ConfigError, match=r"packer cannot be readable, as a cell has no .*; take"):
+        generate("packer", "tiny")
 
 
 @pytest.mark.parametrize("name", ["packer", "unit-buffer"])
