@@ -37,7 +37,7 @@ _RESERVED = frozenset(_KEYWORDS.split())
 
 
 def is_keyword(name: str) -> bool:
-    """Whether Verilog or SystemVerilog reserves the word."""
+    """Return whether Verilog or SystemVerilog reserves the word."""
     return name in _RESERVED
 
 

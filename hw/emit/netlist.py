@@ -69,7 +69,7 @@ class Port:
 
     @property
     def remark(self) -> str:
-        """Where its fields are, as "id[0], address[40:1]"."""
+        """The places of its fields, as "id[0], address[40:1]"."""
         return ", ".join(
             f"{name}[{low}]" if width == 1 else f"{name}[{low + width - 1}:{low}]"
             for name, low, width in self.fields
@@ -252,7 +252,7 @@ def shared_modules(modules: Sequence[WrittenModule]) -> list[ModuleText]:
 
 
 def _sizes(module: WrittenModule) -> dict[str, int]:
-    """What sizes in a module's text may follow from, by names for parameters."""
+    """List what sizes in a module's text may follow from, by names for parameters."""
     sizes = {
         name.upper(): value
         for name, value in vars(module.component).items()
@@ -270,7 +270,7 @@ _NOT_WRITTEN = Written("", {}, {})
 
 @dataclass(frozen=True)
 class _Writer:
-    """How `_convert` writes the modules that it converts."""
+    """The writer of the modules that `_convert` converts."""
 
     assertions: bool
 

@@ -317,7 +317,7 @@ class Circuit:
         return found[0] if found else None
 
     def chunks(self, nets: Nets, within: Variable | None = None) -> Iterator[Chunk]:
-        """What bits are called, lowest first; with names shorter than `within`'s."""
+        """Yield what bits are called, lowest first; with names shorter than `within`'s."""
         limit = within.width - 1 if within is not None else len(nets)
         whole = self._by_nets.get(nets)
         if whole is not None and whole is not within and whole.width <= limit:

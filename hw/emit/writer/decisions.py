@@ -98,7 +98,7 @@ def _branch(circuit: Circuit, condition: int, top: list[Statement]) -> list[Stat
 
 
 def _later(decision: Decision, bit: int) -> bool:
-    """Whether a branch behind this one has statements: branches are entered in their order."""
+    """Return whether a later branch has statements: branches are entered in their order."""
     return any(statements for _, statements in decision.branches[bit + 1 :])
 
 
@@ -153,7 +153,7 @@ def _leaves(value: Value) -> int:
 
 
 def _after(statements: Sequence[Statement], value: Value, low: int, high: int) -> Value:
-    """What bits are after statements, if they were `value` before."""
+    """Return what bits are after statements, if they were `value` before."""
     for statement in statements:
         if isinstance(statement, Assign):
             first, end = statement.start, statement.start + len(statement.value)

@@ -100,7 +100,7 @@ class Printer:
         self._kept: dict[CellBits, Expression] = {}
 
     def definition(self, variable: Variable) -> str:
-        """What a wire is assigned."""
+        """Return what a wire is assigned."""
         width = variable.width
         if variable.cell is None:
             return self.assigned(variable.nets, variable)

@@ -70,7 +70,7 @@ def _loop(cells: list[Any], wires: dict[int, int]) -> list[int] | None:
 
 
 def _places(cell: Any) -> list[int]:
-    """Where the pieces that are assigned together begin and end."""
+    """List where the pieces that are assigned together begin and end."""
     width = len(cell.default)
     places = {0, width}
     for assignment in cell.assignments:

@@ -151,7 +151,7 @@ class _ModuleWriter:
         return "\n".join([self._head(), *lines, "endmodule"])
 
     def _guarded(self, write: Any, *arguments: Any) -> Any:
-        """What a function returns; or nothing, if a wire is needed first."""
+        """Return what a function returns; or nothing, if a wire is needed first."""
         try:
             return write(*arguments)
         except NeedsWire as needed:
@@ -405,7 +405,7 @@ class _ModuleWriter:
         return ["", *self._place(block), *_under("always @*", lines)]
 
     def _place(self, block: Block) -> list[str]:
-        """Where the source has it."""
+        """Return a comment on where the source has it."""
         if not self.has_lines:
             return []
         found = [
@@ -509,7 +509,7 @@ def _stem(port: str) -> str:
 
 
 def _is_one(lines: list[str]) -> bool:
-    """Whether lines are one `if` with its branches."""
+    """Return whether lines are one `if` with its branches."""
     return all(line.startswith(("  ", "end", "else")) for line in lines[1:])
 
 

@@ -148,7 +148,7 @@ def _commented(text: Text, bare: str) -> str:
 
 
 class _Expressions:
-    """What numbers of several modules follow from."""
+    """Expressions that give the numbers of several modules."""
 
     def __init__(self, group: Sequence[Text]) -> None:
         self.used: list[str] = []

@@ -1,4 +1,4 @@
-"""What of a circuit is needed, and what of it has to have a name.
+"""The parts of a circuit that are needed, and those that have to have a name.
 
 A cell whose output is used once is written where it is used; so are small ones that are used a few
 times. All others get a wire, whose name is made of what it computes.
@@ -41,7 +41,7 @@ _SMALL = ("~", "==", "!=", "b", "r|", "r&", "&", "|", "u<", "u>", "u<=", "u>=")
 
 @dataclass
 class Usage:
-    """What is needed to compute the roots.
+    """The parts that are needed to compute the roots.
 
     Attributes
     ----------
