@@ -38,7 +38,7 @@ from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
 from cdma.hw.emit.ip.folder import ip_files
 from cdma.hw.emit.names import check_module_name
-from cdma.hw.emit.verilog import Verilog
+from cdma.hw.emit.verilog import STYLES, Verilog
 from cdma.hw.emit.verilog import generate as generate_verilog
 from cdma.hw.registers.docs import c_header, header_name, write_html
 from cdma.hw.registers.map import RegisterSource
@@ -172,6 +172,14 @@ def generate(
             "--assertions", help="Keep the RTL's assertions; the file is then SystemVerilog, .sv."
         ),
     ] = False,
+    style: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(STYLES),
+            help="Modules with the source's names, if and case, or a netlist of wires by Yosys.",
+            autocompletion=among(*STYLES),
+        ),
+    ] = STYLES[0],
     force: Force = False,
 ) -> None:
     """Write a block as Verilog, with a JSON file that describes its ports.
@@ -182,6 +190,8 @@ def generate(
         raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
     if assertions and ip:
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
+    if style not in STYLES:
+        raise UserError(f"--style must be one of {', '.join(STYLES)}, not {style}")
     if name is not None:
         check_module_name(name)
     # Before the RTL, which may take long; which files there will be is not known yet.
@@ -230,7 +240,7 @@ def generate(
         if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
-    verilog = _kept(component, chosen, top, assertions)
+    verilog = _kept(component, chosen, top, assertions, style)
     sidecar = document("sidecar", {**verilog.sidecar, CONFIGURATION: tables})
     verilog = dataclasses.replace(verilog, sidecar=sidecar)
     if registers is not None:
@@ -261,14 +271,14 @@ def generate(
     )
 
 
-def _kept(component: str, config: Config, name: str, assertions: bool) -> Verilog:
+def _kept(component: str, config: Config, name: str, assertions: bool, style: str) -> Verilog:
     """The component's Verilog, from the simulators' cache where possible."""
 
     def make() -> Verilog:
-        return generate_verilog(component, config, name=name, assertions=assertions)
+        return generate_verilog(component, config, name=name, assertions=assertions, style=style)
 
     try:
-        key = f"generate {component} {config} {name} {assertions}"
+        key = f"generate {component} {config} {name} {assertions} {style}"
         return kept(COMPONENTS[component].module, key, make)
     except CacheError:
         # Only a second run is slower for it.

@@ -33,6 +33,14 @@ _KEYWORDS = """
 """
 
 
+_RESERVED = frozenset(_KEYWORDS.split())
+
+
+def is_keyword(name: str) -> bool:
+    """Return whether Verilog or SystemVerilog reserves the word."""
+    return name in _RESERVED
+
+
 def check_module_name(name: str) -> str:
     """A name that a module may have; those of the modules below it begin with it.
 
@@ -45,7 +53,7 @@ def check_module_name(name: str) -> str:
         raise ConfigError(
             f"name must be letters, digits and underscores, and begin with no digit, not {name!r}"
         )
-    if name in _KEYWORDS.split():
+    if is_keyword(name):
         raise ConfigError(f"name must be no keyword of Verilog or SystemVerilog, not {name!r}")
     if len(name) > LONGEST:
         raise ConfigError(f"name must have at most {LONGEST} characters, not {len(name)}")

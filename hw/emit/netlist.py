@@ -9,8 +9,8 @@ module if they are alike.
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -27,11 +27,13 @@ from amaranth.hdl import (
     Value,
 )
 from amaranth.hdl._ast import Switch
-from amaranth.hdl._ir import PortDirection
+from amaranth.hdl._ir import PortDirection, build_netlist
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion
+from cdma.hw.emit.writer.module import Written, write_module
+from cdma.hw.emit.writer.sharing import Text, share
 from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
@@ -55,12 +57,24 @@ class Port:
     width : int
     value : Value
         What it carries.
+    fields : tuple of (str, int, int)
+        Of a struct that is one port: name, first bit and width of each field.
     """
 
     name: str
     direction: str
     width: int
     value: Value
+    fields: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def remark(self) -> str:
+        """The places of its fields, as "id[0], address[40:1]"."""
+        return ", ".join(
+            f"{name}[{low}]" if width == 1 else f"{name}[{low + width - 1}:{low}]"
+            for name, low, width in self.fields
+            if width
+        )
 
 
 @dataclass(frozen=True)
@@ -72,11 +86,11 @@ class ModuleText:
     text: str
 
 
-def ports_of(component: wiring.Component) -> list[Port]:
+def ports_of(component: wiring.Component, *, is_packed: bool = False) -> list[Port]:
     """The component's ports in the order of its signature, structs split into their fields.
 
     Those of no bits, such as the number of the unit where there is only one, are left out: Verilog
-    has none.
+    has none. With `is_packed` a struct is one port, which knows its fields.
     """
     ports = []
     for path, member, value in component.signature.flatten(component):
@@ -85,6 +99,11 @@ def ports_of(component: wiring.Component) -> list[Port]:
         bits = Value.cast(value)
         if isinstance(value, data.View) and isinstance(value.shape(), data.StructLayout):
             stem = name.removesuffix("_payload")
+            if is_packed:
+                shape = value.shape()
+                fields = tuple((str(key), place.offset, place.width) for key, place in shape)
+                ports.append(Port(name, direction, len(bits), bits, fields))
+                continue
             ports += [
                 Port(
                     f"{stem}_{field}",
@@ -161,6 +180,111 @@ def to_verilog(
 
 
 @dataclass(frozen=True)
+class WrittenModule:
+    """A component's module by both routes: what a person reads, and Amaranth's own RTLIL.
+
+    `ports` have a name, a direction and a width each. `instances` has the names of instances
+    and memories in the text by those in the RTLIL, `signals` those of others, where they differ.
+    """
+
+    name: str
+    component: wiring.Component
+    text: str
+    rtlil: str
+    ports: tuple[tuple[str, str, int], ...]
+    instances: dict[str, str]
+    signals: dict[str, str]
+
+
+def written_modules(
+    top: wiring.Component, name: str, *, assertions: bool = False
+) -> list[WrittenModule]:
+    """Convert a component and all below it by `cdma.hw.emit.writer`.
+
+    The modules, their names and their order are those of `to_verilog`. Ports that carry structs are
+    split into their fields at the top only.
+
+    Parameters
+    ----------
+    top
+        Not elaborated before.
+    name
+        Of the top module, and the prefix of the others.
+    assertions
+        Keep them in the text, as SystemVerilog immediate assertions.
+
+    Raises
+    ------
+    UnsupportedCell
+        The component has logic that the writer has no Verilog for.
+    """
+    modules: dict[str, _Converted] = {}
+    writer = _Writer(assertions)
+    progress = Tally("RTL", 1)
+    with fast_conversion():
+        _convert(top, name, modules, progress, (), is_top=True, writer=writer)
+    progress.step()
+    return [
+        WrittenModule(
+            module.name,
+            module.component,
+            module.written.text,
+            module.rtlil,
+            tuple((p.name, p.direction, p.width) for p in [*module.clocking, *module.ports]),
+            module.written.instances,
+            module.written.signals,
+        )
+        for module in _in_order(modules, name)
+    ]
+
+
+def shared_modules(modules: Sequence[WrittenModule]) -> list[ModuleText]:
+    """The modules of a design, with one that has parameters for all that differ in sizes only."""
+    top = modules[0].name
+    texts = [Text(m.name, m.text, type(m.component).__name__, _sizes(m)) for m in modules]
+    components = {module.name: module.component for module in modules}
+    # A shared one stands where the first was that it is for.
+    kinds = {type(component).__name__: component for component in components.values()}
+    return [
+        ModuleText(text.name, components.get(text.name, kinds[text.kind]), text.text)
+        for text in share(texts, top)
+    ]
+
+
+def _sizes(module: WrittenModule) -> dict[str, int]:
+    """List what sizes in a module's text may follow from, by names for parameters."""
+    sizes = {
+        name.upper(): value
+        for name, value in vars(module.component).items()
+        if type(value) is int and name[0] != "_"
+    }
+    widths = {
+        "WIDTH" if name == "i_payload" else f"{name.removesuffix('_payload')}_WIDTH".upper(): width
+        for name, _, width in module.ports
+    }
+    return {**widths, **sizes}
+
+
+_NOT_WRITTEN = Written("", {}, {})
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """The writer of the modules that `_convert` converts."""
+
+    assertions: bool
+
+    def write(self, netlist: Any, name: str, ports: list[Port]) -> Written:
+        return write_module(
+            netlist,
+            name,
+            [(port.name, port.direction, port.width) for port in ports],
+            remarks={port.name: port.remark for port in ports},
+            has_assertions=self.assertions,
+        )
+
+
+@dataclass(frozen=True)
 class _Converted:
     """A module as RTLIL.
 
@@ -174,6 +298,7 @@ class _Converted:
     sleepers: int
     rtlil: str
     below: list[str]
+    written: Written = _NOT_WRITTEN
 
 
 def _in_order(modules: dict[str, _Converted], top: str) -> list[_Converted]:
@@ -221,6 +346,7 @@ def _convert(
     sleepers: Sleepers,
     *,
     is_top: bool = False,
+    writer: _Writer | None = None,
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
     # Where each subcomponent is among the fragments below, and what it was converted to.
@@ -239,7 +365,9 @@ def _convert(
         likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress, sleepers)
+            converted = _convert(
+                subcomponent, f"{name}_{stem}", modules, progress, sleepers, writer=writer
+            )
             if stem != subname:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
@@ -251,7 +379,7 @@ def _convert(
     shared: list[Signal] = []
     for index, subcomponent, converted in parts:
         _, subname, src_loc = fragment.subfragments[index]
-        ports = ports_of(subcomponent)
+        ports = ports_of(subcomponent, is_packed=writer is not None)
         _rename_members(subcomponent, f"{subname}_")
         clock: Value = ClockSignal()
         wake = Signal(name=f"{subname}_wake")
@@ -277,7 +405,7 @@ def _convert(
         progress.step()
 
     _rename_members(component, "")
-    ports = ports_of(component)
+    ports = ports_of(component, is_packed=writer is not None and not is_top)
     # With their directions: an output that nothing drives is its initial value.
     signals: dict[str, tuple[Signal, PortDirection]] = {}
     for port in ports:
@@ -305,7 +433,8 @@ def _convert(
     for port in clocking[2:]:
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
-    text, _names = rtlil.convert_fragment(fragment, signals, name, emit_src=False)
+    design = fragment.prepare(signals, hierarchy=(name,))
+    text, _names = rtlil.convert_fragment(design, name=name, emit_src=False)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.
     unlike = (f"{name}_{number}" for number in count(1))
@@ -325,6 +454,9 @@ def _convert(
             _renamed(text, own_name, name),
             [converted.name for _, _, converted in parts],
         )
+        if writer is not None:
+            written = writer.write(build_netlist(design), name, [*known.clocking, *ports])
+            known = modules[name] = replace(known, written=written)
     return known
 
 

@@ -9,20 +9,33 @@ from amaranth.lib import data, wiring
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.components import Config, find_component
+from cdma.hw.config import ConfigError
 from cdma.hw.emit.docstrings import members, summary
 from cdma.hw.emit.names import check_module_name
-from cdma.hw.emit.netlist import ModuleText, Sleepers, ports_of, to_verilog
+from cdma.hw.emit.netlist import (
+    ModuleText,
+    Sleepers,
+    ports_of,
+    shared_modules,
+    to_verilog,
+    written_modules,
+)
+from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.ports import RecordPortSignature
 
 LINT_WAIVERS = {
     "CASEOVERLAP": "of several cases that match, the first is meant",
     "DECLFILENAME": "a file holds a block's whole hierarchy",
+    "PINCONNECTEMPTY": "outputs that nothing reads are left open",
     "PROCASSINIT": "registers have initial values, for FPGAs",
     "UNUSEDSIGNAL": "carries, and fields that a reader ignores",
     "WIDTHEXPAND": "constants are written without leading zeros",
     "WIDTHTRUNC": "'!' compares a vector with zero",
 }
 """Rules of `verilator -Wall` that are switched off in generated files, and why."""
+
+STYLES = ("readable", "netlist")
+"""How a module is written: with the source's `if` and `case`, or as Yosys' netlist."""
 
 WIDTH = 100
 
@@ -53,6 +66,7 @@ def generate(
     name: str | None = None,
     assertions: bool = False,
     sleep: bool = False,
+    style: str = "readable",
 ) -> Verilog:
     """Generate a component as Verilog, with a sidecar that describes its ports.
 
@@ -71,12 +85,16 @@ def generate(
     sleep : bool
         For a simulator: give what may sleep (`Component.sleepers`) clocks of its own, which need
         not tick while nothing changes in it. The sidecar does not describe the ports for that.
+        Only of a netlist.
+    style : str
+        "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
+        "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator.
 
     Raises
     ------
     ConfigError
-        There is no component of that name, it cannot have this configuration, or a module cannot
-        have this name.
+        There is no component of that name, it cannot have this configuration, a module cannot
+        have this name, or there is no such style, or the component cannot be written in it.
 
     Examples
     --------
@@ -85,6 +103,10 @@ def generate(
     >>> verilog.name, "module packer" in verilog.text
     ('packer', True)
     """
+    if style not in STYLES:
+        raise ConfigError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
+    if sleep and style != "netlist":
+        raise ConfigError(f"style must be netlist for components that sleep, not {style!r}")
     component = find_component(component_name)
     chosen = component.config(config)
     parameters = component.parameters(chosen)
@@ -93,7 +115,15 @@ def generate(
     sleepers = component.sleepers() if sleep else ()
     # Before the conversion, which elaborates the component and renames its signals.
     sidecar = _sidecar(component_name, top, made, parameters)
-    modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
+    if style == "readable":
+        try:
+            modules = shared_modules(written_modules(made, top, assertions=assertions))
+        except UnsupportedCell as error:
+            raise ConfigError(
+                f"style of {component_name} cannot be readable, as {error}; take netlist"
+            ) from error
+    else:
+        modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
     text = _header(component_name, parameters, assertions, sleepers) + "".join(
         map(_commented, modules)
     )

@@ -19,6 +19,7 @@ def generated(
     *,
     assertions: bool = True,
     sleep: bool = False,
+    style: str = "netlist",
 ) -> Verilog:
     """Return what `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
@@ -36,20 +37,22 @@ def generated(
     chosen = component.config(config)
     return kept(
         component.module,
-        f"{name} {chosen} {assertions} {sleep}",
-        lambda: generate(name, chosen, assertions=assertions, sleep=sleep),
+        f"{name} {chosen} {assertions} {sleep} {style}",
+        lambda: generate(name, chosen, assertions=assertions, sleep=sleep, style=style),
         also=_codec_modules(chosen),
     )
 
 
-def generated_engine(config: EngineConfig, *, sleep: bool = True) -> Verilog:
+def generated_engine(
+    config: EngineConfig, *, sleep: bool = True, style: str = "netlist"
+) -> Verilog:
     """The engine for the simulator, in which what may sleep does unless `sleep` says otherwise."""
-    return generated("engine", config, sleep=sleep)
+    return generated("engine", config, sleep=sleep, style=style)
 
 
-def generated_buddy(config: BuddyConfig) -> Verilog:
+def generated_buddy(config: BuddyConfig, *, style: str = "netlist") -> Verilog:
     """The buddy controller for the simulator."""
-    return generated("buddy", config)
+    return generated("buddy", config, style=style)
 
 
 def kept(

@@ -1,0 +1,239 @@
+"""`always` blocks: registers and decisions, merged as the source had them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cdma.hw.emit.writer.circuit import Circuit, Nets, Variable
+from cdma.hw.emit.writer.decisions import Assign, Bit, Condition, Decision, Match, Statement
+from cdma.hw.emit.writer.expressions import EITHER, Expression, Printer, sliced
+
+FEWEST_CASES = 3
+"""Branches with statements from which on there is a `case`."""
+
+
+@dataclass
+class Target:
+    """A variable that statements assign, with what it is before them (None: what it was)."""
+
+    variable: Variable
+    cell: int
+    default: Nets | None
+    statements: list[Statement]
+    reset: Nets | None = None
+
+
+@dataclass
+class Block:
+    """Targets whose statements are merged."""
+
+    targets: list[Target] = field(default_factory=list)
+
+    @property
+    def decisions(self) -> set[int]:
+        return {
+            statement.cell
+            for target in self.targets
+            for statement in target.statements
+            if isinstance(statement, Decision)
+        }
+
+    @property
+    def statements(self) -> list[Statement]:
+        found: list[Statement] = []
+        for target in self.targets:
+            merge(found, target.statements)
+        return found
+
+
+def merge(into: list[Statement], statements: Sequence[Statement]) -> None:
+    """Put statements of another target among those there are, in their order."""
+    position = 0
+    for statement in statements:
+        if isinstance(statement, Assign):
+            into.insert(position, statement)
+            position += 1
+            continue
+        for place in range(position, len(into)):
+            other = into[place]
+            if isinstance(other, Decision) and other.cell == statement.cell:
+                for mine, theirs in zip(other.branches, statement.branches, strict=True):
+                    merge(mine[1], theirs[1])
+                position = place + 1
+                break
+        else:
+            # Cells are made in the source's order.
+            place = position
+            while place < len(into):
+                other = into[place]
+                if isinstance(other, Decision) and other.cell > statement.cell:
+                    break
+                place += 1
+            into.insert(place, copied(statement))
+            position = place + 1
+
+
+def copied(decision: Decision) -> Decision:
+    """Branches of its own, so that merging leaves the original alone."""
+    return Decision(
+        decision.cell,
+        [
+            (condition, [s if isinstance(s, Assign) else copied(s) for s in statements])
+            for condition, statements in decision.branches
+        ],
+    )
+
+
+class BlockWriter:
+    """The lines of statements."""
+
+    def __init__(self, printer: Printer, variables: dict[int, Variable], sign: str) -> None:
+        self.printer = printer
+        self.variables = variables
+        self.sign = sign
+
+    @property
+    def circuit(self) -> Circuit:
+        return self.printer.circuit
+
+    def assignment(self, variable: Variable, low: int, value: Nets) -> str:
+        """`x <= y;`, or `=`."""
+        target = sliced(variable, low, low + len(value))
+        text = None
+        if low == 0 and len(value) == variable.width:
+            text = self.printer.state_name(variable.nets, value)
+        return f"{target} {self.sign} {text or self.printer.assigned(value)};"
+
+    def lines(self, statements: Iterable[Statement]) -> list[str]:
+        found = []
+        for statement in statements:
+            if isinstance(statement, Assign):
+                variable = self.variables[statement.cell]
+                found.append(self.assignment(variable, statement.start, statement.value))
+            else:
+                found += self._decision(statement)
+        return found
+
+    def _decision(self, decision: Decision) -> list[str]:
+        branches = [(condition, body) for condition, body in decision.branches]
+        while branches and not branches[-1][1]:
+            branches.pop()
+        matches = [c for c, _ in branches if isinstance(c, Match)]
+        filled = sum(bool(body) for _, body in branches)
+        if matches and (
+            filled >= FEWEST_CASES or any("-" in p for m in matches for p in m.patterns)
+        ):
+            return self._case(branches, matches[0].value)
+        return self._chain(branches)
+
+    def _chain(self, branches: list[tuple[Condition | None, list[Statement]]]) -> list[str]:
+        """`if`, `else if`, `else`."""
+        lines: list[str] = []
+        skipped: list[Expression] = []
+        for place, (condition, body) in enumerate(branches):
+            if isinstance(condition, Match) and not condition.patterns:
+                continue
+            if not body:
+                if condition is not None:
+                    skipped.append(self.printer.opposite(condition))
+                continue
+            if skipped:
+                # None of those without statements holds.
+                opening = f"if ({_all_of(skipped)})"
+                inner = self._chain(branches[place:])
+            elif condition is not None:
+                opening, inner = f"if ({self.printer.test(condition).text})", self.lines(body)
+            else:
+                opening, inner = "", self.lines(body)
+            if lines:
+                opening = f"else {opening}".strip()
+            if not opening:
+                lines += inner
+            elif lines and lines[-1] == "end":
+                lines[-1:] = self._under(f"end {opening}", inner)
+            else:
+                lines += self._under(opening, inner)
+            if condition is None or skipped:
+                break
+        return lines
+
+    def _under(self, head: str, inner: list[str]) -> list[str]:
+        # An `else` behind it would be that of an inner `if`.
+        if len(inner) == 1 and len(head) + len(inner[0]) < 84 and not inner[0].startswith("if "):
+            return [f"{head} {inner[0]}"]
+        return [f"{head} begin", *("  " + line for line in inner), "end"]
+
+    def _case(
+        self, branches: list[tuple[Condition | None, list[Statement]]], value: Nets
+    ) -> list[str]:
+        patterns = [p for c, _ in branches if isinstance(c, Match) for p in c.patterns]
+        word = "casez" if any("-" in pattern for pattern in patterns) else "case"
+        lines = [f"{word} ({self.printer.exact(value)})"]
+        has_default = False
+        for condition, body in branches:
+            if condition is None:
+                label, has_default = "default", True
+            else:
+                assert isinstance(condition, Match)
+                if not condition.patterns:
+                    continue
+                label = ", ".join(self._label(value, p) for p in condition.patterns)
+            inner = self.lines(body)
+            if not inner:
+                lines.append(f"  {label}: ;")
+            elif len(inner) == 1 and len(label) + len(inner[0]) < 84:
+                lines.append(f"  {label}: {inner[0]}")
+            else:
+                lines += [f"  {label}: begin", *("    " + line for line in inner), "  end"]
+            if condition is None:
+                break
+        if not has_default:
+            lines.append("  default: ;")
+        return [*lines, "endcase"]
+
+    def _label(self, value: Nets, pattern: str) -> str:
+        width = len(pattern)
+        if "-" in pattern:
+            return f"{width}'b{pattern.replace('-', '?')}"
+        bits = tuple(int(character) for character in reversed(pattern))
+        name = self.printer.state_name(value, bits)
+        return name or f"{width}'d{int(pattern, 2)}"
+
+
+def _all_of(conditions: list[Expression]) -> str:
+    if len(conditions) == 1:
+        return conditions[0].text
+    return " && ".join(condition.within(EITHER) for condition in conditions)
+
+
+def split_reset(target: Target, reset: int | None) -> None:
+    """Take the reset, which is the last statement, out of a register's statements."""
+    if not target.statements or reset is None:
+        return
+    last = target.statements[-1]
+    if not isinstance(last, Decision) or len(last.branches) != 1:
+        return
+    condition, body = last.branches[0]
+    if condition == Bit(reset, True) and len(body) == 1 and isinstance(body[0], Assign):
+        value = body[0].value
+        if len(value) == target.variable.width and all(net < 2 for net in value):
+            target.reset = value
+            target.statements = target.statements[:-1]
+
+
+def grouped(targets: Iterable[Target], may_join: Callable[[Block, Target], bool]) -> list[Block]:
+    """Blocks of targets that share a decision, where they may."""
+    blocks: list[Block] = []
+    for target in targets:
+        own = {s.cell for s in target.statements if isinstance(s, Decision)}
+        fitting = [b for b in blocks if own & b.decisions and may_join(b, target)]
+        if fitting:
+            fitting[0].targets.append(target)
+            if len(fitting) > 1:
+                for other in fitting[1:]:
+                    joined = Block([*fitting[0].targets, *other.targets])
+                    if all(may_join(Block(fitting[0].targets), t) for t in other.targets):
+                        fitting[0].targets = joined.targets
+                        blocks.remove(other)
+        else:
+            blocks.append(Block([target]))
+    return blocks

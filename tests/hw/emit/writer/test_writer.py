@@ -1,0 +1,184 @@
+"""Written Verilog: equivalent to Amaranth's RTLIL module by module, clean, and with its names."""
+
+import dataclasses
+import re
+from functools import cache
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.components import COMPONENTS, find_component
+from cdma.hw.config import ConfigError
+from cdma.hw.emit.netlist import shared_modules, written_modules
+from cdma.hw.emit.verilog import STYLES, generate
+from cdma.hw.emit.writer.circuit import UnsupportedCell
+from tests.hw.emit.test_verilog import lint
+from tests.lib.rtl.equivalence import check_module
+
+QUICK = ("crc32", "packer", "zvc-line-decompressor")
+"""Components whose proofs take seconds."""
+
+ONE_SIZE = ("xc-line-compressor", "xc-line-decompressor")
+"""Components that the smallest configuration does not have."""
+
+NAMES = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.verify) for name in COMPONENTS
+]
+
+
+@cache
+def written(name, config=None):
+    component = find_component(name)
+    return written_modules(component.make(component.config(config)), component.top)
+
+
+@cache
+def proven(text, rtlil):
+    """Modules that have been proven, of which components share many."""
+    return set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_is_equivalent_to_its_rtlil(name, tmp_path):
+    modules = written(name, "tiny" if name not in (*QUICK, *ONE_SIZE) else None)
+    for module in modules:
+        known = proven(module.text, module.rtlil)
+        if not known:
+            found = check_module(module, modules, tmp_path / module.name)
+            assert found.holds, found.log
+            known.add(module.name)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("came && o_last", "came || o_last"),
+        ("result = 32'd0;", "result = 32'd1;"),
+        ("finishing <= 1'b0;", "finishing <= 1'b1;"),
+        ("(posedge clk)", "(negedge clk)"),
+    ],
+)
+def test_a_planted_error_is_found(right, wrong, tmp_path):
+    modules = written("crc32")
+    assert right in modules[0].text
+    damaged = dataclasses.replace(modules[0], text=modules[0].text.replace(right, wrong, 1))
+    assert not check_module(damaged, modules, tmp_path).holds
+
+
+def test_what_the_source_names_is_called_so():
+    text = written("zvc-line-compressor")[0].text
+    declared = set(re.findall(r"^  (?:wire|reg) (?:\[[^]]*\] )?(\w+)", text, re.M))
+    # Registers and wires of `hw/codec/zvc/compressor.py`.
+    assert {"beat_place", "window_left", "offset", "free", "leaving", "append", "sent"} <= declared
+    assert not [name for name in declared if re.fullmatch(r"_\d+_?", name)]
+
+
+def test_structs_are_fields_at_the_top_and_packed_below():
+    top, *below = (module.text for module in written("memory-port", "tiny"))
+    assert re.search(r"^  input wire \[39:0\] \w+_address,$", top, re.M)
+    assert "address[39:0]" not in top
+    ports = [line for text in below for line in re.findall(r"^  input .*", text, re.M)]
+    assert "  input wire [47:0] i_0_payload,  // address[39:0], beats[47:40]" in ports
+
+
+class Choosing(wiring.Component):
+    """A struct with a field that depends on another one, as an arbiter's grant is sent along."""
+
+    wanted: In(2)
+    values: In(8)
+    o: Out(data.StructLayout({"place": 1, "value": 4, "is_valid": 1}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.place.eq(~self.wanted[0])
+        for place in range(2):
+            with m.If(self.wanted[place] & (self.o.place == place)):
+                m.d.comb += self.o.value.eq(self.values.word_select(place, 4))
+                m.d.comb += self.o.is_valid.eq(self.o.value != 0)
+        return m
+
+
+def test_fields_that_depend_on_others_of_their_struct_are_cut_apart(tmp_path):
+    modules = written_modules(Choosing(), "choosing")
+    assert check_module(modules[0], [], tmp_path / "proof").holds
+    # Verilator warns of a variable that depends on itself.
+    waivers = "/* verilator lint_off DECLFILENAME */\n/* verilator lint_off WIDTHTRUNC */\n"
+    lint("choosing", f"{waivers}{modules[0].text}\n", tmp_path)
+
+
+INSTANCE = re.compile(r"^  (\w+) (?:#\((.*)\) )?(\w+) \($", re.M)
+
+
+def pairs(modules, shared):
+    """Modules that share a text, with that text under their name and with their parameters."""
+    found = {}
+    texts = {module.name: module.text for module in shared}
+    by_name = {module.name: module for module in modules}
+    for parent in modules:
+        if parent.name in texts:
+            before = INSTANCE.findall(parent.text)
+            after = INSTANCE.findall(texts[parent.name])
+            for (old, _, one), (new, given, other) in zip(before, after, strict=True):
+                assert one == other
+                if given:
+                    text = texts[new].replace(f"module {new} ", f"module {old} ", 1)
+                    sizes = re.findall(r"\.(\w+)\((\d+)\)", given)
+                    found[old] = dataclasses.replace(by_name[old], text=text), dict(sizes)
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "least"),
+    [
+        ("memory-port", "tiny", 6),
+        pytest.param("engine", None, 60, marks=pytest.mark.verify),
+        pytest.param("buddy", None, 40, marks=pytest.mark.verify),
+    ],
+)
+def test_modules_that_differ_in_sizes_share_one_that_is_equivalent_to_each(
+    name, config, least, tmp_path
+):
+    modules = written(name, config)
+    sharing = pairs(modules, shared_modules(modules))
+    assert len(sharing) >= least
+    proven = set()
+    for module, sizes in sharing:
+        key = module.text.partition("\n")[2], tuple(sizes.items())
+        if key not in proven:
+            found = check_module(module, [], tmp_path / module.name, sizes)
+            assert found.holds, found.log
+            proven.add(key)
+
+
+def test_assertions_are_kept_on_request(tmp_path):
+    text = generate("packer", assertions=True).text
+    assert re.search(r"^ +always @\(posedge clk\) if \(.*\) assert \(.*\);$", text, re.M)
+    assert "assert" not in re.sub(r"//.*", "", generate("packer").text)
+
+
+def test_the_other_style_is_a_netlist():
+    assert STYLES == ("readable", "netlist")
+    netlist = generate("packer", style="netlist").text
+    assert re.search(r"^  wire (?:\[\d+:0\] )?_\d+_;$", netlist, re.M)
+    assert not re.search(r"\b_\d+_\b", generate("packer").text)
+    with pytest.raises(ConfigError, match="style must be one of readable, netlist, not 'short'"):
+        generate("packer", style="short")
+    with pytest.raises(ConfigError, match="style must be netlist for components that sleep, not"):
+        generate("engine", "tiny", sleep=True)
+
+
+def test_what_cannot_be_readable_is_one_error_that_names_the_other_style(monkeypatch):
+    def refuse(*_, **__):
+        raise UnsupportedCell("a cell has no Verilog here")
+
+    monkeypatch.setattr("cdma.hw.emit.netlist.write_module", refuse)
+    with pytest.raises(ConfigError, match=r"packer cannot be readable, as a cell has no .*; take"):
+        generate("packer", "tiny")
+
+
+@pytest.mark.parametrize("name", ["packer", "unit-buffer"])
+def test_a_netlist_is_clean_too(name, tmp_path):
+    verilog = generate(name, "tiny", style="netlist")
+    lint(verilog.name, verilog.text, tmp_path)
