@@ -34,8 +34,8 @@ LINT_WAIVERS = {
 }
 """Rules of `verilator -Wall` that are switched off in generated files, and why."""
 
-STYLES = ("readable", "netlist")
-"""How a module is written: with the source's `if` and `case`, or as Yosys' netlist."""
+STYLES = ("netlist", "readable")
+"""How a module is written: as Yosys' netlist, or with the source's `if` and `case`."""
 
 WIDTH = 100
 
@@ -66,7 +66,7 @@ def generate(
     name: str | None = None,
     assertions: bool = False,
     sleep: bool = False,
-    style: str = "readable",
+    style: str = STYLES[0],
 ) -> Verilog:
     """Generate a component as Verilog, with a sidecar that describes its ports.
 
@@ -87,8 +87,8 @@ def generate(
         not tick while nothing changes in it. The sidecar does not describe the ports for that.
         Only of a netlist.
     style : str
-        "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
         "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator.
+        "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def test_extras_bring_what_the_base_does_not():
     }
     base = {name_of(line) for line in project()["dependencies"]}
     assert base == {
-        *("amaranth", "jinja2", "numpy", "rich", "typer"),
+        *("amaranth", "jinja2", "numpy", "pyvcd", "rich", "typer"),
         *("peakrdl-cheader", "peakrdl-html", "peakrdl-uvm", "systemrdl-compiler"),
     }
 

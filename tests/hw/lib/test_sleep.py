@@ -98,5 +98,5 @@ def test_without_sleepers_there_is_one_clock():
 
 
 def test_engine_has_clocks_for_sleep_on_request():
-    asleep = generate("engine", PRESETS["tiny"], sleep=True, style="netlist").text
+    asleep = generate("engine", PRESETS["tiny"], sleep=True).text
     assert re.search(r"^  input wire \[\d+:0\] clks\b", asleep, re.M)
