@@ -47,7 +47,7 @@ def fusesoc(folder: Path, ip: Path, soc: Path, *, only_build: bool = False) -> t
 
 
 def bytes_of(file: Path) -> np.ndarray:
-    """What `$writememh` left, uint8 (bytes,)."""
+    """The bytes that `$writememh` left, uint8 (bytes,)."""
     words = re.sub(r"//.*|@\w+", "", file.read_text()).split()
     return np.array([int(word, 16) for word in words], np.uint8)
 

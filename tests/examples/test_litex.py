@@ -21,7 +21,7 @@ BENCH = "tests.examples.litex_bench"
 
 
 def write_codecs(folder: Path, config: CodecConfig) -> None:
-    """What `cdma generate` writes of both codecs."""
+    """The files that `cdma generate` writes of both codecs."""
     for name in ("zvc-compressor", "zvc-decompressor"):
         verilog = generated(name, config, assertions=False)
         (folder / f"{verilog.name}.v").write_text(verilog.text)

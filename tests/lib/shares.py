@@ -1,4 +1,4 @@
-"""Which cases of a test `make test` runs, and which are left to `make verify`."""
+"""The cases of a test that `make test` runs, and those that are left to `make verify`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether written Verilog does what Amaranth's RTLIL says, module by module, by Yosys.
+"""The proof that written Verilog does what Amaranth's RTLIL says, module by module, by Yosys.
 
 Each module is taken alone: instances below become ports of it, and registers and other wires of the
 same name are taken to be the same, which `equiv_simple` then proves for one cycle, and
@@ -20,7 +20,7 @@ INDUCTION = 4
 
 @dataclass(frozen=True)
 class Equivalence:
-    """What Yosys found for a module.
+    """Yosys' findings for a module.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def _has_outputs(module: WrittenModule) -> bool:
 def _script(
     name: str, stubs: list[WrittenModule], chosen: list[str], memories: list[str]
 ) -> list[str]:
-    """What Yosys does: with its passes for memories, and with what chooses parameters."""
+    """Yosys' commands: with its passes for memories, and with what chooses parameters."""
     evert = [f"expose -evert {name}/t:{stub.name}" for stub in stubs]
     common = [
         "proc -norom",

@@ -1,4 +1,4 @@
-"""What `--codec auto` chooses, beside the sizes of the whole arrays in every codec."""
+"""The choices of `--codec auto`, beside the sizes of the whole arrays in every codec."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What an engine and its driver must do to two memories, in numpy and the golden formats alone."""
+"""A model of what an engine and its driver must do to two memories, in numpy and the golden formats alone."""
 
 from dataclasses import dataclass
 from random import Random
@@ -43,7 +43,7 @@ class Format:
         return stream, [0, *ends.tolist()]
 
     def decode(self, stream: ByteArray, length: int) -> Decoded:
-        """What the golden decoder says to a stream, right or wrong."""
+        """The golden decoder's answer to a stream, right or wrong."""
         if self.codec == "xc":
             return decode_xc(stream, length, self._model().coding)
         return decode_zvc(stream, length, self.element_bytes)
@@ -140,7 +140,7 @@ def expanded(stream: ByteArray, length: int, crc: int | None, form: Format, wors
 
 
 class MemoryModel:
-    """What must be in a memory, but for bytes of which nobody can tell.
+    """A memory as it must be, but for bytes of which nobody can tell.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ Step = tuple[str, int]
 
 @dataclass(frozen=True)
 class Failure:
-    """What a program has found.
+    """The failure that a program has found.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a random machine is built of and how it is set up, drawn from a seed."""
+"""The parts of a random machine and its setup, drawn from a seed."""
 
 from dataclasses import dataclass, replace
 from functools import cache
