@@ -1,4 +1,4 @@
-"""The proof that written Verilog does what Amaranth's RTLIL says, module by module, by Yosys.
+"""The proof that written Verilog does what Amaranth's RTLIL says, module by module.
 
 Each module is taken alone: instances below become ports of it, and registers and other wires of the
 same name are taken to be the same, which `equiv_simple` then proves for one cycle, and
