@@ -1,4 +1,4 @@
-"""A model of what an engine and its driver must do to two memories, in numpy and the golden formats alone."""
+"""A model of what an engine and its driver must do to two memories, in numpy and golden formats."""
 
 from dataclasses import dataclass
 from random import Random
