@@ -84,6 +84,7 @@ def test_a_run_shows_its_arrays():
         nbytes=128,
         nonzero=4,
         element_bytes=4,
+        codec="zvc",
         compressed_bytes=64,
         cycles_out=1234,
         cycles_in=99,

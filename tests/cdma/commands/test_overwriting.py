@@ -78,6 +78,11 @@ COMMANDS_THAT_WRITE = {
         "cdma.commands.swap.command.EngineBackend",
         (CAPTURE, "mine.npz"),
     ),
+    "calibrate": Command(
+        ("calibrate", "--out", "d.toml"),
+        ("d.toml",),
+        "cdma.commands.calibrate.command.find_device",
+    ),
     "schedule": Command(
         ("schedule", *NETWORK, "--trace", "t.json", "--plot", "p.png"),
         ("t.json", "p.png"),

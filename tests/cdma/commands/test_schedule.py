@@ -31,6 +31,7 @@ ASSUMPTION_KEYS = [
     "memory_bytes",
     "device",
     "efficiency",
+    "efficiency_error",
     "efficiencies",
     "link",
     "engine",

@@ -25,6 +25,7 @@ ARRAY_KEYS = [
     "dtype",
     "shape",
     "element_bytes",
+    "codec",
     "bytes",
     "density",
     "compressed_bytes",

@@ -52,6 +52,7 @@ ALLOWED = {
     "cdma/commands/generate.py": "options of ZVC's blocks",
     "cdma/commands/compress.py": "options of XC's golden format",
     # Models of codecs that are not the engine's, and the policies of papers that chose ZVC.
+    "plan/calibration/codecs.py": "software codecs that are timed",
     "plan/platform/codec_rates.py": "software codecs, ZVC on multiprocessors and hosts among them",
     "plan/policies/cdma.py": "the paper's policy",
     "plan/policies/cswap/learned.py": "the paper's codecs",
