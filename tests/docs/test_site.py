@@ -156,7 +156,7 @@ def test_pages_open_as_files_and_search_finds_without_a_network(site):
     with browser() as launched, opened(launched, site / "start" / "tour.html") as one:
         one.page.locator(".md-search__input").click()
         # The search answers to keys.
-        one.page.locator(".md-search__input").press_sequentially("metadata cache")
+        one.page.locator(".md-search__input").press_sequentially("sector mapper")
         one.page.wait_for_selector(".md-search-result__item")
         first = one.page.locator(".md-search-result__item a").first.get_attribute("href")
         assert "components.html" in first
