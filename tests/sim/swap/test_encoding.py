@@ -41,11 +41,6 @@ def gaussian(elements: int, density: float = 1.0) -> Array:
     return np.where(rng.random(elements) < density, values, np.float32(0))
 
 
-def as_bf16(array: Array) -> Array:
-    """The upper halves of float32 numbers of which the lower ones are zero."""
-    return (rounded_to_bf16(array).view(np.uint32) >> 16).astype(np.uint16)
-
-
 def bytes_of(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
@@ -71,7 +66,7 @@ def test_the_smallest_is_chosen(array, codec):
 
 @pytest.mark.parametrize("density", [1.0, 0.4, 0.05])
 def test_bf16_goes_in_the_codec_for_it_with_parameters_that_suit_it(density):
-    array = as_bf16(gaussian(64 * LINES, density))
+    array = rounded_to_bf16(gaussian(64 * LINES, density))
     with Swapper(backend(WITH_XC)) as made:
         found = made.backend.encoding(bytes_of(array), 2)
     others = [golden.codec(name, 1).compress(bytes_of(array)).size for name in ("zvc", "raw")]
@@ -108,10 +103,10 @@ def test_arrays_of_different_codecs_go_through_one_queue(auto):
 @pytest.mark.verify
 def test_elements_of_all_sizes_go_through_engines_that_have_codecs_for_them():
     arrays = [
-        as_bf16(gaussian(3000)),
+        rounded_to_bf16(gaussian(3000)),
         gaussian(1500, 0.3),
         np.arange(999, dtype=np.uint8),
-        as_bf16(gaussian(2001, 0.1)),
+        rounded_to_bf16(gaussian(2001, 0.1)),
     ]
     with Swapper(backend(replace(WITH_XC, units=1))) as made:
         run = made.swap([(str(k), array) for k, array in enumerate(arrays)], baselines=False)
