@@ -1,6 +1,6 @@
 """The cases of a test that `make test` runs, and those that are left to `make verify`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,11 @@ def configs(choice: Mapping[str, Any], *, quick: Sequence[str]) -> list[Any]:
         pytest.param(config, id=name, marks=() if name in quick else pytest.mark.verify)
         for name, config in choice.items()
     ]
+
+
+def names(choice: Iterable[str], *, quick: Sequence[str]) -> list[Any]:
+    """The same for cases that their ids are all of."""
+    return configs({name: name for name in choice}, quick=quick)
 
 
 def widths(*choice: int, quick: Sequence[int]) -> list[Any]:

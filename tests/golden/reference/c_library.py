@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cdma.golden import StreamStatus
+from cdma.golden.formats.stream import DecodedMany
 from tests.lib.paths import ROOT
 
 FOLDER = ROOT / "golden" / "reference"
@@ -80,6 +82,17 @@ class CCodec:
             result.valid_bytes,
             data[: result.valid_bytes].tobytes(),
         )
+
+
+def assert_answer(
+    in_c: CCodec, stream: npt.NDArray[np.uint8], nbytes: int, found: DecodedMany, index: int
+) -> None:
+    """The C decoder answers a stream as numpy did; and what both accept is what C compresses to."""
+    part = found.data[found.data_offsets[index] : found.data_offsets[index + 1]]
+    told = (found.status[index], found.offset[index], found.valid_bytes[index])
+    assert (*told, part.tobytes()) == in_c.decode(stream, nbytes), stream.tobytes().hex()
+    if told[0] == StreamStatus.OK:
+        assert in_c.encode(part).tobytes() == stream.tobytes()
 
 
 class CXc(CCodec):

@@ -16,7 +16,7 @@ from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from tests.hw.emit.test_verilog import ABORT, lint
 from tests.lib.rtl.equivalence import check_module
-from tests.lib.shares import configs
+from tests.lib.shares import names
 
 PROVEN = {
     "crc32": None,
@@ -47,9 +47,7 @@ def proven(text, rtlil):
     return set()
 
 
-@pytest.mark.parametrize(
-    "name", configs({name: name for name in PROVEN}, quick=["crc32", "packer"])
-)
+@pytest.mark.parametrize("name", names(PROVEN, quick=["crc32", "packer"]))
 def test_every_module_is_equivalent_to_its_rtlil(name, tmp_path):
     modules = written(name, PROVEN[name])
     for module in modules:
@@ -185,7 +183,7 @@ def test_what_cannot_be_readable_is_one_error_that_names_the_other_style(monkeyp
         generate("packer", "tiny", style="readable")
 
 
-@pytest.mark.parametrize("name", configs({name: name for name in COMPONENTS}, quick=CLEAN))
+@pytest.mark.parametrize("name", names(COMPONENTS, quick=CLEAN))
 def test_it_is_clean(name, tmp_path):
     config = None if name.startswith("xc-") else "tiny"
     verilog = generate(name, config, style="readable")
