@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The engine as a black box, by its FuseSoC core, in a system that is not ours."""
 
 import os

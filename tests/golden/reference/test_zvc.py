@@ -1,6 +1,5 @@
 """The C reference of ZVC does what numpy does: each line, each damaged stream, each kept stream."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -10,16 +9,16 @@ from cdma.golden import StreamStatus, codec
 from cdma.golden.formats.zvc import decode_many
 from tests.golden.formats.data import ELEMENT_SIZES, sparse_bytes
 from tests.golden.reference.c_library import CZvc, assert_answer, build
-from tests.lib.paths import ROOT
+from tests.golden.test_corpus import STREAMS, stream_of
 from tests.lib.shares import widths
 
-STREAMS = 2_000
+FEW_STREAMS = 2_000
 MANY_STREAMS = 400_000
 BATCH = 1_000
 DENSITIES = (0.0, 0.02, 0.3, 0.5, 0.9, 1.0)
 
 every_size = pytest.mark.parametrize("element_bytes", ELEMENT_SIZES)
-how_many = pytest.mark.parametrize("count", widths(STREAMS, MANY_STREAMS, quick=[STREAMS]))
+how_many = pytest.mark.parametrize("count", widths(FEW_STREAMS, MANY_STREAMS, quick=[FEW_STREAMS]))
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +98,12 @@ def test_damaged_streams(library, element_bytes, count):
 
 
 def test_kept_streams(library):
-    corpus = ROOT / "tests" / "golden" / "corpus" / "streams.json"
-    cases = [case for case in json.loads(corpus.read_text("utf-8")) if case["codec"] == "zvc"]
+    cases = [case for case in STREAMS if case["codec"] == "zvc"]
     assert len(cases) > 10
     for case in cases:
         if case["status"] == StreamStatus.CRC_MISMATCH:
             continue
-        stream = np.frombuffer(bytes.fromhex(case["stream"]), np.uint8)
-        found = CZvc(library, case["element_bytes"]).decode(stream, case["nbytes"])
+        found = CZvc(library, case["element_bytes"]).decode(stream_of(case), case["nbytes"])
         assert found[:3] == (case["status"], case["offset"], case["valid_bytes"]), case["about"]
 
 

@@ -2,7 +2,7 @@
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -68,6 +68,23 @@ class MismatchError(AssertionError):
 def require(condition: object, message: str) -> None:
     if not condition:
         raise MismatchError(message)
+
+
+def in_another_thread(calls: Iterable[Callable[[], Any]]) -> list[Any]:
+    """The results of calls, one after the other; of one that raises an error, that."""
+    results: list[Any] = []
+
+    def run() -> None:
+        for call in calls:
+            try:
+                results.append(call())
+            except BaseException as error:
+                results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return results
 
 
 @dataclass(eq=False)
@@ -313,20 +330,10 @@ class Player:
                 return error
         self.threaded = False
         self.log[-1] += " in another thread"
-        results: list[Any] = []
-
-        def run() -> None:
-            try:
-                results.append(call())
-            except BaseException as error:
-                results.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        if isinstance(results[0], BaseException) and not isinstance(results[0], DriverError):
-            raise results[0]
-        return results[0]
+        (result,) = in_another_thread([call])
+        if isinstance(result, BaseException) and not isinstance(result, DriverError):
+            raise result
+        return result
 
     def _note(self, text: str) -> None:
         self.log.append(text)
@@ -987,19 +994,7 @@ class Player:
             lambda: engine.host.alloc(64),
             lambda: engine.submit(None, None, 0, OUT),  # type: ignore[arg-type]
         ]
-        answers: list[object] = []
-
-        def run() -> None:
-            for call in calls:
-                try:
-                    answers.append(call())
-                except BaseException as error:
-                    answers.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        for answer in answers:
+        for answer in in_another_thread(calls):
             require(isinstance(answer, ConcurrentUseError), f"a second thread gets {answer!r}")
 
     # Records
