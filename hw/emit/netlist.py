@@ -9,7 +9,7 @@ module if they are alike.
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -230,7 +230,7 @@ def written_modules(
             module.component,
             module.written.text,
             module.rtlil,
-            tuple((p.name, p.direction, p.width) for p in [*module.clocking, *module.ports]),
+            tuple(_declared([*module.clocking, *module.ports])),
             module.written.instances,
             module.written.signals,
         )
@@ -278,7 +278,7 @@ class _Writer:
         return write_module(
             netlist,
             name,
-            [(port.name, port.direction, port.width) for port in ports],
+            _declared(ports),
             remarks={port.name: port.remark for port in ports},
             has_assertions=self.assertions,
         )
@@ -362,7 +362,12 @@ def _convert(
             continue
         subcomponent = placeholder.component
         stem = re.sub(r"_\d+$", "", subname)
-        likeness = (stem, type(subcomponent), _parameters(subcomponent), _shapes(subcomponent))
+        likeness = (
+            stem,
+            type(subcomponent),
+            _parameters(subcomponent),
+            _declared(ports_of(subcomponent)),
+        )
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
             converted = _convert(
@@ -460,8 +465,9 @@ def _convert(
     return known
 
 
-def _shapes(component: wiring.Component) -> list[tuple[str, str, int]]:
-    return [(port.name, port.direction, port.width) for port in ports_of(component)]
+def _declared(ports: Iterable[Port]) -> list[tuple[str, str, int]]:
+    """Name, direction and width of each."""
+    return [(port.name, port.direction, port.width) for port in ports]
 
 
 def _parameters(component: wiring.Component) -> dict[str, Any]:

@@ -52,10 +52,6 @@ class Decision:
     cell: int
     branches: list[tuple[Condition | None, list["Statement"]]] = field(default_factory=list)
 
-    @property
-    def is_case(self) -> bool:
-        return any(isinstance(condition, Match) for condition, _ in self.branches)
-
 
 Statement = Assign | Decision
 

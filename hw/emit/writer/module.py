@@ -37,7 +37,6 @@ def write_module(
     *,
     remarks: Mapping[str, str] | None = None,
     has_assertions: bool = False,
-    has_lines: bool = True,
 ) -> Written:
     """A module as Verilog-2005; with assertions, SystemVerilog.
 
@@ -53,8 +52,6 @@ def write_module(
         Comments on ports, by their names.
     has_assertions
         Keep them.
-    has_lines
-        Say above each block where it is in the source.
 
     Raises
     ------
@@ -72,7 +69,7 @@ def write_module(
             usage.name_cell(index)
         if named:
             continue
-        writer = _ModuleWriter(circuit, usage, name, ports, remarks or {}, has_lines)
+        writer = _ModuleWriter(circuit, usage, name, ports, remarks or {})
         text = writer.text()
         if not writer.missing:
             return Written(text, circuit.instances, circuit.renamed)
@@ -94,14 +91,12 @@ class _ModuleWriter:
         name: str,
         ports: Sequence[tuple[str, str, int]],
         remarks: Mapping[str, str],
-        has_lines: bool,
     ) -> None:
         self.circuit = circuit
         self.usage = usage
         self.name = name
         self.ports = ports
         self.remarks = remarks
-        self.has_lines = has_lines
         self.missing: list[NeedsWire] = []
         self.printer = Printer(circuit)
         self.registers: set[str] = set()
@@ -406,8 +401,6 @@ class _ModuleWriter:
 
     def _place(self, block: Block) -> list[str]:
         """Return a comment on where the source has it."""
-        if not self.has_lines:
-            return []
         found = [
             self.circuit.cells[statement.cell].src_loc
             for statement in block.statements
