@@ -28,7 +28,7 @@ run: $(VENV)/.run
 	$(VENV)/bin/cdma swap --capture digits-cnn --save build/swap --force
 
 test: $(VENV)/.dev debian
-	$(PYTEST) -n 2 -m "not verify and not torch" $(if $(ALL)$(CI),,--verdicts)
+	$(PYTEST) -n 2 --dist worksteal -m "not verify and not torch" $(if $(ALL)$(CI),,--verdicts)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check .

@@ -306,8 +306,9 @@ def alive(pid):
         return False
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("stubborn", [pytest.param(False, marks=pytest.mark.verify), True])
+@pytest.mark.parametrize("stubborn", [False, True])
 def test_a_signal_ends_the_compilers(tmp_path, number, stubborn):
     """And what they have started; and no worker thread starts another one afterwards."""
     tools = tmp_path / "bin"

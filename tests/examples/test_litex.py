@@ -46,13 +46,14 @@ def store_design(config: CodecConfig, folder: Path) -> Verilog:
     return Verilog("store", re.sub(r"(?m)^//.*\n", "", text), {})
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("simulator", "element_bytes", "sector_bytes", "stall"),
     [
         ("icarus", 4, 32, 0.4),
-        pytest.param("icarus", 4, 32, 0.0, marks=pytest.mark.verify),
-        pytest.param("verilator", 4, 32, 0.4, marks=pytest.mark.verify),
-        pytest.param("verilator", 2, 64, 0.0, marks=pytest.mark.verify),
+        ("icarus", 4, 32, 0.0),
+        ("verilator", 4, 32, 0.4),
+        ("verilator", 2, 64, 0.0),
     ],
 )
 def test_store_gives_back_what_it_took(simulator, element_bytes, sector_bytes, stall, tmp_path):

@@ -42,6 +42,7 @@ def test_buffer_that_changes_what_it_offers_is_found(tmp_path):
         check(bench, tmp_path, depth=8)
 
 
+@pytest.mark.verify
 def test_compressor_that_remembers_across_a_reset_is_found(tmp_path, monkeypatch):
     freed = "free = Signal(sectors, init=-1"
     break_elaborate(monkeypatch, ZvcCompressor, freed, f"{freed}, reset_less=True")
@@ -49,6 +50,7 @@ def test_compressor_that_remembers_across_a_reset_is_found(tmp_path, monkeypatch
         check(compressor_proof(TINY, ZvcCompressor(TINY)), tmp_path, depth=8, planted=True)
 
 
+@pytest.mark.verify
 def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
     def scatter(m, elements, levels, **options):
         return lanes.scatter(m, elements, [*levels[:-1], Signal.like(levels[-1])], **options)
@@ -58,6 +60,7 @@ def test_decompressor_that_mixes_lanes_up_is_found(tmp_path, monkeypatch):
         check(decompressor_proof(TINY, ZvcDecompressor(TINY)), tmp_path, depth=8, planted=True)
 
 
+@pytest.mark.verify
 def test_unpacker_that_miscounts_full_masks_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr("cdma.hw.codec.stream.unpack.count_ones", lambda bits: count_ones(bits)[:3])
     with pytest.raises(ProofError, match=IN_PROOF):

@@ -1,19 +1,19 @@
 """The cases of a test that `make test` runs, and those that are left to `make verify`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 
-def configs(choice: Mapping[str, Any], *, quick: Sequence[str]) -> list[Any]:
+def configs(choice: Mapping[str, Any], *, quick: Collection[str]) -> list[Any]:
     """Parameters of a test; all but the quick ones are left to `make verify`.
 
     Parameters
     ----------
     choice : mapping of str
         What each case's id stands for.
-    quick : sequence of str
+    quick : collection of str
         Ids, all of them of `choice`.
     """
     assert set(quick) <= set(choice)
@@ -23,7 +23,7 @@ def configs(choice: Mapping[str, Any], *, quick: Sequence[str]) -> list[Any]:
     ]
 
 
-def names(choice: Iterable[str], *, quick: Sequence[str]) -> list[Any]:
+def names(choice: Iterable[str], *, quick: Collection[str]) -> list[Any]:
     """The same for cases that their ids are all of."""
     return configs({name: name for name in choice}, quick=quick)
 

@@ -115,7 +115,7 @@ def completed(project: Path, *options: str, **variables: str) -> subprocess.Comp
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
 
 
-def names(project: Path) -> list[str]:
+def passed_before(project: Path) -> list[str]:
     """Names of the tests that the last run reported as passed before."""
     return (project / "build" / "verdicts.txt").read_text().splitlines()
 
@@ -127,7 +127,7 @@ def test_what_passed_is_known_and_what_failed_is_run_again(project, workers):
     assert "1 failed" in again
     assert "passed before, for the same sources: 3 in tests" in again
     assert "3 passed before, 0 open" in again
-    assert "tests/test_first.py::test_passes" in names(project)
+    assert "tests/test_first.py::test_passes" in passed_before(project)
 
 
 def test_without_the_option_all_of_them_run(project):
@@ -143,6 +143,7 @@ def test_an_edit_of_what_a_module_imports_makes_its_tests_run_again(project):
     assert "2 passed before, 0 open" in again
 
 
+@pytest.mark.verify
 def test_what_was_undone_is_known_again(project):
     helper = project / "tests" / "helper.py"
     run(project, "--verdicts")
@@ -152,6 +153,7 @@ def test_what_was_undone_is_known_again(project):
     assert "3 passed before, 0 open" in run(project, "--verdicts")
 
 
+@pytest.mark.verify
 def test_what_is_imported_late_or_named_in_a_string_counts(project):
     folder = project / "tests"
     (folder / "test_lazy.py").write_text(LAZY)
@@ -173,12 +175,14 @@ def test_another_environment_makes_all_run_again(project, variable):
     assert "2 passed" in run(project, "--verdicts", "tests/test_second.py", **{variable: "x"})
 
 
+@pytest.mark.verify
 def test_by_make_and_by_hand_the_verdicts_are_the_same(project, monkeypatch):
     run(project, "--verdicts", "tests/test_second.py", MAKEFLAGS="")
     monkeypatch.delenv("MAKEFLAGS", raising=False)
     assert "2 passed before" in run(project, "--verdicts", "tests/test_second.py")
 
 
+@pytest.mark.verify
 def test_a_conftest_and_the_settings_count(project):
     run(project, "--verdicts", "tests/test_second.py")
     (project / "tests" / "conftest.py").write_text("")
@@ -187,6 +191,7 @@ def test_a_conftest_and_the_settings_count(project):
     assert "2 passed" in run(project, "--verdicts", "tests/test_second.py")
 
 
+@pytest.mark.verify
 def test_what_a_key_has_not_is_noticed_and_leaves_no_verdict(project):
     folder = project / "tests"
     (folder / "test_beyond.py").write_text(BEYOND)
@@ -201,9 +206,10 @@ def test_what_a_key_has_not_is_noticed_and_leaves_no_verdict(project):
     assert f"{lack}test_imports_what_it_does_not_name used the module tests.helper" in told
     assert "3 passed" in run(project, *options)
     known = {"test_reads_data", "test_writes"}
-    assert {name.split("::")[1] for name in names(project)} == known
+    assert {name.split("::")[1] for name in passed_before(project)} == known
 
 
+@pytest.mark.verify
 def test_all_files_count_for_those_who_know_where_they_are(project):
     folder = project / "tests"
     (folder / "lib").mkdir()
@@ -227,6 +233,7 @@ def test_all_files_count_for_those_who_know_where_they_are(project):
     assert "1 passed, 2 deselected" in run(project, *options)
 
 
+@pytest.mark.verify
 def test_new_examples_are_drawn_each_time(project):
     (project / "tests" / "test_drawn.py").write_text(
         "from hypothesis import given, settings, strategies\n"
@@ -241,6 +248,7 @@ def test_new_examples_are_drawn_each_time(project):
     assert "1 passed, 1 deselected" in run(project, "--verdicts", "tests/test_drawn.py")
 
 
+@pytest.mark.verify
 def test_a_file_that_is_no_python_counts_for_all(project):
     run(project, "--verdicts")
     (project / "tests" / "data.json").write_text("{}")
@@ -256,6 +264,7 @@ def test_what_there_is_no_time_for_is_named_and_comes_first_next_time(project):
     assert "1 passed, 1 deselected" in second
 
 
+@pytest.mark.verify
 def test_a_run_in_which_everything_is_known_has_not_failed(project):
     run(project, "--verdicts", "tests/test_second.py", "-n", "2")
     again = completed(project, "--verdicts", "tests/test_second.py", "-n", "2")

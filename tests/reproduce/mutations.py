@@ -356,8 +356,7 @@ MUTATIONS = (
         name="opposite-decisions",
         text="CSWAP+ compresses what its cost model says is not worth it, and only that",
         apply=_opposite_decisions,
-        quick=("cswap+/decisions",),
-        rows=("cswap+/static-sparse",),
+        rows=("cswap+/decisions", "cswap+/static-sparse"),
     ),
     Mutation(
         name="one-model",

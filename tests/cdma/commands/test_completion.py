@@ -234,12 +234,14 @@ def asked(environment, shell, words, **more):
     )
 
 
+@pytest.mark.verify
 def test_zsh_s_script_gets_an_answer(with_cdma):
     done = asked(with_cdma, "zsh", "cdma schedule --network res")
     assert (done.stdout, done.stderr) == ("_arguments '*: :((\"resnet50\"))'\n", "")
     assert asked(with_cdma, "zsh", "cdma inspect ").stdout == "_files\n"
 
 
+@pytest.mark.verify
 def test_fish_s_script_gets_an_answer(with_cdma):
     line, action = "cdma schedule --network res", "_TYPER_COMPLETE_FISH_ACTION"
     assert asked(with_cdma, "fish", line, **{action: "get-args"}).stdout == "resnet50\n"

@@ -35,6 +35,7 @@ def test_options_override_the_preset():
     assert Path("packer.sv").exists()
 
 
+@pytest.mark.verify
 def test_engine_comes_with_what_software_needs():
     arguments = ["generate", "engine", "--config", "tiny", "--buffer-bytes", "128", "--out", "rtl"]
     assert main(arguments) == 0

@@ -14,6 +14,7 @@ from cdma.app import COMMANDS, root
 from cdma.cli import main
 from cdma.plan.workload import capture_files
 from cdma.synth import UNIT_GATES
+from tests.lib.shares import names
 
 CAPTURE = "mine.json"
 NETWORK = ("--network", "vgg16", "--density", "curve")
@@ -305,7 +306,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(capsys, begin
         assert "file" in error
 
 
-@pytest.mark.parametrize("name", list(FOLDERS))
+@pytest.mark.parametrize("name", names(FOLDERS, quick=set(FOLDERS) - {"energy", "synth"}))
 def test_a_folder_of_somebody_else_is_refused_before_the_work(capsys, begins, name):
     command = FOLDERS[name]
     for folder in command.outputs:
@@ -360,6 +361,7 @@ def test_generated_files_that_were_changed_are_refused_all_at_once(capsys):
     assert Path("rtl/packer.json").exists()
 
 
+@pytest.mark.verify
 def test_generated_pages_are_the_same_twice():
     arguments = ["generate", "engine", "--config", "tiny", "--out", "rtl"]
     assert main(arguments) == 0

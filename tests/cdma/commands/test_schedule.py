@@ -313,6 +313,7 @@ def test_a_link_that_no_engine_fits_has_none(capsys):
     assert left_out in text
 
 
+@pytest.mark.verify
 def test_large_integer_programs_are_left_out_unless_named(capsys, monkeypatch):
     limit = replace(POLICIES["poet"], most_stages=5)
     monkeypatch.setitem(POLICIES, "poet", limit)

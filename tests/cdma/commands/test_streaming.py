@@ -15,6 +15,7 @@ from cdma.golden import container
 from cdma.golden.container.header import encode_header
 from cdma.golden.formats.xc.xc import Xc
 from cdma.plan.workload import load_capture
+from tests.lib.shares import names, widths
 
 # They run processes whose memory is limited.
 pytestmark = [
@@ -94,9 +95,8 @@ def whole_file(array, codec):
     return header + stream.tobytes()
 
 
-@pytest.mark.parametrize(
-    "name", ["zvc", *(pytest.param(name, marks=pytest.mark.verify) for name in ("xc", "quantize"))]
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("name", ["zvc", "xc", "quantize"])
 def test_files_larger_than_memory(name):
     array = large()
     np.save("a.npy", array)
@@ -137,8 +137,14 @@ def test_pipes_larger_than_memory():
     assert Path("a.cz").read_bytes() == whole_file(array, Xc(4).fitted(array))
 
 
-@pytest.mark.parametrize("name", [*golden.codec_names(lossy=False), "zfp", "quantize"])
-@pytest.mark.parametrize("nbytes", [0, 4, 4096, MIB - 4, MIB, MIB + 4, 2 * MIB + 5000])
+CODECS = [*golden.codec_names(lossy=False), "zfp", "quantize"]
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize(
+    "nbytes",
+    widths(0, 4, 4096, MIB - 4, MIB, MIB + 4, 2 * MIB + 5000, quick=[0, MIB - 4, MIB + 4]),
+)
 def test_pieces_make_what_the_whole_makes(name, nbytes):
     array = activations()[: nbytes // 4].copy()
     codec = codec_of(name, array)
@@ -152,7 +158,7 @@ def test_pieces_make_what_the_whole_makes(name, nbytes):
         assert restored.tobytes() == codec.decompress(stream, array.nbytes).tobytes()
 
 
-@pytest.mark.parametrize("name", [*golden.codec_names(lossy=False), "zfp", "quantize"])
+@pytest.mark.parametrize("name", names(CODECS, quick=["zvc", "xc", "lz4", "quantize"]))
 def test_errors_behind_the_first_piece_are_those_of_the_whole(name):
     array = activations()[: (MIB + 70_000) // 4].copy()
     codec = codec_of(name, array)
@@ -188,7 +194,7 @@ def test_a_value_that_a_codec_does_not_take_is_told_by_its_place(capsys):
 # The standard input and output. ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["zvc", "xc"])
+@pytest.mark.parametrize("name", names(("zvc", "xc"), quick=["zvc"]))
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_there_and_back_through_pipes(name, order):
     np.save("a.npy", np.asarray(activations()[:3000].reshape(3, 20, 50), order=order))

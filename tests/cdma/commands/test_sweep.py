@@ -16,6 +16,7 @@ from cdma.commands.sweep.swept import CHECKS, FIELDS, REFUSED, SweptCommand
 from cdma.errors import UserError
 from cdma.sweep import command_line
 from cdma.sweep.command_line import run_command
+from tests.lib.shares import names
 
 LINES = {
     "estimate": ["--network", "alexnet"],
@@ -68,7 +69,7 @@ def sweep(*words):
     return main(["sweep", "--results", "points", "--jobs", "1", *words])
 
 
-@pytest.mark.parametrize("command", FIELDS)
+@pytest.mark.parametrize("command", names(FIELDS, quick=["estimate", "schedule"]))
 def test_every_command_s_usual_fields_are_there(capsys, command):
     """One point of each, by the command itself."""
     assert main([command, *LINES[command], "--json"]) == 0
@@ -144,6 +145,7 @@ def test_a_point_that_fails_is_named_and_the_others_are_kept(capsys, echo, folde
     assert len(list((folder / "points").iterdir())) == 2
 
 
+@pytest.mark.verify
 def test_a_real_command_that_fails_tells_its_own_error(capsys):
     assert sweep("--csv", "estimate", "--network", "alexnet", "--density", "0.5,3") == 1
     told = capsys.readouterr()

@@ -243,6 +243,7 @@ def test_all_on_an_fpga_are_those_that_are_no_wholes(monkeypatch, capsys):
     assert mapped == [name for name in block_names() if name not in ("engine", "buddy")]
 
 
+@pytest.mark.verify
 def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):
     arguments = ["synth", "token-bucket", "--config", "tiny", "--target", "ecp5", "--speed", "6"]
     assert main([*arguments, "--json"]) == 0
@@ -267,6 +268,7 @@ def test_on_ecp5_a_row_has_luts_and_a_clock_with_wires(capsys):
     assert len(row["slowest_path"]) == 2
 
 
+@pytest.mark.verify
 def test_other_families_are_counted_but_have_no_clock(capsys):
     assert main(["synth", "token-bucket", "--config", "tiny", "--target", "ice40", "--json"]) == 0
     output = json.loads(capsys.readouterr().out)

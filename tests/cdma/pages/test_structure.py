@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from cdma.hw.emit.verilog import generate
 from cdma.pages.structure import PLACES, Block, BlockDiagram, drawing
 from tests.docs.pages import DOCS
+from tests.lib.rtl.verilog import verilog_of
 
 PICTURE = DOCS / "developer" / "engine.svg"
 CHAINS = (
@@ -48,7 +48,7 @@ def test_every_box_has_its_text():
 
 @pytest.mark.verify
 def test_picture_is_what_its_generator_writes():
-    structure = BlockDiagram(generate("engine", "tiny").text)
+    structure = BlockDiagram(verilog_of("engine", "tiny").text)
     assert PICTURE.read_text("utf-8") == drawing(structure), (
         "write it again: .venv/bin/python -m cdma.pages.structure > docs/developer/engine.svg"
     )

@@ -11,6 +11,10 @@ from tests.lib.browser import browser, opened
 BARS = ".timeline .bar"
 
 
+# Chromium takes seconds to start.
+pytestmark = pytest.mark.verify
+
+
 @pytest.fixture(scope="module")
 def chromium():
     with browser() as launched:

@@ -84,6 +84,7 @@ def test_a_worker_that_is_killed_in_a_point_costs_nothing_but_time(tmp_path, clu
         assert (store.folder / name).read_bytes() == (local.folder / name).read_bytes()
 
 
+@pytest.mark.verify
 def test_points_that_fail_on_the_cluster_are_told_and_the_others_are_kept(tmp_path, cluster):
     store = Store(tmp_path, ("builds",))
     points = [point(0), point(1, refuse), point(2, break_down), point(3)]
@@ -94,6 +95,7 @@ def test_points_that_fail_on_the_cluster_are_told_and_the_others_are_kept(tmp_pa
     assert [store.read(each) is not None for each in points] == [True, False, False, True]
 
 
+@pytest.mark.verify
 def test_a_worker_with_other_sources_computes_nothing(tmp_path, cluster):
     store = Store(tmp_path, ("builds",))
     store.sources = "others"
@@ -132,6 +134,7 @@ def test_the_table_is_the_same_as_without_a_cluster(tmp_path, capsys, cluster, m
     assert json.loads(capsys.readouterr().out)["computed"] == 3
 
 
+@pytest.mark.verify
 def test_files_on_the_line_are_found_by_workers_elsewhere(tmp_path, capsys, cluster, monkeypatch):
     monkeypatch.chdir(tmp_path)
     densities = {"relu": 0.25}

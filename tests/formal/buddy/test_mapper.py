@@ -202,7 +202,7 @@ ARITHMETIC = {
 
 
 @pytest.mark.parametrize("proof", ARITHMETIC.values(), ids=ARITHMETIC)
-@pytest.mark.parametrize("config", configs(CONFIGS, quick=["8K"]))
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=()))
 def test_entries_are_where_they_may_be_and_share_nothing(config, proof, tmp_path):
     check(proof(config), tmp_path, depth=1, cover_depth=1)
 

@@ -95,7 +95,7 @@ def scoreboard_proof(reads: int, writes: int) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("depths", configs(DEPTHS, quick=["2+1"]))
+@pytest.mark.parametrize("depths", configs(DEPTHS, quick=()))
 def test_accesses_of_an_entry_do_not_meet(depths, tmp_path):
     prove(scoreboard_proof(*depths), tmp_path, depth=2, cover_depth=16)
 
@@ -163,6 +163,7 @@ def splitter_proof() -> Bench:
     return bench
 
 
+@pytest.mark.verify
 def test_runs_become_bursts_within_pages(tmp_path):
     prove(splitter_proof(), tmp_path, depth=2)
 

@@ -42,7 +42,8 @@ def port_proof(width: int) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("width", [32, pytest.param(128, marks=pytest.mark.verify)])
+@pytest.mark.verify
+@pytest.mark.parametrize("width", [32, 128])
 def test_pins_keep_the_rules_of_axi(width, tmp_path):
     prove(port_proof(width), tmp_path, depth=2)
 

@@ -47,7 +47,7 @@ def port_proof(top: type, config: CodecConfig, *, whole: bool) -> Bench:
 
 
 @pytest.mark.parametrize("top", COMMAND)
-@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=["4x2"]))
+@pytest.mark.parametrize("config", configs(WITH_SHIPPED, quick=()))
 def test_ports_keep_the_rules(top, config, tmp_path):
     prove(port_proof(top, config, whole=False), tmp_path, depth=2, cover_depth=30)
 

@@ -255,7 +255,7 @@ def compressor_proof(config: CodecConfig, compressor: ZvcCompressor) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(PIPELINES, quick=["4x2"]))
+@pytest.mark.parametrize("config", configs(PIPELINES, quick=()))
 def test_compressor_encodes_every_line(config, tmp_path):
     prove(compressor_proof(config, ZvcCompressor(config)), tmp_path, depth=1)
 
@@ -460,7 +460,7 @@ def decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -> Be
     return bench
 
 
-@pytest.mark.parametrize("config", configs(PIPELINES, quick=["4x2"]))
+@pytest.mark.parametrize("config", configs(PIPELINES, quick=()))
 def test_decompressor_restores_every_encoded_line(config, tmp_path):
     prove(decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=1)
 
@@ -554,6 +554,6 @@ def cut_decompressor_proof(config: CodecConfig, decompressor: ZvcDecompressor) -
     return bench
 
 
-@pytest.mark.parametrize("config", configs(CUT, quick=["4x2", "8x1"]))
+@pytest.mark.parametrize("config", configs(CUT, quick=()))
 def test_decompressor_ends_with_the_stream(config, tmp_path):
     prove(cut_decompressor_proof(config, ZvcDecompressor(config)), tmp_path, depth=3)

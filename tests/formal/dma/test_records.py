@@ -342,7 +342,7 @@ def test_each_descriptor_ends_in_one_record(config, tmp_path):
     prove(records_proof(config, progress=False), tmp_path, depth=2, cover_depth=cover_depth(config))
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=[SHORT]), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=()), indirect=True)
 def test_descriptors_go_on_when_paths_and_bus_answer(config, tmp_path):
     prove(
         records_proof(config, progress=True),

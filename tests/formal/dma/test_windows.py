@@ -242,6 +242,7 @@ def ring_proof(*, closed: bool) -> Bench:
     return bench
 
 
+@pytest.mark.verify
 def test_ring_is_judged_when_the_engine_is_enabled(tmp_path):
     prove(ring_proof(closed=True), tmp_path, depth=6, cover_depth=24)
 

@@ -27,7 +27,7 @@ from tests.lib.shares import configs, widths
 SHAPES = {"byte": 8, "beat": Beat(2), "received": ReceivedBeat(4), "sector": ReceivedBeat(32)}
 
 
-@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte"]))
 def test_skid_buffer_is_a_queue(shape, tmp_path):
     bench = Bench()
     buffer = SkidBuffer(shape)
@@ -45,7 +45,7 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [PipelineRegister, HalfRateRegister])
-@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte", "sector"]))
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte"]))
 def test_register_is_a_queue(shape, kind, tmp_path):
     bench = Bench()
     register = kind(shape)
@@ -58,6 +58,7 @@ def test_register_is_a_queue(shape, kind, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
+@pytest.mark.verify
 def test_control_loads_what_a_register_holds(tmp_path):
     bench = Bench()
     register, control = PipelineRegister(8), PipelineControl()
@@ -74,7 +75,7 @@ def test_control_loads_what_a_register_holds(tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, quick=[1, 3]))
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, quick=[3]))
 def test_fifo_is_a_queue(depth, tmp_path):
     bench = Bench()
     fifo = OpenFifo(8, depth)
@@ -87,7 +88,7 @@ def test_fifo_is_a_queue(depth, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4, 8]))
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4]))
 def test_straight_fifo_does_what_a_fifo_does(depth, tmp_path):
     bench = Bench()
     fifos = OpenFifo(8, depth), StraightFifo(8, depth)
@@ -108,7 +109,7 @@ def test_straight_fifo_does_what_a_fifo_does(depth, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("outputs", [2, 3])
+@pytest.mark.parametrize("outputs", widths(2, 3, quick=[2]))
 def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
     bench = Bench()
     fork = Fork(8, outputs)
@@ -129,7 +130,7 @@ def test_fork_gives_each_transfer_once_to_every_output(outputs, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
+@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2]))
 def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
     bench = Bench()
     sender = AxiStreamSender(data_bytes)
@@ -144,7 +145,7 @@ def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2, 32]))
+@pytest.mark.parametrize("data_bytes", widths(1, 2, 4, 32, quick=[2]))
 def test_axis_receiver_reports_malformed_beats_of_any_source(data_bytes, tmp_path):
     bench = Bench()
     receiver = AxiStreamReceiver(data_bytes)
@@ -154,6 +155,7 @@ def test_axis_receiver_reports_malformed_beats_of_any_source(data_bytes, tmp_pat
     prove(bench, tmp_path, depth=2)
 
 
+@pytest.mark.verify
 def test_record_ports(tmp_path):
     bench = Bench()
     layout = TransferStatus()

@@ -137,14 +137,8 @@ COMPONENTS = {
 }
 
 
-LONG = ("out-path", "in-path")
-"""A minute each."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.verify if name in LONG else ()) for name in COMPONENTS],
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_nothing_changes_in_sleep(name, tmp_path):
     prove_sleep(COMPONENTS[name](), tmp_path)
 

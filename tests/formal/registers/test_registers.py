@@ -83,6 +83,7 @@ def port_proof() -> Bench:
     return bench
 
 
+@pytest.mark.verify
 def test_port_answers_each_request_once(tmp_path):
     prove(port_proof(), tmp_path, depth=2)
 
@@ -199,5 +200,6 @@ def registers_proof() -> Bench:
     return bench
 
 
+@pytest.mark.verify
 def test_registers_answer_each_request_once_and_keep_their_promises(tmp_path):
     prove(registers_proof(), tmp_path, depth=2)

@@ -298,7 +298,7 @@ def test_large_accesses():
     assert ours.read(address, data.size).tobytes() == data.tobytes()
 
 
-@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("compressed", [pytest.param(True, marks=pytest.mark.verify), False])
 def test_many_entries_at_once_are_as_many_accesses(compressed):
     rng = np.random.default_rng(7)
     one, many = memory(), memory()

@@ -3,9 +3,9 @@
 import pytest
 
 from cdma.hw.config import CodecConfig
-from cdma.hw.emit.verilog import generate
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.stream.benches import Scenario
+from tests.lib.rtl.verilog import verilog_of
 
 CONFIG = CodecConfig(element_bytes=4, sector_bytes=32)
 
@@ -27,6 +27,6 @@ def test_bench_that_does_not_exist_is_not_a_success(builds, tmp_path):
 
 def test_missing_icarus_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    verilog = generate("zvc-compressor")
+    verilog = verilog_of("zvc-compressor")
     with pytest.raises(simulate.MissingToolError, match=r"not on PATH; .*apt-get install iverilog"):
         simulate.build_icarus(verilog, tmp_path)

@@ -37,6 +37,7 @@ def fails(folder, *told):
         assert one in said
 
 
+@pytest.mark.verify
 def test_passes_and_is_clean(kit):
     status, said = make(kit, "sim")
     assert status == 0, said
@@ -45,23 +46,27 @@ def test_passes_and_is_clean(kit):
     assert status == 0, said
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("memory", ["host", "device"])
 def test_finds_another_byte(planted, memory):
     change_row(planted / "bench" / f"cdma_engine_{memory}_after.hex", 5000, 1)
     fails(planted, f"{memory}: byte 00001388 is ", " 1 bytes differ, 0 errors")
 
 
+@pytest.mark.verify
 def test_finds_another_register(planted):
     change_row(planted / "bench" / "cdma_engine_program.hex", 0, 1)
     fails(planted, "registers: 000 reads 43444d41 ", " 0 bytes differ, 1 errors")
 
 
+@pytest.mark.verify
 def test_finds_an_error_in_the_rtl(planted):
     rtl = planted / "rtl" / "cdma_engine.v"
     change(rtl, ".m_axi_rdata(m_axi_mem1_rdata)", ".m_axi_rdata(m_axi_mem1_rdata ^ 256'h1)")
     fails(planted, "device: byte ")
 
 
+@pytest.mark.verify
 def test_finds_a_burst_outside_of_the_memory(planted):
     rtl = planted / "rtl" / "cdma_engine.v"
     swapped = "{m_axi_mem1_araddr[19:0], m_axi_mem1_araddr[39:20]}"

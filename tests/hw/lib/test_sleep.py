@@ -2,13 +2,14 @@
 
 import re
 
+import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import PRESETS
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.emit.verilog import generate
+from cdma.sim.machine.build.rtl import generated_engine
 
 
 class Counter(wiring.Component):
@@ -97,6 +98,7 @@ def test_without_sleepers_there_is_one_clock():
         assert re.search(r"input wire clk\b", text)
 
 
+@pytest.mark.verify
 def test_engine_has_clocks_for_sleep_on_request():
-    asleep = generate("engine", PRESETS["tiny"], sleep=True).text
+    asleep = generated_engine(PRESETS["tiny"]).text
     assert re.search(r"^  input wire \[\d+:0\] clks\b", asleep, re.M)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from cdma.hw.components import COMPONENTS
 from cdma.hw.emit.ip.folder import ip_files
-from cdma.hw.emit.verilog import generate
+from tests.lib.rtl.verilog import verilog_of
 
 
 def write_kit(component: str, config, folder: Path) -> str:
     """Write the folder of a block that has a bench; return the block's name."""
-    verilog = generate(component, config)
+    verilog = verilog_of(component, config)
     bench = COMPONENTS[component].bench(config, verilog.name)
     assert bench is not None
     for path, text in ip_files(verilog, clock_mhz=1000, bench=bench).items():

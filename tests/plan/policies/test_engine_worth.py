@@ -14,6 +14,7 @@ from tests.bench.engine_worth import CASES, Case
 from tests.plan.timeline.small_graphs import random_scenario
 
 
+@pytest.mark.verify
 def test_more_means_are_never_worse() -> None:
     for case in CASES[:2]:
         scenario = case.scenario()
@@ -28,6 +29,7 @@ def test_more_means_are_never_worse() -> None:
         )
 
 
+@pytest.mark.verify
 def test_beside_good_plans_the_engine_gains_a_tenth_of_what_it_gains_beside_vdnn() -> None:
     """ResNet-50 on a Titan Xp behind PCIe 3."""
     worth = engine_worth(CASES[0].scenario(), evaluations=20_000)

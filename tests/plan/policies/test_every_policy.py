@@ -7,13 +7,14 @@ import pytest
 from cdma.plan.policies.registry import POLICIES, plan_all, possible
 from cdma.plan.search.exact import exhaustive
 from cdma.plan.timeline.timeline import TimelineEvaluator
+from tests.lib.shares import widths
 from tests.plan.timeline.small_graphs import random_scenario
 from tests.plan.timeline.timeline_audit import audit
 
 TENSORS = 5
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", widths(*range(12), quick=[0, 1, 2, 3]))
 def test_plans_of_small_steps(seed: int) -> None:
     """Memory is replayed from events by the audit, the optimum is that of all plans."""
     scenario = random_scenario(seed, TENSORS, duplex=seed % 2 == 0)

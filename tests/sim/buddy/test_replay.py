@@ -27,6 +27,7 @@ from cdma.sim.buddy import (
 )
 from cdma.sim.machine import Access, AccessTrace, BuddyMachineConfig
 from tests.golden.buddy.entries import mixed_entries
+from tests.lib.shares import widths
 
 CONFIG = buddy_preset("tiny")
 PAGE = CONFIG.page_bytes
@@ -253,7 +254,7 @@ class TestExpected:
 
 class TestReplay:
     @pytest.mark.parametrize("pattern", PATTERNS)
-    @pytest.mark.parametrize("access_bytes", [32, 128, 1024])
+    @pytest.mark.parametrize("access_bytes", widths(32, 128, 1024, quick=[128]))
     def test_every_bit_is_the_golden_models(self, content, pattern, access_bytes):
         for made in (content, content.uncompressed()):
             trace = pattern_trace(

@@ -116,6 +116,7 @@ def test_a_build_reports_its_tools(echo, cache):
     assert reports == [("Verilator", 0, 1), ("Verilator", 1, 1), ("C++", 0, 1), ("C++", 1, 1)]
 
 
+@pytest.mark.verify
 def test_other_rtl_is_another_library(echo, cache, compiler):
     first = build_library(echo())
     changed = echo()
@@ -126,6 +127,7 @@ def test_other_rtl_is_another_library(echo, cache, compiler):
     assert compiler.calls("-shared") == 2
 
 
+@pytest.mark.verify
 @pytest.mark.always
 def test_two_processes_at_once_build_once(echo, cache, compiler):
     # The link waits a moment, so that both are under way.

@@ -346,6 +346,7 @@ class TestWaves:
         edges = len(re.findall(rf"^1{re.escape(clock[1])}$", text, re.MULTILINE))
         assert edges == times[-1] // 1000 + 1
 
+    @pytest.mark.verify
     def test_fst_has_the_ports_and_the_cycles(self, echo, tmp_path):
         require(FST_HEADERS)
         path = tmp_path / "echo.fst"

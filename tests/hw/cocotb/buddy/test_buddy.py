@@ -7,7 +7,6 @@ import pytest
 from cdma.hw.config import METADATA_CACHES, BuddyConfig, EntryConfig, buddy_preset
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.buddy.bench import BuddyScenario, Run
-from tests.lib.shares import names
 
 TINY = buddy_preset("tiny")
 OTHERS = {
@@ -45,6 +44,7 @@ MIXED = [
 ]
 
 
+@pytest.mark.verify
 def test_memories_are_the_golden_models_after_random_accesses(buddy_builds, tmp_path):
     run(buddy_builds, "verilator", "random_accesses", MIXED, tmp_path)
 
@@ -52,7 +52,8 @@ def test_memories_are_the_golden_models_after_random_accesses(buddy_builds, tmp_
 FAULTS = ["refused_accesses", "memory_errors", "metadata_errors", "dead_memories"]
 
 
-@pytest.mark.parametrize("bench", names(FAULTS, quick=["refused_accesses"]))
+@pytest.mark.verify
+@pytest.mark.parametrize("bench", FAULTS)
 def test_faults_end_in_a_status_and_leave_the_rest_alone(buddy_builds, bench, tmp_path):
     runs = [Run(count=0, seed=5)]
     run(buddy_builds, "verilator", bench, runs, tmp_path)

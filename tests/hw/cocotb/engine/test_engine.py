@@ -64,6 +64,7 @@ def test_every_length_comes_from_every_offset_to_every_offset(engine_builds, tmp
     run(engine_builds, "verilator", "transfers", [sweep(0, 0.3)], tmp_path)
 
 
+@pytest.mark.verify
 def test_interrupts_come_with_the_records_that_ask_for_them(engine_builds, tmp_path):
     runs = [Run(plan="interrupts", stall=stall) for stall in (0.0, 0.4)]
     run(engine_builds, "verilator", "interrupts", runs, tmp_path)
@@ -116,7 +117,8 @@ def without_cycles(plan, host):
     return host
 
 
-@pytest.mark.parametrize("stalls", [pytest.param(0.0, marks=pytest.mark.verify), 0.3])
+@pytest.mark.verify
+@pytest.mark.parametrize("stalls", [0.0, 0.3])
 def test_machine_leaves_the_same_memories_as_the_simulation(engine_builds, stalls, tmp_path):
     runs = [mixed(40, 3000, stalls), faulty(2, stalls)]
     run(engine_builds, "verilator", "transfers", runs, tmp_path, save=str(tmp_path))
@@ -162,6 +164,7 @@ def test_icarus_does_the_same_in_the_same_cycles(engine_builds, tmp_path):
     assert verilator == icarus
 
 
+@pytest.mark.verify
 def test_no_output_is_unknown_after_reset(engine_builds, tmp_path):
     run(
         engine_builds,

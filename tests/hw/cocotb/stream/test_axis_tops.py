@@ -33,6 +33,7 @@ def test_good_and_malformed_packets_on_verilator(builds, component, config, tmp_
     simulate.run(build, "good_and_malformed_packets", chosen, tmp_path)
 
 
+@pytest.mark.verify
 @components
 @some_configs
 def test_good_and_malformed_packets_on_icarus_in_the_same_cycles(
@@ -59,6 +60,7 @@ def test_no_output_is_unknown_after_reset(builds, component, config, tmp_path):
     simulate.run(build, "outputs_are_known_after_reset", chosen, tmp_path)
 
 
+@pytest.mark.verify
 @components
 @some_configs
 def test_reset_in_the_middle_of_a_packet_leaves_nothing_behind(builds, component, config, tmp_path):

@@ -17,8 +17,9 @@ from tests.hw.codec.xc.lines import (
     xc_config,
 )
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
+from tests.lib.shares import widths
 
-WIDTHS = (32, 64, 128)
+WIDTHS = widths(32, 64, 128, quick=[32])
 
 
 @pytest.fixture(scope="module", params=WIDTHS)

@@ -22,6 +22,9 @@ from tests.hw.codec.xor.codec import xor_registered
 from tests.sim.machine.engine.bench import NEAR
 from tests.sim.machine.engine.cases import SMALL
 
+# The engine takes a minute to build.
+pytestmark = pytest.mark.verify
+
 OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 SIZES = (4, 124, 128, 132, 1000, 4096, 10_004)
 

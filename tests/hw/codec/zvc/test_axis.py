@@ -9,9 +9,14 @@ from cdma.hw.codec.zvc.axis import ZvcCompressorAxis, ZvcDecompressorAxis
 from tests.lib.rtl.bench import Bench, FlatPort, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import CONFIGS, FAST_CONFIGS, config_id, line_with, sparse
 from tests.lib.rtl.transfers import good_to_compress, good_to_decompress, malformed_to_compress
+from tests.lib.shares import configs
 
 # All element sizes and all widths once; all nine are run on Verilator.
-SOME_CONFIGS = [CONFIGS[0], CONFIGS[2], CONFIGS[4], CONFIGS[6], FAST_CONFIGS[0]]
+SOME_CONFIGS = configs(
+    {config_id(CONFIGS[k]): CONFIGS[k] for k in (0, 2, 4, 6)}
+    | {config_id(FAST_CONFIGS[0]): FAST_CONFIGS[0]},
+    quick=["E4-S32", "E1-S32"],
+)
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,12 @@ def run(bench, chosen, *, commands=always, source=always, sink=always, status=al
     return Run(command.cycles, taken.cycles, given.cycles, statuses.cycles)
 
 
-@pytest.fixture(scope="module", params=SOME_CONFIGS, ids=config_id)
+@pytest.fixture(scope="module", params=SOME_CONFIGS)
 def compressor(request):
     return Bench(ZvcCompressorAxis(request.param))
 
 
-@pytest.fixture(scope="module", params=SOME_CONFIGS, ids=config_id)
+@pytest.fixture(scope="module", params=SOME_CONFIGS)
 def decompressor(request):
     return Bench(ZvcDecompressorAxis(request.param))
 

@@ -6,11 +6,12 @@ from cdma.hw.codec.zvc.bench import compressor_bench, decompressor_bench
 from cdma.hw.config import CodecConfig, preset
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, change_row, make, write_kit
+from tests.lib.shares import names
 
 BLOCKS = ["zvc-compressor", "zvc-decompressor"]
 
 
-@pytest.fixture(scope="module", params=BLOCKS)
+@pytest.fixture(scope="module", params=names(BLOCKS, quick=["zvc-compressor"]))
 def kit(request, tmp_path_factory):
     """A block's folder and name; a test puts back what it changes."""
     require(ICARUS)

@@ -17,6 +17,7 @@ from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.lib.rtl.payloads import beats_of, config_id, sparse
+from tests.lib.shares import configs
 
 CONFIGS = [
     CodecConfig(),
@@ -38,7 +39,12 @@ FINDINGS = {
 }
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=config_id)
+@pytest.fixture(
+    scope="module",
+    params=configs(
+        {config_id(one): one for one in CONFIGS}, quick=["E4-S32", "E1-S64", "E4-S32-fast"]
+    ),
+)
 def bench(request):
     return Bench(ExpansionUnit(request.param, BURSTS))
 

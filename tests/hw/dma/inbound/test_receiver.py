@@ -11,6 +11,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from tests.lib.rtl.bench import STALLS, stalls
+from tests.lib.shares import configs
 from tests.lib.simulator import Simulator
 
 MEMORY_BYTES = 1 << 17
@@ -162,7 +163,10 @@ def assert_whole(seen, jobs, width):
     assert seen.requests == [burst for job in jobs for burst in bursts(*job, width)]
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=lambda s: f"E{s[0]}-S{s[1]}")
+@pytest.fixture(
+    scope="module",
+    params=configs({f"E{e}-S{s}": (e, s) for e, s in SHAPES}, quick=["E4-S32", "E1-S32"]),
+)
 def bench(request):
     return Bench(config_of(*request.param))
 

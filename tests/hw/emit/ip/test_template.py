@@ -5,8 +5,8 @@ import re
 import pytest
 
 from cdma.hw.emit.ip.template import template
-from cdma.hw.emit.verilog import generate
 from tests.hw.emit.test_verilog import lint
+from tests.lib.rtl.verilog import verilog_of
 
 WAIVED = ("UNUSEDSIGNAL", "UNDRIVEN", "DECLFILENAME")
 """Rules that wires without anything at the other end break."""
@@ -14,7 +14,7 @@ WAIVED = ("UNUSEDSIGNAL", "UNDRIVEN", "DECLFILENAME")
 
 @pytest.mark.parametrize("component", ["zvc-compressor", "packer", "token-bucket"])
 def test_an_instance_is_clean_and_complete(component, tmp_path):
-    verilog = generate(component, "tiny")
+    verilog = verilog_of(component, "tiny")
     text = template(verilog.sidecar)
     around = [
         *(f"/* verilator lint_off {rule} */" for rule in WAIVED),
@@ -34,14 +34,14 @@ def test_an_instance_is_clean_and_complete(component, tmp_path):
 
 
 def test_ports_are_grouped_and_described():
-    text = template(generate("zvc-compressor", "tiny").sidecar)
+    text = template(verilog_of("zvc-compressor", "tiny").sidecar)
     assert "// s_axis: axi4-stream, sink. Uncompressed data.\n" in text
     assert "wire [31:0] zvc_compressor_s_cmd_length;  // Its size in bytes.\n" in text
     assert "//   element_bytes = 1\n" in text
 
 
 def test_a_port_that_is_left_out_is_found(tmp_path):
-    verilog = generate("packer", "tiny")
+    verilog = verilog_of("packer", "tiny")
     text = re.sub(r"^  \.i_valid.*\n", "", template(verilog.sidecar), flags=re.M)
     around = f"module around (input wire clk, rst);\n{text}endmodule\n"
     with pytest.raises(AssertionError):

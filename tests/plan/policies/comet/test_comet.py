@@ -107,6 +107,7 @@ def test_errors_of_quantization_are_uniform(layers) -> None:
         assert distance < 1.95 / math.sqrt(error.size), layer.name
 
 
+@pytest.mark.verify
 def test_gradient_errors_are_normal_around_the_exact_law(layers) -> None:
     # Errors in all elements, as in the paper's Figure 7a: R is 1.
     rng = np.random.default_rng(0)
@@ -147,6 +148,7 @@ def test_exact_law_holds_for_real_compression(layers) -> None:
         assert 0.8 < layer.gradient(error).std() / predicted < 1.2, layer.name
 
 
+@pytest.mark.verify
 def test_kept_zeros_shrink_the_error_by_the_root_of_the_nonzero_share(layers) -> None:
     rng = np.random.default_rng(0)
     for layer in layers:

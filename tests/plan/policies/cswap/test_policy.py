@@ -224,6 +224,7 @@ class TestLearnedTimes:
             assert (model.regressor, model.sub_models, model.product) == ("linear", 4, False)
             assert (model.base, model.span) == (DENSE_RANGE if codec == "zfp" else SPARSE_RANGE)
 
+    @pytest.mark.verify
     def test_what_it_has_learned_is_not_what_codecs_take(self):
         """So that a judge with the codecs' own times can find it wrong, and does."""
         predicted, _ = learned_times(V100)["zvc-sm"].predict(10**8, 0.5)

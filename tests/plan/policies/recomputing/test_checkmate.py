@@ -115,6 +115,7 @@ def test_poet_pages_behind_a_fast_link_and_computes_again_behind_a_slow_one() ->
     assert paged[2] > 0
 
 
+@pytest.mark.verify
 def test_a_solved_program_says_so_and_an_unsolved_one_says_its_gap(monkeypatch) -> None:
     scenario = tight("squeezenet", 0.3)
     solved = program.StepProgram(scenario).solve().report

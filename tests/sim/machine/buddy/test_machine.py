@@ -337,6 +337,7 @@ class TestBrokenRtl:
 
 
 class TestMachine:
+    @pytest.mark.verify
     def test_waves(self, machine, tmp_path):
         path = tmp_path / "passthrough.vcd"
         made = machine(waves=path)

@@ -145,7 +145,7 @@ def check_aborted(job: Job, record: CompletionRecord, *, may_hang: bool) -> None
     assert record.out_size == job.line_ends[record.src_done // LINE_BYTES]
 
 
-FEW = tuple(cells(30))
+FEW = tuple(cells(61))
 MANY = tuple(cells(7))
 
 

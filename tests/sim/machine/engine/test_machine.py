@@ -395,6 +395,7 @@ class TestTime:
         with pytest.raises(MachineError, match="the machine is closed"):
             made.run(1)
 
+    @pytest.mark.verify
     def test_waves(self, machine, tmp_path):
         path = tmp_path / "engine.vcd"
         with machine(waves=path) as made:

@@ -18,7 +18,7 @@ CONFIGS = configs(
         for element in (4, 2, 1)
         for sector in (32, 64, 128)
     },
-    quick=["4B-elements-32B-sectors", "1B-elements-32B-sectors"],
+    quick=["4B-elements-32B-sectors"],
 )
 """Element and sector bytes of every shipped shape."""
 
