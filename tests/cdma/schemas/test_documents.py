@@ -21,6 +21,7 @@ from cdma.schemas.json_schema import json_schema
 from cdma.synth.fpga.bitstream import Bitstream
 from tests.cdma.schemas.instances import ELSEWHERE, INSTANCES, Instance, make_inputs
 from tests.lib.paths import ROOT
+from tests.lib.shares import configs
 
 CONFIGURED = ("board", "config", "energy", "estimate", "largest", "replay", "schedule", "sidecar")
 CONFIGURED += ("swap", "synth", "train")
@@ -69,7 +70,10 @@ def made_by(instance: Instance, capfd) -> dict:
     return document
 
 
-@pytest.mark.parametrize("instance", INSTANCES.values(), ids=list(INSTANCES))
+SLOW = {"sweep", "reproduce", "sidecar"}
+
+
+@pytest.mark.parametrize("instance", configs(INSTANCES, quick=set(INSTANCES) - SLOW))
 def test_documents_are_valid_and_say_what_made_them(instance, capfd):
     document = made_by(instance, capfd)
     assert faults(document, instance.schema) == []

@@ -16,6 +16,7 @@ from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster
 from cdma.hw.emit.fast_conversion import fast_conversion
 from cdma.hw.lib.crc import Crc32
+from tests.lib.shares import names
 
 
 class Corners(wiring.Component):
@@ -99,7 +100,7 @@ def text_of(make, *, fast):
         return rtlil.convert(make(), ports=ports, emit_src=False)
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", names(DESIGNS, quick=set(DESIGNS) - {"bpc"}))
 def test_the_text_is_amaranths(name):
     make = DESIGNS[name]
     slow = text_of(make, fast=False)

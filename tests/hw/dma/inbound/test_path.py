@@ -15,6 +15,7 @@ from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.path import InPath
 from tests.golden.formats.data import sparse_bytes
+from tests.lib.shares import widths
 from tests.lib.simulator import Simulator
 
 WIDTH = 32
@@ -308,7 +309,7 @@ def many_jobs(element_bytes):
     return host
 
 
-@pytest.mark.parametrize("element_bytes", [4, 2, 1])
+@pytest.mark.parametrize("element_bytes", widths(4, 2, 1, quick=[4, 1]))
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 def test_jobs_arrive_bit_for_bit_between_guard_bytes(element_bytes, stall):
     host = many_jobs(element_bytes)

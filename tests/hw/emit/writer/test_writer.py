@@ -58,19 +58,20 @@ def test_every_module_is_equivalent_to_its_rtlil(name, tmp_path):
             known.add(module.name)
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("came && o_last", "came || o_last"),
-        ("result = 32'd0;", "result = 32'd1;"),
-        ("finishing <= 1'b0;", "finishing <= 1'b1;"),
-        ("(posedge clk)", "(negedge clk)"),
-    ],
-)
-def test_a_planted_error_is_found(right, wrong, tmp_path):
+WRONG = {
+    "came && o_last": "came || o_last",
+    "result = 32'd0;": "result = 32'd1;",
+    "finishing <= 1'b0;": "finishing <= 1'b1;",
+    "(posedge clk)": "(negedge clk)",
+}
+"""What the text of crc32 has, and what would be wrong."""
+
+
+@pytest.mark.parametrize("right", names(WRONG, quick=["finishing <= 1'b0;"]))
+def test_a_planted_error_is_found(right, tmp_path):
     modules = written("crc32")
     assert right in modules[0].text
-    damaged = dataclasses.replace(modules[0], text=modules[0].text.replace(right, wrong, 1))
+    damaged = dataclasses.replace(modules[0], text=modules[0].text.replace(right, WRONG[right], 1))
     assert not check_module(damaged, modules, tmp_path).holds
 
 
