@@ -54,6 +54,7 @@ def page():
     return html_of(documents())
 
 
+@pytest.mark.verify
 def test_nothing_is_loaded_from_anywhere(page):
     elements = Elements(page).elements
     addresses = [

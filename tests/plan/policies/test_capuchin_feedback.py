@@ -28,6 +28,7 @@ def test_it_is_never_slower_than_the_plan_it_begins_with(seed: int) -> None:
     assert last.feasible == first.feasible
 
 
+@pytest.mark.verify
 def test_only_swaps_that_are_waited_for_are_computed_again() -> None:
     scenario = Point.usual(
         "resnet50", device="h100", link="pcie3x16", codec="zvc", room=0.3

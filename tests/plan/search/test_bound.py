@@ -29,7 +29,7 @@ from tests.plan.timeline.small_graphs import HOME_OPTIONS, MANY_OPTIONS, random_
 @pytest.mark.parametrize(
     ("options", "tensors", "seeds"), [(HOME_OPTIONS, 6, 25), (MANY_OPTIONS, 4, 20)]
 )
-@pytest.mark.parametrize("duplex", [True, False])
+@pytest.mark.parametrize("duplex", [True, pytest.param(False, marks=pytest.mark.verify)])
 def test_no_plan_beats_it(options, tensors: int, seeds: int, duplex: bool) -> None:
     gaps, plain = [], []
     for seed in range(seeds):

@@ -25,6 +25,7 @@ from cdma.plan.timeline.problem_arrays import options_of, problem_of
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import TimelineEvaluator, simulate, with_memory
 from cdma.plan.value.point import Point
+from tests.lib.shares import widths
 from tests.plan.search.repeated_blocks import repeated_blocks
 from tests.plan.timeline.small_graphs import HOME_OPTIONS, MANY_OPTIONS, random_scenario
 
@@ -45,7 +46,7 @@ def seconds(scenario: Scenario, options: tuple[Choice, ...], points: int) -> flo
     ("options", "tensors"), [(HOME_OPTIONS, 6), (MANY_OPTIONS, 4), (SWAPPING, 5)]
 )
 @pytest.mark.parametrize("duplex", [True, False])
-@pytest.mark.parametrize("points", [2, 6, 100])
+@pytest.mark.parametrize("points", widths(2, 6, 100, quick=[6]))
 def test_no_plan_beats_it(options, tensors: int, duplex: bool, points: int) -> None:
     """Whatever the points are."""
     for seed in range(25):
@@ -101,6 +102,7 @@ def test_repeated_blocks_are_one_column() -> None:
     assert many.coefficients < 1.5 * few.coefficients
 
 
+@pytest.mark.verify
 def test_two_thousand_tensors_have_a_bound_that_is_more_than_the_oracle() -> None:
     scenario = repeated_blocks(700, 6e9)
     assert len(scenario.graph.managed) > 2000

@@ -277,7 +277,7 @@ class TestReplay:
                 assert counted["buddy_sectors_written"] == right.buddy_written
 
     @pytest.mark.parametrize("stalls", [0.0, 0.4])
-    @pytest.mark.parametrize("outstanding", [1, 64])
+    @pytest.mark.parametrize("outstanding", widths(1, 64, quick=[64]))
     def test_accesses_of_all_kinds(self, content, stalls, outstanding):
         expected = expect(content, random_trace(content, 400, seed=7))
         done = replay_trace(
@@ -311,6 +311,7 @@ class TestReplay:
         assert cycles == sorted(cycles, reverse=True)
         assert cycles[0] > 2 * cycles[-1]
 
+    @pytest.mark.verify
     def test_slowdowns_are_beside_uncompressed_memory(self):
         made = spilling_content(8 * PAGE, 0.5, Target.X4, CONFIG)
         trace = pattern_trace(made, "stream", accesses=512, read_fraction=1.0)

@@ -29,6 +29,7 @@ from cdma.sim.execute.copier import CopyError
 from cdma.sim.execute.execute import ExecutionError, execute
 from cdma.sim.execute.scaled import scaled
 from tests.lib.paths import ROOT
+from tests.lib.shares import configs
 
 DOCUMENT = ROOT / "docs" / "guide" / "plan" / "schedule-run.md"
 TOLERANCE = 0.05
@@ -83,7 +84,9 @@ def agree(execution):
 
 
 class TestAgainstTheTimeline:
-    @pytest.mark.parametrize("mode", [SYNCHRONOUS, ASYNCHRONOUS], ids=["sync", "async"])
+    @pytest.mark.parametrize(
+        "mode", configs({"sync": SYNCHRONOUS, "async": ASYNCHRONOUS}, quick=["async"])
+    )
     @pytest.mark.parametrize("choice", [SWAP, ZVC], ids=str)
     def test_everything_swapped(self, scenario, choice, mode):
         execution = execute(scenario, plan(*[choice] * 6, mode=mode), total_bytes=TOTAL_BYTES)

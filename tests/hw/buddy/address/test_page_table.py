@@ -15,6 +15,7 @@ from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.emit.test_verilog import lint
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, from_cycle, stalls
+from tests.lib.shares import configs
 from tests.lib.simulator import Simulator
 
 TINY = BUDDY_PRESETS["tiny"]
@@ -28,7 +29,7 @@ CONFIGS = {
 UNMAPPED = {"fields": 0, "frame": 0, "mapped": 0}
 
 
-@pytest.fixture(scope="module", params=CONFIGS.values(), ids=CONFIGS)
+@pytest.fixture(scope="module", params=configs(CONFIGS, quick=["tiny", "odd"]))
 def bench(request):
     return Bench(PageTable(request.param))
 

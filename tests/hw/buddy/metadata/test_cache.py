@@ -14,6 +14,7 @@ from tests.hw.buddy.metadata.bench import CacheBench, Clear, Flush, Lookup, Sett
 from tests.hw.buddy.metadata.memory import Behavior
 from tests.hw.emit.test_verilog import LINT_WAIVERS, lint
 from tests.lib.rtl.bench import assert_no_bubble
+from tests.lib.shares import names
 
 CONFIGS = {
     "tiny": METADATA_CACHES["tiny"],
@@ -80,11 +81,12 @@ def random_lookups(config, count, seed, *, lines=None):
     [
         ("tiny", 200),
         ("split", 120),
-        ("direct", 80),
-        ("wide", 60),
         *(
-            pytest.param(name, 1000, marks=pytest.mark.verify)
-            for name in ("tiny", "split", "direct", "wide")
+            pytest.param(name, count, marks=pytest.mark.verify)
+            for name, count in (
+                *(("direct", 80), ("wide", 60)),
+                *((name, 1000) for name in ("tiny", "split", "direct", "wide")),
+            )
         ),
     ],
 )
@@ -387,9 +389,7 @@ def test_flushes_amid_lookups_are_in_order(benches, name, count):
     assert len(run.flushed) > 3
 
 
-@pytest.mark.parametrize(
-    "name", ["tiny", "split", "direct", *(pytest.param("slice", marks=pytest.mark.verify),)]
-)
+@pytest.mark.parametrize("name", names(("tiny", "split", "direct", "slice"), quick=["tiny"]))
 def test_verilog_is_clean(name, tmp_path):
     config = CONFIGS.get(name) or METADATA_CACHES[name]
     modules = to_verilog(MetadataCache(config), "metadata_cache", assertions=False)

@@ -19,6 +19,7 @@ from tests.golden.buddy.entries import mixed_entries
 from tests.hw.buddy.address.pages import CONFIG, PLAIN, mapping_of, memory_with
 from tests.lib.rtl.answers import Answers, append
 from tests.lib.rtl.bench import Bench, assert_no_bubble, fields, stalls
+from tests.lib.shares import configs
 
 ENTRIES = 8
 
@@ -208,7 +209,7 @@ def reads_of(addresses, count, seed):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-@pytest.mark.parametrize("slow", [0.0, 0.1, 0.8])
+@pytest.mark.parametrize("slow", configs({"0.0": 0.0, "0.1": 0.1, "0.8": 0.8}, quick=["0.1"]))
 def test_entries_of_all_targets_are_put_together(stocked, stall, slow):
     memory, addresses = stocked
     reads = reads_of(addresses, 150, seed=int(10 * slow))

@@ -6,7 +6,6 @@ import pytest
 
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.registers.benches import RegisterScenario
-from tests.lib.shares import configs
 
 
 def run(builds, simulator, bench, stall, folder):
@@ -20,22 +19,20 @@ def run(builds, simulator, bench, stall, folder):
     simulate.run(build, bench, scenario, folder, module="tests.hw.cocotb.registers.benches")
 
 
-CASES = {
-    f"{bench}-{stall}": (bench, stall)
-    for bench, stall in (
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("bench", "stall"),
+    [
         ("software_finds_the_map", 0.0),
         ("software_finds_the_map", 0.5),
         ("addresses_without_a_register_give_slverr", 0.3),
         ("counters_are_read_whole_while_they_overflow", 0.3),
         ("reset_in_the_middle_of_accesses", 0.0),
         ("reset_in_the_middle_of_accesses", 0.5),
-    )
-}
-
-
-@pytest.mark.parametrize("case", configs(CASES, quick=["software_finds_the_map-0.5"]))
-def test_registers_on_verilator(register_builds, case, tmp_path):
-    run(register_builds, "verilator", *case, tmp_path)
+    ],
+)
+def test_registers_on_verilator(register_builds, bench, stall, tmp_path):
+    run(register_builds, "verilator", bench, stall, tmp_path)
 
 
 @pytest.mark.verify

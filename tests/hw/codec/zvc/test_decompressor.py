@@ -15,9 +15,16 @@ from tests.lib.rtl.payloads import (
     mixed_packet,
     sparse,
 )
+from tests.lib.shares import configs
 
 
-@pytest.fixture(scope="module", params=CONFIGS + FAST_CONFIGS, ids=config_id)
+@pytest.fixture(
+    scope="module",
+    params=configs(
+        {config_id(one): one for one in CONFIGS + FAST_CONFIGS},
+        quick=["E4-S32", "E2-S32", "E1-S32", "E4-S128", "E4-S32-fast"],
+    ),
+)
 def bench(request):
     return Bench(ZvcDecompressor(request.param))
 

@@ -14,6 +14,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.drain import LineDrain
 from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, stalls
+from tests.lib.shares import widths
 
 LINE_BYTES = 128
 WIDTH = 32
@@ -152,7 +153,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
 DENSITIES = (0.0, 0.05, 0.2, 0.5, 0.9, 1.0)
 
 
-@pytest.mark.parametrize("units", [1, 2, 3, 6])
+@pytest.mark.parametrize("units", widths(1, 2, 3, 6, quick=[1, 3]))
 @pytest.mark.parametrize("probability", STALLS)
 def test_lines_of_all_units_make_the_golden_stream(units, probability):
     rng = random.Random(units)

@@ -131,6 +131,7 @@ def test_gradient_errors_are_normal_around_the_exact_law(layers) -> None:
     assert (np.abs(normalized) <= 2).mean() == pytest.approx(0.954, abs=0.01)
 
 
+@pytest.mark.verify
 def test_exact_law_holds_for_every_layer_and_epoch(layers) -> None:
     rng = np.random.default_rng(0)
     for layer in layers:
