@@ -18,6 +18,7 @@ def page():
     return document()
 
 
+@pytest.mark.verify
 def test_page_is_what_its_generator_writes(page):
     assert PAGE.read_text(encoding="utf-8") == page, (
         f"generate it again: .venv/bin/python -m cdma.synth.catalog > {DOCUMENT}"

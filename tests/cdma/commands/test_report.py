@@ -33,7 +33,7 @@ def error(capsys, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", names([kind for kind in COMMANDS if kind != "schedule"], quick=["swap"])
+    "kind", names([kind for kind in COMMANDS if kind != "schedule"], quick=["value"])
 )
 def test_a_command_s_page_is_that_of_its_json(capsys, kind):
     assert main([*COMMANDS[kind], "--json", "--html", "own.html"]) == 0

@@ -80,6 +80,7 @@ class TestSetup:
         )
         assert shape.codec.mode == CONFIG.entry.mode
 
+    @pytest.mark.verify
     def test_another_block_is_refused(self, machine):
         with pytest.raises(IdentityError, match="not a buddy controller's: ID must be 0x42554459"):
             BuddyDriver(machine(passthrough_rtl()))

@@ -139,6 +139,7 @@ def test_two_processes_at_once_build_once(echo, cache, compiler):
     assert compiler.calls("-shared") == 1
 
 
+@pytest.mark.verify
 @pytest.mark.always
 def test_a_killed_build_leaves_nothing_that_counts(echo, cache, compiler):
     compiler.install(before='case "$*" in *-shared*) kill -9 $PPID;; esac')
