@@ -328,7 +328,7 @@ class TestFaults:
             device.run(random_packets(40, 40), faults=[Fault(0, 2, 1), Fault(1, 0, 1)])
 
 
-    @pytest.mark.verify
+@pytest.mark.verify
 class TestWaves:
     def test_vcd_has_the_ports_and_the_cycles(self, echo, tmp_path):
         path = tmp_path / "echo.vcd"
@@ -347,7 +347,6 @@ class TestWaves:
         edges = len(re.findall(rf"^1{re.escape(clock[1])}$", text, re.MULTILINE))
         assert edges == times[-1] // 1000 + 1
 
-    @pytest.mark.verify
     def test_fst_has_the_ports_and_the_cycles(self, echo, tmp_path):
         require(FST_HEADERS)
         path = tmp_path / "echo.fst"
@@ -359,7 +358,6 @@ class TestWaves:
         for name in (b"clk", b"s_axis_tdata", b"m_sts_crc32", b"state"):
             assert name in names
 
-    @pytest.mark.verify
     def test_an_error_is_in_the_waves(self, echo, tmp_path):
         path = tmp_path / "echo.vcd"
         with Pipeline.of_verilog(echo(), waves=path) as pipeline:
