@@ -11,8 +11,8 @@ from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.xc.compressor.placer import PlacedSector
 from cdma.hw.codec.xc.payloads import LineShape
-from cdma.hw.codec.xc.places import landed
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.places import landed
 
 
 class LineWindow(wiring.Component):

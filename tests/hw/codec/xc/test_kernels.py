@@ -9,8 +9,9 @@ from amaranth.lib import data
 
 from cdma.golden.formats.xc.patterns import EXTRA_BITS, PATTERNS, code_table, distance_table
 from cdma.hw.codec.xc.classes import Code, code_of, distance_of, is_escape, width_of
-from cdma.hw.codec.xc.places import landed, picked, turned_down, turned_up
-from cdma.hw.codec.xc.trees import block_sums, merge_level, split_level
+from cdma.hw.codec.xc.trees import block_sums
+from cdma.hw.lib.fields import merge_level, split_level
+from cdma.hw.lib.places import landed, picked, turned_down, turned_up
 from tests.lib.simulator import Simulator
 
 ESCAPE = 63
