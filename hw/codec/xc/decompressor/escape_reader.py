@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
+from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import Code, centre_less, code_of, distance_of, is_escape
-from cdma.hw.codec.xc.decompressor.collector import LineBody
 from cdma.hw.codec.xc.decompressor.head import LineLayout
 from cdma.hw.codec.xc.decompressor.index_reader import IndexedSector
 from cdma.hw.codec.xc.payloads import ELEMENTS, LineShape

@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.patterns import ESCAPE_CLASS, ESCAPE_INDEX
+from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import INDEX_BITS
 from cdma.hw.codec.xc.decompressor.class_reader import ClassedSector, SummedSector
-from cdma.hw.codec.xc.decompressor.collector import LineBody
 from cdma.hw.codec.xc.payloads import LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fields import shifted_down, split_level
