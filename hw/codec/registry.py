@@ -14,11 +14,12 @@ class CodecRegistryError(ValueError):
 @cache
 def _codecs() -> dict[str, LineCodec]:
     # Entries load no RTL, so that `cdma.hw.config` can ask for them.
+    from cdma.hw.codec.quantize.codec import Quantize
     from cdma.hw.codec.raw.codec import Raw
     from cdma.hw.codec.xc.codec import Xc
     from cdma.hw.codec.zvc.codec import Zvc
 
-    return {entry.name: entry for entry in (Zvc(), Raw(), Xc())}
+    return {entry.name: entry for entry in (Zvc(), Raw(), Xc(), Quantize())}
 
 
 def register(entry: LineCodec) -> None:
