@@ -96,6 +96,46 @@ def cut_beats(config, stream, size):
     return kept
 
 
+def line_length(stream):
+    """Bytes of the line at the stream's start as the unpacker finds it, even if it is wrong."""
+    header = stream[0]
+    width = header & 31
+    if header == 0xC0:
+        return 1 + LINE
+    if header > 0xC0 or width > 24:
+        return 1
+    if not header & 32:
+        return 1 + 4 * width
+    return 5 + -(-int.from_bytes(stream[1:5], "little").bit_count() * width // 8)
+
+
+def damaged(rng, stream):
+    """Bytes of a line that differ in a few bits, in the header or the map, or in all of them."""
+    bad = bytearray(stream)
+    kind = rng.integers(0, 7)
+    if kind == 0:
+        bad[0] = rng.integers(0, 256)
+    elif kind == 1:
+        # Another width or kind, and as many bytes as that takes.
+        bad[0] = (bad[0] & 0x20) | rng.integers(0, 3) << 6 | rng.integers(0, 25)
+    elif kind == 2 and len(bad) > 5:
+        bad[rng.integers(1, 5)] ^= 1 << rng.integers(0, 8)
+    elif kind == 3:
+        bad[-1] ^= 0x80
+    elif kind == 4:
+        bad[rng.integers(0, len(bad))] ^= 1 << rng.integers(0, 8)
+    elif kind == 5:
+        bad = bytearray(b"\xc0" + rng.integers(0, 256, LINE, np.uint8).tobytes())
+        for i in range(NUMBERS):
+            # Mostly no NaN and nothing large, so that it need not be raw.
+            bad[4 + 4 * i] = rng.choice([0x3D, 0x3E, 0xBE, 0x40])
+    else:
+        bad = bytearray(rng.integers(0, 256, 140, np.uint8).tobytes())
+        bad[0] = rng.integers(0, 0xC1)
+    bad += rng.integers(0, 256, 8, np.uint8).tobytes() * 17
+    return bytes(bad[: line_length(bad)])
+
+
 def expanded(config, line, stream_bytes, last=0):
     """`ExpandedSector`s of a line."""
     size = config.sector_bytes
