@@ -99,6 +99,11 @@ def compressing_codecs() -> tuple[LineCodec, ...]:
     return tuple(entry for _, entry in sorted(numbered, key=lambda pair: pair[0]))
 
 
+def lossless_codecs() -> tuple[LineCodec, ...]:
+    """Those of them that give back what they were given, which a plan can choose by itself."""
+    return tuple(entry for entry in compressing_codecs() if entry.lossless)
+
+
 def codec_names() -> tuple[str, ...]:
     """All names, in the order of registration."""
     return tuple(_codecs())

@@ -38,6 +38,7 @@ class Quantize(LineCodec):
     number = 2
     parameters = {"k": 8}
     locates_errors = True
+    lossless = False
 
     def granule_bytes(self, element_bytes: int) -> int:
         if element_bytes != ELEMENT_BYTES:
