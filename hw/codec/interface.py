@@ -243,6 +243,14 @@ class LineCodec:
         """
         raise NotImplementedError
 
+    def line_restorer(self, config: CodecConfig) -> wiring.Component:
+        """What will come back of lines, from `i` to `o`, streams of `Sector`; of lossy codecs.
+
+        Every line passes through it, a sector per cycle, those of other codecs as they are: a
+        transfer's checksum is of what comes out.
+        """
+        raise NotImplementedError
+
     def summary_collector(self, config: CodecConfig) -> wiring.Component:
         """Makes the result of a transfer from the summaries of its lines, in order, two per cycle.
 

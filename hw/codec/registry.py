@@ -104,9 +104,9 @@ def lossless_codecs() -> tuple[LineCodec, ...]:
     return tuple(entry for entry in compressing_codecs() if entry.lossless)
 
 
-def codec_names() -> tuple[str, ...]:
-    """All names, in the order of registration."""
-    return tuple(_codecs())
+def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
+    """All names, or those of lossless codecs, in the order of registration."""
+    return tuple(name for name, entry in _codecs().items() if lossy or entry.lossless)
 
 
 def copy_codec() -> LineCodec:

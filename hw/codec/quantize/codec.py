@@ -110,6 +110,11 @@ class Quantize(LineCodec):
 
         return QuantizeDecompressor(config)
 
+    def line_restorer(self, config: CodecConfig) -> wiring.Component:
+        from cdma.hw.codec.quantize.restorer import LineRestorer
+
+        return LineRestorer(config, self.name)
+
     def payload_elements(self, head: Sequence[Value], config: CodecConfig) -> Value:
         from cdma.hw.codec.quantize.forms import payload_elements
 
