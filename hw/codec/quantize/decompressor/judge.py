@@ -59,7 +59,7 @@ class LineJudge(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        chain = []
+        chain: list[PipelineRegister] = []
         for k in range(self.DEPTH):
             m.submodules[f"seen_{k}"] = register = PipelineRegister(_Seen(self.config))
             if chain:
