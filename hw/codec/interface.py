@@ -45,6 +45,9 @@ class LineCodec:
     number : int or None
         The descriptor's `codec` field, 0 to 255. None for the format of plain copies, which have
         opcodes of their own.
+    lossless : bool
+        Whether data comes back bit for bit. What comes back from other codecs is within what a
+        transfer's parameters allow, and compresses to the same stream.
     carries_copies : bool
         Whether the codec's pipelines also carry lines of plain copies, which are those whose
         `Sector.codec` is `CodecConfig.copy_index`: they must come out as full lines. Copies
@@ -78,6 +81,7 @@ class LineCodec:
 
     name: ClassVar[str]
     number: ClassVar[int | None]
+    lossless: ClassVar[bool] = True
     carries_copies: ClassVar[bool] = False
     counted: ClassVar[bool] = False
     commanded_by: ClassVar[str] = "lines"
@@ -236,6 +240,14 @@ class LineCodec:
 
         Every line passes through it, whatever its codec, a sector per cycle; one summary may wait
         at `o`. Lines are whole, the last one of a transfer filled with zeros.
+        """
+        raise NotImplementedError
+
+    def line_restorer(self, config: CodecConfig) -> wiring.Component:
+        """What will come back of lines, from `i` to `o`, streams of `Sector`; of lossy codecs.
+
+        Every line passes through it, a sector per cycle, those of other codecs as they are: a
+        transfer's checksum is of what comes out.
         """
         raise NotImplementedError
 

@@ -14,11 +14,12 @@ class CodecRegistryError(ValueError):
 @cache
 def _codecs() -> dict[str, LineCodec]:
     # Entries load no RTL, so that `cdma.hw.config` can ask for them.
+    from cdma.hw.codec.quantize.codec import Quantize
     from cdma.hw.codec.raw.codec import Raw
     from cdma.hw.codec.xc.codec import Xc
     from cdma.hw.codec.zvc.codec import Zvc
 
-    return {entry.name: entry for entry in (Zvc(), Raw(), Xc())}
+    return {entry.name: entry for entry in (Zvc(), Raw(), Xc(), Quantize())}
 
 
 def register(entry: LineCodec) -> None:
@@ -98,9 +99,14 @@ def compressing_codecs() -> tuple[LineCodec, ...]:
     return tuple(entry for _, entry in sorted(numbered, key=lambda pair: pair[0]))
 
 
-def codec_names() -> tuple[str, ...]:
-    """All names, in the order of registration."""
-    return tuple(_codecs())
+def lossless_codecs() -> tuple[LineCodec, ...]:
+    """Those of them that give back what they were given, which a plan can choose by itself."""
+    return tuple(entry for entry in compressing_codecs() if entry.lossless)
+
+
+def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
+    """All names, or those of lossless codecs, in the order of registration."""
+    return tuple(name for name, entry in _codecs().items() if lossy or entry.lossless)
 
 
 def copy_codec() -> LineCodec:

@@ -50,6 +50,11 @@ def summarizing_codecs(config: CodecConfig) -> list[LineCodec]:
     return [entry for entry in config.entries if entry.result]
 
 
+def lossy_codecs(config: CodecConfig) -> list[LineCodec]:
+    """The codecs whose data comes back with errors, in the configuration's order."""
+    return [entry for entry in config.entries if not entry.lossless]
+
+
 def is_counted(index: Value, config: CodecConfig) -> Value:
     """A bit that says, by its index, whether a mask announces the elements of a codec's lines."""
     return is_one_of(index, [i for i, e in enumerate(config.entries) if e.counted], config)

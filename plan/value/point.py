@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self, TypedDict, Unpack
 
-from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.codec.registry import lossless_codecs
 from cdma.plan.platform.device import Device, device
 from cdma.plan.platform.link import Link, link
 from cdma.plan.policies import best, capuchin, capuchin_feedback, home, oracle, vdnn
@@ -120,7 +120,7 @@ class Point:
     def __post_init__(self) -> None:
         if not 0 <= self.room <= 1:
             raise ScheduleError(f"room must be 0 to 1, not {self.room}")
-        codecs = [entry.name for entry in compressing_codecs()]
+        codecs = [entry.name for entry in lossless_codecs()]
         if self.codec not in codecs:
             raise ScheduleError(
                 f"unknown codec {self.codec!r} of an engine; choose from {', '.join(codecs)}"

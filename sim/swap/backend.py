@@ -205,13 +205,13 @@ def result_faults(
 
 
 def comparison_faults(
-    result: ArrayResult, pieces: Sequence[Array], codec: golden.Codec
+    result: ArrayResult, pieces: Sequence[ByteArray], encoding: Encoding
 ) -> set[str]:
-    """List how an array's result differs from the golden model's, and from what went out."""
+    """List how an array's result differs from the golden model's, and from what should return."""
     faults = set()
     for piece, stream, back in zip(pieces, result.streams, result.returned, strict=True):
-        if not np.array_equal(stream, codec.compress(piece)):
+        if not np.array_equal(stream, encoding.stream(piece)):
             faults.add("the stream is not the golden model's")
-        if not np.array_equal(back, piece):
+        if not np.array_equal(back, encoding.returned(piece)):
             faults.add("the array did not come back as it was")
     return faults

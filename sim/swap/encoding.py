@@ -30,6 +30,16 @@ class Encoding:
     parameters: Mapping[str, int]
     model: golden.Codec
 
+    def stream(self, data: ByteArray) -> ByteArray:
+        """The golden stream of some data, uint8 (bytes,) both."""
+        return self.model.compress(data if self.model.lossless else data.view("<f4"))
+
+    def returned(self, data: ByteArray) -> ByteArray:
+        """What comes back of some data, uint8 (bytes,): of a lossy codec, not quite the same."""
+        if self.model.lossless:
+            return data
+        return self.model.decompress(self.stream(data), data.size)
+
 
 def require_elements(codec: str, element_bytes: int) -> None:
     """Refuse elements that a codec does not take, with a `golden.CodecError`."""
@@ -50,15 +60,18 @@ def encoding_with(
     Raises
     ------
     golden.CodecError
-        The codec takes no elements of that size.
+        The codec takes no elements of that size, or has no stream with these parameters: those of
+        a lossy one must be given.
     """
     require_elements(codec, element_bytes)
     entry = line_codec(codec)
     if parameters is None:
         parameters = entry.fitted_parameters(data, element_bytes)
-    return Encoding(
-        codec=codec, parameters=parameters, model=entry.model(element_bytes, parameters)
-    )
+    try:
+        model = entry.model(element_bytes, parameters)
+    except CodecParameterError as error:
+        raise golden.CodecError(str(error)) from error
+    return Encoding(codec=codec, parameters=parameters, model=model)
 
 
 def suitable_codecs(codecs: Sequence[str], element_bytes: int) -> tuple[str, ...]:

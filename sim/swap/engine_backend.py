@@ -71,8 +71,8 @@ class EngineBackend:
     ring_entries : int
         Most transfers in flight: a power of two.
     codec : str, optional
-        One of the engine's; its first one if not given. `AUTO` is, for each array, the one that a
-        sample of its lines is smallest in.
+        One of the engine's; its first one if not given. `AUTO` is, for each array, the lossless one
+        that a sample of its lines is smallest in.
     parameters : mapping of str to int, optional
         The codec's, by name, the same for all arrays; if not given, those that suit each array.
 
@@ -143,7 +143,8 @@ class EngineBackend:
         granule = shared_granule_bytes(codecs, element_bytes)
         lines = sample(data)
         encodings = []
-        for name in codecs if self.codec == AUTO else (self.codec,):
+        lossless = [name for name in codecs if line_codec(name).lossless]
+        for name in lossless if self.codec == AUTO else (self.codec,):
             # Beside a codec of finer granules, the others work on such, too.
             size = line_codec(name).array_element_bytes(granule)
             encodings.append(encoding_with(name, lines, size, self.parameters))

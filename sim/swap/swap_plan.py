@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.codec.registry import lossless_codecs
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.graph import Graph
@@ -133,7 +133,7 @@ class SwapPlan:
 
 
 def _checked(choice: Choice) -> Choice:
-    names = [entry.name for entry in compressing_codecs()]
+    names = [entry.name for entry in lossless_codecs()]
     known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names), *KEPT)
     if choice.placement is Placement.SWAP and choice.codec not in known:
         raise SwapPlanError(

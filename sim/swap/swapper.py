@@ -193,7 +193,7 @@ def _round_trip(
     """Compare an array's result with the golden models."""
     size = payload.element_bytes
     data = as_bytes(array)
-    faults = result.faults | comparison_faults(result, payload.pieces, payload.encoding.model)
+    faults = result.faults | comparison_faults(result, payload.pieces, payload.encoding)
     return RoundTrip(
         name=name,
         dtype=array.dtype.name,
@@ -205,7 +205,7 @@ def _round_trip(
         compressed_bytes=sum(stream.size for stream in result.streams),
         cycles_out=result.cycles_out,
         cycles_in=result.cycles_in,
-        crc32=golden.crc32(data),
+        crc32=golden.crc32(payload.encoding.returned(data)),
         faults=tuple(sorted(faults)),
         baseline_bytes={
             baseline: int(golden.codec(baseline, size).line_sizes(data).sum())

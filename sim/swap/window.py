@@ -242,7 +242,7 @@ def _part(rows: Sequence[tuple[PlacedPiece, _Transferred, _Transferred, ByteArra
     """Result of an array's pieces in a window."""
     faults = set()
     for placed, leaving, coming, stream in rows:
-        data = placed.piece.data
+        data = placed.piece.encoding.returned(placed.piece.data)
         faults |= _faults("way out", leaving.record, data, stream.size)
         faults |= _faults("way in", coming.record, data, data.size)
     out, back = [row[1] for row in rows], [row[2] for row in rows]

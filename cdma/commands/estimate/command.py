@@ -83,8 +83,8 @@ def estimate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Instead of the engine's own codec: {', '.join(codec_names())}.",
-            autocompletion=among(*codec_names()),
+            help=f"Instead of the engine's own codec: {', '.join(codec_names(lossy=False))}.",
+            autocompletion=among(*codec_names(lossy=False)),
         ),
     ] = None,
     throttle: Annotated[

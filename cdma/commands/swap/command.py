@@ -109,9 +109,9 @@ def swap(
         str,
         typer.Option(
             metavar="NAME",
-            help=f"One of {', '.join(codec_names())}; or {AUTO}: for each array, whichever a "
-            "sample of its lines is smallest in.",
-            autocompletion=among(*codec_names(), AUTO),
+            help=f"One of {', '.join(codec_names(lossy=False))}; or {AUTO}: for each array, "
+            "whichever a sample of its lines is smallest in.",
+            autocompletion=among(*codec_names(lossy=False), AUTO),
         ),
     ] = DEFAULT_CODECS[0],
     round_to: Annotated[
@@ -178,10 +178,12 @@ def swap(
 
     Exit status 1 if anything differs.
     """
-    if codec not in (*codec_names(), AUTO):
-        raise UserError(
-            f"there is no RTL of codec {codec!r}; choose {', '.join(codec_names())} or {AUTO}"
-        )
+    choices = codec_names(lossy=False)
+    if codec not in (*choices, AUTO):
+        wrong = f"there is no RTL of codec {codec!r}"
+        if codec in codec_names():
+            wrong = f"codec {codec!r} is lossy, and a swap compares every bit"
+        raise UserError(f"{wrong}; choose {', '.join(choices)} or {AUTO}")
     if engine not in ENGINES:
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
     if round_to not in (None, BF16):
@@ -308,7 +310,7 @@ def _with_codec(config: EngineConfig, codec: str) -> EngineConfig:
     if codec in config.codecs:
         return config
     if codec == AUTO:
-        others = [name for name in codec_names() if name not in config.codecs]
+        others = [name for name in codec_names(lossy=False) if name not in config.codecs]
         codecs = (*config.codecs, *others)
     else:
         codecs = (codec, copy_codec().name)

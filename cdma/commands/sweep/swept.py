@@ -68,8 +68,10 @@ REFUSED: Mapping[str, str] = {
 
 
 def _codec(name: str) -> None:
-    if name not in codec_names():
-        raise UserError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
+    if name not in codec_names(lossy=False):
+        raise UserError(
+            f"unknown codec {name!r}; choose from {', '.join(codec_names(lossy=False))}"
+        )
 
 
 def _config(text: str) -> None:

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
 from cdma.hw.codec.payloads import LineBeat, Sector
-from cdma.hw.codec.selection import line_compressor, summarizing_codecs
+from cdma.hw.codec.selection import line_compressor, lossy_codecs, summarizing_codecs
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
@@ -30,8 +30,8 @@ class LineReport(data.StructLayout):
     Members
     -------
     crc32
-        The CRC-32 of the line's bytes and its padding of zeros, from a state of zero and without
-        inversion, so that CRCs of lines can be combined in order.
+        The CRC-32 of the line's bytes as they will come back, and its padding of zeros, from a
+        state of zero and without inversion, so that CRCs of lines can be combined in order.
     fault
         The bus's error, if there was one.
     summary
@@ -94,18 +94,28 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, wiring.flipped(self.beats), reader.beats)
         wiring.connect(m, reader.o, fork.i)
         wiring.connect(m, fork.o[0], compressor.i)
-        wiring.connect(m, fork.o[1], crc.i)
+        returning, fault = fork.o[1], reader.fault
+        for entry in lossy_codecs(self.config):
+            m.submodules[f"{entry.name}_restorer"] = restorer = entry.line_restorer(self.config)
+            wiring.connect(m, returning, restorer.i)
+            returning = restorer.o
+        wiring.connect(m, returning, crc.i)
+        if lossy_codecs(self.config):
+            # Faults are known before the lines have come through the restorers.
+            m.submodules.faults = faults = Fifo(LineFault(), 8)
+            wiring.connect(m, fault, faults.i)
+            fault = faults.o
         wiring.connect(m, compressor.o, wiring.flipped(self.o))
         summaries = []
         for entry, sectors in zip(summarizing, fork.o[2:], strict=True):
             m.submodules[f"{entry.name}_summary"] = summary = entry.line_summary(self.config)
             wiring.connect(m, sectors, summary.i)
             summaries.append(summary.o)
-        parts = (crc.o, reader.fault, *summaries)
+        parts = (crc.o, fault, *summaries)
         m.d.comb += [
             reports.i.valid.eq(Cat(part.valid for part in parts).all()),
             reports.i.payload.crc32.eq(crc.o.payload),
-            reports.i.payload.fault.eq(reader.fault.payload),
+            reports.i.payload.fault.eq(fault.payload),
             reports.i.payload.summary.eq(Cat(summary.payload for summary in summaries)),
             *(part.ready.eq(reports.i.valid & reports.i.ready) for part in parts),
         ]

@@ -5,7 +5,8 @@ from amaranth.hdl import Cat, Signal
 from amaranth.hdl._ast import AnyConst
 
 from cdma.hw.codec.xc.classes import INDEX_BITS, WIDTH_BITS
-from cdma.hw.codec.xc.trees import block_sums, merge_level, split_level
+from cdma.hw.codec.xc.trees import block_sums
+from cdma.hw.lib.fields import merge_level, split_level
 from tests.formal.bench import Bench
 from tests.formal.sby import check
 from tests.lib.shares import widths

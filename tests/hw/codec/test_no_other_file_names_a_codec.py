@@ -18,7 +18,10 @@ NAMES = tuple(name for name in registry.codec_names() if name != registry.copy_c
 OWN = tuple(
     folder
     for name in NAMES
-    for folder in (f"hw/codec/{name}/", *(f"golden/formats/{name}{end}" for end in "/._"))
+    for folder in (
+        f"hw/codec/{name}/",
+        *(f"golden/formats/{lossy}{name}{end}" for lossy in ("", "lossy/") for end in "/._"),
+    )
 )
 
 NAMED = re.compile(
@@ -51,15 +54,20 @@ ALLOWED = {
     "cdma/commands/synth/report.py": "the area of ZVC's blocks beside the paper's",
     "cdma/commands/generate.py": "options of ZVC's blocks",
     "cdma/commands/compress.py": "options of XC's golden format",
+    "golden/formats/lossy/power_of_two.py": "the arithmetic of a format",
+    "golden/formats/lossy/zfp.py": "a message",
     # Models of codecs that are not the engine's, and the policies of papers that chose ZVC.
     "plan/calibration/codecs.py": "software codecs that are timed",
     "plan/platform/codec_rates.py": "software codecs, ZVC on multiprocessors and hosts among them",
     "plan/policies/cdma.py": "the paper's policy",
+    "plan/policies/comet/policy.py": "the paper's codec",
     "plan/policies/cswap/learned.py": "the paper's codecs",
     "plan/policies/joint.py": "choices of a policy",
     "plan/policies/static.py": "choices of a policy",
     "plan/policies/vdnn_pp.py": "the paper's policy",
+    "plan/training/schemes.py": "the paper's codec",
     "plan/timeline/scenario.py": "an example in a message",
+    "sim/swap/torch_hooks.py": "PyTorch's quantized tensors",
     "sim/execute/codec_samples.py": "host codecs that are measured",
     "sim/execute/execute.py": "plans of the papers' policies",
     "sim/execute/scaled.py": "plans of the papers' policies",

@@ -7,11 +7,12 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.xc.classes import is_escape, width_of
 from cdma.hw.codec.xc.payloads import ELEMENTS, CodedSector, LinePlan, LineShape
-from cdma.hw.codec.xc.places import turned_up
-from cdma.hw.codec.xc.trees import block_sums, merge_level, shifted_up
+from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.fields import merge_level, shifted_up
 from cdma.hw.lib.lanes import gather, ones_before, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.places import turned_up
 
 
 def _counts(lanes: int, what: str) -> dict[str, int]:

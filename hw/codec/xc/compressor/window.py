@@ -3,16 +3,17 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.patterns import CLASS_BITS
-from cdma.hw.codec.payloads import LineBeat, Truncation
+from cdma.hw.codec.payloads import LineBeat
+from cdma.hw.codec.stream.line_sender import LineSender
 from cdma.hw.codec.xc.compressor.placer import PlacedSector
 from cdma.hw.codec.xc.payloads import LineShape
-from cdma.hw.codec.xc.places import landed
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.places import landed
 
 
 class LineWindow(wiring.Component):
@@ -53,7 +54,7 @@ class LineWindow(wiring.Component):
         config = self.config
         shape = LineShape.of(config)
         lanes, sectors = shape.lanes, config.sectors
-        line_bytes, beat_bytes = config.line_bytes, config.sector_bytes
+        line_bytes = config.line_bytes
         sector = self.i.payload
         plan = sector.plan
 
@@ -81,63 +82,21 @@ class LineWindow(wiring.Component):
             kept = C(0, 8) if sectors == 1 else own & ~sector.begins.replicate(8)
             m.d.comb += whole.word_select(j, 8).eq(reduce(or_, parts[j], kept))
 
-        # The line that leaves.
-        sending = Signal()
-        first = Signal()
-        final = Signal()
-        copy = Signal(8 * line_bytes, reset_less=True)
-        left = Signal.like(plan.size, reset_less=True)
-        header = Signal.like(plan.header, reset_less=True)
-        last = Signal(reset_less=True)
-        empty = Signal(reset_less=True)
-        x_sent = Signal()
+        m.submodules.sender = sender = LineSender(config)
+        wiring.connect(m, sender.o, wiring.flipped(self.o))
         x_fire = Signal()
         m.d.comb += [
-            x_sent.eq(sending & self.o.ready),
-            self.i.ready.eq(~sector.ends | ~sending | (self.o.ready & final)),
+            self.i.ready.eq(~sector.ends | sender.i.ready),
             x_fire.eq(self.i.valid & self.i.ready),
+            sender.i.valid.eq(self.i.valid & sector.ends),
+            sender.i.payload.payload.eq(whole),
+            sender.i.payload.header.eq(plan.header),
+            sender.i.payload.size.eq(plan.size),
+            sender.i.payload.last.eq(plan.last),
+            sender.i.payload.empty.eq(plan.empty),
         ]
-        with m.If(x_sent):
-            m.d.sync += [
-                copy.eq(copy >> 8 * beat_bytes),
-                left.eq(left - beat_bytes),
-                first.eq(0),
-                final.eq(left <= 2 * beat_bytes),
-                sending.eq(~final),
-            ]
         with m.If(x_fire):
             m.d.sync += position.eq(Mux(sector.ends, 0, position + 1))
             if sectors > 1:
                 m.d.sync += [own.eq(whole.word_select(j, 8)) for j, own in enumerate(window)]
-        with m.If(x_fire & sector.ends):
-            m.d.sync += [
-                copy.eq(whole),
-                left.eq(plan.size),
-                header.eq(plan.header),
-                first.eq(1),
-                final.eq(plan.size <= beat_bytes),
-                last.eq(plan.last),
-                empty.eq(plan.empty),
-                sending.eq(1),
-            ]
-
-        # What the header says is what there is, and no line is longer than a raw one.
-        with m.If(x_fire & sector.ends):
-            m.d.sync += [
-                Assert(plan.size <= line_bytes),
-                Assert((whole >> (plan.size << 3)) == 0),
-            ]
-
-        out = self.o.payload
-        m.d.comb += [
-            self.o.valid.eq(sending),
-            out.mask.eq(Mux(first & ~empty, header, 0)),
-            out.elements.as_value().eq(copy[: 8 * beat_bytes]),
-            out.count.eq(Mux(final, left, beat_bytes)),
-            out.sol.eq(first),
-            out.eol.eq(final),
-            out.last.eq(last & final),
-            out.empty.eq(empty),
-            out.truncation.eq(Truncation.NONE),
-        ]
         return m

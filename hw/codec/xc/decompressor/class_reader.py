@@ -8,11 +8,11 @@ from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.xc.classes import width_of
 from cdma.hw.codec.xc.decompressor.head import LineHead, LineLayout
 from cdma.hw.codec.xc.payloads import LineShape
-from cdma.hw.codec.xc.places import picked
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.places import picked
 
 STAGES = 4
 """Stages from a sector's sums to its escapes, which begin where all of the line's extras end."""

@@ -5,15 +5,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
+from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import Code, centre_less, code_of, distance_of, is_escape
-from cdma.hw.codec.xc.decompressor.collector import LineBody
 from cdma.hw.codec.xc.decompressor.head import LineLayout
 from cdma.hw.codec.xc.decompressor.index_reader import IndexedSector
 from cdma.hw.codec.xc.payloads import ELEMENTS, LineShape
-from cdma.hw.codec.xc.places import picked
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.places import picked
 
 
 class _PickedEscapes(data.StructLayout):

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden import StreamStatus
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.payloads import Truncation
+from cdma.hw.codec.stream.line_collector import HeadBytes
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.compressor.meter import DENSE_LINE, RAW_LINE, SPARSE_LINE, ZERO_LINE
 from cdma.hw.codec.xc.payloads import HEADER_BYTES, LineShape
@@ -53,36 +54,14 @@ def payload_elements(head: Sequence[Value], config: CodecConfig) -> Value:
     return Mux((header[6:8] == DENSE_LINE) | sparse, coded, plain)
 
 
-class HeadBytes(data.StructLayout):
-    """The beginning of a line.
+def front_bits(config: CodecConfig) -> int:
+    """Bits of a line's first beat that its head needs: room for a mask and the line's classes."""
+    return CLASS_BITS * LineShape.of(config).class_lanes
 
-    Members
-    -------
-    header
-    front
-        The payload's first bytes: room for a mask and a line's classes.
-    count
-        Bytes of them that are there, if the line is truncated.
-    truncation
-        As in `LineBeat`, of the line's first beat.
-    parameters
-        The line's.
-    empty
-        No line.
-    """
 
-    def __init__(self, config: CodecConfig) -> None:
-        shape = LineShape.of(config)
-        super().__init__(
-            {
-                "header": 8 * HEADER_BYTES,
-                "front": CLASS_BITS * shape.class_lanes,
-                "count": range(config.lanes + 1),
-                "truncation": Truncation,
-                "parameters": Parameters(),
-                "empty": 1,
-            }
-        )
+def head_bytes(config: CodecConfig) -> HeadBytes:
+    """The layout of a line's head, as `LineCollector` gives it."""
+    return HeadBytes(config, front_bits(config), Parameters().size)
 
 
 class LineLayout(data.StructLayout):
@@ -152,7 +131,7 @@ class HeadReader(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(HeadBytes(config)))`
+    i : `In(stream.Signature(head_bytes(config)))`
     o : `Out(stream.Signature(LineHead(config)))`
     """
 
@@ -160,7 +139,7 @@ class HeadReader(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(HeadBytes(config))),
+                "i": In(stream.Signature(head_bytes(config))),
                 "o": Out(stream.Signature(LineHead(config))),
             }
         )

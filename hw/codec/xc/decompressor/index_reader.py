@@ -5,15 +5,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.patterns import ESCAPE_CLASS, ESCAPE_INDEX
+from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import INDEX_BITS
 from cdma.hw.codec.xc.decompressor.class_reader import ClassedSector, SummedSector
-from cdma.hw.codec.xc.decompressor.collector import LineBody
 from cdma.hw.codec.xc.payloads import LineShape
-from cdma.hw.codec.xc.places import picked, turned_down
-from cdma.hw.codec.xc.trees import shifted_down, split_level
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.fields import shifted_down, split_level
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.places import picked, turned_down
 
 
 class _Parts(data.StructLayout):

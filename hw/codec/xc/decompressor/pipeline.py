@@ -5,14 +5,15 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
+from cdma.hw.codec.stream.line_collector import LineBody, LineCollector
+from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.decompressor.class_reader import ClassReader, WidthCounter
-from cdma.hw.codec.xc.decompressor.collector import LineBody, LineCollector
 from cdma.hw.codec.xc.decompressor.escape_reader import EscapeReader
-from cdma.hw.codec.xc.decompressor.head import HeadReader
+from cdma.hw.codec.xc.decompressor.head import HeadReader, front_bits
 from cdma.hw.codec.xc.decompressor.index_reader import IndexReader
+from cdma.hw.codec.xc.decompressor.judge import LineJudge
 from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
-from cdma.hw.codec.xc.decompressor.release import LineRelease
 from cdma.hw.codec.xc.payloads import own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -24,7 +25,8 @@ class XcDecompressor(wiring.Component):
         LineBeat -+-> LineCollector -+- head -> HeadReader -> ClassReader -> WidthCounter --+
                   |                  +- body ------------------> IndexReader <--------------+
                   |                                                | +--- body ---+
-                  +-> RawChecker ------> LineRelease <--- EscapeReader <----------+
+                  +-> RawChecker ------> LineJudge <--- EscapeReader <------------+
+                                             +-> LineRelease
 
     Stages: head; layout; classes; sums; then, with the whole line, extras picked; split; split;
     escapes; elements. The first four are done while a line comes in.
@@ -66,14 +68,17 @@ class XcDecompressor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.collector = collector = LineCollector(config)
+        m.submodules.collector = collector = LineCollector(
+            config, front_bits(config), Parameters().size
+        )
         m.submodules.raw_checker = raw_checker = RawChecker(config)
         m.submodules.head_reader = head_reader = HeadReader(config)
         m.submodules.class_reader = class_reader = ClassReader(config)
         m.submodules.width_counter = width_counter = WidthCounter(config)
         m.submodules.index_reader = index_reader = IndexReader(config)
         m.submodules.escape_reader = escape_reader = EscapeReader(config)
-        m.submodules.release = release = LineRelease(config)
+        m.submodules.judge = judge = LineJudge(config)
+        m.submodules.release = release = LineRelease(config, config.sectors)
         m.d.comb += [
             collector.parameters.eq(self.parameters),
             raw_checker.parameters.eq(self.parameters),
@@ -103,8 +108,10 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, line, escape_reader.line)
         wiring.connect(m, width_counter.total, escape_reader.total)
         wiring.connect(m, index_reader.o, escape_reader.i)
-        wiring.connect(m, escape_reader.o, release.i)
-        wiring.connect(m, raw_checker.o, release.raw_is_right)
+        wiring.connect(m, escape_reader.o, judge.i)
+        wiring.connect(m, raw_checker.o, judge.raw_is_right)
+        wiring.connect(m, judge.o, release.i)
+        wiring.connect(m, judge.verdict, release.verdict)
         wiring.connect(m, release.o, wiring.flipped(self.o))
         return m
 

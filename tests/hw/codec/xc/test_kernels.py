@@ -4,37 +4,17 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.hdl import Cat, ClockDomain, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 
 from cdma.golden.formats.xc.patterns import EXTRA_BITS, PATTERNS, code_table, distance_table
 from cdma.hw.codec.xc.classes import Code, code_of, distance_of, is_escape, width_of
-from cdma.hw.codec.xc.places import landed, picked, turned_down, turned_up
-from cdma.hw.codec.xc.trees import block_sums, merge_level, split_level
-from tests.lib.simulator import Simulator
+from cdma.hw.codec.xc.trees import block_sums
+from cdma.hw.lib.fields import merge_level, split_level
+from cdma.hw.lib.places import landed, picked, turned_down, turned_up
+from tests.lib.rtl.kernels import outputs
 
 ESCAPE = 63
-
-
-def outputs(m, output, inputs, rows):
-    """Values of a combinational output for each row of the inputs' values."""
-    found = []
-
-    async def testbench(ctx):
-        for row in rows:
-            for signal, value in zip(inputs, row, strict=True):
-                ctx.set(signal, value)
-            await ctx.tick()
-            found.append(ctx.get(output))
-
-    m.domains.sync = ClockDomain()
-    # A register, so that there is a clock.
-    m.d.sync += Signal().eq(1)
-    simulator = Simulator(m)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(testbench)
-    simulator.run()
-    return found
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -5,10 +5,40 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat, Truncation
-from cdma.hw.codec.xc.classes import Parameters
-from cdma.hw.codec.xc.decompressor.head import HeadBytes
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
+
+
+class HeadBytes(data.StructLayout):
+    """The beginning of a line.
+
+    Members
+    -------
+    header
+        The line's first byte.
+    front
+        The payload's first bytes.
+    count
+        Bytes of them that are there, if the line is truncated.
+    truncation
+        As in `LineBeat`, of the line's first beat.
+    parameters
+        The line's.
+    empty
+        No line.
+    """
+
+    def __init__(self, config: CodecConfig, front_bits: int, parameter_bits: int) -> None:
+        super().__init__(
+            {
+                "header": 8,
+                "front": front_bits,
+                "count": range(config.lanes + 1),
+                "truncation": Truncation,
+                "parameters": parameter_bits,
+                "empty": 1,
+            }
+        )
 
 
 class LineBody(data.StructLayout):
@@ -38,8 +68,8 @@ class LineCollector(wiring.Component):
     """Collects a line's beats, and gives its head away when the first one comes.
 
         beats   0 1 2 3 | 0 1 2 3
-        head    ^         ^                   the classes' stages begin
-        body            ^         ^           extras can be found
+        head    ^         ^                   the line's layout begins
+        body            ^         ^           its sectors can
 
     Latency: 1 cycle from a line's first beat to its head, 1 cycle from its last to its body.
     Throughput: a beat per cycle.
@@ -49,24 +79,28 @@ class LineCollector(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+        Its elements are bytes.
+    front_bits, parameter_bits
+        As much of a line's first beat, and of its parameters, as its head needs.
 
     Members
     -------
-    parameters : `In(Parameters().size)`
+    parameters : `In(parameter_bits)`
         Those of the line whose beat is offered.
     i : `In(stream.Signature(LineBeat(config)))`
-    head : `Out(stream.Signature(HeadBytes(config)))`
+    head : `Out(stream.Signature(HeadBytes(...)))`
     body : `Out(stream.Signature(LineBody(config)))`
         For each line, both.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, front_bits: int, parameter_bits: int) -> None:
         self.config = config
+        self.head_layout = HeadBytes(config, front_bits, parameter_bits)
         super().__init__(
             {
-                "parameters": In(Parameters().size),
+                "parameters": In(parameter_bits),
                 "i": In(stream.Signature(LineBeat(config))),
-                "head": Out(stream.Signature(HeadBytes(config))),
+                "head": Out(stream.Signature(self.head_layout)),
                 "body": Out(stream.Signature(LineBody(config))),
             }
         )
@@ -74,7 +108,7 @@ class LineCollector(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.heads = heads = PipelineRegister(HeadBytes(config))
+        m.submodules.heads = heads = PipelineRegister(self.head_layout)
         m.submodules.bodies = bodies = PipelineRegister(LineBody(config))
         wiring.connect(m, heads.o, wiring.flipped(self.head))
         wiring.connect(m, bodies.o, wiring.flipped(self.body))

@@ -1,0 +1,1 @@
+"""The lossy lane's compressor: sectors to compressed lines."""

@@ -1,0 +1,1 @@
+"""The lossy lane's decompressor: compressed lines to sectors."""

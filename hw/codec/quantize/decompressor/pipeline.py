@@ -1,0 +1,98 @@
+"""The expanding pipeline of the lossy lane: compressed lines to sectors."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.payloads import ExpandedSector, LineBeat
+from cdma.hw.codec.quantize.decompressor.head import HeadReader, SectorFinder
+from cdma.hw.codec.quantize.decompressor.judge import LineJudge
+from cdma.hw.codec.quantize.decompressor.restorer import Restorer
+from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
+from cdma.hw.codec.quantize.meter import FormMeter
+from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS
+from cdma.hw.codec.stream.line_collector import LineBody, LineCollector
+from cdma.hw.codec.stream.line_release import LineRelease
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.pipeline import PipelineRegister
+
+
+class QuantizeDecompressor(wiring.Component):
+    """Expands a sector per cycle; of a line that no compressor writes, nothing.
+
+        LineBeat -> LineCollector -+- head -> HeadReader -> SectorFinder -+
+                                   +- body -----------------------------> SymbolReader
+                                                                          |
+                      LineRelease <- LineJudge <--------- words ------ Restorer
+                                         +<- FormMeter <- numbers --------+
+
+    Stages: head; layout; places; then, with the whole line, bytes picked; split; steps; sums;
+    numbers; values. The first three are done while a line comes in. What comes out of a line is
+    measured as the compressor does it: the form must be the line's.
+
+    Latency: the first sector of a line of one beat is valid `sector_latency` cycles after the beat
+    was taken. Throughput: a sector per cycle for as long as beats are offered.
+
+    Resources: five lines of registers, and those of the stages.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Attributes
+    ----------
+    sector_latency : int
+        Cycles from the last beat of a line of one beat to its first sector.
+
+    Members
+    -------
+    parameters : `In(8)`
+        k of the line whose beat is at `i`.
+    i : `In(stream.Signature(LineBeat(config)))`
+    o : `Out(stream.Signature(ExpandedSector(config)))`
+        All sectors of each line; of one that is wrong, one with its status, and no data.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        self.config = config
+        self.sector_latency = config.sectors + 11
+        super().__init__(
+            {
+                "parameters": In(K_BITS),
+                "i": In(stream.Signature(LineBeat(config))),
+                "o": Out(stream.Signature(ExpandedSector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.collector = collector = LineCollector(config, MAP_BITS, K_BITS)
+        m.submodules.head_reader = head_reader = HeadReader(config)
+        m.submodules.finder = finder = SectorFinder(config)
+        m.submodules.symbol_reader = symbol_reader = SymbolReader(config)
+        m.submodules.restorer = restorer = Restorer(config)
+        m.submodules.meter = meter = FormMeter(config)
+        m.submodules.judge = judge = LineJudge(config)
+        # A line's sectors, and those that come before its form.
+        m.submodules.release = release = LineRelease(config, config.sectors - 1 + judge.DEPTH)
+        m.d.comb += collector.parameters.eq(self.parameters)
+        wiring.connect(m, wiring.flipped(self.i), collector.i)
+        wiring.connect(m, collector.head, head_reader.i)
+        wiring.connect(m, head_reader.o, finder.i)
+        wiring.connect(m, finder.o, symbol_reader.i)
+        # A line waits for its head, which takes longer.
+        body = collector.body
+        for k in range(max(1, 2 // config.sectors)):
+            m.submodules[f"body_{k}"] = register = PipelineRegister(LineBody(config))
+            wiring.connect(m, body, register.i)
+            body = register.o
+        wiring.connect(m, body, symbol_reader.line)
+        wiring.connect(m, symbol_reader.o, restorer.i)
+        wiring.connect(m, restorer.numbered, meter.i)
+        wiring.connect(m, restorer.o, judge.i)
+        wiring.connect(m, meter.o, judge.form)
+        wiring.connect(m, judge.o, release.i)
+        wiring.connect(m, judge.verdict, release.verdict)
+        wiring.connect(m, release.o, wiring.flipped(self.o))
+        return m

@@ -1,0 +1,139 @@
+"""What will come back of the data: for the checksum, which is of restored bytes."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cdma.hw.codec.payloads import Sector
+from cdma.hw.codec.quantize.arithmetic import restored
+from cdma.hw.codec.quantize.compressor.quantizer import Quantizer
+from cdma.hw.codec.quantize.payloads import ELEMENT_BITS, K_BITS, QuantizedSector, lanes_of
+from cdma.hw.codec.selection import is_one_of
+from cdma.hw.config import CodecConfig
+from cdma.hw.lib.fork import Fork
+from cdma.hw.lib.pipeline import PipelineRegister
+
+QUANTIZER_STAGES = 2
+
+
+class _Format(data.StructLayout):
+    """A sector's codec and parameters."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"codec": range(len(config.codecs)), "parameters": config.parameter_bits})
+
+
+class LineRestorer(wiring.Component):
+    """Gives lines as they will come back; those of other codecs as they are.
+
+        Sector -+-> Quantizer -+-> a line of registers --> numbers to values, or words --> Sector
+                |              +-> any value raw? ----------------^
+                +-> codec, parameters ------------------------------------------------------^
+
+    Latency: 3 cycles more than a line has sectors. Throughput: a sector per cycle.
+
+    Resources: a line of registers, a `Quantizer`, and for each lane a shifter.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    codec : str
+        The codec's name.
+
+    Members
+    -------
+    i, o : `In(stream.Signature(Sector(config)))`, `Out(stream.Signature(Sector(config)))`
+        Whole lines of sectors.
+    """
+
+    def __init__(self, config: CodecConfig, codec: str) -> None:
+        self.config = config
+        self.codec = codec
+        super().__init__(
+            {
+                "i": In(stream.Signature(Sector(config))),
+                "o": Out(stream.Signature(Sector(config))),
+            }
+        )
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.fork = fork = Fork(Sector(config), 2)
+        m.submodules.quantizer = quantizer = Quantizer(config)
+        m.submodules.judged = judged = Fork(QuantizedSector(config), 2)
+        m.submodules.raw_lines = raw_lines = PipelineRegister(1)
+        m.submodules.restored = done = PipelineRegister(Sector(config))
+        wiring.connect(m, wiring.flipped(self.i), fork.i)
+        wiring.connect(m, quantizer.o, judged.i)
+        wiring.connect(m, done.o, wiring.flipped(self.o))
+
+        # Without a bound, all values are raw.
+        mine = is_one_of(fork.o[0].payload.codec, (config.codecs.index(self.codec),), config)
+        m.d.comb += [
+            quantizer.i.valid.eq(fork.o[0].valid),
+            fork.o[0].ready.eq(quantizer.i.ready),
+            quantizer.i.payload.eq(fork.o[0].payload),
+        ]
+        with m.If(~mine):
+            m.d.comb += quantizer.i.payload.parameters.eq(0)
+
+        waiting = judged.o[0]
+        for s in range(config.sectors):
+            m.submodules[f"waiting_{s}"] = register = PipelineRegister(QuantizedSector(config))
+            wiring.connect(m, waiting, register.i)
+            waiting = register.o
+        formats = fork.o[1]
+        formats_valid, formats_ready = formats.valid, formats.ready
+        now = _Format(config)
+        source = Signal(now, name="format")
+        m.d.comb += [
+            source.codec.eq(formats.payload.codec),
+            source.parameters.eq(formats.payload.parameters),
+        ]
+        payload = source
+        for s in range(config.sectors + QUANTIZER_STAGES):
+            m.submodules[f"format_{s}"] = register = PipelineRegister(now)
+            m.d.comb += [
+                register.i.valid.eq(formats_valid),
+                register.i.payload.eq(payload),
+                formats_ready.eq(register.i.ready),
+            ]
+            formats_valid, formats_ready, payload = (
+                register.o.valid,
+                register.o.ready,
+                register.o.payload,
+            )
+
+        # A line is raw if one of its values is.
+        sector = judged.o[1].payload.numbered
+        so_far = Signal()
+        m.d.comb += [
+            raw_lines.i.valid.eq(judged.o[1].valid & sector.ends),
+            raw_lines.i.payload.eq(so_far | sector.raw),
+            judged.o[1].ready.eq(~sector.ends | raw_lines.i.ready),
+        ]
+        with m.If(judged.o[1].valid & judged.o[1].ready):
+            m.d.sync += so_far.eq((so_far | sector.raw) & ~sector.ends)
+
+        line, out = waiting.payload, done.i.payload
+        x_fire = Signal()
+        k = payload.parameters[:K_BITS]
+        m.d.comb += [
+            done.i.valid.eq(waiting.valid & raw_lines.o.valid & formats_valid),
+            x_fire.eq(done.i.valid & done.i.ready),
+            waiting.ready.eq(x_fire),
+            formats_ready.eq(x_fire),
+            raw_lines.o.ready.eq(x_fire & line.numbered.ends),
+            out.last.eq(line.numbered.last),
+            out.empty.eq(line.numbered.empty),
+            out.codec.eq(payload.codec),
+            out.parameters.eq(payload.parameters),
+        ]
+        words = out.elements.as_value()
+        for i in range(lanes_of(config)):
+            word, _ = restored(m, line.numbered.numbers[i], k, name=f"lane_{i}")
+            m.d.comb += words.word_select(i, ELEMENT_BITS).eq(
+                Mux(raw_lines.o.payload, line.words[i], word)
+            )
+        return m
