@@ -446,26 +446,29 @@ class _ModuleWriter:
         return lines
 
     def _instance(self, index: int, cell: Any) -> list[str]:
-        pins: list[tuple[str, str]] = []
+        # A handshake's wires together, whichever way they go.
+        pins: dict[str, list[tuple[str, str]]] = {}
         for port, nets in cell.ports_i.items():
             if nets:
-                pins.append((port, self.printer.exact(nets)))
+                pins.setdefault(_stem(port), []).append((port, self.printer.exact(nets)))
         for port, (start, width) in cell.ports_o.items():
             if width:
                 variable = self.circuit.home(bits_of(index, start, start + 1)[0])
                 used = variable is not None and variable.name in self.usage.variables
-                pins.append((port, variable.name if used and variable else ""))
+                text = variable.name if used and variable else ""
+                pins.setdefault(_stem(port), []).append((port, text))
         lines = ["", f"{cell.type} {self.circuit.instances[cell.name]} ("]
-        line = ""
-        for place, (port, text) in enumerate(pins):
-            pin = f".{port}({text})" + ("" if place == len(pins) - 1 else ",")
-            if line and (
-                len(line) + len(pin) > WIDTH - 6 or _stem(port) != _stem(pins[place - 1][0])
-            ):
-                lines.append(f"  {line}")
-                line = ""
-            line = f"{line} {pin}".strip()
-        return [*lines, f"  {line}", ");"]
+        for stem in pins.values():
+            line = ""
+            for port, text in stem:
+                pin = f".{port}({text}),"
+                if line and len(line) + len(pin) > WIDTH - 6:
+                    lines.append(f"  {line}")
+                    line = ""
+                line = f"{line} {pin}".strip()
+            lines.append(f"  {line}")
+        lines[-1] = lines[-1].removesuffix(",")
+        return [*lines, ");"]
 
     def _properties(self) -> list[str]:
         lines: list[str] = []
