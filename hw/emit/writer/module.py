@@ -8,7 +8,15 @@ from typing import Any
 
 from amaranth.hdl import _nir
 
-from cdma.hw.emit.writer.blocks import Block, BlockWriter, Target, grouped, split_reset
+from cdma.hw.emit.writer.blocks import (
+    Block,
+    BlockWriter,
+    Target,
+    grouped,
+    is_one_if,
+    split_reset,
+    under,
+)
 from cdma.hw.emit.writer.circuit import Circuit, Nets, UnsupportedCell, Variable, bits_of
 from cdma.hw.emit.writer.decisions import Decision, value_of
 from cdma.hw.emit.writer.expressions import BOTH, EQUAL, NeedsWire, Printer, literal, sliced
@@ -294,10 +302,10 @@ class _ModuleWriter:
             if target.reset is not None
         ]
         if resets:
-            tail = _under("else", lines) if lines else []
-            if lines and lines[0].startswith("if ") and _is_one(lines):
+            tail = under("else", lines) if lines else []
+            if lines and is_one_if(lines):
                 tail = [f"else {lines[0]}", *lines[1:]]
-            start = _under("if (rst)", resets)
+            start = under("if (rst)", resets)
             if start[-1] == "end" and tail:
                 start[-1] = f"end {tail.pop(0)}"
             lines = [*start, *tail]
@@ -315,10 +323,10 @@ class _ModuleWriter:
                 value = self.printer.assigned(port.data[start:end])
                 line = f"{sliced(variable, start, end)} <= {value};"
                 enable = self.printer.condition(port.en[start]).within(BOTH - 1)
-                lines += _under(f"if ({enable} && {same})", [line])
+                lines += under(f"if ({enable} && {same})", [line])
         if cell.en == 1:
             return lines
-        return _under(f"if ({self.printer.condition(cell.en).text})", lines)
+        return under(f"if ({self.printer.condition(cell.en).text})", lines)
 
     def _combinational(self, processes: list[Variable]) -> list[str]:
         reads = {v.name: self._sources(v) for v in processes}
@@ -434,7 +442,7 @@ class _ModuleWriter:
             if port.en[start] == 1:
                 lines.append(line)
             elif port.en[start] != 0:
-                lines += _under(f"if ({self.printer.condition(port.en[start]).text})", [line])
+                lines += under(f"if ({self.printer.condition(port.en[start]).text})", [line])
         head = f"always @({port.clk_edge}edge {self._clock(port.clk)})"
         return ["", *_under(head, lines)]
 
@@ -480,7 +488,7 @@ class _ModuleWriter:
     def _property(self, cell: Any) -> list[str]:
         check = f"{cell.kind} ({self.printer.condition(cell.test).text});"
         enable = self.printer.condition(cell.en).text
-        body = [check] if cell.en == 1 else _under(f"if ({enable})", [check])
+        body = [check] if cell.en == 1 else under(f"if ({enable})", [check])
         if isinstance(cell, _nir.SyncProperty):
             return ["", *_under(f"always @({cell.clk_edge}edge {self._clock(cell.clk)})", body)]
         return ["", *_under("always @*", body)]
@@ -504,17 +512,13 @@ def _stem(port: str) -> str:
     return port.rpartition("_")[0]
 
 
-def _is_one(lines: list[str]) -> bool:
-    """Return whether lines are one `if` with its branches."""
-    return all(line.startswith(("  ", "end", "else")) for line in lines[1:])
-
-
 def _under(head: str, lines: list[str]) -> list[str]:
+    """Statements under `always`; an `if` needs no `begin` there."""
     if len(lines) == 1 and len(head) + len(lines[0]) < WIDTH - 6:
         return [f"{head} {lines[0]}"]
-    if lines and lines[0].startswith("if ") and _is_one(lines) and head.startswith("always"):
+    if lines and is_one_if(lines):
         return [head, *("  " + line for line in lines)]
-    return [f"{head} begin", *("  " + line for line in lines), "end"]
+    return under(head, lines)
 
 
 def _place(location: Any) -> str:
