@@ -142,7 +142,34 @@ class Printer:
     def _together(self, chunks: list[Chunk], width: int) -> Expression:
         if len(chunks) == 1:
             return self.chunk(chunks[0])
-        return Expression(self._joined(chunks), ATOM, width, width)
+        return self._scattered(chunks, width) or Expression(
+            self._joined(chunks), ATOM, width, width
+        )
+
+    def _scattered(self, chunks: list[Chunk], width: int) -> Expression | None:
+        """Bits here and there of one variable, all moved as far, between constants; else None."""
+        slices = [chunk for chunk in chunks if isinstance(chunk, Slice)]
+        constants = sum(isinstance(chunk, Constant) for chunk in chunks)
+        if len(slices) < FEWEST_MASKED or len(slices) + constants < len(chunks):
+            return None
+        variable, moved, place = slices[0].variable, set(), 0
+        mask: list[int] = []
+        ones: list[int] = []
+        for chunk in chunks:
+            if isinstance(chunk, Slice):
+                moved.add((chunk.variable.name, place - chunk.low))
+            place += _size(chunk)
+            mask += [int(isinstance(chunk, Slice))] * _size(chunk)
+            ones += chunk.bits if isinstance(chunk, Constant) else [0] * _size(chunk)
+        if len(moved) > 1 or variable.width > width:
+            return None
+        self.read.add(variable.name)
+        ((_, by),) = moved
+        shift = f"({variable.name} {'<<' if by > 0 else '>>'} {abs(by)})"
+        text = f"{shift if by else variable.name} & {literal(tuple(mask))}"
+        if any(ones):
+            return Expression(f"({text}) | {literal(tuple(ones))}", OR, width, width)
+        return Expression(text, AND, width, width)
 
     def exact(self, nets: Nets) -> str:
         """Bits where Verilog takes a text's own width: in a concatenation, for example."""
@@ -306,7 +333,7 @@ class Printer:
             amount = inputs[1]
             zeros = _zeros(inputs[0][:width])
             fits = len(amount) < 16 and zeros >= (1 << len(amount)) - 1
-            text = f"{left.within(SHIFT - 1)} << {_clear_text(self.exact(amount))}"
+            text = f"{left.within(SHIFT - 1)} << {clear_text(self.exact(amount))}"
             return Expression(
                 text, SHIFT, left.width, width, left.high if fits else width, _wraps(left)
             )
@@ -433,11 +460,11 @@ class Printer:
         width = len(inputs[0])
         if operator == "s>>":
             # Beside an unsigned operand the shift would be a logical one.
-            inner = f"$signed({self.exact(inputs[0])}) >>> {_clear_text(self.exact(inputs[1]))}"
+            inner = f"$signed({self.exact(inputs[0])}) >>> {clear_text(self.exact(inputs[1]))}"
             return Expression(f"$unsigned({inner})", ATOM, width, width)
         left = self.value(inputs[0])
         if operator == "u>>":
-            amount = _clear_text(self.exact(inputs[1]))
+            amount = clear_text(self.exact(inputs[1]))
             text = f"{left.within(SHIFT - 1)} >> {amount}"
             wraps = left.high == INFINITE
             return Expression(text, SHIFT, left.width, left.low, left.high, wraps)
@@ -600,7 +627,8 @@ def _is_atom(text: str) -> bool:
     )
 
 
-def _clear_text(text: str) -> str:
+def clear_text(text: str) -> str:
+    """A text in parentheses unless it needs none, whatever is around it."""
     return text if _is_atom(text) or ("'" in text and " " not in text) else f"({text})"
 
 

@@ -19,7 +19,15 @@ from cdma.hw.emit.writer.blocks import (
 )
 from cdma.hw.emit.writer.circuit import Circuit, Nets, UnsupportedCell, Variable, bits_of
 from cdma.hw.emit.writer.decisions import Decision, value_of
-from cdma.hw.emit.writer.expressions import BOTH, EQUAL, NeedsWire, Printer, literal, sliced
+from cdma.hw.emit.writer.expressions import (
+    BOTH,
+    EQUAL,
+    NeedsWire,
+    Printer,
+    clear_text,
+    literal,
+    sliced,
+)
 from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
@@ -318,7 +326,7 @@ class _ModuleWriter:
         for index in cell.transparent_for:
             # What is written in the same cycle is read.
             port = self.circuit.cells[index]
-            same = f"{self.printer.exact(port.addr)} == {address.within(EQUAL)}"
+            same = f"{clear_text(self.printer.exact(port.addr))} == {address.within(EQUAL)}"
             for start, end in _runs(port.en):
                 value = self.printer.assigned(port.data[start:end])
                 line = f"{sliced(variable, start, end)} <= {value};"
@@ -466,15 +474,22 @@ class _ModuleWriter:
                 text = variable.name if used and variable else ""
                 pins.setdefault(_stem(port), []).append((port, text))
         lines = ["", f"{cell.type} {self.circuit.instances[cell.name]} ("]
+        clocking = " ".join(f".{port}({text})," for port, text in pins.pop("", []))
         for stem in pins.values():
-            line = ""
-            for port, text in stem:
-                pin = f".{port}({text}),"
-                if line and len(line) + len(pin) > WIDTH - 6:
+            texts = [f".{port}({text})," for port, text in stem]
+            whole = " ".join([*([clocking] if clocking else []), *texts])
+            if clocking and len(whole) > WIDTH - 6:
+                lines.append(f"  {clocking}")
+            elif clocking:
+                texts = [whole]
+            line = clocking = ""
+            for text in texts:
+                if line and len(line) + len(text) > WIDTH - 6:
                     lines.append(f"  {line}")
                     line = ""
-                line = f"{line} {pin}".strip()
+                line = f"{line} {text}".strip()
             lines.append(f"  {line}")
+        lines += [f"  {clocking}"] if clocking else []
         lines[-1] = lines[-1].removesuffix(",")
         return [*lines, ");"]
 
@@ -529,14 +544,34 @@ def _place(location: Any) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
+    """A line in as many as it takes, broken behind commas and where it is nested least."""
     if len(line) <= WIDTH - 2 or line.lstrip().startswith("//"):
         return [line]
+    words = line.split()
     indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.strip(),
-        WIDTH - 2,
-        initial_indent=indent,
-        subsequent_indent=indent + "    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    spans = [WIDTH - 2 - len(indent), WIDTH - 6 - len(indent)]
+    # Behind each word: what a break costs there, where a line is 1.
+    depth, costs = 0, []
+    for word in words:
+        depth += sum(word.count(c) for c in "([{") - sum(word.count(c) for c in ")]}")
+        costs.append(0.05 * min(depth, 4) + (0.0 if word.endswith(",") else 0.15))
+    # The least cost of the first words, and where the last line of them begins.
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end in range(1, len(words) + 1):
+        found, length = (float("inf"), 0), -1
+        for start in range(end - 1, -1, -1):
+            length += len(words[start]) + 1
+            if length > spans[start > 0] and start < end - 1:
+                break
+            cost = best[start][0] + 1 + (costs[start - 1] if start else 0.0)
+            if cost < found[0] - 1e-9:
+                found = (cost, start)
+        best.append(found)
+    lines: list[str] = []
+    end = len(words)
+    while end:
+        start = best[end][1]
+        lines.append(" ".join(words[start:end]))
+        end = start
+    lines.reverse()
+    return [indent + lines[0], *(f"{indent}    {text}" for text in lines[1:])]
