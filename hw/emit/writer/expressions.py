@@ -30,6 +30,9 @@ FEWEST_MASKED = 4
 LONGEST = 160
 """Characters of an expression that is written in place."""
 
+LONGEST_SUM = 480
+"""Characters of a sum of many, which is one expression: Yosys makes one adder of it."""
+
 ATOM, UNARY, TIMES, PLUS, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 """How strongly operators bind."""
 
@@ -58,6 +61,8 @@ class Expression:
         The widths of contexts in which the text is the value with zeros in front.
     wraps : bool
         In wider contexts its low bits still are the value.
+    is_sum : bool
+        It is `a + b`, which can go on.
     """
 
     text: str
@@ -66,6 +71,7 @@ class Expression:
     low: float
     high: float = INFINITE
     wraps: bool = True
+    is_sum: bool = False
 
     def within(self, rank: int) -> str:
         """In parentheses where an operator around binds as strongly or more."""
@@ -98,6 +104,7 @@ class Printer:
         self.localparams: dict[str, str] = {}
         self.read: set[str] = set()
         self._kept: dict[CellBits, Expression] = {}
+        self._is_in_sum = False
 
     def definition(self, variable: Variable) -> str:
         """Return what a wire is assigned."""
@@ -207,9 +214,10 @@ class Printer:
                 self.read.add(variable.name)
                 return Expression(sliced(variable, low, high), ATOM, width, width)
             case CellBits(cell, low, high):
+                is_term, self._is_in_sum = self._is_in_sum, False
                 if chunk not in self._kept:
                     found = self.cell(cell, low, high)
-                    if len(found.text) > LONGEST:
+                    if len(found.text) > (LONGEST_SUM if is_term and found.is_sum else LONGEST):
                         raise NeedsWire(cell)
                     self._kept[chunk] = found
                 return self._kept[chunk]
@@ -337,7 +345,12 @@ class Printer:
             return Expression(
                 text, SHIFT, left.width, width, left.high if fits else width, _wraps(left)
             )
-        left, right = (self.value(value[:width]) for value in inputs)
+        terms = []
+        for value in inputs:
+            self._is_in_sum = operator == "+"
+            terms.append(self.value(value[:width]))
+        self._is_in_sum = False
+        left, right = terms
         rank = TIMES if operator == "*" else PLUS
         spare = [_zeros(value[:width]) for value in inputs]
         high: float = width
@@ -345,12 +358,22 @@ class Printer:
             high = min(left.high, right.high)
         if operator == "*" and sum(spare) >= width:
             high = min(left.high, right.high)
-        if len(left.text) + len(right.text) > LONGEST:
+        is_sum = operator == "+"
+        if len(left.text) + len(right.text) > (
+            LONGEST_SUM if is_sum and (left.is_sum or right.is_sum) else LONGEST
+        ):
             longer = inputs[len(right.text) > len(left.text)][:width]
             raise self._needs_wire(longer)
-        text = f"{_level(left, rank)} {operator} {right.within(rank)}"
+        # All are added in the same width, in whatever order.
+        second = right.text if is_sum and right.is_sum else right.within(rank)
         return Expression(
-            text, rank, max(left.width, right.width), width, high, _wraps(left) and _wraps(right)
+            f"{_level(left, rank)} {operator} {second}",
+            rank,
+            max(left.width, right.width),
+            width,
+            high,
+            _wraps(left) and _wraps(right),
+            is_sum,
         )
 
     def _reduction(self, index: int, operator: str, nets: Nets) -> Expression:

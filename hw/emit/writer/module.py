@@ -32,6 +32,7 @@ from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
 ROUNDS = 200
+CLOCKING = ("clk", "rst")
 
 
 @dataclass(frozen=True)
@@ -474,7 +475,10 @@ class _ModuleWriter:
                 text = variable.name if used and variable else ""
                 pins.setdefault(_stem(port), []).append((port, text))
         lines = ["", f"{cell.type} {self.circuit.instances[cell.name]} ("]
-        clocking = " ".join(f".{port}({text})," for port, text in pins.pop("", []))
+        alone = pins.pop("", [])
+        clocking = " ".join(f".{port}({text})," for port, text in alone if port in CLOCKING)
+        others = [pin for pin in alone if pin[0] not in CLOCKING]
+        pins = {"": others, **pins} if others else pins
         for stem in pins.values():
             texts = [f".{port}({text})," for port, text in stem]
             whole = " ".join([*([clocking] if clocking else []), *texts])
