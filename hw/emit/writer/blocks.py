@@ -228,6 +228,7 @@ class BlockWriter:
             else:
                 is_short = len(inner) == 1 and (len(label) + len(inner[0]) < 84 or "," in label)
                 if is_short or is_one_if(inner):
+                    # An `if` with its branches is one statement, too.
                     part = [f"{label}: {inner[0]}", *inner[1:]]
                 else:
                     part = under(f"{label}:", inner)
@@ -250,6 +251,8 @@ def under(head: str, lines: list[str]) -> list[str]:
         if len(head) + len(lines[0]) < WIDEST:
             return [f"{head} {lines[0]}"]
         return [head, "  " + lines[0]]
+    if lines and lines[0].startswith("case") and lines.index("endcase") == len(lines) - 1:
+        return [head, *("  " + line for line in lines)]
     return [f"{head} begin", *("  " + line for line in lines), "end"]
 
 

@@ -188,18 +188,31 @@ class Printer:
             raise NeedsWire(chunks[0].cell)
         return self._joined(chunks)
 
+    def parts(self, nets: Nets, within: Variable | None = None) -> list[tuple[int, int, str]]:
+        """Place, width and text of what a concatenation of bits consists of, the lowest first."""
+        found: list[tuple[int, int, str]] = []
+        place = 0
+        for chunk in self.circuit.chunks(nets, within):
+            found.append((place, _size(chunk), self._part_text(chunk)))
+            place += _size(chunk)
+        return found
+
+    def _part_text(self, chunk: Chunk) -> str:
+        expression = self.chunk(chunk)
+        size = _size(chunk)
+        if expression.width != size or not expression.low <= size <= expression.high:
+            assert isinstance(chunk, CellBits)
+            raise NeedsWire(chunk.cell)
+        return expression.text
+
     def _joined(self, chunks: list[Chunk]) -> str:
         parts: list[tuple[str, int]] = []
         for chunk in chunks:
-            expression = self.chunk(chunk)
-            size = _size(chunk)
-            if expression.width != size or not expression.low <= size <= expression.high:
-                assert isinstance(chunk, CellBits)
-                raise NeedsWire(chunk.cell)
-            if parts and parts[-1][0] == expression.text:
-                parts[-1] = (expression.text, parts[-1][1] + 1)
+            text = self._part_text(chunk)
+            if parts and parts[-1][0] == text:
+                parts[-1] = (text, parts[-1][1] + 1)
             else:
-                parts.append((expression.text, 1))
+                parts.append((text, 1))
         texts = [text if times == 1 else f"{{{times}{{{text}}}}}" for text, times in parts]
         if len(texts) == 1:
             return texts[0]

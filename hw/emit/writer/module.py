@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from cdma.hw.emit.writer.expressions import (
     literal,
     sliced,
 )
+from cdma.hw.emit.writer.series import find_series
 from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
@@ -118,6 +119,7 @@ class _ModuleWriter:
         self.printer = Printer(circuit)
         self.registers: set[str] = set()
         self.initial: dict[str, str] = {}
+        self.index = ""
 
     def text(self) -> str:
         # In the source's order, as far as Amaranth has it.
@@ -151,6 +153,7 @@ class _ModuleWriter:
         body = [
             *sorted(self.printer.localparams.values()),
             *memories,
+            *([f"genvar {self.index};"] if self.index else []),
             *declared,
             *wire_lines,
             *combinational,
@@ -234,7 +237,11 @@ class _ModuleWriter:
         lines = [self._declaration(by_name[name]) for name in early if not by_name[name].port]
         for name in order:
             variable = by_name[name]
-            if variable.port or name in early:
+            loop = self._guarded(self._loop, variable) if variable.cell is None else None
+            if loop:
+                is_declared = variable.port or name in early
+                lines += [*([] if is_declared else [self._declaration(variable)]), *loop]
+            elif variable.port or name in early:
                 lines.append(f"assign {name} = {texts[name]};")
             else:
                 lines.append(self._declaration(variable)[:-1] + f" = {texts[name]};")
@@ -245,6 +252,33 @@ class _ModuleWriter:
             # Others may have its value, and its name.
             return self.printer.assigned(variable.nets, variable)
         return self.printer.definition(variable)
+
+    def _loop(self, variable: Variable) -> list[str] | None:
+        """The parts of a value, in a loop where many are alike; None where not."""
+        parts = self.printer.parts(variable.nets, variable)
+        index = self.circuit.free_name("k")
+        series = find_series([(width, text) for _, width, text in parts], index)
+        if series is None:
+            return None
+        size = parts[series.first][1]
+        start = parts[series.first][0]
+        place = f"{index}" if size == 1 else f"{size}*{index}"
+        place += f" + {start}" if start else ""
+        place = f"[{place}]" if size == 1 else f"[{place} +: {size}]"
+        count = series.end - series.first
+        label = self.circuit.free_name(f"{variable.name}_parts")
+        lines = [
+            f"for ({index} = 0; {index} < {count}; {index} = {index} + 1) begin : {label}",
+            f"  assign {variable.name}{place} = {series.text};",
+            "end",
+        ]
+        self.index = index
+        end = start + count * size
+        for low, high in ((0, start), (end, variable.width)):
+            if low < high:
+                value = self.printer.assigned(variable.nets[low:high], variable)
+                lines.append(f"assign {sliced(variable, low, high)} = {value};")
+        return lines
 
     # Blocks
 
@@ -465,15 +499,16 @@ class _ModuleWriter:
     def _instance(self, index: int, cell: Any) -> list[str]:
         # A handshake's wires together, whichever way they go.
         pins: dict[str, list[tuple[str, str]]] = {}
+        interfaces = {_stem(port) for port in (*cell.ports_i, *cell.ports_o)}
         for port, nets in cell.ports_i.items():
             if nets:
-                pins.setdefault(_stem(port), []).append((port, self.printer.exact(nets)))
+                pins.setdefault(_stem(port, interfaces), []).append((port, self._pin(nets)))
         for port, (start, width) in cell.ports_o.items():
             if width:
                 variable = self.circuit.home(bits_of(index, start, start + 1)[0])
                 used = variable is not None and variable.name in self.usage.variables
                 text = variable.name if used and variable else ""
-                pins.setdefault(_stem(port), []).append((port, text))
+                pins.setdefault(_stem(port, interfaces), []).append((port, text))
         lines = ["", f"{cell.type} {self.circuit.instances[cell.name]} ("]
         alone = pins.pop("", [])
         clocking = " ".join(f".{port}({text})," for port, text in alone if port in CLOCKING)
@@ -496,6 +531,15 @@ class _ModuleWriter:
         lines += [f"  {clocking}"] if clocking else []
         lines[-1] = lines[-1].removesuffix(",")
         return [*lines, ");"]
+
+    def _pin(self, nets: Nets) -> str:
+        text = self.printer.exact(nets)
+        if len(text) > WIDTH and nets in self.circuit.pin_names:
+            parts = [(width, text) for _, width, text in self.printer.parts(nets)]
+            if find_series(parts, self.circuit.free_name("k")):
+                # A loop needs a variable.
+                raise NeedsWire(nets=nets)
+        return text
 
     def _properties(self) -> list[str]:
         lines: list[str] = []
@@ -523,12 +567,14 @@ def _runs(nets: Nets) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(nets)], strict=True))
 
 
-def _stem(port: str) -> str:
-    """The interface that a port is of."""
+def _stem(port: str, interfaces: Collection[str] = ()) -> str:
+    """The interface that a port is of; a field may have a name of several words."""
     for last in ("_valid", "_ready", "_payload"):
         if port.endswith(last):
             return port[: -len(last)]
-    return port.rpartition("_")[0]
+    stem = port.rpartition("_")[0]
+    wider = [other for other in interfaces if other and stem.startswith(f"{other}_")]
+    return min([stem, *wider], key=len)
 
 
 def _under(head: str, lines: list[str]) -> list[str]:
