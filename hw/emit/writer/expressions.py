@@ -31,7 +31,11 @@ LONGEST = 160
 """Characters of an expression that is written in place."""
 
 LONGEST_SUM = 480
-"""Characters of a sum of many, which is one expression: Yosys makes one adder of it."""
+"""Characters of a sum of single bits, which is one expression.
+
+In a tree of sums Yosys would find the widths in some orders of cells only, and make a large adder
+of it. Other sums stay trees, as the source has them.
+"""
 
 ATOM, UNARY, TIMES, PLUS, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 """How strongly operators bind."""
@@ -62,7 +66,7 @@ class Expression:
     wraps : bool
         In wider contexts its low bits still are the value.
     is_sum : bool
-        It is `a + b`, which can go on.
+        It is a sum of single bits, which can go on.
     """
 
     text: str
@@ -371,10 +375,10 @@ class Printer:
             high = min(left.high, right.high)
         if operator == "*" and sum(spare) >= width:
             high = min(left.high, right.high)
-        is_sum = operator == "+"
-        if len(left.text) + len(right.text) > (
-            LONGEST_SUM if is_sum and (left.is_sum or right.is_sum) else LONGEST
-        ):
+        is_sum = operator == "+" and all(
+            term.is_sum or width - zeros == 1 for term, zeros in zip(terms, spare, strict=True)
+        )
+        if len(left.text) + len(right.text) > (LONGEST_SUM if is_sum else LONGEST):
             longer = inputs[len(right.text) > len(left.text)][:width]
             raise self._needs_wire(longer)
         # All are added in the same width, in whatever order.
