@@ -28,12 +28,14 @@ from cdma.hw.emit.writer.expressions import (
     literal,
     sliced,
 )
-from cdma.hw.emit.writer.series import find_series
+from cdma.hw.emit.writer.series import FEWEST, find_series
 from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
 ROUNDS = 200
+
 CLOCKING = ("clk", "rst")
+"""Pins that are on a line with the first interface."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,8 @@ class _ModuleWriter:
 
     def _loop(self, variable: Variable) -> list[str] | None:
         """The parts of a value, in a loop where many are alike; None where not."""
+        if len(list(self.circuit.chunks(variable.nets, variable))) < FEWEST:
+            return None
         parts = self.printer.parts(variable.nets, variable)
         index = self.circuit.free_name("k")
         series = find_series([(width, text) for _, width, text in parts], index)
@@ -533,9 +537,11 @@ class _ModuleWriter:
         return [*lines, ");"]
 
     def _pin(self, nets: Nets) -> str:
+        """What is connected to an instance's input."""
         text = self.printer.exact(nets)
-        if len(text) > WIDTH and nets in self.circuit.pin_names:
-            parts = [(width, text) for _, width, text in self.printer.parts(nets)]
+        chunks = list(self.circuit.chunks(nets))
+        if len(chunks) >= FEWEST and len(text) > WIDTH and nets in self.circuit.pin_names:
+            parts = [(width, part) for _, width, part in self.printer.parts(nets)]
             if find_series(parts, self.circuit.free_name("k")):
                 # A loop needs a variable.
                 raise NeedsWire(nets=nets)
