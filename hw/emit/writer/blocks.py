@@ -7,6 +7,12 @@ from cdma.hw.emit.writer.circuit import Circuit, Nets, Variable
 from cdma.hw.emit.writer.decisions import Assign, Bit, Condition, Decision, Match, Statement
 from cdma.hw.emit.writer.expressions import EITHER, Expression, Printer, sliced
 
+WIDEST = 84
+"""Characters of what is written on one line, but for its indentation."""
+
+LONGEST_TEST = 72
+"""Characters of a condition that joins those of an `if` inside another."""
+
 FEWEST_CASES = 3
 """Branches with statements from which on there is a `case`."""
 
@@ -118,6 +124,9 @@ class BlockWriter:
         while branches and not branches[-1][1]:
             branches.pop()
         matches = [c for c, _ in branches if isinstance(c, Match)]
+        nested = self._nested(decision)
+        if nested is not None:
+            return self._if(*nested)
         filled = sum(bool(body) for _, body in branches)
         if matches and (
             filled >= FEWEST_CASES or any("-" in p for m in matches for p in m.patterns)
@@ -146,21 +155,48 @@ class BlockWriter:
                 opening, inner = "", self.lines(body)
             if lines:
                 opening = f"else {opening}".strip()
-            if not opening:
-                lines += inner
-            elif lines and lines[-1] == "end":
-                lines[-1:] = self._under(f"end {opening}", inner)
+            if opening == "else" and is_one_if(inner):
+                part = [f"else {inner[0]}", *inner[1:]]
             else:
-                lines += self._under(opening, inner)
+                part = under(opening, inner) if opening else inner
+            if lines and lines[-1] == "end":
+                part[0] = f"{lines.pop()} {part[0]}"
+            lines += part
             if condition is None or skipped:
                 break
         return lines
 
-    def _under(self, head: str, inner: list[str]) -> list[str]:
-        # An `else` behind it would be that of an inner `if`.
-        if len(inner) == 1 and len(head) + len(inner[0]) < 84 and not inner[0].startswith("if "):
-            return [f"{head} {inner[0]}"]
-        return [f"{head} begin", *("  " + line for line in inner), "end"]
+    def _nested(self, decision: Decision) -> tuple[list[Expression], list[Statement]] | None:
+        """The statements of a decision with one branch that has some, and when they are met.
+
+        None if several branches have statements, or a pattern leaves bits open.
+        """
+        filled = [place for place, (_, body) in enumerate(decision.branches) if body]
+        if len(filled) != 1:
+            return None
+        (place,) = filled
+        condition, body = decision.branches[place]
+        met: list[Expression] = []
+        for other, _ in decision.branches[: place + 1]:
+            if isinstance(other, Match) and any("-" in pattern for pattern in other.patterns):
+                return None
+            if other is condition:
+                met += [] if condition is None else [self.printer.test(condition)]
+            elif other is None:
+                return None
+            elif not _excludes(condition, other):
+                met.append(self.printer.opposite(other))
+        return met, body
+
+    def _if(self, met: list[Expression], body: list[Statement]) -> list[str]:
+        """One `if` for those that are inside each other, as far as a line takes them."""
+        while len(body) == 1 and isinstance(body[0], Decision):
+            inner = self._nested(body[0])
+            if inner is None or len(_all_of([*met, *inner[0]])) > LONGEST_TEST:
+                break
+            met, body = [*met, *inner[0]], inner[1]
+        lines = self.lines(body)
+        return under(f"if ({_all_of(met)})", lines) if met else lines
 
     def _case(
         self, branches: list[tuple[Condition | None, list[Statement]]], value: Nets
@@ -168,26 +204,35 @@ class BlockWriter:
         patterns = [p for c, _ in branches if isinstance(c, Match) for p in c.patterns]
         word = "casez" if any("-" in pattern for pattern in patterns) else "case"
         lines = [f"{word} ({self.printer.exact(value)})"]
-        has_default = False
+        labels: list[str] = []
+        bodies: list[list[str]] = []
+        default: list[str] = []
         for condition, body in branches:
-            if condition is None:
-                label, has_default = "default", True
-            else:
-                assert isinstance(condition, Match)
-                if not condition.patterns:
-                    continue
-                label = ", ".join(self._label(value, p) for p in condition.patterns)
             inner = self.lines(body)
+            if condition is None:
+                default = inner
+                break
+            assert isinstance(condition, Match)
+            if not condition.patterns:
+                continue
+            label = ", ".join(self._label(value, p) for p in condition.patterns)
+            # Where one pattern at most matches, the order is of no account.
+            if inner in bodies and word == "case" and len(set(patterns)) == len(patterns):
+                labels[bodies.index(inner)] += f", {label}"
+            else:
+                labels.append(label)
+                bodies.append(inner)
+        for label, inner in zip([*labels, "default"], [*bodies, default], strict=True):
             if not inner:
                 lines.append(f"  {label}: ;")
-            elif len(inner) == 1 and len(label) + len(inner[0]) < 84:
-                lines.append(f"  {label}: {inner[0]}")
             else:
-                lines += [f"  {label}: begin", *("    " + line for line in inner), "  end"]
-            if condition is None:
-                break
-        if not has_default:
-            lines.append("  default: ;")
+                is_short = len(inner) == 1 and (len(label) + len(inner[0]) < 84 or "," in label)
+                if is_short or is_one_if(inner):
+                    # An `if` with its branches is one statement, too.
+                    part = [f"{label}: {inner[0]}", *inner[1:]]
+                else:
+                    part = under(f"{label}:", inner)
+                lines += ["  " + line for line in part]
         return [*lines, "endcase"]
 
     def _label(self, value: Nets, pattern: str) -> str:
@@ -197,6 +242,32 @@ class BlockWriter:
         bits = tuple(int(character) for character in reversed(pattern))
         name = self.printer.state_name(value, bits)
         return name or f"{width}'d{int(pattern, 2)}"
+
+
+def under(head: str, lines: list[str]) -> list[str]:
+    """Statements under an `if`, an `else` or a label."""
+    # An `else` behind it would be that of an inner `if`.
+    if len(lines) == 1 and not lines[0].startswith("if "):
+        if len(head) + len(lines[0]) < WIDEST:
+            return [f"{head} {lines[0]}"]
+        return [head, "  " + lines[0]]
+    if lines and lines[0].startswith("case") and lines.index("endcase") == len(lines) - 1:
+        return [head, *("  " + line for line in lines)]
+    return [f"{head} begin", *("  " + line for line in lines), "end"]
+
+
+def is_one_if(lines: list[str]) -> bool:
+    """Return whether lines are one `if` with its branches."""
+    return lines[0].startswith("if ") and all(
+        line.startswith(("  ", "end", "else")) for line in lines[1:]
+    )
+
+
+def _excludes(condition: Condition | None, other: Condition) -> bool:
+    """Return whether one never holds together with the other."""
+    if not isinstance(condition, Match) or not isinstance(other, Match):
+        return isinstance(other, Match) and not other.patterns
+    return condition.value == other.value and not set(condition.patterns) & set(other.patterns)
 
 
 def _all_of(conditions: list[Expression]) -> str:

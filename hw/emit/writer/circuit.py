@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from amaranth.hdl import _nir
@@ -213,6 +214,11 @@ class Circuit:
         if chosen != name:
             self.renamed[name] = chosen
         return chosen
+
+    def free_name(self, stem: str) -> str:
+        """A name that nothing has, without taking it."""
+        names = chain([stem], (f"{stem}_{number}" for number in count(1)))
+        return next(n for n in names if n not in self._taken and n not in self._signals)
 
     def declare(
         self, name: str, nets: Nets, *, cell: int | None = None, **options: Any

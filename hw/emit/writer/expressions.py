@@ -30,6 +30,13 @@ FEWEST_MASKED = 4
 LONGEST = 160
 """Characters of an expression that is written in place."""
 
+LONGEST_SUM = 480
+"""Characters of a sum of single bits, which is one expression.
+
+In a tree of sums Yosys would find the widths in some orders of cells only, and make a large adder
+of it. Other sums stay trees, as the source has them.
+"""
+
 ATOM, UNARY, TIMES, PLUS, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 """How strongly operators bind."""
 
@@ -58,6 +65,8 @@ class Expression:
         The widths of contexts in which the text is the value with zeros in front.
     wraps : bool
         In wider contexts its low bits still are the value.
+    is_sum : bool
+        It is a sum of single bits, which can go on.
     """
 
     text: str
@@ -66,6 +75,7 @@ class Expression:
     low: float
     high: float = INFINITE
     wraps: bool = True
+    is_sum: bool = False
 
     def within(self, rank: int) -> str:
         """In parentheses where an operator around binds as strongly or more."""
@@ -98,6 +108,7 @@ class Printer:
         self.localparams: dict[str, str] = {}
         self.read: set[str] = set()
         self._kept: dict[CellBits, Expression] = {}
+        self._is_in_sum = False
 
     def definition(self, variable: Variable) -> str:
         """Return what a wire is assigned."""
@@ -142,7 +153,34 @@ class Printer:
     def _together(self, chunks: list[Chunk], width: int) -> Expression:
         if len(chunks) == 1:
             return self.chunk(chunks[0])
-        return Expression(self._joined(chunks), ATOM, width, width)
+        return self._scattered(chunks, width) or Expression(
+            self._joined(chunks), ATOM, width, width
+        )
+
+    def _scattered(self, chunks: list[Chunk], width: int) -> Expression | None:
+        """Bits here and there of one variable, all moved as far, between constants; else None."""
+        slices = [chunk for chunk in chunks if isinstance(chunk, Slice)]
+        constants = sum(isinstance(chunk, Constant) for chunk in chunks)
+        if len(slices) < FEWEST_MASKED or len(slices) + constants < len(chunks):
+            return None
+        variable, moved, place = slices[0].variable, set(), 0
+        mask: list[int] = []
+        ones: list[int] = []
+        for chunk in chunks:
+            if isinstance(chunk, Slice):
+                moved.add((chunk.variable.name, place - chunk.low))
+            place += _size(chunk)
+            mask += [int(isinstance(chunk, Slice))] * _size(chunk)
+            ones += chunk.bits if isinstance(chunk, Constant) else [0] * _size(chunk)
+        if len(moved) > 1 or variable.width > width:
+            return None
+        self.read.add(variable.name)
+        ((_, by),) = moved
+        shift = f"({variable.name} {'<<' if by > 0 else '>>'} {abs(by)})"
+        text = f"{shift if by else variable.name} & {literal(tuple(mask))}"
+        if any(ones):
+            return Expression(f"({text}) | {literal(tuple(ones))}", OR, width, width)
+        return Expression(text, AND, width, width)
 
     def exact(self, nets: Nets) -> str:
         """Bits where Verilog takes a text's own width: in a concatenation, for example."""
@@ -154,18 +192,31 @@ class Printer:
             raise NeedsWire(chunks[0].cell)
         return self._joined(chunks)
 
+    def parts(self, nets: Nets, within: Variable | None = None) -> list[tuple[int, int, str]]:
+        """Place, width and text of what a concatenation of bits consists of, the lowest first."""
+        found: list[tuple[int, int, str]] = []
+        place = 0
+        for chunk in self.circuit.chunks(nets, within):
+            found.append((place, _size(chunk), self._part_text(chunk)))
+            place += _size(chunk)
+        return found
+
+    def _part_text(self, chunk: Chunk) -> str:
+        expression = self.chunk(chunk)
+        size = _size(chunk)
+        if expression.width != size or not expression.low <= size <= expression.high:
+            assert isinstance(chunk, CellBits)
+            raise NeedsWire(chunk.cell)
+        return expression.text
+
     def _joined(self, chunks: list[Chunk]) -> str:
         parts: list[tuple[str, int]] = []
         for chunk in chunks:
-            expression = self.chunk(chunk)
-            size = _size(chunk)
-            if expression.width != size or not expression.low <= size <= expression.high:
-                assert isinstance(chunk, CellBits)
-                raise NeedsWire(chunk.cell)
-            if parts and parts[-1][0] == expression.text:
-                parts[-1] = (expression.text, parts[-1][1] + 1)
+            text = self._part_text(chunk)
+            if parts and parts[-1][0] == text:
+                parts[-1] = (text, parts[-1][1] + 1)
             else:
-                parts.append((expression.text, 1))
+                parts.append((text, 1))
         texts = [text if times == 1 else f"{{{times}{{{text}}}}}" for text, times in parts]
         if len(texts) == 1:
             return texts[0]
@@ -180,9 +231,10 @@ class Printer:
                 self.read.add(variable.name)
                 return Expression(sliced(variable, low, high), ATOM, width, width)
             case CellBits(cell, low, high):
+                is_term, self._is_in_sum = self._is_in_sum, False
                 if chunk not in self._kept:
                     found = self.cell(cell, low, high)
-                    if len(found.text) > LONGEST:
+                    if len(found.text) > (LONGEST_SUM if is_term and found.is_sum else LONGEST):
                         raise NeedsWire(cell)
                     self._kept[chunk] = found
                 return self._kept[chunk]
@@ -306,11 +358,16 @@ class Printer:
             amount = inputs[1]
             zeros = _zeros(inputs[0][:width])
             fits = len(amount) < 16 and zeros >= (1 << len(amount)) - 1
-            text = f"{left.within(SHIFT - 1)} << {_clear_text(self.exact(amount))}"
+            text = f"{left.within(SHIFT - 1)} << {clear_text(self.exact(amount))}"
             return Expression(
                 text, SHIFT, left.width, width, left.high if fits else width, _wraps(left)
             )
-        left, right = (self.value(value[:width]) for value in inputs)
+        terms = []
+        for value in inputs:
+            self._is_in_sum = operator == "+"
+            terms.append(self.value(value[:width]))
+        self._is_in_sum = False
+        left, right = terms
         rank = TIMES if operator == "*" else PLUS
         spare = [_zeros(value[:width]) for value in inputs]
         high: float = width
@@ -318,12 +375,22 @@ class Printer:
             high = min(left.high, right.high)
         if operator == "*" and sum(spare) >= width:
             high = min(left.high, right.high)
-        if len(left.text) + len(right.text) > LONGEST:
+        is_sum = operator == "+" and all(
+            term.is_sum or width - zeros == 1 for term, zeros in zip(terms, spare, strict=True)
+        )
+        if len(left.text) + len(right.text) > (LONGEST_SUM if is_sum else LONGEST):
             longer = inputs[len(right.text) > len(left.text)][:width]
             raise self._needs_wire(longer)
-        text = f"{_level(left, rank)} {operator} {right.within(rank)}"
+        # All are added in the same width, in whatever order.
+        second = right.text if is_sum and right.is_sum else right.within(rank)
         return Expression(
-            text, rank, max(left.width, right.width), width, high, _wraps(left) and _wraps(right)
+            f"{_level(left, rank)} {operator} {second}",
+            rank,
+            max(left.width, right.width),
+            width,
+            high,
+            _wraps(left) and _wraps(right),
+            is_sum,
         )
 
     def _reduction(self, index: int, operator: str, nets: Nets) -> Expression:
@@ -433,11 +500,11 @@ class Printer:
         width = len(inputs[0])
         if operator == "s>>":
             # Beside an unsigned operand the shift would be a logical one.
-            inner = f"$signed({self.exact(inputs[0])}) >>> {_clear_text(self.exact(inputs[1]))}"
+            inner = f"$signed({self.exact(inputs[0])}) >>> {clear_text(self.exact(inputs[1]))}"
             return Expression(f"$unsigned({inner})", ATOM, width, width)
         left = self.value(inputs[0])
         if operator == "u>>":
-            amount = _clear_text(self.exact(inputs[1]))
+            amount = clear_text(self.exact(inputs[1]))
             text = f"{left.within(SHIFT - 1)} >> {amount}"
             wraps = left.high == INFINITE
             return Expression(text, SHIFT, left.width, left.low, left.high, wraps)
@@ -600,7 +667,8 @@ def _is_atom(text: str) -> bool:
     )
 
 
-def _clear_text(text: str) -> str:
+def clear_text(text: str) -> str:
+    """A text in parentheses unless it needs none, whatever is around it."""
     return text if _is_atom(text) or ("'" in text and " " not in text) else f"({text})"
 
 

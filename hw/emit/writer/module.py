@@ -2,20 +2,40 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import _nir
 
-from cdma.hw.emit.writer.blocks import Block, BlockWriter, Target, grouped, split_reset
+from cdma.hw.emit.writer.blocks import (
+    Block,
+    BlockWriter,
+    Target,
+    grouped,
+    is_one_if,
+    split_reset,
+    under,
+)
 from cdma.hw.emit.writer.circuit import Circuit, Nets, UnsupportedCell, Variable, bits_of
 from cdma.hw.emit.writer.decisions import Decision, value_of
-from cdma.hw.emit.writer.expressions import BOTH, EQUAL, NeedsWire, Printer, literal, sliced
+from cdma.hw.emit.writer.expressions import (
+    BOTH,
+    EQUAL,
+    NeedsWire,
+    Printer,
+    clear_text,
+    literal,
+    sliced,
+)
+from cdma.hw.emit.writer.series import FEWEST, find_series
 from cdma.hw.emit.writer.usage import Usage, list_of
 
 WIDTH = 100
 ROUNDS = 200
+
+CLOCKING = ("clk", "rst")
+"""Pins that are on a line with the first interface."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,7 @@ class _ModuleWriter:
         self.printer = Printer(circuit)
         self.registers: set[str] = set()
         self.initial: dict[str, str] = {}
+        self.index = ""
 
     def text(self) -> str:
         # In the source's order, as far as Amaranth has it.
@@ -134,6 +155,7 @@ class _ModuleWriter:
         body = [
             *sorted(self.printer.localparams.values()),
             *memories,
+            *([f"genvar {self.index};"] if self.index else []),
             *declared,
             *wire_lines,
             *combinational,
@@ -217,7 +239,11 @@ class _ModuleWriter:
         lines = [self._declaration(by_name[name]) for name in early if not by_name[name].port]
         for name in order:
             variable = by_name[name]
-            if variable.port or name in early:
+            loop = self._guarded(self._loop, variable) if variable.cell is None else None
+            if loop:
+                is_declared = variable.port or name in early
+                lines += [*([] if is_declared else [self._declaration(variable)]), *loop]
+            elif variable.port or name in early:
                 lines.append(f"assign {name} = {texts[name]};")
             else:
                 lines.append(self._declaration(variable)[:-1] + f" = {texts[name]};")
@@ -228,6 +254,35 @@ class _ModuleWriter:
             # Others may have its value, and its name.
             return self.printer.assigned(variable.nets, variable)
         return self.printer.definition(variable)
+
+    def _loop(self, variable: Variable) -> list[str] | None:
+        """The parts of a value, in a loop where many are alike; None where not."""
+        if len(list(self.circuit.chunks(variable.nets, variable))) < FEWEST:
+            return None
+        parts = self.printer.parts(variable.nets, variable)
+        index = self.circuit.free_name("k")
+        series = find_series([(width, text) for _, width, text in parts], index)
+        if series is None:
+            return None
+        size = parts[series.first][1]
+        start = parts[series.first][0]
+        place = f"{index}" if size == 1 else f"{size}*{index}"
+        place += f" + {start}" if start else ""
+        place = f"[{place}]" if size == 1 else f"[{place} +: {size}]"
+        count = series.end - series.first
+        label = self.circuit.free_name(f"{variable.name}_parts")
+        lines = [
+            f"for ({index} = 0; {index} < {count}; {index} = {index} + 1) begin : {label}",
+            f"  assign {variable.name}{place} = {series.text};",
+            "end",
+        ]
+        self.index = index
+        end = start + count * size
+        for low, high in ((0, start), (end, variable.width)):
+            if low < high:
+                value = self.printer.assigned(variable.nets[low:high], variable)
+                lines.append(f"assign {sliced(variable, low, high)} = {value};")
+        return lines
 
     # Blocks
 
@@ -294,10 +349,10 @@ class _ModuleWriter:
             if target.reset is not None
         ]
         if resets:
-            tail = _under("else", lines) if lines else []
-            if lines and lines[0].startswith("if ") and _is_one(lines):
+            tail = under("else", lines) if lines else []
+            if lines and is_one_if(lines):
                 tail = [f"else {lines[0]}", *lines[1:]]
-            start = _under("if (rst)", resets)
+            start = under("if (rst)", resets)
             if start[-1] == "end" and tail:
                 start[-1] = f"end {tail.pop(0)}"
             lines = [*start, *tail]
@@ -310,15 +365,15 @@ class _ModuleWriter:
         for index in cell.transparent_for:
             # What is written in the same cycle is read.
             port = self.circuit.cells[index]
-            same = f"{self.printer.exact(port.addr)} == {address.within(EQUAL)}"
+            same = f"{clear_text(self.printer.exact(port.addr))} == {address.within(EQUAL)}"
             for start, end in _runs(port.en):
                 value = self.printer.assigned(port.data[start:end])
                 line = f"{sliced(variable, start, end)} <= {value};"
                 enable = self.printer.condition(port.en[start]).within(BOTH - 1)
-                lines += _under(f"if ({enable} && {same})", [line])
+                lines += under(f"if ({enable} && {same})", [line])
         if cell.en == 1:
             return lines
-        return _under(f"if ({self.printer.condition(cell.en).text})", lines)
+        return under(f"if ({self.printer.condition(cell.en).text})", lines)
 
     def _combinational(self, processes: list[Variable]) -> list[str]:
         reads = {v.name: self._sources(v) for v in processes}
@@ -434,7 +489,7 @@ class _ModuleWriter:
             if port.en[start] == 1:
                 lines.append(line)
             elif port.en[start] != 0:
-                lines += _under(f"if ({self.printer.condition(port.en[start]).text})", [line])
+                lines += under(f"if ({self.printer.condition(port.en[start]).text})", [line])
         head = f"always @({port.clk_edge}edge {self._clock(port.clk)})"
         return ["", *_under(head, lines)]
 
@@ -446,26 +501,51 @@ class _ModuleWriter:
         return lines
 
     def _instance(self, index: int, cell: Any) -> list[str]:
-        pins: list[tuple[str, str]] = []
+        # A handshake's wires together, whichever way they go.
+        pins: dict[str, list[tuple[str, str]]] = {}
+        interfaces = {_stem(port) for port in (*cell.ports_i, *cell.ports_o)}
         for port, nets in cell.ports_i.items():
             if nets:
-                pins.append((port, self.printer.exact(nets)))
+                pins.setdefault(_stem(port, interfaces), []).append((port, self._pin(nets)))
         for port, (start, width) in cell.ports_o.items():
             if width:
                 variable = self.circuit.home(bits_of(index, start, start + 1)[0])
                 used = variable is not None and variable.name in self.usage.variables
-                pins.append((port, variable.name if used and variable else ""))
+                text = variable.name if used and variable else ""
+                pins.setdefault(_stem(port, interfaces), []).append((port, text))
         lines = ["", f"{cell.type} {self.circuit.instances[cell.name]} ("]
-        line = ""
-        for place, (port, text) in enumerate(pins):
-            pin = f".{port}({text})" + ("" if place == len(pins) - 1 else ",")
-            if line and (
-                len(line) + len(pin) > WIDTH - 6 or _stem(port) != _stem(pins[place - 1][0])
-            ):
-                lines.append(f"  {line}")
-                line = ""
-            line = f"{line} {pin}".strip()
-        return [*lines, f"  {line}", ");"]
+        alone = pins.pop("", [])
+        clocking = " ".join(f".{port}({text})," for port, text in alone if port in CLOCKING)
+        others = [pin for pin in alone if pin[0] not in CLOCKING]
+        pins = {"": others, **pins} if others else pins
+        for stem in pins.values():
+            texts = [f".{port}({text})," for port, text in stem]
+            whole = " ".join([*([clocking] if clocking else []), *texts])
+            if clocking and len(whole) > WIDTH - 6:
+                lines.append(f"  {clocking}")
+            elif clocking:
+                texts = [whole]
+            line = clocking = ""
+            for text in texts:
+                if line and len(line) + len(text) > WIDTH - 6:
+                    lines.append(f"  {line}")
+                    line = ""
+                line = f"{line} {text}".strip()
+            lines.append(f"  {line}")
+        lines += [f"  {clocking}"] if clocking else []
+        lines[-1] = lines[-1].removesuffix(",")
+        return [*lines, ");"]
+
+    def _pin(self, nets: Nets) -> str:
+        """What is connected to an instance's input."""
+        text = self.printer.exact(nets)
+        chunks = list(self.circuit.chunks(nets))
+        if len(chunks) >= FEWEST and len(text) > WIDTH and nets in self.circuit.pin_names:
+            parts = [(width, part) for _, width, part in self.printer.parts(nets)]
+            if find_series(parts, self.circuit.free_name("k")):
+                # A loop needs a variable.
+                raise NeedsWire(nets=nets)
+        return text
 
     def _properties(self) -> list[str]:
         lines: list[str] = []
@@ -477,7 +557,7 @@ class _ModuleWriter:
     def _property(self, cell: Any) -> list[str]:
         check = f"{cell.kind} ({self.printer.condition(cell.test).text});"
         enable = self.printer.condition(cell.en).text
-        body = [check] if cell.en == 1 else _under(f"if ({enable})", [check])
+        body = [check] if cell.en == 1 else under(f"if ({enable})", [check])
         if isinstance(cell, _nir.SyncProperty):
             return ["", *_under(f"always @({cell.clk_edge}edge {self._clock(cell.clk)})", body)]
         return ["", *_under("always @*", body)]
@@ -493,25 +573,23 @@ def _runs(nets: Nets) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(nets)], strict=True))
 
 
-def _stem(port: str) -> str:
-    """The interface that a port is of."""
+def _stem(port: str, interfaces: Collection[str] = ()) -> str:
+    """The interface that a port is of; a field may have a name of several words."""
     for last in ("_valid", "_ready", "_payload"):
         if port.endswith(last):
             return port[: -len(last)]
-    return port.rpartition("_")[0]
-
-
-def _is_one(lines: list[str]) -> bool:
-    """Return whether lines are one `if` with its branches."""
-    return all(line.startswith(("  ", "end", "else")) for line in lines[1:])
+    stem = port.rpartition("_")[0]
+    wider = [other for other in interfaces if other and stem.startswith(f"{other}_")]
+    return min([stem, *wider], key=len)
 
 
 def _under(head: str, lines: list[str]) -> list[str]:
+    """Statements under `always`; an `if` needs no `begin` there."""
     if len(lines) == 1 and len(head) + len(lines[0]) < WIDTH - 6:
         return [f"{head} {lines[0]}"]
-    if lines and lines[0].startswith("if ") and _is_one(lines) and head.startswith("always"):
+    if lines and is_one_if(lines):
         return [head, *("  " + line for line in lines)]
-    return [f"{head} begin", *("  " + line for line in lines), "end"]
+    return under(head, lines)
 
 
 def _place(location: Any) -> str:
@@ -522,14 +600,34 @@ def _place(location: Any) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
+    """A line in as many as it takes, broken behind commas and where it is nested least."""
     if len(line) <= WIDTH - 2 or line.lstrip().startswith("//"):
         return [line]
+    words = line.split()
     indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.strip(),
-        WIDTH - 2,
-        initial_indent=indent,
-        subsequent_indent=indent + "    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    spans = [WIDTH - 2 - len(indent), WIDTH - 6 - len(indent)]
+    # Behind each word: what a break costs there, where a line is 1.
+    depth, costs = 0, []
+    for word in words:
+        depth += sum(word.count(c) for c in "([{") - sum(word.count(c) for c in ")]}")
+        costs.append(0.05 * min(depth, 4) + (0.0 if word.endswith(",") else 0.15))
+    # The least cost of the first words, and where the last line of them begins.
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end in range(1, len(words) + 1):
+        found, length = (float("inf"), 0), -1
+        for start in range(end - 1, -1, -1):
+            length += len(words[start]) + 1
+            if length > spans[start > 0] and start < end - 1:
+                break
+            cost = best[start][0] + 1 + (costs[start - 1] if start else 0.0)
+            if cost < found[0] - 1e-9:
+                found = (cost, start)
+        best.append(found)
+    lines: list[str] = []
+    end = len(words)
+    while end:
+        start = best[end][1]
+        lines.append(" ".join(words[start:end]))
+        end = start
+    lines.reverse()
+    return [indent + lines[0], *(f"{indent}    {text}" for text in lines[1:])]

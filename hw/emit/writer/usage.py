@@ -251,8 +251,9 @@ class Usage:
         circuit.declare(circuit.unique(name), nets, cell=index)
 
     def name_value(self, nets: Nets, consumer: str) -> None:
-        """Give a value a wire, as only a variable can be indexed."""
-        self.circuit.declare(self.circuit.unique(f"{consumer}_all"), nets)
+        """Give a value a wire: only a variable can be indexed, or made in a loop."""
+        name = self.circuit.pin_names.get(nets) or f"{consumer}_all"
+        self.circuit.declare(self.circuit.unique(name), nets)
 
     def _name_for(self, index: int) -> str:
         cell = self.circuit.cells[index]
