@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdma import golden
+from cdma.golden.formats.interface import Array, IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.interface import CodecParameterError
 from cdma.hw.codec.registry import line_codec
@@ -32,13 +33,21 @@ class Encoding:
 
     def stream(self, data: ByteArray) -> ByteArray:
         """The golden stream of some data, uint8 (bytes,) both."""
-        return self.model.compress(data if self.model.lossless else data.view("<f4"))
+        return self.model.compress(self._values(data))
 
     def returned(self, data: ByteArray) -> ByteArray:
         """What comes back of some data, uint8 (bytes,): of a lossy codec, not quite the same."""
         if self.model.lossless:
             return data
         return self.model.decompress(self.stream(data), data.size)
+
+    def line_sizes(self, data: ByteArray) -> IntArray:
+        """Bytes of stream that each line of some data takes, int64 (lines,)."""
+        return self.model.line_sizes(self._values(data))
+
+    def _values(self, data: ByteArray) -> Array:
+        """The data as the model takes them: lossy ones know the values."""
+        return data if self.model.lossless else data.view("<f4")
 
 
 def require_elements(codec: str, element_bytes: int) -> None:
@@ -94,4 +103,4 @@ def shared_granule_bytes(codecs: Sequence[str], element_bytes: int) -> int:
 
 def smallest_encoding(encodings: Iterable[Encoding], lines: ByteArray) -> Encoding:
     """The encoding that some lines are smallest in, uint8 (bytes,); of equal ones, the first."""
-    return min(encodings, key=lambda one: int(one.model.line_sizes(lines).sum()))
+    return min(encodings, key=lambda one: int(one.line_sizes(lines).sum()))

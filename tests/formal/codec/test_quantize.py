@@ -4,6 +4,7 @@ What comes back of a value is within the bound, and quantizes to the same number
 what came back is the same stream.
 """
 
+import pytest
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.hdl._ast import AnyConst
 
@@ -11,6 +12,8 @@ from cdma.hw.codec.quantize.arithmetic import MANTISSA_BITS, number_of, restored
 from cdma.hw.codec.quantize.payloads import K_BITS, NUMBER_BITS
 from tests.formal.bench import Bench
 from tests.formal.sby import check
+
+pytestmark = pytest.mark.verify
 
 
 def lane(m: Module, word: Value, k: Value, name: str):
@@ -94,12 +97,12 @@ def number_proof() -> Bench:
 
 
 def test_what_comes_back_is_within_the_bound(tmp_path):
-    check(bound_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+    check(bound_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1000)
 
 
 def test_what_comes_back_quantizes_to_the_same_number(tmp_path):
-    check(fixed_point_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+    check(fixed_point_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1000)
 
 
 def test_every_number_comes_back_from_its_value(tmp_path):
-    check(number_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1500)
+    check(number_proof(), tmp_path, depth=1, cover_depth=1, timeout_s=1000)

@@ -137,15 +137,16 @@ def test_damaged_streams_are_reported_where_the_golden_model_finds_them(engine):
                 device, host, nbytes, IN, "quantize",
                 stream_bytes=int(damaged.size), parameters={"k": k},
             )  # fmt: skip
-            with pytest.raises(golden.StreamError) as refused:
-                model_of(k).decompress(damaged, nbytes)
-            error = refused.value
-            assert record.detail == error.status
-            found.add(error.status)
             # Damage to a header can leave lines that are right, of other numbers.
-            valid = error.valid_bytes
-            before = model_of(k).decompress(damaged[: error.offset], valid)
-            np.testing.assert_array_equal(device.array[:valid], before)
+            status = golden.StreamStatus.OK
+            try:
+                restored = model_of(k).decompress(damaged, nbytes)
+            except golden.StreamError as error:
+                status = error.status
+                restored = model_of(k).decompress(damaged[: error.offset], error.valid_bytes)
+            assert record.detail == status
+            found.add(status)
+            np.testing.assert_array_equal(device.array[: restored.size], restored)
             engine.device.free(device)
             engine.host.free(host)
     assert {golden.StreamStatus.BAD_TOKEN, golden.StreamStatus.PAYLOAD_TRUNCATED} <= found
