@@ -59,7 +59,7 @@ def sent_and_returned(data, codec, k):
 
 def test_data_goes_out_and_comes_back_within_its_bound(engine):
     """All at once, so that lines of different codecs and bounds meet in the units."""
-    trips = []
+    journeys = []
     for number, (nbytes, codec) in enumerate(
         (n, c) for n in SIZES for c in ("quantize", "zvc", "quantize", None)
     ):
@@ -73,16 +73,16 @@ def test_data_goes_out_and_comes_back_within_its_bound(engine):
         sent = engine.submit(
             host, device, nbytes, OUT, codec, parameters=parameters, doorbell=False
         )
-        trips.append((data, codec, k, parameters, device, host, sent))
+        journeys.append((data, codec, k, parameters, device, host, sent))
     engine.doorbell()
     back = []
-    for data, codec, k, _, _, host, sent in trips:
+    for data, codec, k, _, _, host, sent in journeys:
         record = engine.wait(sent).check()
         stream, returned = sent_and_returned(data, codec, k)
         np.testing.assert_array_equal(host.array[: record.out_size], stream)
         # What was sent can be checked only by what comes back.
         assert record.crc32 == golden.crc32(returned)
-    for data, codec, k, parameters, device, host, sent in trips:
+    for data, codec, k, parameters, device, host, sent in journeys:
         record = sent.result()
         device.array[:] = 0xA5
         got = engine.submit(
@@ -98,7 +98,7 @@ def test_data_goes_out_and_comes_back_within_its_bound(engine):
         )
         back.append((got, sent_and_returned(data, codec, k)[1]))
     engine.doorbell()
-    for (got, returned), (_, _, _, _, device, host, _) in zip(back, trips, strict=True):
+    for (got, returned), (_, _, _, _, device, host, _) in zip(back, journeys, strict=True):
         engine.wait(got).check()
         np.testing.assert_array_equal(device.array, returned)
         engine.device.free(device)
