@@ -127,7 +127,8 @@ def _lines(name: str, command: Any, outputs: Outputs) -> Iterator[str]:
         yield f"{example.absent}: {guide} shows its output."
     else:
         for file, text in example.files.items():
-            yield f'```toml title="{file}"'
+            language = "python" if file.endswith(".py") else "toml"
+            yield f'```{language} title="{file}"'
             yield text.rstrip()
             yield "```"
             yield ""
