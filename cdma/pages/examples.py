@@ -30,7 +30,7 @@ def subject():
     return nn.Sequential(*layers), torch.randn(1024, 128), cross_entropy, target
 """
 
-NUMBER = r"\d[\d,.]*(e[-+]?\d+)?"
+NUMBER = r"[-+]?\d[\d,.]*(e[-+]?\d+)?"
 
 
 @dataclass(frozen=True)

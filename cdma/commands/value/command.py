@@ -38,7 +38,7 @@ from cdma.commands.value.report import Map, as_dict
 from cdma.commands.value.table import print_map
 from cdma.config import DEVICE, LINK, Kind, find
 from cdma.errors import UserError
-from cdma.hw.codec.registry import compressing_codecs
+from cdma.hw.codec.registry import lossless_codecs
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.outputs import Force, open_atomically
 from cdma.plan.value.grid import grid
@@ -87,8 +87,8 @@ def value(
         str,
         typer.Option(
             metavar="NAME[,NAME]…",
-            help=f"Of the engine's: {', '.join(entry.name for entry in compressing_codecs())}.",
-            autocompletion=several(also=[entry.name for entry in compressing_codecs()]),
+            help=f"Of the engine's: {', '.join(entry.name for entry in lossless_codecs())}.",
+            autocompletion=several(also=[entry.name for entry in lossless_codecs()]),
         ),
     ] = DEFAULT_CODECS[0],
     precision: Annotated[
