@@ -165,3 +165,18 @@ class PipelineRegister(wiring.Component):
         with m.If(self.i.ready & self.i.valid):
             m.d.sync += held.eq(self.i.payload)
         return m
+
+
+def registered(m: Module, source: stream.Interface, stages: int, *, name: str) -> stream.Interface:
+    """A stream behind `stages` pipeline registers, `name_0` and so on; itself, if there are none.
+
+    Parameters
+    ----------
+    source
+        What it is taken from, as seen from inside `m`.
+    """
+    for stage in range(stages):
+        m.submodules[f"{name}_{stage}"] = register = PipelineRegister(source.payload.shape())
+        wiring.connect(m, source, register.i)
+        source = register.o
+    return source

@@ -26,6 +26,11 @@ SHIFT_BITS = MAX_SHIFT.bit_length()
 _INFINITE_FIELD = 255
 
 
+def is_unbounded(k: Value) -> Value:
+    """Whether k, 0 or 255, is no bound: then all values are to be kept."""
+    return (k == 0) | (k == _INFINITE_FIELD)
+
+
 class Scale(data.StructLayout):
     """How far a value is to be shifted; `raw`, if it must be kept as it is."""
 
@@ -34,7 +39,7 @@ class Scale(data.StructLayout):
 
 
 def scale_of(m: Module, word: Value, k: Value, *, name: str) -> data.View:
-    """The `Scale` of an fp32 word. With a k of 0 or 255 all values are to be kept."""
+    """The `Scale` of an fp32 word."""
     scale = Signal(Scale(), name=f"{name}_scale")
     field, fraction = word[MANTISSA_BITS:-1], word[:MANTISSA_BITS]
     shift = Signal(signed(K_BITS + 2), name=f"{name}_full_shift")
@@ -48,7 +53,7 @@ def scale_of(m: Module, word: Value, k: Value, *, name: str) -> data.View:
         shift.eq(k + MANTISSA_BITS - Cat(field[0] | (field == 0), field[1:])),
         at_limit.eq((shift == 2) & fraction[1:].all()),
         infinite.eq((field == _INFINITE_FIELD - 1) & (fraction | lower).all()),
-        none.eq((k == 0) | (k == _INFINITE_FIELD)),
+        none.eq(is_unbounded(k)),
         scale.shift.eq(Mux(shift > MAX_SHIFT, MAX_SHIFT, shift)),
         scale.raw.eq((field == _INFINITE_FIELD) | (shift < 2) | at_limit | infinite | none),
     ]

@@ -11,7 +11,7 @@ from cdma.hw.codec.quantize.payloads import ELEMENT_BITS, K_BITS, QuantizedSecto
 from cdma.hw.codec.selection import is_one_of
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, registered
 
 QUANTIZER_STAGES = 2
 
@@ -78,32 +78,16 @@ class LineRestorer(wiring.Component):
         with m.If(~mine):
             m.d.comb += quantizer.i.payload.parameters.eq(0)
 
-        waiting = judged.o[0]
-        for s in range(config.sectors):
-            m.submodules[f"waiting_{s}"] = register = PipelineRegister(QuantizedSector(config))
-            wiring.connect(m, waiting, register.i)
-            waiting = register.o
-        formats = fork.o[1]
-        formats_valid, formats_ready = formats.valid, formats.ready
-        now = _Format(config)
-        source = Signal(now, name="format")
+        waiting = registered(m, judged.o[0], config.sectors, name="waiting")
+        copy = fork.o[1]
+        m.submodules.format = first = PipelineRegister(_Format(config))
         m.d.comb += [
-            source.codec.eq(formats.payload.codec),
-            source.parameters.eq(formats.payload.parameters),
+            first.i.valid.eq(copy.valid),
+            first.i.payload.codec.eq(copy.payload.codec),
+            first.i.payload.parameters.eq(copy.payload.parameters),
+            copy.ready.eq(first.i.ready),
         ]
-        payload = source
-        for s in range(config.sectors + QUANTIZER_STAGES):
-            m.submodules[f"format_{s}"] = register = PipelineRegister(now)
-            m.d.comb += [
-                register.i.valid.eq(formats_valid),
-                register.i.payload.eq(payload),
-                formats_ready.eq(register.i.ready),
-            ]
-            formats_valid, formats_ready, payload = (
-                register.o.valid,
-                register.o.ready,
-                register.o.payload,
-            )
+        formats = registered(m, first.o, config.sectors + QUANTIZER_STAGES - 1, name="format")
 
         # A line is raw if one of its values is.
         sector = judged.o[1].payload.numbered
@@ -118,17 +102,17 @@ class LineRestorer(wiring.Component):
 
         line, out = waiting.payload, done.i.payload
         x_fire = Signal()
-        k = payload.parameters[:K_BITS]
+        k = formats.payload.parameters[:K_BITS]
         m.d.comb += [
-            done.i.valid.eq(waiting.valid & raw_lines.o.valid & formats_valid),
+            done.i.valid.eq(waiting.valid & raw_lines.o.valid & formats.valid),
             x_fire.eq(done.i.valid & done.i.ready),
             waiting.ready.eq(x_fire),
-            formats_ready.eq(x_fire),
+            formats.ready.eq(x_fire),
             raw_lines.o.ready.eq(x_fire & line.numbered.ends),
             out.last.eq(line.numbered.last),
             out.empty.eq(line.numbered.empty),
-            out.codec.eq(payload.codec),
-            out.parameters.eq(payload.parameters),
+            out.codec.eq(formats.payload.codec),
+            out.parameters.eq(formats.payload.parameters),
         ]
         words = out.elements.as_value()
         for i in range(lanes_of(config)):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden import StreamStatus
 from cdma.hw.codec.payloads import ExpandedSector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import registered
 
 
 class LineVerdict(data.StructLayout):
@@ -72,12 +72,7 @@ class LineRelease(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        chain = wiring.flipped(self.i)
-        for s in range(self.depth):
-            m.submodules[f"held_{s}"] = register = PipelineRegister(HeldSector(self.config))
-            wiring.connect(m, chain, register.i)
-            chain = register.o
-        held = chain
+        held = registered(m, wiring.flipped(self.i), self.depth, name="held")
 
         # Of a line that is wrong, the first sector's place has the status.
         line, out = self.verdict.payload, self.o.payload

@@ -95,12 +95,13 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, reader.o, fork.i)
         wiring.connect(m, fork.o[0], compressor.i)
         returning, fault = fork.o[1], reader.fault
-        for entry in lossy_codecs(self.config):
+        lossy = lossy_codecs(self.config)
+        for entry in lossy:
             m.submodules[f"{entry.name}_restorer"] = restorer = entry.line_restorer(self.config)
             wiring.connect(m, returning, restorer.i)
             returning = restorer.o
         wiring.connect(m, returning, crc.i)
-        if lossy_codecs(self.config):
+        if lossy:
             # Faults are known before the lines have come through the restorers.
             m.submodules.faults = faults = Fifo(LineFault(), 8)
             wiring.connect(m, fault, faults.i)

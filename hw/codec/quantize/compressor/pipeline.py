@@ -13,7 +13,7 @@ from cdma.hw.codec.quantize.payloads import QuantizedSector
 from cdma.hw.codec.stream.line_sender import LineSender
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import registered
 
 
 class QuantizeCompressor(wiring.Component):
@@ -77,11 +77,7 @@ class QuantizeCompressor(wiring.Component):
             measured.ready.eq(meter.i.ready),
         ]
         # A line waits here for its form.
-        waiting = fork.o[1]
-        for s in range(config.sectors - 1 + STAGES):
-            m.submodules[f"waiting_{s}"] = register = PipelineRegister(QuantizedSector(config))
-            wiring.connect(m, waiting, register.i)
-            waiting = register.o
+        waiting = registered(m, fork.o[1], config.sectors - 1 + STAGES, name="waiting")
         wiring.connect(m, waiting, placer.i)
         wiring.connect(m, meter.o, placer.form)
         wiring.connect(m, placer.o, window.i)

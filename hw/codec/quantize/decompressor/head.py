@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import Truncation
+from cdma.hw.codec.quantize.arithmetic import is_unbounded
 from cdma.hw.codec.quantize.forms import Header, payload_bytes
 from cdma.hw.codec.quantize.payloads import (
     ELEMENT_BITS,
@@ -118,7 +119,6 @@ class HeadReader(wiring.Component):
         wiring.connect(m, heads.o, wiring.flipped(self.o))
         line, layout = self.i.payload, heads.i.payload.layout
         header = Header(line.header)
-        no_bound = (line.parameters == 0) | (line.parameters == 255)
         there = ~line.empty & (line.truncation != Truncation.MASK)
         m.d.comb += [
             heads.i.valid.eq(self.i.valid),
@@ -126,7 +126,9 @@ class HeadReader(wiring.Component):
             layout.header.eq(line.header),
             layout.k.eq(line.parameters),
             layout.size.eq(payload_bytes(line.header, count_ones(line.front))),
-            layout.malformed.eq(there & (header.malformed | (no_bound & ~header.raw))),
+            layout.malformed.eq(
+                there & (header.malformed | (is_unbounded(line.parameters) & ~header.raw))
+            ),
             layout.empty.eq(line.empty),
             heads.i.payload.present.eq(Mux(header.mapped, line.front, C(-1, MAP_BITS))),
         ]

@@ -11,10 +11,10 @@ from cdma.hw.codec.quantize.decompressor.restorer import Restorer
 from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
 from cdma.hw.codec.quantize.meter import FormMeter
 from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS
-from cdma.hw.codec.stream.line_collector import LineBody, LineCollector
+from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import registered
 
 
 class QuantizeDecompressor(wiring.Component):
@@ -82,11 +82,7 @@ class QuantizeDecompressor(wiring.Component):
         wiring.connect(m, head_reader.o, finder.i)
         wiring.connect(m, finder.o, symbol_reader.i)
         # A line waits for its head, which takes longer.
-        body = collector.body
-        for k in range(max(1, 2 // config.sectors)):
-            m.submodules[f"body_{k}"] = register = PipelineRegister(LineBody(config))
-            wiring.connect(m, body, register.i)
-            body = register.o
+        body = registered(m, collector.body, max(1, 2 // config.sectors), name="body")
         wiring.connect(m, body, symbol_reader.line)
         wiring.connect(m, symbol_reader.o, restorer.i)
         wiring.connect(m, restorer.numbered, meter.i)

@@ -12,7 +12,7 @@ from cdma.hw.codec.xc.compressor.window import LineWindow
 from cdma.hw.codec.xc.payloads import CodedSector, own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import registered
 
 
 class XcCompressor(wiring.Component):
@@ -73,11 +73,7 @@ class XcCompressor(wiring.Component):
         wiring.connect(m, coder.o, fork.i)
         wiring.connect(m, fork.o[0], meter.i)
         # A line waits here for its plan.
-        waiting = fork.o[1]
-        for s in range(config.sectors):
-            m.submodules[f"waiting_{s}"] = register = PipelineRegister(CodedSector(config))
-            wiring.connect(m, waiting, register.i)
-            waiting = register.o
+        waiting = registered(m, fork.o[1], config.sectors, name="waiting")
         wiring.connect(m, waiting, counter.i)
         wiring.connect(m, counter.o, placer.i)
         wiring.connect(m, meter.o, placer.plan)

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
-from cdma.hw.codec.stream.line_collector import LineBody, LineCollector
+from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.decompressor.class_reader import ClassReader, WidthCounter
@@ -16,7 +16,7 @@ from cdma.hw.codec.xc.decompressor.judge import LineJudge
 from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
 from cdma.hw.codec.xc.payloads import own_config
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import registered
 
 
 class XcDecompressor(wiring.Component):
@@ -93,18 +93,10 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, class_reader.o, width_counter.i)
         wiring.connect(m, width_counter.o, index_reader.i)
         # A line waits for its head, which takes longer.
-        body = collector.body
-        for k in range(4 // config.sectors - 1):
-            m.submodules[f"body_{k}"] = register = PipelineRegister(LineBody(config))
-            wiring.connect(m, body, register.i)
-            body = register.o
+        body = registered(m, collector.body, 4 // config.sectors - 1, name="body")
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
-        line = index_reader.passed
-        for k in range(-(-3 // config.sectors)):
-            m.submodules[f"line_{k}"] = register = PipelineRegister(LineBody(config))
-            wiring.connect(m, line, register.i)
-            line = register.o
+        line = registered(m, index_reader.passed, -(-3 // config.sectors), name="line")
         wiring.connect(m, line, escape_reader.line)
         wiring.connect(m, width_counter.total, escape_reader.total)
         wiring.connect(m, index_reader.o, escape_reader.i)
