@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from cdma import golden
 from cdma.golden.formats.sample import sample
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.xc.xc import Xc as GoldenXc
-from cdma.hw.codec.interface import CodecParameterError, LineCodec
+from cdma.hw.codec.byte_lines import HEADER_BYTES, ByteLineCodec
 
 if TYPE_CHECKING:
     from amaranth.hdl import Value
@@ -18,34 +17,20 @@ if TYPE_CHECKING:
 
     from cdma.hw.config import CodecConfig
 
-HEADER_BYTES = 1
 ELEMENT_BYTES = 2
 TYPICAL_EXTRA_BITS = 1
 """Extras and escapes of an element, in data that the parameters fit: weights and activations."""
 
 
-class Xc(LineCodec):
-    """The exponent-class codec, of bf16 elements.
-
-    Its lines are of any number of bytes, so that the configuration's elements must be bytes; the
-    codec's own elements are bf16 whatever those are.
-    """
+class Xc(ByteLineCodec):
+    """The exponent-class codec, of bf16 elements."""
 
     name = "xc"
     number = 1
     parameters = {"centre": 8, "pattern": 2}
-    locates_errors = True
-
-    def granule_bytes(self, element_bytes: int) -> int:
-        if element_bytes != ELEMENT_BYTES:
-            raise CodecParameterError(
-                f"the codec {self.name!r} takes elements of {ELEMENT_BYTES} bytes, which are bf16, "
-                f"not {element_bytes}; round the arrays to bf16, or choose another codec"
-            )
-        return 1
-
-    def array_element_bytes(self, granule: int) -> int:
-        return ELEMENT_BYTES
+    own_element_bytes = ELEMENT_BYTES
+    element_format = "bf16"
+    conversion = "round the arrays to bf16"
 
     def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
         """The best ones for a sample of the lines."""
@@ -54,46 +39,16 @@ class Xc(LineCodec):
         best = codec.fitted(sample(data))
         return {"centre": best.centre, "pattern": best.pattern}
 
-    def check_config(self, config: CodecConfig) -> None:
-        if config.line_bytes != golden.LINE_BYTES:
-            raise CodecParameterError(
-                f"the codec {self.name!r} has lines of {golden.LINE_BYTES} bytes, not "
-                f"{config.line_bytes}; choose another codec, or longer lines"
-            )
-
-    def head_bytes(self, config: CodecConfig) -> int:
-        return HEADER_BYTES
-
     def length_bytes(self, config: CodecConfig) -> int:
-        return HEADER_BYTES + self._elements(config) // 8
-
-    def payload_chances(
-        self, density: float, config: CodecConfig
-    ) -> tuple[Sequence[int], Sequence[float]]:
-        """The number of elements in a line is binomial, extras and escapes are typical."""
-        elements = self._elements(config)
-        sizes, chances = [], []
-        for kept in range(elements + 1):
-            sizes.append(self._payload_bytes(kept, config))
-            chances.append(
-                math.comb(elements, kept) * density**kept * (1 - density) ** (elements - kept)
-            )
-        return sizes, chances
-
-    def mean_stream_bytes(self, nbytes: float, density: float, config: CodecConfig) -> float:
-        line = HEADER_BYTES + sum(
-            size * chance
-            for size, chance in zip(*self.payload_chances(density, config), strict=True)
-        )
-        return nbytes / config.line_bytes * line
+        return HEADER_BYTES + self.line_elements(config) // 8
 
     def density(self, stream_bytes: float, nbytes: float, config: CodecConfig) -> float:
         lines = nbytes / config.line_bytes
         payload = stream_bytes / lines - HEADER_BYTES
-        elements = self._elements(config)
-        dense = self._payload_bytes(elements, config)
+        elements = self.line_elements(config)
+        dense = self.payload_bytes(elements, config)
         # Between them, sizes go up by as much for each element.
-        one = self._payload_bytes(elements - 1, config) / (elements - 1)
+        one = self.payload_bytes(elements - 1, config) / (elements - 1)
         return 1.0 if payload >= dense else min(1.0, max(0.0, payload / one / elements))
 
     def compressor(self, config: CodecConfig) -> wiring.Component:
@@ -111,12 +66,8 @@ class Xc(LineCodec):
 
         return payload_elements(head, config)
 
-    @staticmethod
-    def _elements(config: CodecConfig) -> int:
-        return config.line_bytes // ELEMENT_BYTES
-
-    def _payload_bytes(self, kept: int, config: CodecConfig) -> int:
-        elements = self._elements(config)
+    def payload_bytes(self, kept: int, config: CodecConfig) -> int:
+        elements = self.line_elements(config)
         if not kept:
             return 0
         mask = 0 if kept == elements else elements // 8

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
-from cdma.hw.codec.quantize.codec import HEADER_BYTES
+from cdma.hw.codec.byte_lines import HEADER_BYTES
 from cdma.hw.codec.quantize.decompressor.head import LineLayout
 from cdma.hw.codec.quantize.decompressor.restorer import RestoredSector
 from cdma.hw.codec.quantize.payloads import LineForm
