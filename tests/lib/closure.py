@@ -22,8 +22,11 @@ PACKAGES = ("cdma", "tests")
 OUTPUTS = "build"
 """The folder at the top that commands write to."""
 
-PATHS = "tests.lib.paths"
-"""Who imports this module can read, and run, all that the checkout has: code on pages, too."""
+PATHS = ".".join(("tests", "lib", "paths"))
+"""Who imports this module can read, and run, all that the checkout has: code on pages, too.
+
+Put together, as every test depends on this file, and would on all that its strings name.
+"""
 
 _NAMED = re.compile(rf"(?<![\w./])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+\.?")
 
