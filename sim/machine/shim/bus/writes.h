@@ -34,7 +34,10 @@ class Writes {
   }
 
   void drive(uint64_t cycle, bool address_willing, bool data_willing, bool answer_willing) {
-    while (landed_ < whole_ && bursts_[landed_].time <= time_of(cycle)) land(bursts_[landed_++]);
+    while (landed_ < whole_ && bursts_[landed_].time <= time_of(cycle)) {
+      land(bursts_[landed_], cycle);
+      ++landed_;
+    }
     if (answered_) {
       pins_.bvalid = 0;
       answered_ = false;
@@ -67,10 +70,14 @@ class Writes {
   }
 
   void lift_hangs() { address_hung_ = data_hung_ = answer_hung_ = false; }
-  // The faults are no longer there.
+  // The faults are no longer there: what has not arrived yet arrives whole.
   void forget_faults() {
     lift_hangs();
-    for (size_t i = 0; i < whole_; ++i) bursts_[i].fault = nullptr;
+    for (size_t i = 0; i < whole_; ++i) {
+      Burst& burst = bursts_[i];
+      if (i >= landed_) burst.response = memory_response(burst);
+      burst.fault = nullptr;
+    }
   }
   void reset() {
     bursts_.clear();
@@ -181,7 +188,7 @@ class Writes {
     filled_ = 0;
     ++whole_;
     burst.time = timing_.write(cycle, burst.beats, Pins::kBytes, burst.bytes);
-    burst.response = memory_.has(burst.start(), burst.beats * Pins::kBytes) ? kOkay : kDecErr;
+    burst.response = memory_response(burst);
     counters_.decode_errors += burst.response == kDecErr;
     burst.fault = faults_.find(kB, burst.address, burst.end());
     if (burst.fault != nullptr && burst.fault->kind != kHangs)
@@ -190,8 +197,16 @@ class Writes {
     counters_.foreign_bytes += rules_.foreign_bytes(burst.start(), burst.end());
   }
 
-  // An error leaves the memory as it was.
-  void land(const Burst& burst) {
+  AxiResponse memory_response(const Burst& burst) const {
+    return memory_.has(burst.start(), burst.beats * Pins::kBytes) ? kOkay : kDecErr;
+  }
+
+  // An error leaves the memory as it was, and has hit, whenever its response follows.
+  void land(Burst& burst, uint64_t cycle) {
+    if (burst.fault != nullptr && burst.fault->kind != kHangs) {
+      Faults::deliver(*burst.fault, cycle, burst.address);
+      burst.fault = nullptr;
+    }
     if (burst.response != kOkay) return;
     for (uint64_t beat = 0; beat < burst.beats; ++beat)
       memory_.write(burst.start() + beat * Pins::kBytes, burst.data[beat], burst.strobes[beat]);
@@ -203,9 +218,9 @@ class Writes {
     Burst& burst = bursts_.front();
     if (burst.fault != nullptr) {
       Faults::deliver(*burst.fault, cycle, burst.address);
-      answer_hung_ = burst.fault->kind == kHangs;
       burst.fault = nullptr;
-      if (answer_hung_) return false;
+      answer_hung_ = true;
+      return false;
     }
     pins_.bid = burst.id;
     pins_.bresp = burst.response;

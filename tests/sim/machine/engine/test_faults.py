@@ -121,6 +121,27 @@ class TestFaults:
         made.set_faults([])
         movers.finish(0)
 
+    def test_a_write_error_that_is_lifted_has_hit_or_has_not(self, machine):
+        """Whenever it is lifted: the count, the response and the memory say the same."""
+        hits = []
+        for cycles in range(0, 200, 8):
+            made = machine()
+            movers = Copier(made)
+            movers.move(HOST, READ, 0)
+            before, written = made.device[0x1000:0x1020].copy(), made.host[:BEAT].copy()
+            made.set_faults([BusFault(0, "b", "slverr", 0)])
+            movers.start(0, WRITE, 0x1000, source=made.units)
+            made.run(cycles)
+            hits.append(made.delivered_faults()[0].times)
+            made.set_faults([])
+            movers.finish(0)
+            assert movers.get(0, ERRORS) == hits[-1]
+            np.testing.assert_array_equal(
+                made.device[0x1000:0x1020], before if hits[-1] else written
+            )
+        assert hits == sorted(hits)
+        assert set(hits) == {0, 1}
+
     @pytest.mark.parametrize("port", [0, HOST])
     def test_an_early_rlast_ends_the_burst(self, machine, port):
         made = machine()
