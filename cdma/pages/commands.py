@@ -123,23 +123,20 @@ def _lines(name: str, command: Any, outputs: Outputs) -> Iterator[str]:
     yield ""
     yield "## Example"
     yield ""
-    if example.absent:
-        yield f"{example.absent}: {guide} shows its output."
-    else:
-        for file, text in example.files.items():
-            language = "python" if file.endswith(".py") else "toml"
-            yield f'```{language} title="{file}"'
-            yield text.rstrip()
-            yield "```"
-            yield ""
-        if _reads_array(example):
-            yield "A few lines of Python [make `relu.npy`](index.md#the-array-of-the-examples)."
-            yield ""
+    for file, text in example.files.items():
+        language = "python" if file.endswith(".py") else "toml"
+        yield f'```{language} title="{file}"'
+        yield text.rstrip()
         yield "```"
-        for line in example.commands:
-            yield f"$ {line}"
-            yield from outputs[line]
-        yield "```"
+        yield ""
+    if _reads_array(example):
+        yield "A few lines of Python [make `relu.npy`](index.md#the-array-of-the-examples)."
+        yield ""
+    yield "```"
+    for line in example.commands:
+        yield f"$ {line}"
+        yield from outputs[line]
+    yield "```"
     yield ""
     yield "## Help"
     yield ""

@@ -43,7 +43,7 @@ class Example:
         The page that explains the command, as a path from `docs/`.
     commands : tuple of str
         Command lines, carried out one after the other in an empty folder that has `relu.npy` and
-        `files`; none if `absent` says why.
+        `files`.
     files : mapping
         Texts of files by their names.
     lines : int
@@ -52,26 +52,21 @@ class Example:
         The example needs PyTorch.
     varies : tuple of str
         Regular expressions of what another machine prints otherwise, as a time that it took.
-    absent : str
-        Why the page has no example.
     """
 
     guide: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     lines: int = 60
     has_torch: bool = False
     varies: tuple[str, ...] = ()
-    absent: str = ""
 
 
 PROFILE = "guide/buddy/buddy-profile.md"
 COMMAND_LINE = "reference/command-line.md"
 
 EXAMPLES: Mapping[str, Example] = {
-    "board": Example(
-        "guide/silicon/board.md", absent="Placing and routing a board takes many minutes"
-    ),
+    "board": Example("guide/silicon/board.md", ("cdma board ulx3s_85f --config tiny --out board",)),
     "buddy profile": Example(PROFILE, ("cdma buddy profile digits-cnn",)),
     "buddy replay": Example(
         "guide/buddy/buddy-replay.md",
