@@ -4,6 +4,7 @@
 # make check    style and types
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
+# make mutate   faults drawn from the sources, and whether tests find them (hours; goes on where it was)
 # make synth    every component in gates, and what has changed since the baseline
 # make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
@@ -21,7 +22,7 @@ PYTEST := $(PY) -m pytest
 PINS := $(if $(LOCKED),-c constraints.txt)
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 
-.PHONY: run test check bench verify synth capture test-torch dist site lock debian clean
+.PHONY: run test check bench verify mutate synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -41,6 +42,10 @@ bench: $(VENV)/.dev debian
 # BUDGET_S: begin no test later than this; what is left is named as open.
 verify: $(VENV)/.dev debian
 	$(PYTEST) -n 2 -m verify --verdicts $(if $(BUDGET_S),--budget-s $(BUDGET_S))
+
+# COUNT: mutants that are drawn.
+mutate: $(VENV)/.dev
+	$(PY) -m tests.mutation --count $(or $(COUNT),1000)
 
 synth: $(VENV)/.dev
 	$(VENV)/bin/cdma synth --all --force

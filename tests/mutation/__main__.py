@@ -1,0 +1,81 @@
+"""`make mutate`: draw mutants, run the tests that depend on them, and tell which survive."""
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tests.lib.closure import Checkout
+from tests.lib.paths import ROOT
+from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.report import REASONS, page, reasons
+from tests.mutation.run import Verdict, Workshop, judged
+
+ROOMS = ("hw", "golden", "sim/driver")
+FOLDER = ROOT / "build" / "mutation"
+
+
+def mutate(
+    rooms: Annotated[list[str] | None, typer.Argument(help="Folders or files.")] = None,
+    count: Annotated[int, typer.Option(help="Mutants that are drawn, of all rooms.")] = 1000,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    write: Annotated[Path | None, typer.Option(help="A page of the results.")] = None,
+) -> None:
+    """Draw mutants, and run the tests that depend on them."""
+    console = Console()
+    drawn = mutants(ROOT, rooms or ROOMS)[:count]
+    shops: Queue[Workshop] = Queue()
+    for job in range(jobs):
+        shops.put(Workshop(Checkout(ROOT), FOLDER / f"checkout-{job}"))
+
+    def judge(mutant: Mutant) -> tuple[Mutant, Verdict]:
+        shop = shops.get()
+        try:
+            verdict = judged(shop, mutant)
+        finally:
+            shops.put(shop)
+        if verdict.outcome in ("survived", "undecided"):
+            fault = mutant.fault
+            place = f"{mutant.path}:{fault.line}"
+            console.print(
+                f"{mutant.name} {verdict.outcome} {place} {fault.kind}: {fault.before} -> "
+                f"{fault.after or 'nothing'} {verdict.error}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+        return mutant, verdict
+
+    with ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(judge, drawn))
+    console.print(_table(results))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = [
+        {"name": mutant.name, "path": mutant.path, "line": mutant.fault.line, **vars(verdict)}
+        for mutant, verdict in results
+    ]
+    (FOLDER / "results.json").write_text(json.dumps(found, indent=2) + "\n")
+    if write is not None:
+        write.write_text(page(results, reasons(REASONS)), "utf-8")
+
+
+def _table(results: list[tuple[Mutant, Verdict]]) -> Table:
+    table = Table("room", "mutants", "unbuilt", "same netlist", "killed", "survived", "undecided")
+    rooms = Counter(mutant.path.split("/")[0] for mutant, _ in results)
+    for room, drawn in sorted(rooms.items()):
+        outcomes = Counter(
+            verdict.outcome for mutant, verdict in results if mutant.path.startswith(f"{room}/")
+        )
+        columns = ("unbuilt", "same netlist", "killed", "survived", "undecided")
+        table.add_row(room, str(drawn), *(str(outcomes[each]) for each in columns))
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(mutate)

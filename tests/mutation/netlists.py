@@ -1,0 +1,51 @@
+"""Netlists of components: `python -m tests.mutation.netlists [NAME:CONFIG]...` prints JSON."""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+from cdma.hw.codec.interface import CodecParameterError
+from cdma.hw.components import COMPONENTS, find_component
+from cdma.hw.config import ConfigError
+from cdma.hw.emit.fast_conversion import fast_conversion
+from tests.lib.paths import ROOT
+
+_SRC = re.compile(r'^ *attribute \\src "(.*)"\n', re.M)
+_FILE = re.compile(r"([^|\"]*?\.py):\d+")
+
+
+def netlist(name: str, config: str) -> tuple[str, list[str]] | None:
+    """A component's hash, and the files of `hw` that its lines come from; None if it cannot be."""
+    component = find_component(name)
+    try:
+        made = component.make(component.config(config))
+    except (ConfigError, CodecParameterError):
+        # Some codecs have no such lines.
+        return None
+    with fast_conversion():
+        text = rtlil.convert(made, name=component.top)
+    files = {Path(file).resolve() for src in _SRC.findall(text) for file in _FILE.findall(src)}
+    own = [str(file.relative_to(ROOT)) for file in files if file.is_relative_to(ROOT / "hw")]
+    return hashlib.sha256(_SRC.sub("", text).encode()).hexdigest(), sorted(own)
+
+
+def all_shapes() -> list[str]:
+    """Every component in its smallest shape and in the usual one."""
+    shapes = []
+    for name in COMPONENTS:
+        for config in dict.fromkeys(("tiny", find_component(name).family.default)):
+            shapes.append(f"{name}:{config}")
+    return shapes
+
+
+def main(shapes: list[str]) -> None:
+    found = {shape: netlist(*shape.split(":")) for shape in shapes or all_shapes()}
+    print(json.dumps({shape: one for shape, one in found.items() if one is not None}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
