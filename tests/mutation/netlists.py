@@ -34,11 +34,12 @@ def netlist(name: str, config: str) -> tuple[str, list[str]] | None:
 
 
 def all_shapes() -> list[str]:
-    """Every component in its smallest shape and in the usual one."""
+    """Every component in its smallest shape, and parts in the usual one, too."""
     shapes = []
     for name in COMPONENTS:
-        for config in dict.fromkeys(("tiny", find_component(name).family.default)):
-            shapes.append(f"{name}:{config}")
+        component = find_component(name)
+        usual = () if component.is_whole else (component.family.default,)
+        shapes += [f"{name}:{config}" for config in dict.fromkeys(("tiny", *usual))]
     return shapes
 
 

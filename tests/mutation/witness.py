@@ -32,8 +32,11 @@ def _note(test: str, error: pytest.ExceptionInfo[BaseException] | None) -> None:
     root = Path(__file__).parents[2]
     frames = [Path(str(entry.path)) for entry in error.traceback]
     ours = [path for path in frames if path.is_relative_to(root) and ".venv" not in path.parts]
-    # What is raised while a design is built comes out of the design, not out of a test.
-    is_check = bool(ours) and ours[-1].is_relative_to(root / "tests")
-    is_check = is_check and "amaranth" not in frames[-1].parts
+    # What is raised while a design is built comes out of the design or of Amaranth, not of a test;
+    # assertions in a design fail while it runs.
+    is_raised_by_test = bool(ours) and ours[-1].is_relative_to(root / "tests")
+    is_check = error.errisinstance(AssertionError) or (
+        is_raised_by_test and "amaranth" not in frames[-1].parts
+    )
     said = f"{error.typename}: {str(error.value).splitlines()[0] if str(error.value) else ''}"
     note.write_text(json.dumps({"test": test, "error": said[:200], "is_check": is_check}))
