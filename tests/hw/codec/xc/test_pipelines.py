@@ -7,19 +7,19 @@ import pytest
 
 from cdma.golden import StreamStatus
 from cdma.golden.formats.xc.decoder import decode
+from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
+from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.sim.machine import Packets
-from tests.hw.codec.xc.blocks import (
-    BAD_TOKEN,
-    CODINGS,
-    CompressorBlock,
-    DecompressorBlock,
-    pipeline,
-)
-from tests.hw.codec.xc.lines import LINE, bf16_lines, golden
+from tests.hw.codec.line_blocks import BAD_TOKEN, CompressorBlock, DecompressorBlock, pipeline
+from tests.hw.codec.xc.lines import LINE, bf16_lines, golden, xc_config
 from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
 
 # The builds take a minute for each width; the line codecs in Python have tests of their own.
 pytestmark = pytest.mark.verify
+
+CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3), (120, 1)]
+"""Centres and patterns of the transfers: a power of two of them."""
+PARAMETERS = [centre | pattern << 8 for centre, pattern in CODINGS]
 
 LINES = 100_000
 """Lines and streams at once; ten times as many in all."""
@@ -35,13 +35,15 @@ STALLS = [
 
 @pytest.fixture(scope="module", params=SECTORS)
 def compressor(request):
-    with pipeline(CompressorBlock, request.param) as block:
+    config = xc_config(request.param)
+    with pipeline(CompressorBlock, XcCompressor(config), config, PARAMETERS) as block:
         yield block
 
 
 @pytest.fixture(scope="module", params=SECTORS)
 def decompressor(request):
-    with pipeline(DecompressorBlock, request.param) as block:
+    config = xc_config(request.param)
+    with pipeline(DecompressorBlock, XcDecompressor(config), config, PARAMETERS) as block:
         yield block
 
 

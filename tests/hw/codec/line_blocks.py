@@ -1,6 +1,6 @@
-"""XC's pipelines between the framing of the AXI4-Stream blocks, for `Pipeline`.
+"""Pipelines of byte lines between the framing of the AXI4-Stream blocks, for `Pipeline`.
 
-Commands of these blocks have no parameters: the transfers take the `CODINGS` in turn.
+Commands of these blocks have no parameters: the transfers take a power of two of them in turn.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,6 @@ from cdma.hw.codec.stream.checker import LineError, StreamChecker
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.codec.stream.status import DecompressorStatus, Expectation, TransferStatus
 from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
-from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
-from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.hw.codec.zvc.axis import CompressCommand, DecompressCommand, ZvcCompressorAxis
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.lib.crc import Crc32
@@ -26,28 +24,28 @@ from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender
 from cdma.sim.machine import Pipeline
-from tests.hw.codec.xc.lines import LINE, xc_config
 
-CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3), (120, 1)]
-"""Centres and patterns of the transfers: a power of two of them."""
+LINE = 128
 
 BAD_TOKEN = StreamStatus.ZERO_ELEMENT
 """What the blocks say instead: their status records know ZVC's errors only."""
 
 
-def _coding(m, ends):
+def _in_turn(m, parameters, ends):
     """The parameters of the transfer that comes, and then of the next one."""
-    number = Signal(range(len(CODINGS)))
+    number = Signal(range(len(parameters)))
     with m.If(ends):
         m.d.sync += number.eq(number + 1)
-    return Array(C(centre | pattern << 8, 10) for centre, pattern in CODINGS)[number]
+    return Array(C(value, max(parameters).bit_length()) for value in parameters)[number]
 
 
 class TurningCompressor(wiring.Component):
-    """An `XcCompressor` that gives each transfer the next parameters."""
+    """A line compressor that gives each transfer the next parameters."""
 
-    def __init__(self, config):
+    def __init__(self, compressor, config, parameters):
+        self.compressor = compressor
         self.config = config
+        self.parameters = parameters
         self.line_latency = 0
         super().__init__(
             {
@@ -58,11 +56,12 @@ class TurningCompressor(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.compressor = compressor = XcCompressor(self.config)
-        coding = _coding(m, self.i.valid & self.i.ready & self.i.payload.last)
+        m.submodules.compressor = compressor = self.compressor
+        ends = self.i.valid & self.i.ready & self.i.payload.last
+        parameters = _in_turn(m, self.parameters, ends)
         m.d.comb += [
             compressor.i.payload.eq(self.i.payload),
-            compressor.i.payload.parameters.eq(coding),
+            compressor.i.payload.parameters.eq(parameters),
             compressor.i.valid.eq(self.i.valid),
             self.i.ready.eq(compressor.i.ready),
         ]
@@ -78,10 +77,12 @@ class Places(data.StructLayout):
 
 
 class TurningDecompressor(wiring.Component):
-    """An `XcDecompressor` that gives each transfer the next parameters."""
+    """A line decompressor that gives each transfer the next parameters."""
 
-    def __init__(self, config):
+    def __init__(self, decompressor, config, parameters):
+        self.decompressor = decompressor
         self.config = config
+        self.parameters = parameters
         self.sector_latency = 0
         super().__init__(
             {
@@ -93,11 +94,10 @@ class TurningDecompressor(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.decompressor = decompressor = XcDecompressor(self.config)
+        m.submodules.decompressor = decompressor = self.decompressor
         m.submodules.told = told = Fifo(Places(), 16)
-        m.d.comb += decompressor.parameters.eq(
-            _coding(m, self.i.valid & self.i.ready & self.i.payload.last)
-        )
+        ends = self.i.valid & self.i.ready & self.i.payload.last
+        m.d.comb += decompressor.parameters.eq(_in_turn(m, self.parameters, ends))
         sector = self.o.payload
         m.d.comb += [
             decompressor.i.payload.eq(self.i.payload),
@@ -131,11 +131,11 @@ class TurningDecompressor(wiring.Component):
 
 
 class CompressorBlock(ZvcCompressorAxis):
-    """As `ZvcCompressorAxis`, with XC's compressor in it."""
+    """As `ZvcCompressorAxis`, with another compressor in it."""
 
-    def __init__(self, config):
+    def __init__(self, compressor, config, parameters):
         self.config = config
-        self._compressor = TurningCompressor(config)
+        self._compressor = TurningCompressor(compressor, config, parameters)
         width = config.sector_bytes
         wiring.Component.__init__(
             self,
@@ -151,8 +151,9 @@ class CompressorBlock(ZvcCompressorAxis):
 class DecompressorBlock(wiring.Component):
     """As `ZvcDecompressorAxis`, with places in the stream that come from the lines' own."""
 
-    def __init__(self, config):
+    def __init__(self, decompressor, config, parameters):
         self.config = config
+        self.decompressor = TurningDecompressor(decompressor, config, parameters)
         width = config.sector_bytes
         super().__init__(
             {
@@ -171,7 +172,7 @@ class DecompressorBlock(wiring.Component):
         m.submodules.fork = fork = Fork(DecompressCommand(), 3)
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
         m.submodules.unpacker = unpacker = Unpacker(config)
-        m.submodules.decompressor = decompressor = TurningDecompressor(config)
+        m.submodules.decompressor = decompressor = self.decompressor
         m.submodules.checker = checker = StreamChecker(config)
         m.submodules.crc = crc = Crc32(width)
         m.submodules.sender = sender = AxiStreamSender(width)
@@ -242,9 +243,20 @@ class VerilogText:
     text: str
 
 
-def pipeline(block, sector_bytes):
-    """The block as a `Pipeline`."""
-    name = "xc_block"
-    modules = to_verilog(block(xc_config(sector_bytes)), name, assertions=True)
+def pipeline(block, codec, config, parameters):
+    """A block as a `Pipeline`.
+
+    Parameters
+    ----------
+    block : type
+        `CompressorBlock` or `DecompressorBlock`.
+    codec : Component
+        The line compressor or decompressor in it.
+    config : CodecConfig
+    parameters : sequence of int
+        As the codec's ports have them.
+    """
+    name = "line_block"
+    modules = to_verilog(block(codec, config, parameters), name, assertions=True)
     text = "\n".join(module.text for module in modules)
     return Pipeline.of_verilog(VerilogText(name, text))
