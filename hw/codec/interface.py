@@ -70,6 +70,9 @@ class LineCodec:
     result : mapping of str to int
         Parts of the field `result` in the record of a compressing transfer, and their widths,
         likewise. A codec with a result has a `line_summary` and a `summary_collector`.
+    value_bytes : int
+        Bytes of a value, of which a transfer must have whole ones: more than one where a codec
+        knows numbers, of which a part means nothing.
     line_summary_bits : int
         Width of the summary that `line_summary` gives of each line.
     locates_errors : bool
@@ -89,6 +92,7 @@ class LineCodec:
     parameters: ClassVar[Mapping[str, int]] = {}
     usual_parameters: ClassVar[Mapping[str, int]] = {}
     result: ClassVar[Mapping[str, int]] = {}
+    value_bytes: ClassVar[int] = 1
     line_summary_bits: ClassVar[int] = 0
     locates_errors: ClassVar[bool] = False
 
@@ -145,6 +149,14 @@ class LineCodec:
         return parts
 
     # Data of arrays.
+
+    def check_length(self, nbytes: int) -> None:
+        """Raise a `CodecParameterError` if so many bytes of data are not whole values."""
+        if nbytes % self.value_bytes:
+            raise CodecParameterError(
+                f"the codec {self.name!r} takes whole values of {self.value_bytes} bytes, not "
+                f"{nbytes} bytes; fill the data up, or choose another codec"
+            )
 
     def granule_bytes(self, element_bytes: int) -> int:
         """`CodecConfig.element_bytes` of an engine for arrays of such elements.

@@ -58,6 +58,14 @@ def require_elements(codec: str, element_bytes: int) -> None:
         raise golden.CodecError(str(error)) from error
 
 
+def require_length(codec: str, nbytes: int) -> None:
+    """Refuse data that are no whole values of a codec's, with a `golden.CodecError`."""
+    try:
+        line_codec(codec).check_length(nbytes)
+    except CodecParameterError as error:
+        raise golden.CodecError(str(error)) from error
+
+
 def encoding_with(
     codec: str,
     data: ByteArray,

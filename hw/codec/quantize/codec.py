@@ -34,6 +34,7 @@ class Quantize(ByteLineCodec):
     number = 2
     parameters = {"k": 8}
     own_element_bytes = ELEMENT_BYTES
+    value_bytes = ELEMENT_BYTES
     element_format = "fp32"
     conversion = "convert the arrays"
     lossless = False
