@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from cdma import golden
+from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from amaranth.hdl import Value
     from amaranth.lib import wiring
 
@@ -179,6 +182,26 @@ class LineCodec:
     def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
         """Parameters that suit some data, uint8 (bytes,); those of similar data suit it, too."""
         return self.all_parameters({})
+
+    # Lossy codecs have these.
+
+    def bounded_parameters(self, bound: float) -> dict[str, int]:
+        """Parameters with which no value comes back farther off than the bound.
+
+        Raises
+        ------
+        golden.CodecError
+            The codec has no such bound.
+        """
+        raise NotImplementedError
+
+    def error_bound(self, parameters: Mapping[str, int]) -> float:
+        """The largest error that a value may have with these parameters."""
+        raise NotImplementedError
+
+    def exact_lines(self, line_sizes: IntArray) -> npt.NDArray[np.bool_]:
+        """The lines that the codec keeps bit for bit, by the bytes of stream that each takes."""
+        raise NotImplementedError
 
     # Sizes, in bytes.
 

@@ -8,6 +8,7 @@ from cdma.golden.formats.interface import Array, IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.interface import CodecParameterError
 from cdma.hw.codec.registry import line_codec
+from cdma.sim.swap.loss import Loss
 
 AUTO = "auto"
 """What stands for the codec that a sample of an array's lines is smallest in."""
@@ -44,6 +45,14 @@ class Encoding:
     def line_sizes(self, data: ByteArray) -> IntArray:
         """Bytes of stream that each line of some data takes, int64 (lines,)."""
         return self.model.line_sizes(self._values(data))
+
+    def loss(self, sent: ByteArray, returned: ByteArray) -> Loss | None:
+        """The loss of some data, uint8 (bytes,), that came back; None of a lossless codec."""
+        if self.model.lossless:
+            return None
+        entry = line_codec(self.codec)
+        exact = entry.exact_lines(self.line_sizes(sent))
+        return Loss.of(sent, returned, exact, entry.error_bound(self.parameters))
 
     def _values(self, data: ByteArray) -> Array:
         """The data as the model takes them: lossy ones know the values."""
