@@ -143,6 +143,8 @@ class EstimateAssumptions(TypedDict):
     batch: int
     density: Density
     config: str
+    codec: str
+    bound: Annotated[float | None, "the largest error that a value may have; null if lossless"]
     engine: EstimateEngine
     machine: EstimateMachine
     throttle: EstimateThrottle
@@ -171,6 +173,10 @@ class EstimateTensor(EstimateWays):
     raw_bytes: Bytes
     stream_bytes: float
     ratio: float
+    measured_on: Annotated[
+        str | None,
+        "arrays that a lossy codec's lines are of: tensor, kind, or worst case; null if lossless",
+    ]
     offload_limit: str
     prefetch_limit: str
 
