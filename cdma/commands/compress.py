@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from cdma import golden
+from cdma.commands.bound_options import Bound, PowerOfTwo, tell_rounding
 from cdma.commands.completers import among, named
 from cdma.errors import UserError
 from cdma.files import npy_pieces, open_input, read_npy_layout, shown_input
@@ -60,19 +61,8 @@ def compress(
         int | None,
         typer.Option(metavar="BITS", help="zfp: bits per 4 values, 9 to 128.", show_default=False),
     ] = None,
-    bound: Annotated[
-        float | None,
-        typer.Option(
-            metavar="ERROR", help="quantize: the largest error of a value.", show_default=False
-        ),
-    ] = None,
-    power_of_two: Annotated[
-        bool,
-        typer.Option(
-            "--power-of-two",
-            help="quantize: round the bound down to a power of two, as an engine needs it.",
-        ),
-    ] = False,
+    bound: Bound = None,
+    power_of_two: PowerOfTwo = False,
     element_format: Annotated[
         str | None,
         typer.Option(
@@ -125,8 +115,7 @@ def compress(
         f"({how(codec, parameters, size)})",
         err=True,
     )
-    if bound != asked:
-        typer.echo(f"the bound {asked:g} was rounded down to {bound:g}", err=True)
+    tell_rounding(asked, bound)
     if sum(not_finite):
         typer.echo(f"values that are NaN or infinite, kept exactly: {sum(not_finite):,}", err=True)
 

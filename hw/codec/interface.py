@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from cdma import golden
+from cdma.golden.formats.interface import IntArray
 from cdma.golden.formats.stream import ByteArray
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from amaranth.hdl import Value
     from amaranth.lib import wiring
 
@@ -70,6 +73,9 @@ class LineCodec:
     result : mapping of str to int
         Parts of the field `result` in the record of a compressing transfer, and their widths,
         likewise. A codec with a result has a `line_summary` and a `summary_collector`.
+    value_bytes : int
+        Bytes of a value, of which a transfer must have whole ones: more than one where a codec
+        knows numbers, of which a part means nothing.
     line_summary_bits : int
         Width of the summary that `line_summary` gives of each line.
     locates_errors : bool
@@ -89,6 +95,7 @@ class LineCodec:
     parameters: ClassVar[Mapping[str, int]] = {}
     usual_parameters: ClassVar[Mapping[str, int]] = {}
     result: ClassVar[Mapping[str, int]] = {}
+    value_bytes: ClassVar[int] = 1
     line_summary_bits: ClassVar[int] = 0
     locates_errors: ClassVar[bool] = False
 
@@ -146,6 +153,14 @@ class LineCodec:
 
     # Data of arrays.
 
+    def check_length(self, nbytes: int) -> None:
+        """Raise a `CodecParameterError` if so many bytes of data are not whole values."""
+        if nbytes % self.value_bytes:
+            raise CodecParameterError(
+                f"the codec {self.name!r} takes whole values of {self.value_bytes} bytes, not "
+                f"{nbytes} bytes; fill the data up, or choose another codec"
+            )
+
     def granule_bytes(self, element_bytes: int) -> int:
         """`CodecConfig.element_bytes` of an engine for arrays of such elements.
 
@@ -167,6 +182,26 @@ class LineCodec:
     def fitted_parameters(self, data: ByteArray, element_bytes: int) -> dict[str, int]:
         """Parameters that suit some data, uint8 (bytes,); those of similar data suit it, too."""
         return self.all_parameters({})
+
+    # Lossy codecs have these.
+
+    def bounded_parameters(self, bound: float) -> dict[str, int]:
+        """Parameters with which no value comes back farther off than the bound.
+
+        Raises
+        ------
+        golden.CodecError
+            The codec has no such bound.
+        """
+        raise NotImplementedError
+
+    def error_bound(self, parameters: Mapping[str, int]) -> float:
+        """The largest error that a value may have with these parameters."""
+        raise NotImplementedError
+
+    def exact_lines(self, line_sizes: IntArray) -> npt.NDArray[np.bool_]:
+        """The lines that the codec keeps bit for bit, by the bytes of stream that each takes."""
+        raise NotImplementedError
 
     # Sizes, in bytes.
 

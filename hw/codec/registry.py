@@ -104,6 +104,11 @@ def lossless_codecs() -> tuple[LineCodec, ...]:
     return tuple(entry for entry in compressing_codecs() if entry.lossless)
 
 
+def lossy_codecs() -> tuple[LineCodec, ...]:
+    """The others, which need a bound for what they lose."""
+    return tuple(entry for entry in compressing_codecs() if not entry.lossless)
+
+
 def codec_names(*, lossy: bool = True) -> tuple[str, ...]:
     """All names, or those of lossless codecs, in the order of registration."""
     return tuple(name for name, entry in _codecs().items() if lossy or entry.lossless)

@@ -15,7 +15,7 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fifo import Fifo
 
 LINES = 8
-"""Lines that may be in the pipelines together."""
+"""Lines that may be in the pipelines together, unless their latency needs more."""
 
 
 def is_one_of(index: Value, wanted: Collection[int], config: CodecConfig) -> Value:
@@ -71,6 +71,11 @@ def pipelines(config: CodecConfig) -> list[tuple[LineCodec, tuple[int, ...]]]:
         for i, entry in enumerate(config.entries)
         if i != copy or carrier == copy
     ]
+
+
+def expanding_lines(sector_latency: int, config: CodecConfig) -> int:
+    """The number of lines that a decompressor may hold: enough that none waits for another."""
+    return max(LINES, sector_latency // config.sectors + 2)
 
 
 def line_compressor(config: CodecConfig) -> wiring.Component:
@@ -174,11 +179,16 @@ class SelectedDecompressor(wiring.Component):
     Latency: that of the codec, and up to 2 cycles to find its turn. Throughput: a sector per cycle
     while lines are of one codec.
 
-    Resources: the codecs' decompressors and a queue of `LINES` indices.
+    Resources: the codecs' decompressors and a queue of `expanding_lines` indices.
 
     Parameters
     ----------
     config : CodecConfig
+
+    Attributes
+    ----------
+    sector_latency : int
+        That of the slowest codec.
 
     Members
     -------
@@ -191,6 +201,8 @@ class SelectedDecompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
+        self._blocks = [entry.decompressor(config) for entry, _ in pipelines(config)]
+        self.sector_latency = max(block.sector_latency for block in self._blocks)
         super().__init__(
             {
                 "format": In(stream.Signature(LineFormat(config))),
@@ -203,7 +215,9 @@ class SelectedDecompressor(wiring.Component):
         m = Module()
         config = self.config
         choices = pipelines(config)
-        m.submodules.order = order = Fifo(range(len(choices)), LINES)
+        m.submodules.order = order = Fifo(
+            range(len(choices)), expanding_lines(self.sector_latency, config)
+        )
         beat = self.i.payload
 
         # In: a line's codec stays at its port until the line's last beat.
@@ -223,8 +237,8 @@ class SelectedDecompressor(wiring.Component):
         x_valid = Signal(len(choices))
         turn = order.o.payload
         sectors = []
-        for k, (entry, indices) in enumerate(choices):
-            m.submodules[f"{entry.name}_decompressor"] = block = entry.decompressor(config)
+        for k, ((entry, indices), block) in enumerate(zip(choices, self._blocks, strict=True)):
+            m.submodules[f"{entry.name}_decompressor"] = block
             with m.If(is_one_of(self.format.payload.codec, indices, config)):
                 m.d.comb += which.eq(k)
             m.d.comb += [

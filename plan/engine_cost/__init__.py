@@ -1,6 +1,8 @@
 """Times of the engine in closed form, held to its RTL by tests."""
 
+from cdma.plan.engine_cost.captured_sizes import TensorSizes, captured_sizes
 from cdma.plan.engine_cost.network import NetworkEstimate, TensorEstimate
+from cdma.plan.engine_cost.packing import LineSizes
 from cdma.plan.engine_cost.setup import PARAMETERS, Setup, Sweep
 from cdma.plan.engine_cost.transfer import (
     EstimateError,
@@ -14,11 +16,14 @@ from cdma.plan.engine_cost.transfer import (
 __all__ = [
     "PARAMETERS",
     "EstimateError",
+    "LineSizes",
     "NetworkEstimate",
     "Setup",
     "Sweep",
     "TensorEstimate",
+    "TensorSizes",
     "TransferCost",
+    "captured_sizes",
     "ceilings",
     "queue_cycles",
     "transfer_cost",

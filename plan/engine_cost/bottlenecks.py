@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cdma.golden import LINE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.limits import HOST_BURST_BEATS, RATE_FRACTION_BITS
-from cdma.plan.engine_cost.packing import line_cycles
+from cdma.plan.engine_cost.packing import LineSizes, line_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttles import Throttle
 
@@ -69,6 +69,7 @@ def bottlenecks_of(
     engine: EngineConfig,
     throttle: Throttle,
     compressed: bool,
+    sizes: LineSizes | None = None,
 ) -> tuple[list[Bottleneck], list[Bottleneck]]:
     """Bottlenecks on the device's side, which count raw bytes, and on the link's, which count the
     stream.
@@ -81,7 +82,7 @@ def bottlenecks_of(
     latency = machine.link_latency_cycles
     lines_held = engine.unit_lines * engine.units * LINE_BYTES
     device = [
-        Bottleneck("port", *_port(raw, stream, outward, engine, compressed)),
+        Bottleneck("port", *_port(raw, stream, outward, engine, compressed, sizes)),
         Bottleneck("units", raw, engine.units * engine.codec.sector_bytes),
         Bottleneck("dram", raw, machine.channel_bytes_per_cycle * machine.channels),
         Bottleneck(
@@ -103,11 +104,23 @@ def bottlenecks_of(
 
 
 def _port(
-    raw: float, stream: float, outward: bool, engine: EngineConfig, compressed: bool
+    raw: float,
+    stream: float,
+    outward: bool,
+    engine: EngineConfig,
+    compressed: bool,
+    sizes: LineSizes | None,
 ) -> tuple[float, float]:
     """Bytes at the port, and how many of them pass in a cycle."""
     if not compressed:
         return stream, engine.host_bytes
-    density = engine.codec.entries[0].density(stream, raw, engine.codec)
-    at_once = 2 if outward else engine.split_lines
-    return raw, engine.codec.line_bytes / line_cycles(density, engine, at_once)
+    entry = engine.codec.entries[0]
+    if sizes is None:
+        density = entry.density(stream, raw, engine.codec)
+        sizes = LineSizes.at_density(density, engine.codec)
+    if outward:
+        # The drain finds lines by their ends, and puts two together that have heads.
+        at_once = 2 if entry.head_bytes(engine.codec) else 1
+    else:
+        at_once = min(engine.split_lines, entry.lines_per_cycle)
+    return raw, engine.codec.line_bytes / line_cycles(sizes, engine, at_once)

@@ -1,10 +1,11 @@
 """Costs of a network's training step at the engine: each tensor's, and all of them together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from cdma.builds.displays import table
+from cdma.plan.engine_cost.packing import LineSizes
 from cdma.plan.engine_cost.setup import Setup
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost
 from cdma.plan.workload.graph import Graph
@@ -38,18 +39,30 @@ class TensorEstimate:
     raw_prefetch: TransferCost
 
     @classmethod
-    def of(cls, name: str, raw_bytes: int, density: float, setup: Setup) -> Self:
-        """`EstimateError` if the density is not 0…1."""
+    def of(
+        cls,
+        name: str,
+        raw_bytes: int,
+        density: float,
+        setup: Setup,
+        sizes: LineSizes | None = None,
+    ) -> Self:
+        """`EstimateError` if the density is not 0…1. `sizes` are those of the stream's lines, where
+        the density does not tell them.
+        """
         if not 0 <= density <= 1:
             raise EstimateError(f"density of {name} must be 0 to 1, not {density:g}")
-        stream = setup.stream_bytes(raw_bytes, density)
+        if sizes is None:
+            stream = setup.stream_bytes(raw_bytes, density)
+        else:
+            stream = sizes.stream_bytes(raw_bytes, setup.engine.codec)
         return cls(
             name=name,
             raw_bytes=raw_bytes,
             density=density,
             stream_bytes=stream,
-            offload=setup.cost(raw_bytes, stream, "out"),
-            prefetch=setup.cost(raw_bytes, stream, "in"),
+            offload=setup.cost(raw_bytes, stream, "out", sizes=sizes),
+            prefetch=setup.cost(raw_bytes, stream, "in", sizes=sizes),
             raw_offload=setup.cost(raw_bytes, raw_bytes, "out", compressed=False),
             raw_prefetch=setup.cost(raw_bytes, raw_bytes, "in", compressed=False),
         )
@@ -62,9 +75,10 @@ class NetworkEstimate:
     tensors: tuple[TensorEstimate, ...]
 
     @classmethod
-    def of(cls, graph: Graph, setup: Setup) -> Self:
+    def of(cls, graph: Graph, setup: Setup, sizes: Mapping[str, LineSizes] | None = None) -> Self:
         """Estimate the tensors that backward reads, in the order in which forward makes them;
-        `EstimateError` if one has no density (`cdma.plan.workload.density.density`).
+        `EstimateError` if one has no density (`cdma.plan.workload.density.density`). `sizes` are
+        those of their streams' lines by name, where densities do not tell them.
         """
         estimates = []
         for t in graph.managed:
@@ -74,7 +88,10 @@ class NetworkEstimate:
                     f"tensor {tensor.name} of {graph.name} has no density; give a capture, a file, "
                     "a curve or a number"
                 )
-            estimates.append(TensorEstimate.of(tensor.name, tensor.nbytes, tensor.density, setup))
+            lines = None if sizes is None else sizes[tensor.name]
+            estimates.append(
+                TensorEstimate.of(tensor.name, tensor.nbytes, tensor.density, setup, lines)
+            )
         return cls(tuple(estimates))
 
     @property

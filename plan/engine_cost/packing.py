@@ -1,26 +1,76 @@
 """Cycles that a line of a compressed stream takes at the engine's port to the link."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 
-from cdma.hw.config import EngineConfig
+from cdma.golden.formats.interface import IntArray
+from cdma.hw.config import CodecConfig, EngineConfig
+
+
+@dataclass(frozen=True)
+class LineSizes:
+    """Sizes of a stream's lines, and how likely each is.
+
+    Attributes
+    ----------
+    payloads : tuple of int
+        Bytes behind a line's head.
+    chances : tuple of float
+        1 together.
+    """
+
+    payloads: tuple[int, ...]
+    chances: tuple[float, ...]
+
+    @classmethod
+    def at_density(cls, density: float, codec: CodecConfig) -> Self:
+        """Those of the engine's first codec, if zeros are anywhere; density from 0 to 1."""
+        sizes, chances = codec.entries[0].payload_chances(density, codec)
+        return cls(tuple(sizes), tuple(chances))
+
+    @classmethod
+    def of_lines(cls, lines: IntArray, codec: CodecConfig) -> Self:
+        """Those of lines whose bytes of stream are known, head included, int64 (lines,)."""
+        sizes, counts = np.unique(lines, return_counts=True)
+        head = codec.entries[0].head_bytes(codec)
+        return cls(tuple((sizes - head).tolist()), tuple((counts / lines.size).tolist()))
+
+    @classmethod
+    def mixed(cls, parts: Iterable[tuple[float, Self]]) -> Self:
+        """Those of lines that are of each part with a share, 1 together."""
+        chances: dict[int, float] = {}
+        for share, part in parts:
+            for payload, chance in zip(part.payloads, part.chances, strict=True):
+                chances[payload] = chances.get(payload, 0.0) + share * chance
+        return cls(tuple(chances), tuple(chances.values()))
+
+    @property
+    def mean_payload(self) -> float:
+        return float(np.dot(self.payloads, self.chances))
+
+    def stream_bytes(self, nbytes: float, codec: CodecConfig) -> float:
+        """Bytes of the stream of so many bytes of data, heads included."""
+        line = codec.entries[0].head_bytes(codec) + self.mean_payload
+        return -(-nbytes // codec.line_bytes) * line
 
 
 @lru_cache(maxsize=4096)
-def line_cycles(density: float, engine: EngineConfig, lines_at_once: int) -> float:
-    """Mean cycles per line of the engine's first codec, if zeros are anywhere.
+def line_cycles(sizes: LineSizes, engine: EngineConfig, lines_at_once: int) -> float:
+    """Mean cycles per line of the engine's first codec, in any order.
 
     In a cycle leaves a beat of a line, or two whole lines that fit one chunk, which is a head and
     a port's width (`cdma.hw.dma.outbound.drain`, and on the way in `cdma.hw.dma.inbound.splitter`).
-    The codec tells how likely each size of a line is. Whether two lines leave together depends on
-    both of them, and the second one of a pair that did not fit is longer than others are: so it is
-    a Markov chain, whose state is the size of the line in front.
+    Whether two lines leave together depends on both of them, and the second one of a pair that did
+    not fit is longer than others are: so it is a Markov chain, whose state is the size of the line
+    in front.
 
     Parameters
     ----------
-    density : float
-        Part of the elements that is not zero, 0…1.
+    sizes : LineSizes
     engine : EngineConfig
     lines_at_once : int
         1 or 2: whether two lines may leave together at all.
@@ -32,10 +82,9 @@ def line_cycles(density: float, engine: EngineConfig, lines_at_once: int) -> flo
     """
     codec = engine.codec
     entry = codec.entries[0]
-    sizes, chances = entry.payload_chances(density, codec)
-    data, fresh = np.array(sizes), np.array(chances)
+    data, fresh = np.array(sizes.payloads), np.array(sizes.chances)
     alone = np.maximum(1, -(-data // engine.host_bytes)).astype(float)
-    if min(lines_at_once, entry.lines_per_cycle) == 1:
+    if lines_at_once == 1:
         return float(fresh @ alone)
     pairs = data[:, None] + data + entry.head_bytes(codec) <= engine.host_bytes
     fits = pairs @ fresh

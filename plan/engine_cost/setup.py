@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from cdma.hw.codec.registry import copy_codec
-from cdma.hw.config import EngineConfig, find_named, preset
+from cdma.hw.codec.registry import CodecRegistryError, copy_codec, line_codec
+from cdma.hw.config import ConfigError, EngineConfig, find_named, preset
+from cdma.plan.engine_cost.packing import LineSizes
 from cdma.plan.engine_cost.transfer import EstimateError, TransferCost, ceilings, transfer_cost
 from cdma.plan.platform.environment import MACHINES, MachineConfig
 from cdma.plan.platform.link import Link
@@ -100,7 +101,12 @@ class Setup:
         """
         others = (one for one in self.engine.codecs if one != name)
         codecs = (name, *others) if name in self.engine.codecs else (name, copy_codec().name)
-        codec = replace(self.engine.codec, codecs=codecs)
+        try:
+            entry = line_codec(name)
+        except CodecRegistryError as error:
+            raise ConfigError(f"codecs: {error}") from error
+        granule = entry.granule_bytes(entry.array_element_bytes(self.engine.codec.element_bytes))
+        codec = replace(self.engine.codec, codecs=codecs, element_bytes=granule)
         return replace(self, engine=replace(self.engine, codec=codec))
 
     def cost(
@@ -111,6 +117,7 @@ class Setup:
         *,
         compressed: bool = True,
         lines: Sequence[int] | None = None,
+        sizes: LineSizes | None = None,
     ) -> TransferCost:
         """`cdma.plan.engine_cost.transfer_cost` here; it has the arguments and errors."""
         return transfer_cost(
@@ -122,6 +129,7 @@ class Setup:
             throttle=self.throttle,
             compressed=compressed,
             lines=lines,
+            sizes=sizes,
         )
 
     def ceilings(self, density: float, way: str) -> dict[str, float]:

@@ -43,6 +43,7 @@ from cdma.plan.engine_cost.bottlenecks import (
     bottlenecks_of,
     slowest,
 )
+from cdma.plan.engine_cost.packing import LineSizes
 from cdma.plan.engine_cost.variable_density import LineFlow, in_cycles, out_cycles
 from cdma.plan.platform.environment import MachineConfig
 from cdma.plan.platform.throttles import THROTTLES, Throttle
@@ -118,6 +119,7 @@ def transfer_cost(
     throttle: Throttle = THROTTLES["none"],
     compressed: bool = True,
     lines: Sequence[int] | None = None,
+    sizes: LineSizes | None = None,
 ) -> TransferCost:
     """Estimate the cost of a transfer.
 
@@ -138,6 +140,8 @@ def transfer_cost(
     lines : sequence of int, optional
         Bytes of the stream by line, where they are known. Otherwise zeros are taken to be spread
         evenly; a tensor with long runs of them takes longer than that.
+    sizes : LineSizes, optional
+        Of the stream's lines, in any order; those of lines whose zeros are anywhere if not given.
 
     Raises
     ------
@@ -159,7 +163,7 @@ def transfer_cost(
     fetch = 2 * latency + descriptor
     fixed = fetch + latency + machine.dram_latency_cycles
     device, link = bottlenecks_of(
-        raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed
+        raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed, sizes
     )
     flow, limit = slowest([*device, *link])
     if outward:

@@ -138,7 +138,7 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
             asked += nbytes
         come = link - (asked - taken) * flow.byte_cycles
         fits = (
-            engine.split_lines == 2
+            min(engine.split_lines, engine.codec.entries[0].lines_per_cycle) == 2
             and i > 0
             and not paired
             and _together(lines[i - 1], size, engine)
@@ -197,6 +197,5 @@ def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
 def _together(first: int, second: int, engine: EngineConfig) -> bool:
     """Return True if two lines pass the port in one cycle: in a head and a port's width."""
     codec = engine.codec
-    entry = codec.entries[0]
-    fits = first + second - entry.head_bytes(codec) <= engine.host_bytes
-    return fits and entry.lines_per_cycle == 2
+    head = codec.entries[0].head_bytes(codec)
+    return bool(head) and first + second - head <= engine.host_bytes

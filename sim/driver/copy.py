@@ -114,6 +114,7 @@ def copy_fields(
         "parameters": _packed_parameters(entry, parameters),
     }
     check(fields, engine_element_bytes, engine_codecs, windows)
+    _check_values(entry, nbytes)
     source, destination = (device, host) if outward else (host, device)
     _check_place("src", src, source, kind)
     _check_place("dst", dst, destination, kind)
@@ -142,6 +143,18 @@ def _packed_parameters(entry: LineCodec | None, parameters: Mapping[str, int]) -
         return entry.packed_parameters(parameters)
     except CodecParameterError as error:
         raise DescriptorError("parameters", f"must be the codec's: {error}") from error
+
+
+def _check_values(entry: LineCodec | None, nbytes: int) -> None:
+    """Raise an error if the data end within a value: the engine, which counts bytes, would take
+    what there is for one.
+    """
+    if entry is None:
+        return
+    try:
+        entry.check_length(nbytes)
+    except CodecParameterError as error:
+        raise DescriptorError("length", f"must be the codec's: {error}") from error
 
 
 def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None:

@@ -8,6 +8,7 @@ from cdma.golden.formats.interface import Array, IntArray
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.interface import CodecParameterError
 from cdma.hw.codec.registry import line_codec
+from cdma.sim.swap.loss import Loss
 
 AUTO = "auto"
 """What stands for the codec that a sample of an array's lines is smallest in."""
@@ -45,6 +46,14 @@ class Encoding:
         """Bytes of stream that each line of some data takes, int64 (lines,)."""
         return self.model.line_sizes(self._values(data))
 
+    def loss(self, sent: ByteArray, returned: ByteArray) -> Loss | None:
+        """The loss of some data, uint8 (bytes,), that came back; None of a lossless codec."""
+        if self.model.lossless:
+            return None
+        entry = line_codec(self.codec)
+        exact = entry.exact_lines(self.line_sizes(sent))
+        return Loss.of(sent, returned, exact, entry.error_bound(self.parameters))
+
     def _values(self, data: ByteArray) -> Array:
         """The data as the model takes them: lossy ones know the values."""
         return data if self.model.lossless else data.view("<f4")
@@ -54,6 +63,14 @@ def require_elements(codec: str, element_bytes: int) -> None:
     """Refuse elements that a codec does not take, with a `golden.CodecError`."""
     try:
         line_codec(codec).granule_bytes(element_bytes)
+    except CodecParameterError as error:
+        raise golden.CodecError(str(error)) from error
+
+
+def require_length(codec: str, nbytes: int) -> None:
+    """Refuse data that are no whole values of a codec's, with a `golden.CodecError`."""
+    try:
+        line_codec(codec).check_length(nbytes)
     except CodecParameterError as error:
         raise golden.CodecError(str(error)) from error
 

@@ -26,6 +26,7 @@ from cdma.sim.swap.encoding import (
     Encoding,
     encoding_with,
     require_elements,
+    require_length,
     shared_granule_bytes,
     smallest_encoding,
     suitable_codecs,
@@ -140,6 +141,7 @@ class EngineBackend:
         codecs = suitable_codecs(self.config.codecs, element_bytes)
         if self.codec != AUTO:
             require_elements(self.codec, element_bytes)
+            require_length(self.codec, data.size)
         granule = shared_granule_bytes(codecs, element_bytes)
         lines = sample(data)
         encodings = []

@@ -1,6 +1,6 @@
 """Arrays out through RTL and back, compared with what they were and with the golden models."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -10,7 +10,8 @@ import numpy as np
 from cdma import golden
 from cdma.builds.displays import table
 from cdma.builds.progress import Tally
-from cdma.golden.formats.interface import as_bytes, element_dtype, zero_filled
+from cdma.golden.formats.interface import as_bytes, as_floats, element_dtype, zero_filled
+from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.sim.swap.backend import (
     TRANSFER_BYTES,
@@ -22,6 +23,8 @@ from cdma.sim.swap.backend import (
     QueueFigures,
     comparison_faults,
 )
+from cdma.sim.swap.encoding import Encoding
+from cdma.sim.swap.loss import Loss
 
 BASELINES = (DEFAULT_CODECS[0], "rle", "csr", "lz4", "deflate")
 """Golden codecs whose ratios stand beside the RTL's (cDMA, §V-A), the engine's own first."""
@@ -46,19 +49,23 @@ class RoundTrip:
         Of the array; beside a codec of finer elements, the others work on such, too.
     codec : str
         What it was compressed with.
+    parameters : mapping of str to int
+        The codec's, by name.
     compressed_bytes : int
         Of the stream that left the RTL.
     cycles_out, cycles_in : int
         What the array added to each way: from the record of the array before, or the doorbell, to
         its own. With the codec alone, from its first command to its last status.
     crc32 : int
-        Of the array's bytes.
+        Of the bytes that come back.
     faults : tuple of str
         What was not as it should be; empty if everything is bit-exact.
     baseline_bytes : dict
         Compressed sizes by golden codec.
     engine : EngineFigures or None
         What the engine counted, if there is one.
+    loss : Loss or None
+        How far the values that came back are from the array's; None of a lossless codec.
     """
 
     name: str
@@ -68,6 +75,7 @@ class RoundTrip:
     nonzero: int
     element_bytes: int
     codec: str
+    parameters: Mapping[str, int]
     compressed_bytes: int
     cycles_out: int
     cycles_in: int
@@ -75,11 +83,21 @@ class RoundTrip:
     faults: tuple[str, ...]
     baseline_bytes: dict[str, int]
     engine: EngineFigures | None
+    loss: Loss | None = None
 
     @property
     def bit_exact(self) -> bool:
-        """The array came back as it was, and its stream is the golden model's."""
+        """The stream is the golden model's, and what came back is what that makes of it: the array
+        as it was, unless the codec is lossy.
+        """
         return not self.faults
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a word or two, for tables."""
+        if self.faults:
+            return "WRONG"
+        return "exact" if self.loss is None else f"within {self.loss.bound:g}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +125,7 @@ class SwapRun:
                 f"{each.nbytes / each.compressed_bytes:.2f}×" if each.compressed_bytes else "–",
                 f"{each.cycles_out:,}",
                 f"{each.cycles_in:,}",
-                "exact" if each.bit_exact else "WRONG",
+                each.verdict,
             )
             for each in self.round_trips
         ]
@@ -159,7 +177,7 @@ class Swapper:
         Raises
         ------
         golden.CodecError
-            There are no elements of that size.
+            There are no elements of that size, or a lossy codec is for other values.
         """
         payloads = [_payload(array, element_bytes, self.backend) for _, array in arrays]
         round_trips: dict[int, RoundTrip] = {}
@@ -178,8 +196,16 @@ class Swapper:
 
 def _payload(array: Array, element_bytes: int | None, backend: Backend) -> Payload:
     size = golden.element_bytes_of(array.dtype) if element_bytes is None else element_bytes
-    data = as_bytes(array)
-    return Payload(pieces=_pieces(data), element_bytes=size, encoding=backend.encoding(data, size))
+    encoding = backend.encoding(as_bytes(array), size)
+    data = _bytes_for(encoding, array)
+    return Payload(pieces=_pieces(data), element_bytes=size, encoding=encoding)
+
+
+def _bytes_for(encoding: Encoding, array: Array) -> ByteArray:
+    """The array's bytes; for a lossy codec, which knows numbers, in the byte order of its own."""
+    if encoding.model.lossless:
+        return as_bytes(array)
+    return as_bytes(as_floats(encoding.codec, array))
 
 
 def _round_trip(
@@ -192,8 +218,12 @@ def _round_trip(
 ) -> RoundTrip:
     """Compare an array's result with the golden models."""
     size = payload.element_bytes
-    data = as_bytes(array)
-    faults = result.faults | comparison_faults(result, payload.pieces, payload.encoding)
+    encoding = payload.encoding
+    data = _bytes_for(encoding, array)
+    faults = result.faults | comparison_faults(result, payload.pieces, encoding)
+    loss = encoding.loss(data, np.concatenate(result.returned))
+    if loss is not None and not loss.within_bound:
+        faults |= {f"a value came back {loss.largest_error:g} off, beyond {loss.bound:g}"}
     return RoundTrip(
         name=name,
         dtype=array.dtype.name,
@@ -201,17 +231,19 @@ def _round_trip(
         nbytes=data.size,
         nonzero=_nonzero(data, size),
         element_bytes=size,
-        codec=payload.encoding.codec,
+        codec=encoding.codec,
+        parameters=encoding.parameters,
         compressed_bytes=sum(stream.size for stream in result.streams),
         cycles_out=result.cycles_out,
         cycles_in=result.cycles_in,
-        crc32=golden.crc32(payload.encoding.returned(data)),
+        crc32=golden.crc32(encoding.returned(data)),
         faults=tuple(sorted(faults)),
         baseline_bytes={
             baseline: int(golden.codec(baseline, size).line_sizes(data).sum())
             for baseline in (BASELINES if baselines else ())
         },
         engine=result.engine,
+        loss=loss,
     )
 
 

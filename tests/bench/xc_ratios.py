@@ -44,7 +44,7 @@ def _kinds(console: Console) -> dict[str, dict[str, float]]:
     for column in columns:
         table.add_column(column, justify="right")
     figures = {}
-    for kind, tensors in {**_captured(), **_drawn()}.items():
+    for kind, tensors in {**captured_series(), **drawn_series()}.items():
         total = 0
         sizes: dict[str, float] = defaultdict(float)
         for epochs in tensors:
@@ -64,8 +64,8 @@ def _kinds(console: Console) -> dict[str, dict[str, float]]:
 
 def _formats(console: Console) -> dict[str, dict[str, float]]:
     """XC with the best parameters, by element format; fp32 as it is and with bf16's mantissas."""
-    tensors = [epochs[-1] for epochs in _captured()["weights"]]
-    numbers = _drawn()["GELU of a Gaussian"][0][-1:]
+    tensors = [epochs[-1] for epochs in captured_series()["weights"]]
+    numbers = drawn_series()["GELU of a Gaussian"][0][-1:]
     table = Table(title="ratio of XC by element format")
     table.add_column("element format")
     figures = {}
@@ -91,7 +91,7 @@ def _ratio(arrays: list[Floats], elements: ElementFormat) -> float:
     return total / size
 
 
-def _captured() -> Series:
+def captured_series() -> Series:
     """The capture's tensors by kind; in those, epochs in order."""
     capture = load_capture(CAPTURE)
     tensors: dict[str, dict[str, list[Floats]]] = defaultdict(lambda: defaultdict(list))
@@ -109,7 +109,7 @@ def _captured() -> Series:
     return {kind: list(by_name.values()) for kind, by_name in tensors.items()}
 
 
-def _drawn() -> Series:
+def drawn_series() -> Series:
     """Two draws of independent numbers of each distribution."""
     generator = np.random.default_rng(128)
 

@@ -1,11 +1,13 @@
 """`cdma estimate`: how long a network's tensors take through the engine, in closed form."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cdma.commands.bound_options import Bound, PowerOfTwo, engine_bound, tell_rounding
 from cdma.commands.completers import among, named
 from cdma.commands.config_options import (
     ENGINE_NAMES,
@@ -38,9 +40,18 @@ from cdma.commands.network_options import (
 )
 from cdma.commands.standard_output import goes_to_standard_output
 from cdma.config import LINK, NETWORK, THROTTLE, engine_setup
+from cdma.errors import UserError
 from cdma.hw.codec.registry import codec_names
 from cdma.outputs import Force, open_atomically
-from cdma.plan.engine_cost import PARAMETERS, EstimateError, NetworkEstimate, Setup, Sweep
+from cdma.plan.engine_cost import (
+    PARAMETERS,
+    EstimateError,
+    NetworkEstimate,
+    Setup,
+    Sweep,
+    TensorSizes,
+    captured_sizes,
+)
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_picture, points_of
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
@@ -83,10 +94,12 @@ def estimate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Instead of the engine's own codec: {', '.join(codec_names(lossy=False))}.",
-            autocompletion=among(*codec_names(lossy=False)),
+            help=f"Instead of the engine's own codec: {', '.join(codec_names())}.",
+            autocompletion=among(*codec_names()),
         ),
     ] = None,
+    bound: Bound = None,
+    power_of_two: PowerOfTwo = False,
     throttle: Annotated[
         str | None,
         typer.Option(
@@ -148,10 +161,18 @@ def estimate(
         setup = setup.with_link(other_link.value)
     if codec is not None:
         setup = setup.with_codec(codec)
+    codec = setup.engine.codecs[0]
+    asked, bound = bound, engine_bound(codec, bound, power_of_two=power_of_two)
+    if plot is not None and bound is not None:
+        raise UserError(
+            f"--plot draws bandwidth against density, of which {codec} is independent; leave it out"
+        )
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
     step = net.value.changed(batch=batch, dataset=dataset)
     graph = _with_density(step.graph(), source, epoch, epochs)
+    sizes = None if bound is None else _sizes(graph, source, epoch, epochs, setup, bound)
+    lines = None if sizes is None else {name: each.lines for name, each in sizes.items()}
     report = Report(
         graph=graph,
         settings=EstimateSettings(
@@ -159,13 +180,16 @@ def estimate(
             density=source,
             epoch=epoch,
             epochs=epochs,
+            bound=bound,
         ),
         setup=setup,
         network=step,
-        estimate=NetworkEstimate.of(graph, setup),
+        estimate=NetworkEstimate.of(graph, setup, lines),
+        sizes=sizes,
         sweep=wanted,
-        swept=[(each, NetworkEstimate.of(graph, each)) for each in setups],
+        swept=[(each, NetworkEstimate.of(graph, each, lines)) for each in setups],
     )
+    tell_rounding(asked, bound)
     if plot is not None:
         picture = bandwidth_picture(
             setup,
@@ -181,6 +205,33 @@ def estimate(
         print_json(made)
     elif not quiet:
         print_report(report)
+
+
+def _sizes(
+    graph: Graph, source: str, epoch: int, epochs: int, setup: Setup, bound: float
+) -> Mapping[str, TensorSizes]:
+    """The lines of the tensors in a lossy codec, from a capture's arrays."""
+    codec = setup.engine.codec
+    entry = codec.entries[0]
+    found = _captured(source)
+    if found is None:
+        raise EstimateError(
+            f"what {entry.name} makes of a tensor depends on its values, and {source} has only "
+            "densities; give a capture, by --capture NAME"
+        )
+    return captured_sizes(
+        graph, found, epoch, epochs, codec=codec, parameters=entry.bounded_parameters(bound)
+    )
+
+
+def _captured(source: str) -> density.Captured | None:
+    """The source's arrays, if it has such."""
+    try:
+        float(source)
+    except ValueError:
+        found = density.find(source)
+        return found if isinstance(found, density.Captured) else None
+    return None
 
 
 def _with_density(graph: Graph, source: str, epoch: int, epochs: int) -> Graph:

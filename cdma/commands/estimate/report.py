@@ -1,11 +1,11 @@
 """The JSON report of `cdma estimate`: what was assumed, tensors, their sums, a sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdma.config import NetworkConfig, tables_of
-from cdma.plan.engine_cost import NetworkEstimate, Setup, Sweep, TransferCost
+from cdma.plan.engine_cost import NetworkEstimate, Setup, Sweep, TensorSizes, TransferCost
 from cdma.plan.workload.graph import Graph
 
 
@@ -19,23 +19,30 @@ class EstimateSettings:
     density : str
         The source of the densities.
     epoch, epochs : int
+    bound : float or None
+        Of a lossy codec.
     """
 
     dataset: str
     density: str
     epoch: int
     epochs: int
+    bound: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A network on an engine, and on others that differ in the swept parameter."""
+    """A network on an engine, and on others that differ in the swept parameter.
+
+    `sizes` are those of tensors in a lossy codec, by name; None for lossless ones.
+    """
 
     graph: Graph
     settings: EstimateSettings
     setup: Setup
     network: NetworkConfig
     estimate: NetworkEstimate
+    sizes: Mapping[str, TensorSizes] | None = None
     sweep: Sweep | None = None
     swept: Sequence[tuple[Setup, NetworkEstimate]] = ()
 
@@ -59,6 +66,9 @@ def as_dict(report: Report) -> dict[str, Any]:
                 "raw_bytes": tensor.raw_bytes,
                 "stream_bytes": tensor.stream_bytes,
                 "ratio": tensor.raw_bytes / tensor.stream_bytes,
+                "measured_on": None
+                if report.sizes is None
+                else report.sizes[tensor.name].measured_on,
                 **_way("offload", tensor.raw_bytes, [tensor.offload], [tensor.raw_offload]),
                 "offload_limit": tensor.offload.limit,
                 **_way("prefetch", tensor.raw_bytes, [tensor.prefetch], [tensor.raw_prefetch]),
@@ -94,6 +104,8 @@ def assumptions(report: Report) -> dict[str, Any]:
             "mean": mean_density(report.estimate),
         },
         "config": setup.config,
+        "codec": engine.codecs[0],
+        "bound": settings.bound,
         "engine": {
             "units": engine.units,
             "sector_bytes": engine.codec.sector_bytes,

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from cdma.commands.estimate.report import Report, as_dict
+from cdma.plan.engine_cost.captured_sizes import KIND, OWN, WORST
 from cdma.synth.gates.clock import ENGINE
 from cdma.terminal.console import (
     GB,
@@ -58,7 +59,7 @@ def print_report(report: Report) -> None:
     console = terminal()
     content = as_dict(report)
     console.print(f"{report.title}\n", style="bold", highlight=False)
-    console.print(_assumed(content["assumptions"]))
+    console.print(_assumed(content))
     wide = console.width >= WIDE_CHARACTERS
     console.print(_tensors(content, wide=wide))
     console.print(_legend(content), highlight=False)
@@ -67,7 +68,8 @@ def print_report(report: Report) -> None:
         console.print(_sweep(content["sweep"]))
 
 
-def _assumed(facts: dict[str, Any]) -> Table:
+def _assumed(content: dict[str, Any]) -> Table:
+    facts = content["assumptions"]
     engine, machine, throttle = facts["engine"], facts["machine"], facts["throttle"]
     density = facts["density"]
     units = engine["units"] * engine["sector_bytes"] * machine["clock_hz"]
@@ -84,7 +86,21 @@ def _assumed(facts: dict[str, Any]) -> Table:
         "density": f"{density['source']}, epoch {density['epoch']} of {density['epochs']}: "
         f"{density['mean']:.3f} on average",
     }
+    if facts["bound"] is not None:
+        assumed["codec"] = _lossy(facts["codec"], facts["bound"], content["tensors"])
     return facts_grid(assumed)
+
+
+def _lossy(codec: str, bound: float, rows: list[dict[str, Any]]) -> str:
+    """A lossy codec's bound, and what the sizes of its streams are of."""
+    counts = {on: sum(row["measured_on"] == on for row in rows) for on in (OWN, KIND, WORST)}
+    told = {
+        OWN: "of the tensor's own captured arrays",
+        KIND: "of those of its kind of layer",
+        WORST: "without any, every line kept whole",
+    }
+    text = ", ".join(f"{count} {told[on]}" for on, count in counts.items() if count)
+    return f"{codec}, bound {bound:g}; tensors: {text}"
 
 
 def _tensors(content: dict[str, Any], *, wide: bool) -> Table:

@@ -1,7 +1,8 @@
 """The report of `cdma swap` on its round trips: a JSON object and a table."""
 
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.table import Table
 from cdma.commands.json_option import json_text
 from cdma.outputs import make_folder, open_atomically
 from cdma.plan.platform.link import Link
-from cdma.sim.swap import BASELINES, EngineFigures, QueueFigures, RoundTrip, SwapRun
+from cdma.sim.swap import BASELINES, EngineFigures, Loss, QueueFigures, RoundTrip, SwapRun
 from cdma.sim.swap.encoding import AUTO
 from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
 from cdma.terminal.console import GB, WIDE_CHARACTERS, figures_table
@@ -26,6 +27,10 @@ WIDE_ONLY = (
 )
 """Columns that a narrow console does not get."""
 
+LOSSLESS_ONLY = ("DRAM", "latency", "status")
+LOSSLESS_OR_WIDE = ("density", "B/cycle", "µs out")
+"""Columns for which there is no room beside those of a lossy codec, and on a narrow console."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SwapSettings:
@@ -37,6 +42,8 @@ class SwapSettings:
         "dma" or "codec".
     machine, throttle : str or None
         None without an engine.
+    bound : float or None
+        Of a lossy codec.
     configuration : dict
         The tables from which `cdma swap --config` makes engine, machine and throttle again.
     """
@@ -45,6 +52,7 @@ class SwapSettings:
     machine: str | None
     throttle: str | None
     codec: str
+    bound: float | None
     round_to: str | None
     sector_bytes: int
     stalls: float
@@ -71,6 +79,7 @@ def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
         "machine": settings.machine,
         "throttle": settings.throttle,
         "codec": settings.codec,
+        "bound": settings.bound,
         "round_to": settings.round_to,
         "sector_bytes": settings.sector_bytes,
         "stalls": settings.stalls,
@@ -86,6 +95,7 @@ def as_dict(run: SwapRun, settings: SwapSettings) -> dict[str, Any]:
                 "shape": list(round_trip.shape),
                 "element_bytes": round_trip.element_bytes,
                 "codec": round_trip.codec,
+                "parameters": dict(round_trip.parameters),
                 **_figures([round_trip], None, settings),
                 "latency_cycles_out": round_trip.engine and round_trip.engine.latency_cycles_out,
                 "latency_cycles_in": round_trip.engine and round_trip.engine.latency_cycles_in,
@@ -122,6 +132,7 @@ def _figures(
         "bytes_per_cycle_out": _per(nbytes, cycles_out),
         "bytes_per_cycle_in": _per(nbytes, cycles_in),
         "bit_exact": all(round_trip.bit_exact for round_trip in round_trips),
+        **_loss(round_trips),
         "baseline_ratios": {
             name: nbytes / sum(t.baseline_bytes[name] for t in round_trips) if nbytes else None
             for name in BASELINES
@@ -131,6 +142,18 @@ def _figures(
         "swap_out_seconds": max(link_s, cycles_out / settings.clock_hz),
         "swap_in_seconds": max(link_s, cycles_in / settings.clock_hz),
         **_engine_figures(round_trips, queue, cycles_out, cycles_in, settings.clock_hz),
+    }
+
+
+def _loss(round_trips: Sequence[RoundTrip]) -> dict[str, Any]:
+    """Figures of lossy codecs; null for others. JSON has no number for an error without limit."""
+    loss = Loss.joined(each.loss for each in round_trips if each.loss is not None)
+    if loss is None:
+        return dict.fromkeys(("largest_error", "exact_values", "not_finite_values"))
+    return {
+        "largest_error": loss.largest_error if math.isfinite(loss.largest_error) else None,
+        "exact_values": loss.exact_values,
+        "not_finite_values": loss.not_finite_values,
     }
 
 
@@ -174,7 +197,10 @@ def _table(report: dict[str, Any], settings: SwapSettings, *, wide: bool) -> Tab
     rows = [(row["name"], _cells(row, settings)) for row in report["arrays"]]
     if len(rows) > 1:
         rows.append(("total", _cells(report["total"], settings)))
-    headings = [heading for heading in rows[0][1] if wide or heading not in WIDE_ONLY]
+    left_out: Sequence[str] = () if wide else WIDE_ONLY
+    if settings.bound is not None:
+        left_out = (*left_out, *(LOSSLESS_ONLY if wide else LOSSLESS_OR_WIDE))
+    headings = [heading for heading in rows[0][1] if heading not in left_out]
     title = (
         f"{settings.codec.upper()} through {settings.rtl} ({settings.link.bytes_per_s / GB:g} GB/s)"
     )
@@ -204,7 +230,9 @@ def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
     if settings.codec == AUTO:
         cells = {"codec": figures.get("codec", ""), **cells}
     # Beside the engine's columns there is room for one.
-    beside = BASELINES if settings.engine == "codec" else BASELINES[:1]
+    beside: Sequence[str] = BASELINES if settings.engine == "codec" else BASELINES[:1]
+    if settings.bound is not None:
+        beside = ()
     cells |= {
         name.upper(): ratio(figures["baseline_ratios"][name])
         for name in beside
@@ -228,6 +256,12 @@ def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
         "µs out": f"{figures['swap_out_seconds'] * 1e6:.1f}",
         "bits": "exact" if figures["bit_exact"] else "[bold red]WRONG[/]",
     }
+    if settings.bound is not None:
+        cells |= {
+            "error": number(figures["largest_error"], ".2g"),
+            "kept": f"{figures['exact_values']:,}",
+            "bits": "golden" if figures["bit_exact"] else "[bold red]WRONG[/]",
+        }
     if settings.engine == "dma":
         cells["status"] = figures["status"] or "–"
     return cells
@@ -236,9 +270,9 @@ def _cells(figures: dict[str, Any], settings: SwapSettings) -> dict[str, str]:
 def print_report(console: Console, report: dict[str, Any], settings: SwapSettings) -> None:
     """The table, what its columns mean, and the result in a sentence."""
     total = report["total"]
-    wide = console.width >= WIDE_CHARACTERS
-    console.print(_table(report, settings, wide=wide))
-    console.print(f"{_legend(settings, wide=wide)}\n")
+    table = _table(report, settings, wide=console.width >= WIDE_CHARACTERS)
+    console.print(table)
+    console.print(f"{_legend(settings, [str(column.header) for column in table.columns])}\n")
     if total["stall_cycles"]:
         stalls = ", ".join(
             f"{cause.replace('_', ' ')} {cycles:,}"
@@ -249,6 +283,11 @@ def print_report(console: Console, report: dict[str, Any], settings: SwapSetting
         console.print(f"Of the DMA buffer, at most {buffer_kib:.1f} KiB were reserved at once.\n")
     exact = f"{sum(row['bit_exact'] for row in report['arrays'])} of {len(report['arrays'])}"
     text = f"{exact} arrays came back bit for bit, their streams the golden model's."
+    if settings.bound is not None:
+        text = (
+            f"{exact} arrays came back as the golden model restores them, bit for bit, their "
+            f"streams the golden model's. {_loss_sentence(total, settings.bound)}"
+        )
     if total["ratio"] is not None:
         text += (
             f" {total['bytes']:,} bytes left as {total['compressed_bytes']:,}: "
@@ -258,7 +297,21 @@ def print_report(console: Console, report: dict[str, Any], settings: SwapSetting
     console.print(text)
 
 
-def _legend(settings: SwapSettings, *, wide: bool) -> str:
+def _loss_sentence(total: dict[str, Any], bound: float) -> str:
+    """The loss of all arrays in a sentence."""
+    most = total["largest_error"]
+    error = "A value came back as none" if most is None else f"The largest error is {most:g}"
+    text = f"{error}, with a bound of {bound:g}; "
+    if not total["exact_values"]:
+        return f"{text}no value had to be kept exactly."
+    return (
+        f"{text}{total['exact_values']:,} values were kept exactly, "
+        f"{total['not_finite_values']:,} of them NaN or infinite."
+    )
+
+
+def _legend(settings: SwapSettings, headings: Iterable[str]) -> str:
+    """The meaning of these columns."""
     clock = f"{settings.clock_hz / 1e9:g} GHz"
     if settings.engine == "codec":
         return (
@@ -266,21 +319,21 @@ def _legend(settings: SwapSettings, *, wide: bool) -> str:
             f"and out through RTL and link, whichever takes longer, the RTL at {clock}. "
             + clock_note(settings.clock_hz, CODEC)
         ).rstrip()
-    sentences = [
-        "Arrays are queued across each other. cycles: from the record of the array before, or the "
-        "doorbell, to its own.",
-        "B/cycle: uncompressed bytes per cycle, out and in.",
-        "link %: how busy the link was in those cycles, out and in.",
-        f"µs out: cycles out, the engine at {clock}.",
-    ]
-    if wide:
-        sentences += [
-            "DRAM: GB/s read in those cycles.",
-            "latency: cycles from descriptor to record on the way out, the wait for arrays ahead "
-            "included.",
-        ]
-    sentences.append(clock_note(settings.clock_hz, ENGINE))
-    return " ".join(sentences).rstrip()
+    sentences = {
+        "array": "Arrays are queued across each other. cycles: from the record of the array "
+        "before, or the doorbell, to its own.",
+        "B/cycle": "B/cycle: uncompressed bytes per cycle, out and in.",
+        "link %": "link %: how busy the link was in those cycles, out and in.",
+        "µs out": f"µs out: cycles out, the engine at {clock}.",
+        "error": "error: the largest of a value that came back.",
+        "kept": "kept: values in lines that are kept bit for bit, for NaN, infinity, or a number "
+        "too large for the bound.",
+        "DRAM": "DRAM: GB/s read in those cycles.",
+        "latency": "latency: cycles from descriptor to record on the way out, the wait for arrays "
+        "ahead included.",
+    }
+    shown = [sentence for heading, sentence in sentences.items() if heading in headings]
+    return " ".join([*shown, clock_note(settings.clock_hz, ENGINE)]).rstrip()
 
 
 def save_report(

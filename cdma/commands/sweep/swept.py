@@ -68,10 +68,8 @@ REFUSED: Mapping[str, str] = {
 
 
 def _codec(name: str) -> None:
-    if name not in codec_names(lossy=False):
-        raise UserError(
-            f"unknown codec {name!r}; choose from {', '.join(codec_names(lossy=False))}"
-        )
+    if name not in codec_names():
+        raise UserError(f"unknown codec {name!r}; choose from {', '.join(codec_names())}")
 
 
 def _config(text: str) -> None:

@@ -60,7 +60,9 @@ def _parts(content: Mapping[str, Any], where: str) -> Iterator[Part]:
     mean = content["assumptions"]["density"]["mean"]
     sums = {key: value for key, value in total.items() if key not in _LIMITS}
     yield table_of("Tensors", tensors, first=_FIRST, total={**sums, "density": mean})
-    yield _roofline(content, where)
+    # What a lossy codec makes of a tensor does not follow from its density.
+    if content["assumptions"].get("bound") is None:
+        yield _roofline(content, where)
     limits = list(dict.fromkeys(name for key in _LIMITS for name in total[key]))
     yield bars(
         "Time by what limits it",

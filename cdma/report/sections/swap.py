@@ -13,7 +13,7 @@ from cdma.synth.gates.clock import CODEC, ENGINE, clock_note
 _FIRST = (
     *("name", "dtype", "shape", "bytes", "density", "compressed_bytes", "ratio"),
     *("cycles_out", "cycles_in", "bytes_per_cycle_out", "bytes_per_cycle_in"),
-    *("swap_out_seconds", "swap_in_seconds", "bit_exact", "status"),
+    *("swap_out_seconds", "swap_in_seconds", "bit_exact", "largest_error", "status"),
 )
 _OF_ALL = ("buffer_high_water_bytes", "stall_cycles")
 """Keys that an array alone has not."""
@@ -33,7 +33,16 @@ def section(document: Document, documents: Sequence[Document]) -> Section:
 def _sentences(content: Mapping[str, Any]) -> Iterator[str]:
     arrays, total = content["arrays"], content["total"]
     exact = sum(row["bit_exact"] for row in arrays)
-    yield f"{exact} of {len(arrays)} arrays came back bit for bit."
+    # Documents of before there were lossy swaps have no bound.
+    bound = content.get("bound")
+    if bound is None:
+        yield f"{exact} of {len(arrays)} arrays came back bit for bit."
+    else:
+        yield f"{exact} of {len(arrays)} arrays came back as the golden model restores them."
+        yield (
+            f"The bound of a value's error is {bound:g}, and {total['exact_values']:,} values were "
+            f"kept exactly, {total['not_finite_values']:,} of them NaN or infinite."
+        )
     if total["ratio"] is not None:
         faster = total["link_seconds_raw"] / total["swap_out_seconds"]
         yield (

@@ -49,7 +49,10 @@ class SwapFigures(TypedDict):
     cycles_in: Cycles
     bytes_per_cycle_out: float | None
     bytes_per_cycle_in: float | None
-    bit_exact: bool
+    bit_exact: Annotated[bool, "of a lossy codec: bit for bit the golden model's values"]
+    largest_error: Annotated[float | None, "of a value that came back; null if lossless"]
+    exact_values: Annotated[int | None, "in lines that a lossy codec kept bit for bit"]
+    not_finite_values: Annotated[int | None, "NaN or infinite, among these"]
     baseline_ratios: Annotated[dict[str, float | None], "of other codecs, by name"]
     link_seconds_raw: Seconds
     link_seconds_compressed: Seconds
@@ -71,6 +74,7 @@ class SwapArray(SwapFigures):
     shape: list[int]
     element_bytes: int
     codec: Annotated[str, "what it was compressed with"]
+    parameters: Annotated[dict[str, int], "the codec's in the descriptor, by name"]
     latency_cycles_out: int | None
     latency_cycles_in: int | None
     crc32: int | None
@@ -84,6 +88,7 @@ class Swap(TypedDict):
     machine: str | None
     throttle: str | None
     codec: str
+    bound: Annotated[float | None, "the largest error that a value may have; null if lossless"]
     round_to: str | None
     sector_bytes: int
     stalls: Annotated[float, "probability of a stall, per cycle and handshake"]
@@ -138,6 +143,8 @@ class EstimateAssumptions(TypedDict):
     batch: int
     density: Density
     config: str
+    codec: str
+    bound: Annotated[float | None, "the largest error that a value may have; null if lossless"]
     engine: EstimateEngine
     machine: EstimateMachine
     throttle: EstimateThrottle
@@ -166,6 +173,10 @@ class EstimateTensor(EstimateWays):
     raw_bytes: Bytes
     stream_bytes: float
     ratio: float
+    measured_on: Annotated[
+        str | None,
+        "arrays that a lossy codec's lines are of: tensor, kind, or worst case; null if lossless",
+    ]
     offload_limit: str
     prefetch_limit: str
 

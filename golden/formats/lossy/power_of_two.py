@@ -53,8 +53,9 @@ def k_of(bound: float) -> int:
     """
     lower = rounded_down(bound)
     if lower != bound:
+        above = f" or {2 * lower!r}" if 2 * lower <= bound_of(LARGEST_K) else ""
         raise CodecError(
-            f"the bound {bound!r} is no power of two; choose one, as {lower!r}, the next below"
+            f"the bound {bound!r} is no power of two; choose one next to it, {lower!r}{above}"
         )
     return math.frexp(bound)[1] + _K_OF_HALF
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdma import golden
-from cdma.golden.formats.lossy.power_of_two import LARGEST_K, SMALLEST_K, bound_of
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.lossy.power_of_two import LARGEST_K, SMALLEST_K, bound_of, k_of
 from cdma.hw.codec.byte_lines import HEADER_BYTES, ByteLineCodec
 from cdma.hw.codec.interface import CodecParameterError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from amaranth.hdl import Value
     from amaranth.lib import wiring
 
@@ -34,6 +37,7 @@ class Quantize(ByteLineCodec):
     number = 2
     parameters = {"k": 8}
     own_element_bytes = ELEMENT_BYTES
+    value_bytes = ELEMENT_BYTES
     element_format = "fp32"
     conversion = "convert the arrays"
     lossless = False
@@ -46,6 +50,16 @@ class Quantize(ByteLineCodec):
                 f"{LARGEST_K} for a bound of 2^(k - 128), not {k}"
             )
         return golden.codec(self.name, element_bytes, bound=bound_of(k))
+
+    def bounded_parameters(self, bound: float) -> dict[str, int]:
+        return {"k": k_of(bound)}
+
+    def error_bound(self, parameters: Mapping[str, int]) -> float:
+        return bound_of(parameters["k"])
+
+    def exact_lines(self, line_sizes: IntArray) -> npt.NDArray[np.bool_]:
+        # No form with numbers has as many bits for each as the values have.
+        return line_sizes == HEADER_BYTES + golden.LINE_BYTES
 
     def length_bytes(self, config: CodecConfig) -> int:
         return HEADER_BYTES + MAP_BYTES

@@ -1,5 +1,7 @@
 """Payloads between the stages, and the sizes that all of them share."""
 
+from dataclasses import replace
+
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
@@ -16,6 +18,11 @@ K_BITS = 8
 MAP_BITS = LINE_NUMBERS
 PLACE_BITS = 11
 """Of a place in a line's payload, in bits; a raw line's end is the highest."""
+
+
+def own_config(config: CodecConfig) -> CodecConfig:
+    """A configuration of the same widths, of an engine that has this codec alone."""
+    return replace(config, element_bytes=1, codecs=("quantize", "raw"))
 
 
 def lanes_of(config: CodecConfig) -> int:

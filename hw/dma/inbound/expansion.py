@@ -13,6 +13,7 @@ from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
 from cdma.hw.codec.selection import (
     SelectedDecompressor,
+    expanding_lines,
     is_counted,
     locates_errors,
     pipelines,
@@ -30,7 +31,7 @@ from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
 
 LINES_IN_FLIGHT = 4
-"""Lines in the stages before the one that writes."""
+"""Lines in the stages before the one that writes, beside those that a codec looks at as a whole."""
 
 REPORTS = 8
 """Reports that may wait for those of other units."""
@@ -205,9 +206,18 @@ class ExpansionUnit(wiring.Component):
                 decompressor.format.payload.parameters.eq(command.payload.parameters),
                 command.ready.eq(decompressor.format.ready),
             ]
+        lines = LINES_IN_FLIGHT
+        if config.locates_errors:
+            # The checker takes a line when the one before has passed, and the decompressor many
+            # lines before that.
+            held = expanding_lines(decompressor.sector_latency, config)
+            m.submodules.expanding = expanding = Fifo(LineCommand(config), held)
+            wiring.connect(m, to_checker, expanding.i)
+            to_checker = expanding.o
+            lines += held
         self._check(m, to_checker, sectors, crc, checker)
-        self._write(m, to_writer, checker, shifter, writer)
-        check_results = self._join_results(m, to_report, crc, checker)
+        self._write(m, to_writer, lines, checker, shifter, writer)
+        check_results = self._join_results(m, to_report, lines, crc, checker)
         self._report(m, check_results, writer)
         return m
 
@@ -249,6 +259,7 @@ class ExpansionUnit(wiring.Component):
         self,
         m: Module,
         command: Any,
+        lines: int,
         checker: StreamChecker,
         shifter: PacketShifter,
         writer: StreamWriter,
@@ -257,7 +268,7 @@ class ExpansionUnit(wiring.Component):
         config = self.config
         width_bits = (config.sector_bytes - 1).bit_length()
         element_bits = (config.element_bytes - 1).bit_length()
-        m.submodules.places = places = Fifo(LineCommand(config), LINES_IN_FLIGHT)
+        m.submodules.places = places = Fifo(LineCommand(config), lines)
         m.submodules.place_fork = place_fork = Fork(LineCommand(config), 2)
         wiring.connect(m, command, places.i)
         wiring.connect(m, places.o, place_fork.i)
@@ -281,7 +292,9 @@ class ExpansionUnit(wiring.Component):
         wiring.connect(m, writer.beats, wiring.flipped(self.beats))
         wiring.connect(m, wiring.flipped(self.response), writer.response)
 
-    def _join_results(self, m: Module, command: Any, crc: LineCrc, checker: StreamChecker) -> Fifo:
+    def _join_results(
+        self, m: Module, command: Any, lines: int, crc: LineCrc, checker: StreamChecker
+    ) -> Fifo:
         """Join what checker and CRC give of a line, which then waits for memory's answers."""
         config = self.config
         # Enough to tell how far from a line's beginning one of its bursts begins.
@@ -297,7 +310,7 @@ class ExpansionUnit(wiring.Component):
                 "place": place,
             }
         )
-        m.submodules.origins = origins = Fifo(origin, LINES_IN_FLIGHT)
+        m.submodules.origins = origins = Fifo(origin, lines)
         m.submodules.check_results = check_results = Fifo(check_result, self.bursts)
         result = checker.result.payload
         joined = Signal()

@@ -26,13 +26,14 @@ from cdma.plan.workload.density.sources import (
     Captured,
     Curve,
     Declared,
+    Shares,
     Source,
     scale,
 )
 from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import KINDS, GraphError, Layer
 
-__all__ = ["Captured", "Curve", "Declared", "Source", "apply", "find"]
+__all__ = ["Captured", "Curve", "Declared", "Shares", "Source", "apply", "captured_shares", "find"]
 
 
 def find(source: str | os.PathLike[str]) -> Source:
@@ -116,6 +117,38 @@ def apply(
     return graph.with_densities(
         {tensor.name: densities[t] for t, tensor in enumerate(graph.tensors)}
     )
+
+
+def captured_shares(
+    graph: Graph, source: Captured, epoch: int, epochs: int
+) -> dict[str, tuple[bool, Shares]]:
+    """The captured arrays that tensors have their densities of.
+
+    Parameters
+    ----------
+    graph : Graph
+        With the densities of `apply`.
+    source : Captured
+    epoch, epochs : int
+        As of `apply`.
+
+    Returns
+    -------
+    dict
+        By tensor, for those that have such arrays: whether they are the tensor's own, and not of
+        other layers of its kind; and the shares.
+    """
+    progress = epoch / (epochs - 1) if epochs > 1 else 0.0
+    sparse = [i for i, layer in enumerate(graph.layers) if layer.kind in SPARSE_KINDS]
+    depths = dict(zip(sparse, scale(range(len(sparse))), strict=True))
+    found = {}
+    for i, layer in enumerate(graph.layers):
+        tensor = graph.tensors[layer.output]
+        inputs = min((_or(graph.tensors[t].density, 1.0) for t in layer.inputs), default=1.0)
+        shares = source.shares(tensor, layer.kind, inputs, depths.get(i, 0.0), progress)
+        # A layer in place makes other values of a tensor.
+        found[tensor.name] = all(a.layer == tensor.name for _, a in shares), shares
+    return {name: (own, shares) for name, (own, shares) in found.items() if shares}
 
 
 def _derived(graph: Graph, layer: Layer, densities: Sequence[float]) -> float:

@@ -8,11 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
-from cdma.plan.workload.capture.capture import Capture
+from cdma.plan.workload.capture.capture import Activation, Capture
 from cdma.plan.workload.layers import GraphError, Tensor
 
 SPARSE_KINDS = ("relu", "pool")
 """Kinds of layers that captures and curves have densities of."""
+
+
+Shares = tuple[tuple[float, Activation], ...]
+"""Arrays with the share that each has in a tensor; 1 together."""
 
 
 class Source(Protocol):
@@ -58,14 +62,29 @@ class Captured:
     def density(
         self, tensor: Tensor, kind: str, inputs: float, depth: float, progress: float
     ) -> float | None:
-        if kind not in self._by_kind or _pools_dense(kind, inputs):
+        found = self.shares(tensor, kind, inputs, depth, progress)
+        if not found:
             return None
+        return min(1.0, sum(share * activation.density for share, activation in found))
+
+    def shares(
+        self, tensor: Tensor, kind: str, inputs: float, depth: float, progress: float
+    ) -> Shares:
+        """The captured arrays that a layer's output is between, and how near it is to each; none
+        where the source does not say. Arguments are those of `density`.
+        """
+        if kind not in self._by_kind or _pools_dense(kind, inputs):
+            return ()
+        now = _between_points(progress, self._moments)
         arrays = self._by_tensor.get((tensor.name, kind, tensor.shape[1:]))
         if arrays is not None:
-            return float(np.interp(progress, self._moments, arrays))
-        depths, densities = self._by_kind[kind]
-        now = [np.interp(progress, self._moments, over_time) for over_time in densities]
-        return float(np.interp(depth, depths, now))
+            return tuple((share, arrays[at]) for share, at in now)
+        depths, rows = self._by_kind[kind]
+        return tuple(
+            (near * share, rows[row][at])
+            for near, row in _between_points(depth, depths)
+            for share, at in now
+        )
 
     @cached_property
     def _epochs(self) -> list[int]:
@@ -77,8 +96,8 @@ class Captured:
         return scale(self._epochs)
 
     @cached_property
-    def _series(self) -> list[tuple[str, str, tuple[int, ...], list[float]]]:
-        """Layer, kind, shape and density at all epochs, in the network's order."""
+    def _series(self) -> list[list[Activation]]:
+        """Each layer's arrays at all epochs, in the network's order."""
         activations = [a for a in self.capture.activations if a.kind in SPARSE_KINDS]
         order = list(dict.fromkeys(a.layer for a in activations))
         activations.sort(key=lambda a: (order.index(a.layer), a.epoch))
@@ -89,8 +108,7 @@ class Captured:
                 raise GraphError(
                     f"capture {self.capture.name} lacks layer {layer} at some epochs; capture again"
                 )
-            densities = [a.density for a in arrays]
-            series.append((layer, arrays[0].kind, arrays[0].array.shape, densities))
+            series.append(arrays)
         if not series:
             raise GraphError(
                 f"capture {self.capture.name} has no arrays of {' or '.join(SPARSE_KINDS)}; name "
@@ -99,21 +117,18 @@ class Captured:
         return series
 
     @cached_property
-    def _by_tensor(self) -> dict[tuple[str, str, tuple[int, ...]], list[float]]:
-        return {
-            (layer, kind, shape[1:]): densities for layer, kind, shape, densities in self._series
-        }
+    def _by_tensor(self) -> dict[tuple[str, str, tuple[int, ...]], list[Activation]]:
+        return {(row[0].layer, row[0].kind, row[0].array.shape[1:]): row for row in self._series}
 
     @cached_property
-    def _by_kind(self) -> dict[str, tuple[list[float], list[list[float]]]]:
-        depths = scale(range(len(self._series)))
-        return {
-            kind: (
-                [depth for depth, row in zip(depths, self._series, strict=True) if row[1] == kind],
-                [row[3] for row in self._series if row[1] == kind],
-            )
-            for kind in {row[1] for row in self._series}
-        }
+    def _by_kind(self) -> dict[str, tuple[list[float], list[list[Activation]]]]:
+        """Depths and arrays of the layers of each kind."""
+        found: dict[str, tuple[list[float], list[list[Activation]]]] = {}
+        for depth, row in zip(scale(range(len(self._series))), self._series, strict=True):
+            depths, rows = found.setdefault(row[0].kind, ([], []))
+            depths.append(depth)
+            rows.append(row)
+        return found
 
 
 @dataclass(frozen=True)
@@ -186,6 +201,17 @@ def scale(values: Sequence[int]) -> list[float]:
     if len(values) < 2:
         return [0.0] * len(values)
     return [(value - values[0]) / (values[-1] - values[0]) for value in values]
+
+
+def _between_points(value: float, points: Sequence[float]) -> list[tuple[float, int]]:
+    """The points next to a value, by their numbers, and the share that each has in it: linear, and
+    constant beyond the ends.
+    """
+    place = float(np.interp(value, points, range(len(points))))
+    lower = int(place)
+    if place == lower:
+        return [(1.0, lower)]
+    return [(lower + 1 - place, lower), (place - lower, lower + 1)]
 
 
 def _pools_dense(kind: str, inputs: float) -> bool:

@@ -15,7 +15,7 @@ from cdma.plan.policies.comparison import Comparison, compare
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.swap import RoundTrip, SwapRun
+from cdma.sim.swap import Loss, RoundTrip, SwapRun
 
 EVIL = "<script>alert(1)</script>&"
 
@@ -85,6 +85,7 @@ def test_a_run_shows_its_arrays():
         nonzero=4,
         element_bytes=4,
         codec="zvc",
+        parameters={},
         compressed_bytes=64,
         cycles_out=1234,
         cycles_in=99,
@@ -94,8 +95,10 @@ def test_a_run_shows_its_arrays():
         engine=None,
     )
     wrong = replace(one, name="b", faults=("word 3",), compressed_bytes=0)
-    cells = Shown(SwapRun((one, wrong), None)).cells
+    loss = Loss(bound=0.25, largest_error=0.2, exact_values=0, not_finite_values=0)
+    cells = Shown(SwapRun((one, replace(one, loss=loss), wrong), None)).cells
     assert cells[1:8] == [EVIL, "128", "64", "2.00×", "1,234", "99", "exact"]
+    assert cells[14] == "within 0.25"
     assert cells[-1] == "WRONG"
 
 

@@ -1,17 +1,21 @@
 """`cdma estimate`: keys that stay, figures that fit together, errors that help, files whole."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdma import golden
 from cdma.builds.documents import body
 from cdma.cli import main
 from cdma.plan.engine_cost import Setup
 from cdma.plan.platform.link import LINKS
+from cdma.plan.workload import load_capture
 from cdma.synth.gates.clock import ENGINE, clock_note
 
 VGG = ("--network", "vgg16")
+LOSSY = (*VGG, "--codec", "quantize", "--bound")
 
 TENSOR_KEYS = [
     "name",
@@ -19,6 +23,7 @@ TENSOR_KEYS = [
     "raw_bytes",
     "stream_bytes",
     "ratio",
+    "measured_on",
     "offload_seconds",
     "offload_cycles",
     "offload_bytes_per_s",
@@ -48,12 +53,13 @@ def test_keys_are_stable(capsys):
     report = estimate_json(capsys, *VGG, "--sweep", "units=4,8")
     assert list(body(report)) == ["assumptions", "configuration", "tensors", "total", "sweep"]
     assert list(report["assumptions"]) == [
-        *("network", "dataset", "batch", "density", "config", "engine", "machine", "throttle")
+        *("network", "dataset", "batch", "density", "config", "codec", "bound"),
+        *("engine", "machine", "throttle"),
     ]
     for row in report["tensors"]:
         assert list(row) == TENSOR_KEYS
     both = {"offload_limits", "prefetch_limits"}
-    kept = set(TENSOR_KEYS) - {"name", "density", "offload_limit", "prefetch_limit"}
+    kept = set(TENSOR_KEYS) - {"name", "density", "measured_on", "offload_limit", "prefetch_limit"}
     assert set(report["total"]) == kept | both
     assert report["sweep"]["parameter"] == "units"
     for row in report["sweep"]["rows"]:
@@ -137,9 +143,58 @@ def test_the_table_tells_tensors_limits_and_the_sweep(capsys):
     assert any(line.strip().startswith("nvlink2 ") for line in text.splitlines())
 
 
+def test_a_lossy_codec_has_the_golden_model_s_streams(capsys):
+    options = ("--network", "digits_cnn", "--codec", "quantize", "--bound")
+    report = estimate_json(capsys, *options, "0.01", "--power-of-two", "--sweep", "units=4,6")
+    facts = report["assumptions"]
+    assert (facts["codec"], facts["bound"]) == ("quantize", 0.0078125)
+    model = golden.codec("quantize", bound=0.0078125)
+    arrays = {a.layer: a.array for a in load_capture("digits-cnn").activations if a.epoch == 0}
+    for row in report["tensors"]:
+        array = arrays.get(row["name"])
+        if array is None:
+            assert (row["measured_on"], row["ratio"]) == ("worst case", pytest.approx(128 / 129))
+        else:
+            assert row["measured_on"] == "tensor"
+            share = model.compress(array).size / array.nbytes
+            assert row["stream_bytes"] == pytest.approx(share * row["raw_bytes"])
+    assert report["sweep"]["rows"][1] == {"value": 6, **report["total"]}
+    looser = estimate_json(capsys, *options, "0.25")["total"]
+    assert looser["stream_bytes"] < report["total"]["stream_bytes"]
+    assert looser["offload_seconds"] < report["total"]["offload_seconds"]
+
+
+def test_a_lossy_codec_s_table_and_page_tell_what_sizes_are_of(capsys):
+    options = ("--network", "alexnet", "--codec", "quantize", "--bound", "0.25")
+    assert main(["estimate", *options, "--html", "p.html"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "quantize, bound 0.25; tensors: 8 of those of its kind of layer, 5 without any, every line "
+        "kept whole" in told
+    )
+    page = Path("p.html").read_text()
+    assert "worst case" in page
+    assert "Effective bandwidth by density" not in page
+
+
+def test_xc_is_a_codec_of_an_estimate(capsys):
+    report = estimate_json(capsys, "--network", "digits_cnn", "--codec", "xc")
+    assert (report["assumptions"]["codec"], report["assumptions"]["bound"]) == ("xc", None)
+    assert {row["measured_on"] for row in report["tensors"]} == {None}
+    assert report["configuration"]["engine"]["codec"]["codecs"] == ["xc", "raw"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((*LOSSY, "0.25", "--density", "0.4"), "depends on its values, and 0.4 has only densities"),
+        ((*LOSSY, "0.25", "--density", "curve"), "and curve has only densities; give a capture"),
+        ((*LOSSY, "0.25", "--density", "d.json"), "and d.json has only densities; give a capture"),
+        (LOSSY[:-1], "the codec quantize needs a bound; give one by --bound ERROR"),
+        ((*LOSSY, "0.3"), "is no power of two; choose one next to it, 0.25 or 0.5"),
+        ((*LOSSY, "0.25", "--plot", "p.png"), "--plot draws bandwidth against density, of which"),
+        ((*VGG, "--bound", "1"), "zvc has no bound; leave --bound out, or choose quantize"),
+        ((*VGG, "--codec", "lz4"), "codecs: unknown codec 'lz4'; choose from zvc, raw, xc"),
         (("--network", "vgg"), "unknown network 'vgg'; name one of alexnet, "),
         (
             (*VGG, "--config", "k80"),
@@ -169,6 +224,7 @@ def test_the_table_tells_tensors_limits_and_the_sweep(capsys):
     ],
 )
 def test_bad_input_is_told_in_one_line(capsys, arguments, message):
+    Path("d.json").write_text('{"relu": 0.4}')
     assert main(["estimate", *arguments]) == 2
     told = capsys.readouterr()
     assert told.out == ""

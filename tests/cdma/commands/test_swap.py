@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cdma import golden
 from cdma.cli import main
@@ -26,6 +27,7 @@ ARRAY_KEYS = [
     "shape",
     "element_bytes",
     "codec",
+    "parameters",
     "bytes",
     "density",
     "compressed_bytes",
@@ -35,6 +37,7 @@ ARRAY_KEYS = [
     "bytes_per_cycle_out",
     "bytes_per_cycle_in",
     "bit_exact",
+    *(LOSS_KEYS := ["largest_error", "exact_values", "not_finite_values"]),
     "baseline_ratios",
     "link_seconds_raw",
     "link_seconds_compressed",
@@ -59,6 +62,7 @@ ARRAY_KEYS = [
 
 CODEC = ("--engine", "codec")
 DMA = ("--engine", "dma")
+LOSSY = ("--codec", "quantize", "--bound")
 ENGINES = pytest.mark.parametrize("engine", [CODEC, DMA], ids=["codec", "dma"])
 
 
@@ -101,6 +105,8 @@ def test_arrays_come_back_and_sizes_are_the_golden_models(capsys, engine, dtype)
     assert row["compressed_bytes"] == stream.size
     assert row["ratio"] == array.nbytes / stream.size
     assert row["crc32"] == golden.crc32(array)
+    assert (report["bound"], row["parameters"]) == (None, {})
+    assert {row[key] for key in LOSS_KEYS} == {None}
     for name, ratio in row["baseline_ratios"].items():
         assert ratio == array.nbytes / golden.codec(name, element_bytes).compress(array).size
 
@@ -269,6 +275,80 @@ def test_shipped_capture_prints_a_table_and_saves_it(capsys, engine):
         assert total["link_utilization_in"] >= 0.99
 
 
+@pytest.fixture
+def one_unit():
+    """An engine of one unit, which is a minute's work to build with the lossy codec."""
+    tables = {"engine": "units = 1", "machine": "channels = 1"}
+    text = [f'[{name}]\npreset = "titanx_gen3"\n{line}\n' for name, line in tables.items()]
+    Path("one.toml").write_text("\n".join(text))
+    return ("--config", "one.toml", "--codec", "quantize", "--bound")
+
+
+@pytest.mark.verify
+def test_a_lossy_codec_brings_values_back_within_the_bound(capsys, one_unit):
+    rng = np.random.default_rng(8)
+    array = rng.standard_normal((60, 50)).astype(np.float32)
+    array.flat[[40, 41, -1]] = np.nan, np.inf, 1e30
+    np.save("a.npy", array)
+    np.save("b.npy", array.astype(">f4"))
+    np.save("none.npy", array[:0])
+    report = swap_json(capsys, "a.npy", "b.npy", "none.npy", *one_unit, "0.01", "--power-of-two")
+    bound = 0.0078125
+    assert (report["codec"], report["bound"]) == ("quantize", bound)
+    model = golden.codec("quantize", bound=bound)
+    stream = model.compress(array)
+    returned = model.decompress(stream, array.nbytes)
+    finite = np.isfinite(array)
+    errors = np.abs(returned.view("<f4").reshape(array.shape)[finite].astype(float) - array[finite])
+    for row in report["arrays"][:2]:
+        assert list(row) == ARRAY_KEYS
+        assert (row["bit_exact"], row["faults"]) == (True, [])
+        assert (row["parameters"], row["compressed_bytes"]) == ({"k": 121}, stream.size)
+        assert row["crc32"] == golden.crc32(returned)
+        assert 0 < row["largest_error"] == errors.max() <= bound
+        # The line of the first two, and the last one, of 24 values.
+        assert (row["exact_values"], row["not_finite_values"]) == (32 + 24, 2)
+        assert 0 < row["link_utilization_out"] < 1
+    empty = report["arrays"][2]
+    assert [empty[key] for key in LOSS_KEYS] == [0, 0, 0]
+    assert [report["total"][key] for key in LOSS_KEYS] == [errors.max(), 112, 4]
+    # The document is a configuration, and has the codec and the bound.
+    Path("swap.json").write_text(json.dumps(report))
+    again = ("--config", "swap.json", "--codec", report["codec"], "--bound", report["bound"])
+    assert swap_json(capsys, "a.npy", "b.npy", "none.npy", *again)["arrays"] == report["arrays"]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_lossy_table_fits_its_console(capsys, monkeypatch, one_unit, columns):
+    array = np.random.default_rng(8).standard_normal(1000).astype(np.float32)
+    array[5] = np.nan
+    np.save("conv2.relu@epoch2.npy", array)
+    monkeypatch.setattr("cdma.commands.swap.command.terminal", lambda: Console(width=columns))
+    arguments = ("conv2.relu@epoch2.npy", *one_unit, "0.3", "--power-of-two", "--html", "p.html")
+    assert main(["swap", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert "the bound 0.3 was rounded down to 0.25\n" in err
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= columns
+    told = " ".join(out.split())
+    assert "1 of 1 arrays came back as the golden model restores them, bit for bit" in told
+    assert "with a bound of 0.25; 32 values were kept exactly, 1 of them NaN or infinite." in told
+    page = Path("p.html").read_text()
+    assert "1 of 1 arrays came back as the golden model restores them." in page
+    assert "error is 0.25, and 32 values were kept exactly, 1 of them NaN" in page
+
+
+@pytest.mark.verify
+def test_shipped_capture_comes_back_within_the_bound(capsys):
+    words = ("--capture", "digits-cnn", "--codec", "quantize", "--bound", "0.0078125")
+    assert main(["swap", *words]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "21 of 21 arrays came back as the golden model restores them, bit for bit" in told
+    assert "The largest error is 0.0078125, with a bound of 0.0078125; no value had to be" in told
+    assert "8.51x smaller, 8.09x faster." in told
+
+
 @pytest.mark.verify
 def test_first_run_and_readme_show_what_a_run_prints(capsys):
     assert main(["swap", "--capture", "digits-cnn"]) == 0
@@ -346,6 +426,17 @@ def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
         (["complex.npy"], "complex.npy has the wrong dtype: complex64"),
         (["text.npy"], "text.npy is not an .npy file"),
         (["a.npy", "--codec", "lz4"], "there is no RTL of codec 'lz4'"),
+        (["a.npy", "--codec", "quantize"], "the codec quantize needs a bound; give one by --bound"),
+        (["a.npy", *LOSSY, "nan"], "the bound must be a number from 5.9e-39 to 8.5e+37, not nan"),
+        (["a.npy", *LOSSY, "0"], "the bound must be a number from 5.9e-39 to 8.5e+37, not 0.0"),
+        (["a.npy", *LOSSY, "nan", "--power-of-two"], "the bound must be a number from 5.9e-39"),
+        (["a.npy", *LOSSY, "0.3"], "is no power of two; choose one next to it, 0.25 or 0.5"),
+        (["a.npy", "--bound", "1"], "zvc has no bound; leave --bound out, or choose quantize"),
+        (["a.npy", "--codec", "auto", "--power-of-two"], "auto has no bound; leave --power-of-two"),
+        (["a.npy", *LOSSY, "1", *CODEC], "--codec quantize is for --engine dma; choose --codec"),
+        (["half.npy", *LOSSY, "1"], "takes elements of 4 bytes, which are fp32, not 2; convert"),
+        (["double.npy", *LOSSY, "1"], "quantize is for float32, not float64; convert the array"),
+        (["int.npy", *LOSSY, "1"], "quantize is for float32, not int32; convert the array"),
         (["a.npy", "--element-bytes", "3"], "element"),
         (["a.npy", *CODEC, "--sector-bytes", "48"], "sector_bytes must be 32, 64 or 128, not 48"),
         (["a.npy", "--sector-bytes", "64"], "--sector-bytes is for --engine codec; leave it out"),
@@ -371,6 +462,8 @@ def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
 def test_bad_input_is_one_line_and_no_file(capsys, arguments, message):
     np.save("a.npy", activations(shape=(8,)))
     np.save("half.npy", activations("<f2", shape=(8,)))
+    np.save("double.npy", activations("<f8", shape=(8,)))
+    np.save("int.npy", activations("<i4", shape=(8,)))
     np.save("complex.npy", np.ones(3, np.complex64))
     Path("text.npy").write_text("hello")
     before = sorted(Path().iterdir())

@@ -70,6 +70,9 @@ def swap() -> dict[str, Any]:
         "bytes_per_cycle_out": 4096 / 411,
         "bytes_per_cycle_in": 4096 / 399,
         "bit_exact": True,
+        "largest_error": None,
+        "exact_values": None,
+        "not_finite_values": None,
         "baseline_ratios": {"rle": 2.5, "csr": 1.5},
         "link_seconds_raw": 2.56e-07,
         "link_seconds_compressed": 7.2e-08,
@@ -82,13 +85,14 @@ def swap() -> dict[str, Any]:
         "stall_cycles": None,
         "status": "DONE",
     }
-    array = {"dtype": "float32", "shape": [32, 32], "element_bytes": 4, **figures}
+    array = {"dtype": "float32", "shape": [32, 32], "element_bytes": 4, "parameters": {}, **figures}
     array |= {"latency_cycles_out": 500, "latency_cycles_in": 480, "crc32": 1, "faults": []}
     return {
         "engine": "dma",
         "machine": "titanx_gen3",
         "throttle": "none",
         "codec": "zvc",
+        "bound": None,
         "round_to": None,
         "sector_bytes": 32,
         "stalls": 0.0,

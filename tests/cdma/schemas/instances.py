@@ -38,6 +38,13 @@ INSTANCES: Mapping[str, Instance] = {
     "estimate, a sweep": Instance(
         "estimate", ("estimate", "--network", "digits_cnn", "--sweep", "units=2,6", "--json")
     ),
+    "estimate, a lossy codec": Instance(
+        "estimate",
+        (
+            *("estimate", "--network", "digits_cnn", "--codec", "quantize", "--bound", "0.25"),
+            "--json",
+        ),
+    ),
     "inspect": Instance("inspect", ("inspect", "a.cz", "--json")),
     "inspect, a codec with parameters": Instance("inspect", ("inspect", "xc.cz", "--json")),
     "list": Instance("list", ("list", "--json")),

@@ -94,7 +94,9 @@ def test_every_component_is_of_a_family_whose_tests_are_here():
     assert set(BLOCKS) <= set(of_family(CODEC))
 
 
-XC = ("xc-line-compressor", "xc-line-decompressor")
+WHOLE_LINES = tuple(
+    f"{codec}-line-{way}" for codec in ("xc", "quantize") for way in ("compressor", "decompressor")
+)
 """Parts for lines of 128 B only."""
 
 
@@ -102,14 +104,15 @@ XC = ("xc-line-compressor", "xc-line-decompressor")
     "component",
     [
         # The largest ones by far.
-        pytest.param(name, marks=pytest.mark.verify if name in XC else ())
+        pytest.param(name, marks=pytest.mark.verify if name in WHOLE_LINES else ())
         for name in sorted(set(of_family(CODEC)) - set(BLOCKS))
     ],
 )
 @pytest.mark.parametrize("config", names(("titanx_gen3", "tiny"), quick=["titanx_gen3"]))
 def test_parts_are_clean_and_tell_their_latencies(component, config, tmp_path):
-    if component in XC and config == "tiny":
-        with pytest.raises(ConfigError, match="'xc' has lines of 128 bytes, not 8; choose another"):
+    if component in WHOLE_LINES and config == "tiny":
+        message = f"'{component.split('-')[0]}' has lines of 128 bytes, not 8; choose another"
+        with pytest.raises(ConfigError, match=message):
             generate(component, config)
         return
     verilog = verilog_of(component, config)
@@ -284,7 +287,7 @@ def test_waivers_are_in_the_file_with_their_reasons():
 
 
 @pytest.mark.parametrize(
-    "component", names(of_family(CODEC), quick=set(of_family(CODEC)) - set(XC))
+    "component", names(of_family(CODEC), quick=set(of_family(CODEC)) - set(WHOLE_LINES))
 )
 def test_sidecar_lists_the_ports_of_the_module(component):
     assert_ports_are_described(verilog_of(component))

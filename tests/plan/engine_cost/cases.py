@@ -1,6 +1,6 @@
 """Transfers that the closed form and the engine's RTL both time: environments, data, a rig."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from cdma.plan.workload import load_capture
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
+from cdma.sim.swap.encoding import encoding_with
 
 MEMORY = 4 << 20
 ELEMENT_BYTES = 4
@@ -132,13 +133,26 @@ class Rig:
             device_bytes=MEMORY,
             host_bytes=MEMORY,
         )
-        self.driver = Engine(self.machine, throttles=(setup.throttle, setup.throttle))
+        self.driver = Engine(
+            self.machine,
+            throttles=(setup.throttle, setup.throttle),
+            codecs=setup.engine.codecs,
+        )
 
     def round_trips(
-        self, array: ByteArray, count: int, codec: str | None
+        self,
+        array: ByteArray,
+        count: int,
+        codec: str | None,
+        parameters: Mapping[str, int] | None = None,
     ) -> tuple[int, dict[str, int]]:
-        """Bytes of a stream, and cycles by way. Whatever came back is compared."""
+        """Bytes of a stream, and cycles by way. Whatever came back is compared; with parameters, it
+        is what the golden model restores.
+        """
         driver, size = self.driver, array.size
+        returned = array
+        if codec is not None and parameters is not None:
+            returned = encoding_with(codec, array, ELEMENT_BYTES, parameters).returned(array)
         room = driver.shape.worst_stream_bytes(size)
         devices = [driver.device.alloc(size) for _ in range(count)]
         hosts = [driver.host.alloc(room) for _ in range(count)]
@@ -146,7 +160,7 @@ class Rig:
             device.array[:] = array
         out, records = self._run(
             [
-                driver.submit(host, device, size, OUT, codec, doorbell=False)
+                driver.submit(host, device, size, OUT, codec, doorbell=False, parameters=parameters)
                 for host, device in zip(hosts, devices, strict=True)
             ]
         )
@@ -155,12 +169,20 @@ class Rig:
             device.array[:] = 0xA5
         back, _ = self._run(
             [
-                driver.submit(device, host.span(0, stream), size, IN, codec, doorbell=False)
+                driver.submit(
+                    device,
+                    host.span(0, stream),
+                    size,
+                    IN,
+                    codec,
+                    doorbell=False,
+                    parameters=parameters,
+                )
                 for host, device in zip(hosts, devices, strict=True)
             ]
         )
         for device in devices:
-            np.testing.assert_array_equal(device.array, array)
+            np.testing.assert_array_equal(device.array, returned)
             driver.device.free(device)
         for host in hosts:
             driver.host.free(host)

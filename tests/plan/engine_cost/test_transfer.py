@@ -12,7 +12,7 @@ from cdma.plan.engine_cost import (
     transfer_cost,
     transfer_seconds,
 )
-from cdma.plan.engine_cost.packing import line_cycles
+from cdma.plan.engine_cost.packing import LineSizes, line_cycles
 from cdma.sim.driver import THROTTLES
 from cdma.sim.machine import machine_config
 from tests.bench.engine.data import DENSE, with_ratio
@@ -141,13 +141,16 @@ class TestPort:
     )
     def test_lines_per_cycle_as_measured(self, ratio, busy):
         link = machine_config("v100_nvlink2").link_out_bytes_per_cycle
-        cycles = line_cycles(1 / ratio - 1 / 32, preset("v100_nvlink2"), 2)
+        engine = preset("v100_nvlink2")
+        sizes = LineSizes.at_density(1 / ratio - 1 / 32, engine.codec)
+        cycles = line_cycles(sizes, engine, 2)
         assert 128 / ratio / cycles / link == pytest.approx(busy, rel=0.01)
 
     @pytest.mark.parametrize(("density", "cycles"), [(0, 0.5), (1, 4)])
     def test_ends(self, density, cycles):
-        assert line_cycles(density, SHAPE, 2) == pytest.approx(cycles)
-        assert line_cycles(density, SHAPE, 1) == pytest.approx(max(1, cycles))
+        sizes = LineSizes.at_density(density, SHAPE.codec)
+        assert line_cycles(sizes, SHAPE, 2) == pytest.approx(cycles)
+        assert line_cycles(sizes, SHAPE, 1) == pytest.approx(max(1, cycles))
 
 
 class TestForm:

@@ -420,6 +420,23 @@ class TestChecks:
             engine.submit_raw({"opcode": Opcode.COPY_OUT, "length": 1.5})
         assert engine.pending == 0
 
+    @pytest.mark.parametrize("kind", [OUT, IN])
+    @pytest.mark.parametrize("nbytes", [1, 1002])
+    def test_data_of_a_codec_of_numbers_are_whole_ones(self, kind, nbytes):
+        codecs = ("zvc", "raw", "quantize")
+        config = EngineConfig(codec=CodecConfig(element_bytes=1, codecs=codecs))
+        engine = Engine(ModelMachine(config), codecs=codecs)
+        host, device = pairs(engine, 1)[0]
+        dst, src = (host, device) if kind is OUT else (device, host)
+        cause = "length must be the codec's: the codec 'quantize' takes whole values of 4 bytes"
+        with pytest.raises(DescriptorError, match=f"{cause}, not {nbytes} bytes; fill") as caught:
+            engine.submit(dst, src, nbytes, kind, "quantize", parameters={"k": 120})
+        assert caught.value.field == "length"
+        assert (engine.pending, src.users, dst.users) == (0, 0, 0)
+        # Others take bytes, and nothing is in their way.
+        engine.submit(host, device, nbytes, OUT, "zvc")
+        assert engine.pending == 1
+
     @pytest.mark.parametrize("kind", ["host to device", "DEVICE_TO_HOST", None, 0])
     def test_a_kind_is_a_copy_kind(self, engine, kind):
         (host, device), *_ = pairs(engine, 1)

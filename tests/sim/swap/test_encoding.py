@@ -19,13 +19,14 @@ from tests.sim.machine.engine.cases import SMALL
 
 LINES = 40
 WITH_XC = replace(SMALL, codec=replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc")))
+WITH_QUANTIZE = replace(WITH_XC, codec=replace(WITH_XC.codec, codecs=("zvc", "raw", "quantize")))
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def backend(config=SMALL, **options):
+def backend(config=SMALL, codec=AUTO, **options):
     around = replace(NEAR, channels=config.units)
-    return EngineBackend(config, around, throttle=THROTTLES["none"], codec=AUTO, **options)
+    return EngineBackend(config, around, throttle=THROTTLES["none"], codec=codec, **options)
 
 
 @pytest.fixture
@@ -112,6 +113,15 @@ def test_elements_of_all_sizes_go_through_engines_that_have_codecs_for_them():
         run = made.swap([(str(k), array) for k, array in enumerate(arrays)], baselines=False)
     assert all(round_trip.bit_exact for round_trip in run.round_trips)
     assert [round_trip.codec for round_trip in run.round_trips] == ["xc", "zvc", "raw", "xc"]
+
+
+@pytest.mark.parametrize("nbytes", [1, 1002])
+def test_data_that_end_within_a_value_are_refused_before_any_rtl(nbytes):
+    made = backend(WITH_QUANTIZE, codec="quantize", parameters={"k": 120})
+    with pytest.raises(
+        golden.CodecError, match=f"takes whole values of 4 bytes, not {nbytes} bytes; fill"
+    ):
+        made.encoding(np.ones(nbytes, np.uint8), 4)
 
 
 def test_parameters_for_no_codec_in_particular_are_refused():

@@ -9,7 +9,7 @@ from cdma.hw.codec.quantize.compressor.placer import SymbolPlacer
 from cdma.hw.codec.quantize.compressor.quantizer import Quantizer
 from cdma.hw.codec.quantize.compressor.window import LineWindow
 from cdma.hw.codec.quantize.meter import STAGES, FormMeter
-from cdma.hw.codec.quantize.payloads import QuantizedSector
+from cdma.hw.codec.quantize.payloads import QuantizedSector, own_config
 from cdma.hw.codec.stream.line_sender import LineSender
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
@@ -84,3 +84,8 @@ class QuantizeCompressor(wiring.Component):
         wiring.connect(m, window.o, sender.i)
         wiring.connect(m, sender.o, wiring.flipped(self.o))
         return m
+
+
+def of_values(config: CodecConfig) -> QuantizeCompressor:
+    """The pipeline alone, in an engine's widths, whatever codecs that has."""
+    return QuantizeCompressor(own_config(config))

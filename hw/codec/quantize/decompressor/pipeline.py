@@ -10,7 +10,7 @@ from cdma.hw.codec.quantize.decompressor.judge import LineJudge
 from cdma.hw.codec.quantize.decompressor.restorer import Restorer
 from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
 from cdma.hw.codec.quantize.meter import FormMeter
-from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS
+from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS, own_config
 from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.config import CodecConfig
@@ -92,3 +92,8 @@ class QuantizeDecompressor(wiring.Component):
         wiring.connect(m, judge.verdict, release.verdict)
         wiring.connect(m, release.o, wiring.flipped(self.o))
         return m
+
+
+def of_values(config: CodecConfig) -> QuantizeDecompressor:
+    """The pipeline alone, in an engine's widths, whatever codecs that has."""
+    return QuantizeDecompressor(own_config(config))

@@ -1,6 +1,6 @@
 """The symbols of a sector, out of the line."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -193,7 +193,7 @@ class SymbolReader(wiring.Component):
                 sector.tag.ends
                 & ~header.raw
                 & (end[:3] != 0)
-                & (last_byte & Cat(end[:3] <= k for k in range(8))).any()
+                & (last_byte & Cat(*(end[:3] <= k for k in range(7)), C(1, 1))).any()
             ),
             out.present.eq(sector.present),
             out.row.eq(Mux(header.raw, sector.row, Cat(fields))),

@@ -110,9 +110,14 @@ def test_k_that_there_is_not(k):
         bound_of(k)
 
 
-def test_bound_that_is_no_power_of_two():
-    with pytest.raises(CodecError, match=r"0\.3 is no power of two; choose one, as 0\.25, the"):
-        k_of(0.3)
+@pytest.mark.parametrize(
+    ("bound", "nearest"),
+    [(0.3, "0.25 or 0.5"), (3.0, "2.0 or 4.0"), (1.5 * 2.0**126, f"{2.0**126!r}")],
+)
+def test_bound_that_is_no_power_of_two(bound, nearest):
+    with pytest.raises(CodecError) as caught:
+        k_of(bound)
+    assert str(caught.value).endswith(f" is no power of two; choose one next to it, {nearest}")
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, 2.0**-128, 2.0**127, np.nan, np.inf])

@@ -163,17 +163,21 @@ def test_without_a_bound_nothing_is_lost(engine):
     engine.host.free(host)
 
 
-def test_arrays_are_swapped_within_their_bound():
-    k = 120
-    backend = EngineBackend(
+def backend_with(k, **options):
+    return EngineBackend(
         CONFIG,
         replace(NEAR, channels=CONFIG.units),
         throttle=THROTTLES["none"],
         codec="quantize",
         parameters={"k": k},
-        stalls=0.2,
         memory_bytes=1 << 20,
+        **options,
     )
+
+
+def test_arrays_are_swapped_within_their_bound():
+    k = 120
+    backend = backend_with(k, stalls=0.2)
     arrays = [(str(n), content(4 * n, k).view("<f4")) for n in (0, 1, 33, 1250)]
     with Swapper(backend) as swapper:
         run = swapper.swap(arrays, baselines=False)

@@ -17,7 +17,7 @@ from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
 from cdma.hw.lib.gf2 import FORWARD, power, times
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.lib.rtl.payloads import beats_of, config_id, sparse
-from tests.lib.shares import configs
+from tests.lib.shares import configs, widths
 
 CONFIGS = [
     CodecConfig(),
@@ -308,6 +308,32 @@ def test_latency_to_the_request(bench, config):
     given, requests, _, _ = expand(bench, [line])
     cycles = requests.cycles[0] - given.cycles[-1]
     assert cycles == bench.component.request_latency + config.sectors
+
+
+@pytest.mark.parametrize("sector_bytes", widths(32, 64, 128, quick=[32]))
+@pytest.mark.parametrize("codec", ["quantize", "xc"])
+def test_a_sector_per_cycle_of_codecs_that_look_at_whole_lines(codec, sector_bytes):
+    """Short lines are in the decompressor many at a time, and none waits for the one before."""
+    config = CodecConfig(element_bytes=1, sector_bytes=sector_bytes, codecs=(codec, "raw"))
+    bench = Bench(ExpansionUnit(config, BURSTS))
+    unit, lines = bench.component, 40
+    commands = [
+        {"address": LINE * k, "size": LINE, "writable": LINE, "codec": 0, "parameters": 120}
+        for k in range(lines)
+    ]
+    zeros = {"mask": 0, "count": 0, "sol": 1, "eol": 1, "last": 1, "truncation": Truncation.NONE}
+    bench.source(unit.commands, commands)
+    bench.source(unit.i, [zeros] * lines)
+    bench.sink(unit.request, lines)
+    beats = bench.sink(unit.beats, config.sectors * lines)
+    bench.source(unit.response, [BusError.NONE.value] * lines)
+    reports = bench.sink(unit.report, lines)
+    bench.run()
+    assert not any(beat["data"] for beat in beats.payloads)
+    assert {report["status"] for report in reports.payloads} == {StreamStatus.OK}
+    if config.sectors > 1:
+        assert_no_bubble(beats.cycles)
+    assert {b - a for a, b in pairwise(reports.cycles)} == {max(2, config.sectors)}
 
 
 def test_shifter_puts_padding_before_packets_without_a_bubble():

@@ -215,7 +215,7 @@ def test_what_cannot_be_readable_is_one_error_that_names_the_other_style(monkeyp
 
 @pytest.mark.parametrize("name", names(COMPONENTS, quick=CLEAN))
 def test_it_is_clean(name, tmp_path):
-    config = None if name.startswith("xc-") else "tiny"
+    config = None if name.startswith(("xc-", "quantize-")) else "tiny"
     verilog = generate(name, config, style="readable")
     waived = ["-Wno-SYMRSVDWORD"] if name in ABORT else []
     lint(verilog.name, verilog.text, tmp_path, *waived)
