@@ -14,48 +14,26 @@ from cdma.hw.config import ConfigError
 from cdma.hw.emit.netlist import shared_modules, written_modules
 from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
+from tests.formal.sby import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
-from tests.lib.rtl.equivalence import check_module
-from tests.lib.shares import names
+from tests.lib.rtl.equivalence import check_module, parts_of_shared, prove_design
+from tests.lib.shares import configs, names
 
-PROVEN: dict[str, tuple[str | None, ...]] = {
-    **dict.fromkeys(
-        (
-            "crc32",
-            "packer",
-            "unpacker",
-            "xc-line-compressor",
-            "xc-line-decompressor",
-            "zvc-line-decompressor",
-        ),
-        (None,),
-    ),
-    **dict.fromkeys(
-        (
-            "bpc-compressor",
-            "bpc-decompressor",
-            "buddy",
-            "completer",
-            "compression-unit",
-            "entry-compressor",
-            "entry-decompressor",
-            "expansion-unit",
-            "line-gather",
-            "memory-port",
-            "metadata-cache",
-            "sector-mapper",
-            "zvc-compressor",
-            "zvc-decompressor",
-            "zvc-line-compressor",
-        ),
-        ("tiny",),
-    ),
-    "engine": ("tiny", "titanx_gen3"),
+DESIGNS = {
+    f"{name}-{config}": (name, config)
+    for name, component in COMPONENTS.items()
+    for config in (
+        component.family.presets
+        if component.is_whole
+        else dict.fromkeys([component.family.default, "tiny"])
+    )
+    # XC has no lines as short as those of `tiny`.
+    if not (name.startswith("xc-") and config == "tiny")
 }
-"""Components whose proofs have been seen to the end, and in which configurations.
+"""Whole blocks in every configuration that has a name, others in the usual one and the smallest."""
 
-Of others none is known: docs/guide/silicon/generate.md says so.
-"""
+MODULE_S = 300
+"""The time of each run of Yosys."""
 
 CLEAN = ("crc32", "packer", "unpacker", "memory-port", "zvc-compressor")
 """Components that linters are asked about in `make test`."""
@@ -67,24 +45,13 @@ def written(name, config=None):
     return written_modules(component.make(component.config(config)), component.top)
 
 
-@cache
-def proven(text, rtlil):
-    """Modules that have been proven, of which components share many."""
-    return set()
-
-
 # What takes longer is open in `make verify`, not failed.
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", names(PROVEN, quick=["crc32"]))
-def test_every_module_is_equivalent_to_its_rtlil(name, tmp_path):
-    for config in PROVEN[name]:
-        modules = written(name, config)
-        for module in modules:
-            known = proven(module.text, module.rtlil)
-            if not known:
-                found = check_module(module, modules, tmp_path / module.name)
-                assert found.holds, found.log
-                known.add(module.name)
+@pytest.mark.parametrize(
+    "design", configs(DESIGNS, quick=["crc32-titanx_gen3", "memory-port-tiny"])
+)
+def test_every_module_is_equivalent_to_its_rtlil(design, tmp_path):
+    prove_design(written(*design), tmp_path, timeout_s=MODULE_S)
 
 
 WRONG = {
@@ -102,6 +69,30 @@ def test_a_planted_error_is_found(right, tmp_path):
     assert right in modules[0].text
     damaged = dataclasses.replace(modules[0], text=modules[0].text.replace(right, WRONG[right], 1))
     assert not check_module(damaged, modules, tmp_path).holds
+
+
+def test_a_proof_is_found_once_whatever_the_design_is_called(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
+    known = []
+    for top in ("token_bucket", "other"):
+        component = find_component("token-bucket")
+        (module,) = written_modules(component.make("tiny"), top)
+        found = check_module(module, [], tmp_path / top)
+        assert found.holds
+        assert found.module == top
+        known.append(found.is_known)
+        text = module.text.replace("tokens + rate", "tokens - rate")
+        assert text != module.text
+        damaged = check_module(dataclasses.replace(module, text=text), [], tmp_path / "damaged")
+        assert not damaged.holds
+        assert not damaged.is_known
+    assert known == [False, True]
+
+
+def test_a_module_that_takes_too_long_is_undecided(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UndecidedError, match=r"not decided in 0\.01 s each: packer, packer_elem"):
+        prove_design(written("packer", "tiny"), tmp_path, timeout_s=0.01)
 
 
 def test_what_the_source_names_is_called_so():
@@ -145,46 +136,12 @@ def test_fields_that_depend_on_others_of_their_struct_are_cut_apart(tmp_path):
     lint("choosing", f"{waivers}{modules[0].text}\n", tmp_path)
 
 
-INSTANCE = re.compile(r"^  (\w+) (?:#\((.*)\) )?(\w+) \($", re.M)
-
-
-def pairs(modules, shared):
-    """Modules that share a text, with that text under their name and with their parameters."""
-    found = {}
-    texts = {module.name: module.text for module in shared}
-    by_name = {module.name: module for module in modules}
-    for parent in modules:
-        if parent.name in texts:
-            before = INSTANCE.findall(parent.text)
-            after = INSTANCE.findall(texts[parent.name])
-            for (old, _, one), (new, given, other) in zip(before, after, strict=True):
-                assert one == other
-                if given:
-                    text = texts[new].replace(f"module {new} ", f"module {old} ", 1)
-                    sizes = re.findall(r"\.(\w+)\((\d+)\)", given)
-                    found[old] = dataclasses.replace(by_name[old], text=text), dict(sizes)
-    return list(found.values())
-
-
-@pytest.mark.parametrize(
-    ("name", "config", "least"),
-    [
-        ("memory-port", "tiny", 6),
-    ],
-)
-def test_modules_that_differ_in_sizes_share_one_that_is_equivalent_to_each(
-    name, config, least, tmp_path
-):
-    modules = written(name, config)
-    sharing = pairs(modules, shared_modules(modules))
-    assert len(sharing) >= least
-    proven = set()
-    for module, sizes in sharing:
-        key = module.text.partition("\n")[2], tuple(sizes.items())
-        if key not in proven:
-            found = check_module(module, [], tmp_path / module.name, sizes)
-            assert found.holds, found.log
-            proven.add(key)
+def test_modules_that_differ_in_sizes_share_one():
+    modules = written("memory-port", "tiny")
+    parts = parts_of_shared(modules)
+    assert len(parts) >= 6
+    assert len(shared_modules(modules)) < len(modules) - 3
+    assert all(sizes for _, sizes in parts)
 
 
 def test_assertions_are_kept_on_request(tmp_path):
