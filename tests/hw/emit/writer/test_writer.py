@@ -2,10 +2,11 @@
 
 import dataclasses
 import re
+import subprocess
 from functools import cache
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,6 +17,7 @@ from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from tests.formal.sby import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
+from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.equivalence import check_module, parts_of_shared, prove_design
 from tests.lib.shares import configs, names
 
@@ -142,6 +144,51 @@ def test_modules_that_differ_in_sizes_share_one():
     assert len(parts) >= 6
     assert len(shared_modules(modules)) < len(modules) - 3
     assert all(sizes for _, sizes in parts)
+
+
+class Waiting(wiring.Component):
+    """A combinational block whose inputs do not change at first."""
+
+    go: In(1)
+    stop: In(1)
+    is_ready: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        state = Signal(2, init=2)
+        with m.Switch(state):
+            with m.Case(2):
+                m.d.comb += self.is_ready.eq(1)
+                m.d.sync += state.eq(0)
+            with m.Case(0):
+                with m.If(self.go & ~self.stop):
+                    m.d.comb += self.is_ready.eq(1)
+            with m.Case(1):
+                with m.If(self.stop):
+                    m.d.comb += self.is_ready.eq(1)
+        return m
+
+
+@pytest.mark.parametrize("language", ["-g2005", "-g2012"])
+def test_combinational_blocks_are_settled_from_the_start(language, tmp_path):
+    require(ICARUS)
+    (module,) = written_modules(Waiting(), "waiting")
+    assert check_module(module, [], tmp_path / "proof").holds
+    assert "always @* begin" in module.text
+    bench = """
+        module bench;
+          reg low = 1'b0;
+          wire is_ready;
+          waiting waiting (.clk(low), .rst(low), .go(low), .stop(low), .is_ready(is_ready));
+          initial #1 $display("is_ready %b", is_ready);
+        endmodule
+    """
+    (tmp_path / "bench.v").write_text(f"{module.text}\n{bench}")
+    build = ["iverilog", language, "-s", "bench", "-o", "bench.vvp", "bench.v"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    run = ["vvp", "-n", "bench.vvp"]
+    said = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert said == "is_ready 1\n"
 
 
 def test_assertions_are_kept_on_request(tmp_path):
