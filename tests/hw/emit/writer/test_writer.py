@@ -17,11 +17,12 @@ from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from tests.formal.sby import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
+from tests.lib.paths import ROOT
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.equivalence import check_module, parts_of_shared, prove_design
 from tests.lib.shares import configs, names
 
-DESIGNS = {
+ALL_DESIGNS = {
     f"{name}-{config}": (name, config)
     for name, component in COMPONENTS.items()
     for config in (
@@ -33,6 +34,20 @@ DESIGNS = {
     if not (name.startswith("xc-") and config == "tiny")
 }
 """Whole blocks in every configuration that has a name, others in the usual one and the smallest."""
+
+OPEN = dict.fromkeys(
+    (
+        "engine-v100_nvlink2",
+        "engine-wide",
+        "engine-wide_fast",
+        "buddy-paper_3_2",
+        "buddy-paper_table2",
+    ),
+    "its proof has not been seen to the end: minutes to half an hour of Yosys",
+)
+"""Designs of which nothing is known, and why; docs/guide/silicon/generate.md names them."""
+
+DESIGNS = {design: named for design, named in ALL_DESIGNS.items() if design not in OPEN}
 
 MODULE_S = 300
 """The time of each run of Yosys."""
@@ -54,6 +69,14 @@ def written(name, config=None):
 )
 def test_every_module_is_equivalent_to_its_rtlil(design, tmp_path):
     prove_design(written(*design), tmp_path, timeout_s=MODULE_S)
+
+
+def test_the_guide_names_the_designs_that_are_not_proven():
+    page = (ROOT / "docs" / "guide" / "silicon" / "generate.md").read_text("utf-8")
+    (told,) = re.findall(r"^Not proven yet are (.*?)\.$", page, re.M | re.S)
+    configs_told = {design.partition("-")[2] for design in OPEN}
+    assert {*re.findall(r"`(\w+)`", told)} == configs_told
+    assert {*OPEN} < {*ALL_DESIGNS}
 
 
 WRONG = {
