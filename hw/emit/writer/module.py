@@ -447,7 +447,7 @@ class _ModuleWriter:
         return found
 
     def _beginning(self) -> list[str]:
-        """What makes `always @*` run at time 0.
+        """Lines that make `always @*` run at time 0.
 
         Registers that are declared with a value do not change then: in SystemVerilog, a block that
         reads nothing else would leave its outputs unknown until one of them does.
