@@ -38,8 +38,8 @@ LINT_WAIVERS = {
 READABLE_WAIVERS = ("INITIALDLY",)
 """Those of them that a netlist does not need."""
 
-STYLES = ("netlist", "readable")
-"""How a module is written: as Yosys' netlist, or with the source's `if` and `case`."""
+STYLES = ("readable", "netlist")
+"""How a module is written: with the source's `if` and `case`, or as Yosys' netlist."""
 
 WIDTH = 100
 
@@ -70,7 +70,7 @@ def generate(
     name: str | None = None,
     assertions: bool = False,
     sleep: bool = False,
-    style: str = STYLES[0],
+    style: str | None = None,
 ) -> Verilog:
     """Generate a component as Verilog, with a sidecar that describes its ports.
 
@@ -90,9 +90,10 @@ def generate(
         For a simulator: give what may sleep (`Component.sleepers`) clocks of its own, which need
         not tick while nothing changes in it. The sidecar does not describe the ports for that.
         Only of a netlist.
-    style : str
-        "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator.
+    style : str, optional
         "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
+        "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator. Readable if
+        not given, but of what sleeps the netlist.
 
     Raises
     ------
@@ -107,6 +108,8 @@ def generate(
     >>> verilog.name, "module packer" in verilog.text
     ('packer', True)
     """
+    if style is None:
+        style = "netlist" if sleep else "readable"
     if style not in STYLES:
         raise ConfigError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
     if sleep and style != "netlist":

@@ -220,12 +220,16 @@ def test_assertions_are_kept_on_request(tmp_path):
     assert "assert" not in re.sub(r"//.*", "", generate("packer", style="readable").text)
 
 
-def test_the_other_style_is_a_netlist():
-    assert STYLES == ("netlist", "readable")
-    netlist = generate("packer").text
+def test_the_usual_style_is_readable_and_the_other_one_a_netlist():
+    assert STYLES == ("readable", "netlist")
+    netlist = generate("packer", style="netlist").text
     assert re.search(r"^  wire (?:\[\d+:0\] )?_\d+_;$", netlist, re.M)
-    assert not re.search(r"\b_\d+_\b", generate("packer", style="readable").text)
-    with pytest.raises(ConfigError, match="style must be one of netlist, readable, not 'short'"):
+    readable = generate("packer").text
+    assert readable == generate("packer", style="readable").text
+    assert not re.search(r"\b_\d+_\b", readable)
+    # Only of a netlist may components sleep.
+    assert generate("packer", sleep=True).text == netlist
+    with pytest.raises(ConfigError, match="style must be one of readable, netlist, not 'short'"):
         generate("packer", style="short")
     with pytest.raises(ConfigError, match="style must be netlist for components that sleep, not"):
         generate("engine", "tiny", sleep=True, style="readable")
