@@ -176,7 +176,7 @@ def generate(
         str,
         typer.Option(
             metavar="|".join(STYLES),
-            help="A netlist of wires by Yosys, or modules with the source's names, if and case.",
+            help="Modules with the source's names, if and case, or a netlist of wires by Yosys.",
             autocompletion=among(*STYLES),
         ),
     ] = STYLES[0],

@@ -129,7 +129,7 @@ class BlockDiagram:
     Parameters
     ----------
     text : str
-        As `generate` makes it, its top module the first.
+        As `generate` makes it in the style "netlist", its top module the first.
 
     Attributes
     ----------
@@ -327,4 +327,4 @@ def _arrow(source: str, target: str, both_ways: bool) -> str:
 
 if __name__ == "__main__":
     # The smallest engine has the same blocks as the others.
-    print(drawing(BlockDiagram(generate("engine", "tiny").text)), end="")
+    print(drawing(BlockDiagram(generate("engine", "tiny", style="netlist").text)), end="")

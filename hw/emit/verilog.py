@@ -26,6 +26,7 @@ from cdma.hw.lib.ports import RecordPortSignature
 LINT_WAIVERS = {
     "CASEOVERLAP": "of several cases that match, the first is meant",
     "DECLFILENAME": "a file holds a block's whole hierarchy",
+    "INITIALDLY": "always @* needs a change at time 0, behind all else",
     "PINCONNECTEMPTY": "outputs that nothing reads are left open",
     "PROCASSINIT": "registers have initial values, for FPGAs",
     "UNUSEDSIGNAL": "carries, and fields that a reader ignores",
@@ -34,8 +35,11 @@ LINT_WAIVERS = {
 }
 """Rules of `verilator -Wall` that are switched off in generated files, and why."""
 
-STYLES = ("netlist", "readable")
-"""How a module is written: as Yosys' netlist, or with the source's `if` and `case`."""
+READABLE_WAIVERS = ("INITIALDLY",)
+"""Those of them that a netlist does not need."""
+
+STYLES = ("readable", "netlist")
+"""How a module is written: with the source's `if` and `case`, or as Yosys' netlist."""
 
 WIDTH = 100
 
@@ -66,7 +70,7 @@ def generate(
     name: str | None = None,
     assertions: bool = False,
     sleep: bool = False,
-    style: str = STYLES[0],
+    style: str | None = None,
 ) -> Verilog:
     """Generate a component as Verilog, with a sidecar that describes its ports.
 
@@ -86,9 +90,10 @@ def generate(
         For a simulator: give what may sleep (`Component.sleepers`) clocks of its own, which need
         not tick while nothing changes in it. The sidecar does not describe the ports for that.
         Only of a netlist.
-    style : str
-        "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator.
+    style : str, optional
         "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
+        "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator. Readable if
+        not given, but of what sleeps the netlist.
 
     Raises
     ------
@@ -103,6 +108,8 @@ def generate(
     >>> verilog.name, "module packer" in verilog.text
     ('packer', True)
     """
+    if style is None:
+        style = "netlist" if sleep else "readable"
     if style not in STYLES:
         raise ConfigError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
     if sleep and style != "netlist":
@@ -124,15 +131,21 @@ def generate(
             ) from error
     else:
         modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
-    text = _header(component_name, parameters, assertions, sleepers) + "".join(
+    unneeded = READABLE_WAIVERS if style == "netlist" else ()
+    waivers = {rule: why for rule, why in LINT_WAIVERS.items() if rule not in unneeded}
+    text = _header(component_name, parameters, assertions, sleepers, waivers) + "".join(
         map(_commented, modules)
     )
-    text += "".join(f"/* verilator lint_on {rule} */\n" for rule in LINT_WAIVERS)
+    text += "".join(f"/* verilator lint_on {rule} */\n" for rule in waivers)
     return Verilog(top, text, sidecar)
 
 
 def _header(
-    component_name: str, parameters: dict[str, Any], assertions: bool, sleepers: Sleepers
+    component_name: str,
+    parameters: dict[str, Any],
+    assertions: bool,
+    sleepers: Sleepers,
+    waivers: dict[str, str],
 ) -> str:
     width = max(len("assertions"), *map(len, parameters))
     lines = [
@@ -146,8 +159,8 @@ def _header(
         "rising edge with both high; a valid payload stays until then.",
         *(["Edges of clks may be left out where wakes, before them, is low."] if sleepers else []),
     ]
-    waivers = [f"/* verilator lint_off {rule} */  // {why}" for rule, why in LINT_WAIVERS.items()]
-    return "\n".join([*(f"// {line}".rstrip() for line in lines), "", *waivers, "", ""])
+    rules = [f"/* verilator lint_off {rule} */  // {why}" for rule, why in waivers.items()]
+    return "\n".join([*(f"// {line}".rstrip() for line in lines), "", *rules, "", ""])
 
 
 def _commented(module: ModuleText) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from cdma.synth.errors import SynthError
+from cdma.synth.errors import SynthError, TooSlowError
 
 _LAST_LINES = 3
 _LONGEST_LINE = 200
@@ -61,26 +61,34 @@ class Tool:
             ) from None
 
 
-def run_tool(tool: Tool, arguments: list[str], folder: Path) -> None:
+def run_tool(
+    tool: Tool, arguments: list[str], folder: Path, *, timeout_s: float | None = None
+) -> None:
     """Run a tool in a folder; all that it says goes to its log there.
 
     Raises
     ------
     SynthError
         If the tool is not installed, or fails; the message has its last lines and the log's path.
+    TooSlowError
+        If it has not ended in its time; none if not given.
     """
     if importlib.util.find_spec(tool.package) is None:
         raise SynthError(f"{tool.name} is missing; install it with: pip install {tool.wheel}")
     run = f"import sys, {tool.package}; sys.exit({tool.package}.{tool.function}(sys.argv[1:]))"
     log = folder / tool.log
     with log.open("w", encoding="utf-8") as file:
-        done = subprocess.run(
-            [sys.executable, "-c", run, *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", run, *arguments],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TooSlowError(f"{tool.name} did not end in {timeout_s} s; see {log}") from error
     if done.returncode != 0:
         text = log.read_text(encoding="utf-8", errors="replace")
         said = _last_lines(text) or f"it ended with status {done.returncode}"

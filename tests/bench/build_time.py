@@ -24,7 +24,7 @@ cdma.hw.emit.netlist.fast_conversion = nullcontext
 CONVERT = f"""
 from cdma.hw.config import preset
 from cdma.hw.emit.verilog import generate
-generate("engine", preset("{ENGINE}"))
+generate("engine", preset("{ENGINE}"), style="netlist")
 """
 BUILD = f"""
 from cdma.hw.config import preset

@@ -104,7 +104,9 @@ def library_speed(component: str) -> Speed:
 
 def cocotb_speeds(component: str) -> dict[str, Speed]:
     """Measure the benches of `tests.bench.cocotb_stream` on an optimized build."""
-    rtl = generate(component, CodecConfig(element_bytes=ELEMENT_BYTES, sector_bytes=SECTOR_BYTES))
+    # The text that the library is built of.
+    config = CodecConfig(element_bytes=ELEMENT_BYTES, sector_bytes=SECTOR_BYTES)
+    rtl = generate(component, config, style="netlist")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build = build_verilator(rtl, folder / "build", optimize=True)

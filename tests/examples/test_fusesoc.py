@@ -17,9 +17,9 @@ from cdma.golden import codec
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.engine import DmaEngine
 from cdma.hw.emit.ip.folder import ip_files
-from cdma.sim.machine.build.rtl import generated
 from tests.lib.paths import ROOT
 from tests.lib.requirements import ICARUS, require
+from tests.lib.rtl.verilog import verilog_of
 
 EXAMPLE = ROOT / "examples" / "fusesoc"
 PAGE = ROOT / "docs" / "guide" / "integrate" / "fusesoc.md"
@@ -57,7 +57,7 @@ def bytes_of(file: Path) -> np.ndarray:
 def engine_ip(tmp_path_factory):
     """The folder that `cdma generate engine --units 1 --ip` writes, in that of all blocks."""
     folder = tmp_path_factory.mktemp("ip")
-    verilog = generated("engine", ONE_UNIT, assertions=False)
+    verilog = verilog_of("engine", ONE_UNIT)
     for path, text in ip_files(verilog, clock_mhz=400).items():
         target = folder / verilog.name / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,11 +10,11 @@ import pytest
 
 from cdma.hw.config import CodecConfig
 from cdma.hw.emit.verilog import Verilog
-from cdma.sim.machine.build.rtl import generated
 from tests.examples.litex_bench import Scenario
 from tests.hw.cocotb import simulate
 from tests.hw.cocotb.builds import built
 from tests.lib.paths import ROOT
+from tests.lib.rtl.verilog import verilog_of
 
 STORE = ROOT / "examples" / "litex" / "store.py"
 BENCH = "tests.examples.litex_bench"
@@ -23,7 +23,7 @@ BENCH = "tests.examples.litex_bench"
 def write_codecs(folder: Path, config: CodecConfig) -> None:
     """The files that `cdma generate` writes of both codecs."""
     for name in ("zvc-compressor", "zvc-decompressor"):
-        verilog = generated(name, config, assertions=False)
+        verilog = verilog_of(name, config)
         (folder / f"{verilog.name}.v").write_text(verilog.text)
         sidecar = {**verilog.sidecar, "file": f"{verilog.name}.v"}
         (folder / f"{verilog.name}.json").write_text(json.dumps(sidecar))
@@ -65,7 +65,7 @@ def test_store_gives_back_what_it_took(simulator, element_bytes, sector_bytes, s
 
 def test_what_is_no_stage_is_refused_with_what_to_generate(tmp_path):
     write_codecs(tmp_path, CodecConfig())
-    packer = generated("packer", CodecConfig(), assertions=False)
+    packer = verilog_of("packer", CodecConfig())
     (tmp_path / "zvc_compressor.json").write_text(json.dumps(packer.sidecar))
     done = run_store(tmp_path, tmp_path / "litex")
     assert done.returncode != 0

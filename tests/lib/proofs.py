@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-MODES = {"prove": "for all time, k", "bmc": "cycles from reset", "cover": "covers within"}
+MODES = {
+    "prove": "for all time, k",
+    "bmc": "cycles from reset",
+    "cover": "covers within",
+    "equivalent": "modules",
+}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,7 +60,7 @@ def pytest_terminal_summary(
 
 def table(proofs: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """The proofs as a table in Markdown, in the order of their names."""
-    lines = ["| proof | " + " | ".join(MODES.values()) + " | verdict |", "|---|---|---|---|---|"]
+    lines = [f"| proof | {' | '.join(MODES.values())} | verdict |", "|---" * (len(MODES) + 2) + "|"]
     for name, properties in sorted(proofs, key=lambda proof: proof[0]):
         depths = [str(properties["depths"].get(mode, "")) for mode in MODES]
         result = "known" if properties["known"] else f"{properties['seconds']:.0f} s"

@@ -435,7 +435,10 @@ def simplified(cell: Any) -> Nets | None:
         return None
     inputs, operator = cell.inputs, cell.operator
     if not inputs[-1]:
-        return (1,) if operator in ("r&", "==", "u<=", "u>=") else (0,)[: cell.width]
+        if operator in ("<<", "u>>", "s>>"):
+            return inputs[0]
+        is_true = operator in ("r&", "==", "u<=", "u>=", "s<=", "s>=")
+        return (1,) if is_true else (0,)[: cell.width]
     if operator in ("&", "|", "^"):
         return _bitwise(cell)
     constants = [all(net < 2 for net in value) for value in inputs]

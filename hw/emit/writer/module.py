@@ -122,6 +122,7 @@ class _ModuleWriter:
         self.registers: set[str] = set()
         self.initial: dict[str, str] = {}
         self.index = ""
+        self.begun = ""
 
     def text(self) -> str:
         # In the source's order, as far as Amaranth has it.
@@ -157,6 +158,7 @@ class _ModuleWriter:
             *memories,
             *([f"genvar {self.index};"] if self.index else []),
             *declared,
+            *self._beginning(),
             *wire_lines,
             *combinational,
             *sequential,
@@ -444,9 +446,27 @@ class _ModuleWriter:
             raise UnsupportedCell(f"{variable.name} depends on itself")
         return found
 
+    def _beginning(self) -> list[str]:
+        """Lines that make `always @*` run at time 0.
+
+        Registers that are declared with a value do not change then: in SystemVerilog, a block that
+        reads nothing else would leave its outputs unknown until one of them does.
+        """
+        if not self.begun:
+            return []
+        return [
+            "",
+            "// Rises at time 0, behind all else, so that each always @* runs once.",
+            f"reg {self.begun};",
+            f"initial {self.begun} <= 1'b1;",
+            "",
+        ]
+
     def _always(self, block: Block) -> list[str]:
+        self.begun = self.circuit.free_name("begun")
         writer = BlockWriter(self.printer, {t.cell: t.variable for t in block.targets}, "=")
-        lines = [
+        lines = [f"if ({self.begun}) begin end"]
+        lines += [
             writer.assignment(target.variable, 0, target.default)
             for target in block.targets
             if target.default is not None

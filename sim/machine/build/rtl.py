@@ -24,7 +24,9 @@ def generated(
     """Return what `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
     Generating takes seconds; this takes milliseconds when neither the sources that the component is
-    made from nor the tools have changed.
+    made from nor the tools have changed. Simulators are built of the netlist unless `style` says
+    otherwise: only of that may components sleep, and what measured figures come from stays the same
+    text.
 
     Raises
     ------

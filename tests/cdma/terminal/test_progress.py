@@ -209,7 +209,7 @@ def test_generated_rtl_counts_its_modules(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("cdma.terminal.progress.SHOWN_AFTER_S", 0)
     monkeypatch.setattr("cdma.terminal.progress.LINE_EVERY_S", 0)
     monkeypatch.setenv("CDMA_CACHE", str(tmp_path / "cache"))
-    assert main(["generate", "packer", "--out", str(tmp_path)]) == 0
+    assert main(["generate", "packer", "--style", "netlist", "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().err.splitlines()
     rtl = [re.fullmatch(r"cdma: RTL (\d+)/(\d+)", line) for line in lines if "RTL" in line]
     counts = [(int(match[1]), int(match[2])) for match in rtl]

@@ -3,19 +3,32 @@
 Each module is taken alone: instances below become ports of it, and registers and other wires of the
 same name are taken to be the same, which `equiv_simple` then proves for one cycle, and
 `equiv_induct` where one is not enough. Memories are cells of the same name.
+
+A proof is found once: it is kept under a hash of all that Yosys reads, in which modules are called
+alike whatever the design calls them. So components that have the same part share its proof.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from cdma.hw.emit.netlist import WrittenModule
-from cdma.synth.errors import SynthError
-from cdma.synth.tools.yosys import run_yosys
+from cdma.builds.cache import cache_directory, cached, digest
+from cdma.hw.emit.netlist import WrittenModule, shared_modules
+from cdma.synth.errors import SynthError, TooSlowError
+from cdma.synth.tools.yosys import YOSYS, run_yosys
+from tests.formal.sby import PROOF_RESULTS, ProofResult, UndecidedError
 
 INDUCTION = 4
 """Cycles that `equiv_induct` looks at."""
+
+CHECKED = "checked"
+"""The name of the module that is compared, in what Yosys reads."""
+
+INSTANCE = re.compile(r"^  (\w+) (?:#\((.*)\) )?(\w+) \($", re.M)
+"""An instance's type, parameters and name in written Verilog."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,8 @@ class Equivalence:
         A module without any has nothing to prove.
     log : str
         The status, with the bits that are not proven.
+    is_known : bool
+        It was found before, of the same texts.
     """
 
     module: str
@@ -38,15 +53,20 @@ class Equivalence:
     found: int
     has_outputs: bool
     log: str
+    is_known: bool = False
 
     @property
     def holds(self) -> bool:
         return self.proven == self.found and (self.found > 0 or not self.has_outputs)
 
 
-def _stub(module: WrittenModule) -> str:
+class _NotEquivalentError(Exception):
+    """A finding that is not to be kept."""
+
+
+def _stub(module: WrittenModule, name: str) -> str:
     """A module of ports only, in RTLIL."""
-    lines = ["attribute \\blackbox 1", f"module \\{module.name}"]
+    lines = ["attribute \\blackbox 1", f"module \\{name}"]
     for place, (name, direction, width) in enumerate(module.ports):
         lines.append(f"  wire width {width} {direction} {place + 1} \\{name}")
     return "\n".join([*lines, "end", ""])
@@ -66,7 +86,7 @@ def _renamed(module: WrittenModule) -> str:
     return text
 
 
-def _wrong_starts(module: WrittenModule) -> list[str]:
+def _wrong_starts(module: WrittenModule, parameters: Mapping[str, int]) -> list[str]:
     """Registers whose initial value in the Verilog, which Yosys does not compare, is another.
 
     A register that the RTLIL calls otherwise, as one that is also a part of an output, is not
@@ -78,11 +98,10 @@ def _wrong_starts(module: WrittenModule) -> list[str]:
         _, quote, bits = value.partition("'")
         golden[name] = int(bits, 2) if quote else int(value) % (1 << int(width))
     registers = r"\breg (?:\[[^]]*\] )?(\w+) = ([^;,\n]+)"
-    return [
-        name
-        for name, value in re.findall(registers, module.text)
-        if golden.get(name, _number(value)) != _number(value)
-    ]
+    starts = {
+        name: _number(value, parameters) for name, value in re.findall(registers, module.text)
+    }
+    return [name for name, value in starts.items() if golden.get(name, value) != value]
 
 
 def _wrong_clocks(module: WrittenModule) -> list[str]:
@@ -94,13 +113,78 @@ def _wrong_clocks(module: WrittenModule) -> list[str]:
     return [edge for edge in edges if edge != "posedge clk"]
 
 
-def _number(literal: str) -> int:
+def _number(literal: str, parameters: Mapping[str, int]) -> int:
     """A constant of Verilog."""
-    ones = re.fullmatch(r"\{(\d+)\{1'b1\}\}", literal)
-    if ones:
-        return (1 << int(ones[1])) - 1
+    repeated = re.fullmatch(r"\{(.+)\{1'b([01])\}\}", literal)
+    if repeated:
+        return ((1 << _size(repeated[1], parameters)) - 1) * int(repeated[2])
     base, digits = re.fullmatch(r"\d+'([bdh])(\w+)", literal).groups()  # type: ignore[union-attr]
     return int(digits, {"b": 2, "d": 10, "h": 16}[base])
+
+
+def _size(expression: str, parameters: Mapping[str, int]) -> int:
+    """A width that may follow from a parameter, in one of the forms that shared modules have."""
+    form = re.fullmatch(r"(\$clog2\()?(\w+)(\+1)?\)?(-1)?", expression)
+    assert form is not None, f"{expression} is no width"
+    size = int(form[2]) if form[2].isdigit() else parameters[form[2]]
+    if form[1]:
+        size = (size - 1 + bool(form[3])).bit_length()
+    return size - bool(form[4])
+
+
+def parts_of_shared(modules: Sequence[WrittenModule]) -> list[tuple[WrittenModule, dict[str, int]]]:
+    """Modules that one with parameters stands for, with its text under their name and the sizes."""
+    found = {}
+    texts = {module.name: module.text for module in shared_modules(modules)}
+    by_name = {module.name: module for module in modules}
+    for parent in modules:
+        if parent.name in texts:
+            before = INSTANCE.findall(parent.text)
+            after = INSTANCE.findall(texts[parent.name])
+            for (old, _, one), (new, given, other) in zip(before, after, strict=True):
+                assert one == other
+                if given:
+                    text = texts[new].replace(f"module {new} ", f"module {old} ", 1)
+                    sizes = {key: int(size) for key, size in re.findall(r"\.(\w+)\((\d+)\)", given)}
+                    found[old] = replace(by_name[old], text=text), sizes
+    return list(found.values())
+
+
+def prove_design(modules: Sequence[WrittenModule], folder: Path, *, timeout_s: float) -> None:
+    """Prove every module of a design, those with parameters for each that they stand for.
+
+    Parameters
+    ----------
+    modules
+        What `written_modules` returned.
+    folder
+        For what Yosys reads and writes.
+    timeout_s
+        Of each run of Yosys.
+
+    Raises
+    ------
+    AssertionError
+        A module does not what its RTLIL says.
+    UndecidedError
+        Yosys did not end in its time for some; all others are proven.
+    """
+    started = time.monotonic()
+    late = []
+    findings = []
+    for module, sizes in [*((module, {}) for module in modules), *parts_of_shared(modules)]:
+        try:
+            found = check_module(module, modules, folder / module.name, sizes, timeout_s=timeout_s)
+        except TooSlowError:
+            late.append(f"{module.name} {sizes or ''}".strip())
+            continue
+        assert found.holds, f"{module.name}: {found.log}"
+        findings.append(found)
+    if late:
+        raise UndecidedError(f"not decided in {timeout_s} s each: {', '.join(late)}")
+    is_known = all(found.is_known for found in findings)
+    depths = {"equivalent": len(findings)}
+    PROOF_RESULTS.append(ProofResult(depths, is_known, time.monotonic() - started))
 
 
 def check_module(
@@ -108,43 +192,102 @@ def check_module(
     others: Iterable[WrittenModule],
     folder: Path,
     parameters: Mapping[str, int] | None = None,
+    *,
+    timeout_s: float | None = None,
 ) -> Equivalence:
     """Compare a module's Verilog with its RTLIL.
 
     Parameters
     ----------
+    module
     others
         All modules of the design; those that this one has instances of are found among them.
     folder
         For what Yosys reads and writes. Yosys does not see /tmp.
     parameters
-        Of the module's text, if it has some. Initial values are then not compared.
+        Of the module's text, if it has some.
+    timeout_s
+        Of each run of Yosys.
 
     Raises
     ------
     SynthError
         Yosys failed, as with a text that it does not understand.
+    TooSlowError
+        It did not end in its time.
     """
-    types = set(re.findall(r"^  cell \\(\S+) ", module.rtlil, re.M))
-    stubs = [other for other in others if other.name in types]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "gold.il").write_text("".join(map(_stub, stubs)) + _renamed(module), encoding="utf-8")
-    (folder / "gate.v").write_text(module.text, encoding="utf-8")
-    (folder / "stubs.il").write_text("".join(map(_stub, stubs)), encoding="utf-8")
-    wrong = [*([] if parameters else _wrong_starts(module)), *_wrong_clocks(module)]
+    sizes = parameters or {}
+    wrong = [*_wrong_starts(module, sizes), *_wrong_clocks(module)]
     if wrong:
         log = f"other initial values or clocks: {wrong}"
         return Equivalence(module.name, 0, len(wrong), _has_outputs(module), log)
-    settings = "".join(f" -set {name} {value}" for name, value in (parameters or {}).items())
-    chosen = [f"chparam{settings} {module.name}"] if settings else []
+    files, names = _files(module, others)
+    settings = "".join(f" -set {name} {value}" for name, value in sizes.items())
+    chosen = [f"chparam{settings} {CHECKED}"] if settings else []
+    scripts = [
+        _script(names, chosen, ["memory_dff", "opt_clean", "memory_collect"]),
+        # Both texts may have a memory with ports that Yosys does not take for the same.
+        _script(names, chosen, ["memory -nordff"]),
+    ]
+    key = digest(*files.values(), *map("\n".join, scripts), YOSYS.version())
+    is_known = (cache_directory() / f"equivalence-{key}").is_dir()
+
+    def decide(into: Path) -> None:
+        found = _decide(module, files, scripts, folder, timeout_s)
+        if not found.holds:
+            raise _NotEquivalentError(found)
+        (into / KEPT).write_text(json.dumps(asdict(found)), encoding="utf-8")
+
     try:
-        cells = ["memory_dff", "opt_clean", "memory_collect"]
-        run_yosys(_script(module.name, stubs, chosen, cells), folder)
+        kept = cached(f"equivalence-{key}", decide)
+    except _NotEquivalentError as error:
+        found: Equivalence = error.args[0]
+        return found
+    known = json.loads((kept / KEPT).read_text(encoding="utf-8"))
+    return Equivalence(**{**known, "module": module.name, "is_known": is_known})
+
+
+KEPT = "equivalence.json"
+"""The file in the folder of a proof that is kept."""
+
+
+def _files(
+    module: WrittenModule, others: Iterable[WrittenModule]
+) -> tuple[dict[str, str], list[str]]:
+    """What Yosys reads of a module, and the names in it of those that it has instances of.
+
+    Names of modules follow from their order, so that two that differ in these only are the same.
+    """
+    by_name = {other.name: other for other in others}
+    types = dict.fromkeys(re.findall(r"^  cell \\(\S+) ", module.rtlil, re.M))
+    called = {name: f"below_{place}" for place, name in enumerate(types)}
+    stubs = "".join(_stub(by_name[name], new) for name, new in called.items())
+    gold = re.sub(
+        r"(?m)^(  cell \\)(\S+)(?= )", lambda m: m[1] + called[m[2]], _renamed(module)
+    ).replace(f"module \\{module.name}\n", f"module \\{CHECKED}\n", 1)
+    gate = INSTANCE.sub(
+        lambda m: m[0].replace(m[1], called.get(m[1], m[1]), 1),
+        re.sub(r"\n\s*(?=\n)", "", re.sub(r"//.*", "", module.text)),
+    ).replace(f"module {module.name} ", f"module {CHECKED} ", 1)
+    return {"gold.il": stubs + gold, "gate.v": gate, "stubs.il": stubs}, list(called.values())
+
+
+def _decide(
+    module: WrittenModule,
+    files: Mapping[str, str],
+    scripts: Sequence[list[str]],
+    folder: Path,
+    timeout_s: float | None,
+) -> Equivalence:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    try:
+        run_yosys(scripts[0], folder, timeout_s=timeout_s)
     except SynthError as error:
         if "memids_pool" not in str(error):
             raise
-        # Both texts have the memory, with ports that Yosys does not take for the same.
-        run_yosys(_script(module.name, stubs, chosen, ["memory -nordff"]), folder)
+        run_yosys(scripts[1], folder, timeout_s=timeout_s)
     status = (folder / "status.txt").read_text(encoding="utf-8")
     found = re.search(r"Of those cells (\d+) are proven and (\d+) are unproven", status)
     if found is None:
@@ -157,11 +300,9 @@ def _has_outputs(module: WrittenModule) -> bool:
     return any(direction == "output" for _, direction, _ in module.ports)
 
 
-def _script(
-    name: str, stubs: list[WrittenModule], chosen: list[str], memories: list[str]
-) -> list[str]:
+def _script(stubs: Sequence[str], chosen: list[str], memories: list[str]) -> list[str]:
     """Yosys' commands: with its passes for memories, and with what chooses parameters."""
-    evert = [f"expose -evert {name}/t:{stub.name}" for stub in stubs]
+    evert = [f"expose -evert {CHECKED}/t:{stub}" for stub in stubs]
     common = [
         "proc -norom",
         "opt_expr -mux_undef",
@@ -176,7 +317,7 @@ def _script(
     return [
         "read_rtlil gold.il",
         "delete t:$check t:$meminit_v2",
-        f"hierarchy -top {name}",
+        f"hierarchy -top {CHECKED}",
         *common,
         "setattr -unset src -unset keep */c:*",
         "design -stash gold",
@@ -184,14 +325,14 @@ def _script(
         # A module without logic is no black box.
         "read_verilog -noblackbox gate.v",
         *chosen,
-        f"hierarchy -top {name}",
+        f"hierarchy -top {CHECKED}",
         *common,
         "setattr -unset src -unset keep */c:*",
         # A register's bits that nothing writes are what they were at first.
         "setundef -undriven -zero",
         "design -stash gate",
-        f"design -copy-from gold -as gold {name}",
-        f"design -copy-from gate -as gate {name}",
+        f"design -copy-from gold -as gold {CHECKED}",
+        f"design -copy-from gate -as gate {CHECKED}",
         "equiv_make gold gate equiv",
         "select -module equiv",
         "equiv_simple -ignore-unknown-cells",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.synth.errors import SynthError
+from cdma.synth.errors import SynthError, TooSlowError
 from cdma.synth.tools.yosys import YOSYS, run_yosys
 from cdma.synth.tools.yowasp import Tool, run_tool
 
@@ -38,3 +38,8 @@ def test_tool_that_ends_without_a_word_is_told_with_its_status(tmp_path):
     # The number of its arguments is its status.
     with pytest.raises(SynthError, match=r"failed: it ended with status 1; see .*silent\.log"):
         run_tool(Tool("Silent", "builtins", "len"), ["argument"], tmp_path)
+
+
+def test_tool_that_does_not_end_in_its_time_is_told_with_the_log(tmp_path):
+    with pytest.raises(TooSlowError, match=r"Yosys did not end in 0\.01 s; see .*yosys\.log"):
+        run_yosys(["log a word"], tmp_path, timeout_s=0.01)
