@@ -1,4 +1,4 @@
-"""Which mutants are drawn, and which tests are asked about them."""
+"""Mutants in the order in which they are drawn, and the tests that are asked about each."""
 
 import hashlib
 from collections.abc import Iterable

@@ -145,7 +145,7 @@ class _Faults:
 
 
 def _is_assignment(node: ast.expr) -> bool:
-    """Whether it is Amaranth's: `signal.eq(value)`."""
+    """Return True for one of Amaranth's: `signal.eq(value)`."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -154,7 +154,7 @@ def _is_assignment(node: ast.expr) -> bool:
 
 
 def _widths(node: ast.AST) -> Sequence[ast.expr]:
-    """What says how many bits a signal has, or a field of a layout."""
+    """The numbers of bits that a signal has, or the fields of a layout."""
     match node:
         case ast.Call(func=ast.Name(id="Signal" | "unsigned" | "signed" | "In" | "Out")):
             return node.args[:1]
@@ -164,7 +164,7 @@ def _widths(node: ast.AST) -> Sequence[ast.expr]:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether a literal says that texts are put together."""
+    """Return True if a literal says that texts are put together."""
     return any(
         isinstance(part, ast.JoinedStr)
         or (isinstance(part, ast.Constant) and isinstance(part.value, str))

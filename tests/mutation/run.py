@@ -21,7 +21,7 @@ STAGE_S = 900
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant.
+    """A mutant's end.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Workshop:
         return self._healthy[test]
 
     def _failure(self, tests: Sequence[str]) -> dict[str, str] | None:
-        """What the witness has noted of the first test that fails; None if all pass."""
+        """The witness' note of the first test that fails; None if all pass."""
         note = self.folder / "build" / "note.json"
         note.parent.mkdir(exist_ok=True)
         note.unlink(missing_ok=True)

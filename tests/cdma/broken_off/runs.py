@@ -36,7 +36,7 @@ _STEPS = ("open", "os.rename", "os.mkdir", "os.chmod", "os.truncate")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended.
+    """A run's end, and what it has left.
 
     Attributes
     ----------
@@ -127,14 +127,14 @@ def steps_of(arguments: list[str], folder: Path) -> int:
 def faults_of(
     way: str, ended: Ended, inputs: Mapping, before: Mapping, healthy: Mapping
 ) -> Iterator[str]:
-    """What is wrong with what a run has left."""
+    """Everything that is wrong with what a run has left."""
     for name, content in inputs.items():
         if ended.files.get(name) != content:
             yield f"the input {name} is lost"
     outputs = healthy.keys() - inputs.keys()
     for name in outputs:
         if ended.files.get(name) not in (before.get(name), healthy[name]):
-            yield f"{name} is torn: {len(ended.files.get(name, b''))} bytes"
+            yield f"{name} is half-written: {len(ended.files.get(name, b''))} bytes"
     left = ended.files.keys() - outputs - inputs.keys()
     killed = way.startswith("killed")
     if any(not (killed and Path(name).name.startswith(".")) for name in left):

@@ -1,4 +1,4 @@
-"""Wherever a command is broken off, no input is lost and no output torn."""
+"""Wherever a command is broken off, no input is lost and no output half-written."""
 
 import json
 import subprocess
@@ -61,7 +61,7 @@ def broken_off(folder, count, arguments, program=("-m", "tests.cdma.broken_off.r
 
 
 @pytest.mark.parametrize("name", names(COMMANDS, quick=["compress", "decompress", "generate --ip"]))
-def test_nothing_is_torn(name, inputs):
+def test_nothing_is_lost_or_half_written(name, inputs):
     found = broken_off(inputs.parent, FEW, COMMANDS[name])
     assert found["faults"] == []
     assert found["early"] > FEW / 2
@@ -69,7 +69,7 @@ def test_nothing_is_torn(name, inputs):
 
 @pytest.mark.verify
 @pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_is_torn_at_any_place(name, inputs):
+def test_nothing_is_lost_at_any_place(name, inputs):
     found = broken_off(inputs.parent, MANY, COMMANDS[name])
     assert found["faults"] == []
     assert found["runs"] > 0.9 * MANY
@@ -89,4 +89,4 @@ def test_a_command_that_writes_in_place_is_found(inputs):
     faults = " ".join(found["faults"])
     assert "full at byte" in faults
     assert "killed at byte" in faults
-    assert "out.cz is torn" in faults
+    assert "out.cz is half-written" in faults

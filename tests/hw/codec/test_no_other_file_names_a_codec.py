@@ -9,6 +9,9 @@ import pytest
 
 from cdma.hw.codec import registry
 
+# They read all sources.
+pytestmark = pytest.mark.always
+
 ROOT = Path(__file__).parents[3]
 ROOMS = ("hw", "golden", "sim", "plan", "synth", "cdma/commands")
 
