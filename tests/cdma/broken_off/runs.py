@@ -22,9 +22,11 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 from cdma.cli import main
+from cdma.report import writer
 
 WAYS = ("full at byte", "killed at byte", "full at step", "killed at step")
 OLD = b"what was there before\n"
@@ -207,5 +209,14 @@ def broken_off(folder: Path, count: int, arguments: list[str]) -> dict[str, obje
     return {"runs": runs, "early": early, "faults": faults}
 
 
+class StandingClock(datetime):
+    """A clock for pages, which tell the minute in which they are made."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "StandingClock":
+        return cls(2026, 1, 1, tzinfo=tz)
+
+
 if __name__ == "__main__":
+    writer.datetime = StandingClock  # type: ignore[attr-defined]
     print(json.dumps(broken_off(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])))
