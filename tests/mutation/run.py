@@ -126,7 +126,7 @@ class Workshop:
         own = [shape for shape, (_, files) in self._built.items() if mutant.path in files]
         with self._fault(mutant):
             found = self._netlists(own)
-        return all(
+        return bool(self._built) and all(
             self._built[shape][0] == found.get(shape, [""])[0] for shape in own or self._built
         )
 
