@@ -1,6 +1,5 @@
 """`cdma estimate`: how long a network's tensors take through the engine, in closed form."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +48,6 @@ from cdma.plan.engine_cost import (
     NetworkEstimate,
     Setup,
     Sweep,
-    TensorSizes,
     captured_sizes,
 )
 from cdma.plan.engine_cost.bandwidth_picture import bandwidth_picture, points_of
@@ -170,8 +168,20 @@ def estimate(
     wanted = None if sweep is None else Sweep.read(sweep)
     setups = [] if wanted is None else wanted.setups(setup)
     step = net.value.changed(batch=batch, dataset=dataset)
-    graph = _with_density(step.graph(), source, epoch, epochs)
-    sizes = None if bound is None else _sizes(graph, source, epoch, epochs, setup, bound)
+    found = _found(source)
+    graph = _with_density(step.graph(), found, epoch, epochs)
+    sizes = None
+    if bound is not None:
+        if not isinstance(found, density.Captured):
+            raise EstimateError(
+                f"what {codec} makes of a tensor depends on its values, and {source} has only "
+                "densities; give a capture, by --capture NAME"
+            )
+        entry = setup.engine.codec.entries[0]
+        parameters = entry.bounded_parameters(bound)
+        sizes = captured_sizes(
+            graph, found, epoch, epochs, codec=setup.engine.codec, parameters=parameters
+        )
     lines = None if sizes is None else {name: each.lines for name, each in sizes.items()}
     report = Report(
         graph=graph,
@@ -207,39 +217,19 @@ def estimate(
         print_report(report)
 
 
-def _sizes(
-    graph: Graph, source: str, epoch: int, epochs: int, setup: Setup, bound: float
-) -> Mapping[str, TensorSizes]:
-    """The lines of the tensors in a lossy codec, from a capture's arrays."""
-    codec = setup.engine.codec
-    entry = codec.entries[0]
-    found = _captured(source)
-    if found is None:
-        raise EstimateError(
-            f"what {entry.name} makes of a tensor depends on its values, and {source} has only "
-            "densities; give a capture, by --capture NAME"
-        )
-    return captured_sizes(
-        graph, found, epoch, epochs, codec=codec, parameters=entry.bounded_parameters(bound)
-    )
-
-
-def _captured(source: str) -> density.Captured | None:
-    """The source's arrays, if it has such."""
-    try:
-        float(source)
-    except ValueError:
-        found = density.find(source)
-        return found if isinstance(found, density.Captured) else None
-    return None
-
-
-def _with_density(graph: Graph, source: str, epoch: int, epochs: int) -> Graph:
+def _found(source: str) -> density.Source | float:
+    """The source of densities, or the number that all of them are."""
     try:
         value = float(source)
     except ValueError:
-        return density.apply(graph, source, epoch, epochs)
+        return density.find(source)
     if not 0 <= value <= 1:
         raise EstimateError(f"density must be 0 to 1, not {source}")
-    tensors = tuple(replace(tensor, density=value) for tensor in graph.tensors)
+    return value
+
+
+def _with_density(graph: Graph, found: density.Source | float, epoch: int, epochs: int) -> Graph:
+    if not isinstance(found, float):
+        return density.apply(graph, found, epoch, epochs)
+    tensors = tuple(replace(tensor, density=found) for tensor in graph.tensors)
     return replace(graph, tensors=tensors)

@@ -102,9 +102,7 @@ def apply(
         source = find(source)
     if isinstance(source, Declared):
         _check_names(graph, source.densities)
-    progress = epoch / (epochs - 1) if epochs > 1 else 0.0
-    sparse = [i for i, layer in enumerate(graph.layers) if layer.kind in SPARSE_KINDS]
-    depths = dict(zip(sparse, scale(range(len(sparse))), strict=True))
+    progress, depths = _progress(epoch, epochs), _depths(graph)
     densities = [1.0] * len(graph.tensors)
     for t, tensor in enumerate(graph.tensors):
         if graph.first_writers[t] < 0:
@@ -138,9 +136,7 @@ def captured_shares(
         By tensor, for those that have such arrays: whether they are the tensor's own, and not of
         other layers of its kind; and the shares.
     """
-    progress = epoch / (epochs - 1) if epochs > 1 else 0.0
-    sparse = [i for i, layer in enumerate(graph.layers) if layer.kind in SPARSE_KINDS]
-    depths = dict(zip(sparse, scale(range(len(sparse))), strict=True))
+    progress, depths = _progress(epoch, epochs), _depths(graph)
     found = {}
     for i, layer in enumerate(graph.layers):
         tensor = graph.tensors[layer.output]
@@ -149,6 +145,17 @@ def captured_shares(
         # A layer in place makes other values of a tensor.
         found[tensor.name] = all(a.layer == tensor.name for _, a in shares), shares
     return {name: (own, shares) for name, (own, shares) in found.items() if shares}
+
+
+def _progress(epoch: int, epochs: int) -> float:
+    """The part of a training that lies before an epoch, 0…1."""
+    return epoch / (epochs - 1) if epochs > 1 else 0.0
+
+
+def _depths(graph: Graph) -> dict[int, float]:
+    """The places, 0…1, of the layers of sparse kinds among each other, by the layers' numbers."""
+    sparse = [i for i, layer in enumerate(graph.layers) if layer.kind in SPARSE_KINDS]
+    return dict(zip(sparse, scale(range(len(sparse))), strict=True))
 
 
 def _derived(graph: Graph, layer: Layer, densities: Sequence[float]) -> float:
