@@ -125,6 +125,8 @@ EXAMPLES: Mapping[str, Example] = {
             "cdma estimate --network nin --json > nin.json",
             "cdma report nin.json --html nin.html",
         ),
+        # The page holds versions of what made it.
+        varies=(r"[\d,]+ bytes",),
     ),
     "reproduce": Example("guide/reproduce.md", ("cdma reproduce comet",)),
     "schedule": Example(

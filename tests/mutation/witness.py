@@ -11,7 +11,7 @@ NOTE = "CDMA_MUTATION_NOTE"
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):  # type: ignore[type-arg]
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     report = yield
     if report.failed:
         _note(item.nodeid, call.excinfo)

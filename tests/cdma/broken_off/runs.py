@@ -218,5 +218,5 @@ class StandingClock(datetime):
 
 
 if __name__ == "__main__":
-    writer.datetime = StandingClock  # type: ignore[attr-defined]
+    writer.datetime = StandingClock
     print(json.dumps(broken_off(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])))

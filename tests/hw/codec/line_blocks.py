@@ -5,6 +5,7 @@ Commands of these blocks have no parameters: the transfers take a power of two o
 
 from dataclasses import dataclass
 
+import numpy as np
 from amaranth.hdl import Array, C, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -260,3 +261,41 @@ def pipeline(block, codec, config, parameters):
     modules = to_verilog(block(codec, config, parameters), name, assertions=True)
     text = "\n".join(module.text for module in modules)
     return Pipeline.of_verilog(VerilogText(name, text))
+
+
+def damaged(rng, packets, streams, *, value_bytes=1):
+    """Streams that differ from good ones in a few bits or bytes, in length, or in all; lengths.
+
+    Parameters
+    ----------
+    rng : Generator
+    packets, streams : Packets
+        Data, and the good streams of it.
+    value_bytes : int
+        Lengths that are announced are multiples of it.
+    """
+    out, lengths = [], []
+    for i, size in enumerate(packets.sizes.tolist()):
+        stream = streams.packet(i).copy()
+        kind = rng.integers(0, 9)
+        if kind == 1 and stream.size:
+            stream = stream[: rng.integers(0, stream.size)]
+        elif kind == 2:
+            stream = np.concatenate([stream, rng.integers(0, 256, rng.integers(1, 40), np.uint8)])
+        elif kind == 3:
+            stream = rng.integers(0, 256, rng.integers(0, 300), np.uint8)
+        elif kind in (4, 5) and stream.size:
+            for _ in range(rng.integers(1, 4)):
+                stream[rng.integers(0, stream.size)] ^= 1 << rng.integers(0, 8)
+        elif kind == 6 and stream.size:
+            start = rng.integers(0, stream.size)
+            stream[start : start + 8] = rng.integers(0, 256, stream[start : start + 8].size)
+        elif kind == 7:
+            most = 2 * LINE // value_bytes
+            size = max(0, size + value_bytes * rng.integers(-most, most))
+        elif kind == 8 and stream.size:
+            # The first line's header.
+            stream[0] = rng.integers(0, 256)
+        out.append(stream)
+        lengths.append(size)
+    return out, np.array(lengths)

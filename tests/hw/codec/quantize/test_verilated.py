@@ -10,7 +10,13 @@ from cdma.golden.formats.stream import StreamError
 from cdma.hw.codec.quantize.compressor.pipeline import QuantizeCompressor
 from cdma.hw.codec.quantize.decompressor.pipeline import QuantizeDecompressor
 from cdma.sim.machine import Packets
-from tests.hw.codec.line_blocks import BAD_TOKEN, CompressorBlock, DecompressorBlock, pipeline
+from tests.hw.codec.line_blocks import (
+    BAD_TOKEN,
+    CompressorBlock,
+    DecompressorBlock,
+    damaged,
+    pipeline,
+)
 from tests.hw.codec.quantize.lines import LINE, fp32_lines, golden, quantize_config
 from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
 
@@ -112,35 +118,9 @@ def test_short_transfers_and_stalls(compressor, decompressor, stalls):
         check_decompressor(decompressor, np.random.default_rng(5), 2000, 4, stalls=stalls, seed=6)
 
 
-def damaged(rng, packets, streams):
-    """Streams that differ from good ones in a few bits or bytes, in length, or in all; lengths."""
-    out, lengths = [], []
-    for i, size in enumerate(packets.sizes.tolist()):
-        stream = streams.packet(i).copy()
-        kind = rng.integers(0, 8)
-        if kind == 1 and stream.size:
-            stream = stream[: rng.integers(0, stream.size)]
-        elif kind == 2:
-            stream = np.concatenate([stream, rng.integers(0, 256, rng.integers(1, 40), np.uint8)])
-        elif kind == 3:
-            stream = rng.integers(0, 256, rng.integers(0, 300), np.uint8)
-        elif kind in (4, 5) and stream.size:
-            for _ in range(rng.integers(1, 4)):
-                stream[rng.integers(0, stream.size)] ^= 1 << rng.integers(0, 8)
-        elif kind == 6 and stream.size:
-            # A header, if it is the first byte.
-            start = rng.choice([0, rng.integers(0, stream.size)])
-            stream[start] = rng.integers(0, 256)
-        elif kind == 7:
-            size = max(0, size + 4 * rng.integers(-LINE // 2, LINE // 2))
-        out.append(stream)
-        lengths.append(size)
-    return out, np.array(lengths)
-
-
 def check_damaged(decompressor, rng, count, **arguments):
     packets = transfers(rng, 2 * count, 2)
-    streams, lengths = damaged(rng, packets, compressed(packets))
+    streams, lengths = damaged(rng, packets, compressed(packets), value_bytes=4)
     batch = decompressor.run(Packets.of(streams), lengths, **arguments)
     found = np.zeros(16, int)
     for i, (stream, length) in enumerate(zip(streams, lengths.tolist(), strict=True)):

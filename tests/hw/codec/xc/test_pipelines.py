@@ -10,7 +10,13 @@ from cdma.golden.formats.xc.decoder import decode
 from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
 from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.sim.machine import Packets
-from tests.hw.codec.line_blocks import BAD_TOKEN, CompressorBlock, DecompressorBlock, pipeline
+from tests.hw.codec.line_blocks import (
+    BAD_TOKEN,
+    CompressorBlock,
+    DecompressorBlock,
+    damaged,
+    pipeline,
+)
 from tests.hw.codec.xc.lines import LINE, bf16_lines, golden, xc_config
 from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
 
@@ -131,31 +137,6 @@ def test_decompresses_a_sector_per_cycle(decompressor):
     record = decompressor.run(streams, packets.sizes).records[0]
     cycles = record["output_last_cycle"] - record["output_first_cycle"] + 1
     assert cycles == data.size // decompressor.sector_bytes
-
-
-def damaged(rng, packets, streams):
-    """Streams that differ from good ones in a few bits or bytes, in length, or in all; lengths."""
-    out, lengths = [], []
-    for i, size in enumerate(packets.sizes):
-        stream = streams.packet(i).copy()
-        kind = rng.integers(0, 8)
-        if kind == 1 and stream.size:
-            stream = stream[: rng.integers(0, stream.size)]
-        elif kind == 2:
-            stream = np.concatenate([stream, rng.integers(0, 256, rng.integers(1, 40), np.uint8)])
-        elif kind == 3:
-            stream = rng.integers(0, 256, rng.integers(0, 300), np.uint8)
-        elif kind in (4, 5) and stream.size:
-            for _ in range(rng.integers(1, 4)):
-                stream[rng.integers(0, stream.size)] ^= 1 << rng.integers(0, 8)
-        elif kind == 6 and stream.size:
-            start = rng.integers(0, stream.size)
-            stream[start : start + 8] = rng.integers(0, 256, stream[start : start + 8].size)
-        elif kind == 7:
-            size = max(0, size + rng.integers(-2 * LINE, 2 * LINE))
-        out.append(stream)
-        lengths.append(size)
-    return out, np.array(lengths)
 
 
 def check_damaged(decompressor, rng, streams_count, **arguments):
