@@ -553,8 +553,8 @@ class _ModuleWriter:
                 line = f"{line} {text}".strip()
             lines.append(f"  {line}")
         lines += [f"  {clocking}"] if clocking else []
-        lines[-1] = lines[-1].removesuffix(",")
-        return [*lines, ");"]
+        lines[-1] = lines[-1].removesuffix(",") + ");"
+        return lines
 
     def _pin(self, nets: Nets) -> str:
         """What is connected to an instance's input."""
