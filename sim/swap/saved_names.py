@@ -18,13 +18,17 @@ class SavedNames:
     ----------
     torch : module
     module : torch.nn.Module
+
+    Attributes
+    ----------
+    module : torch.nn.Module
     """
 
     def __init__(self, torch: Any, module: Any) -> None:
         self._torch = torch
         self._weak = require("torch.multiprocessing.reductions").StorageWeakRef
         require("torch.utils._python_dispatch")
-        self._module = module
+        self.module = module
         self._values = ValueNames(module)
         self._inside = False
         # Weak references keep a storage's address from being used again.
@@ -40,7 +44,7 @@ class SavedNames:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within it, operations are seen."""
-        restart = self._module.register_forward_pre_hook(lambda _module, _inputs: self._restart())
+        restart = self.module.register_forward_pre_hook(lambda _module, _inputs: self._restart())
         try:
             with self._values.watching(), self._mode():
                 yield
