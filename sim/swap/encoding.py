@@ -102,15 +102,7 @@ def encoding_with(
 
 def suitable_codecs(codecs: Sequence[str], element_bytes: int) -> tuple[str, ...]:
     """Those of the codecs that take elements of a size, in their order."""
-
-    def suits(name: str) -> bool:
-        try:
-            require_elements(name, element_bytes)
-        except golden.CodecError:
-            return False
-        return True
-
-    return tuple(filter(suits, codecs))
+    return tuple(name for name in codecs if line_codec(name).takes(element_bytes))
 
 
 def shared_granule_bytes(codecs: Sequence[str], element_bytes: int) -> int:

@@ -72,8 +72,6 @@ ALLOWED = {
     "plan/timeline/scenario.py": "an example in a message",
     "sim/swap/saved_tensors.py": "PyTorch's quantized tensors",
     "sim/execute/codec_samples.py": "host codecs that are measured",
-    "sim/execute/execute.py": "plans of the papers' policies",
-    "sim/execute/scaled.py": "plans of the papers' policies",
 }
 """Files that may name a codec, each with its reason."""
 
