@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from cdma.golden import CodecError
 from cdma.golden.formats.lossy.power_of_two import k_of, rounded_down
 from cdma.sim.swap.swap_plan import Saved, SwapPlanError
@@ -73,12 +75,12 @@ class ErrorBounds:
         return tuple(key for key in self._by_key or () if key not in self._met)
 
     def _checked(self, bound: object, what: str) -> float:
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
+        if isinstance(bound, bool) or not isinstance(bound, int | float | np.number):
             raise SwapPlanError(
                 f"{what} must be a number, not {bound!r}; give the largest error of a value"
             )
         try:
-            found = rounded_down(bound) if self._power_of_two else float(bound)
+            found = rounded_down(float(bound)) if self._power_of_two else float(bound)
             k_of(found)
         except CodecError as error:
             raise SwapPlanError(f"{what}: {error}; or let power_of_two=True round it") from error

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cdma.golden.formats.lossy.power_of_two import rounded_down
@@ -91,7 +92,7 @@ class TestValues:
         with pytest.raises(SwapPlanError, match=r"0\.01 is no power of two.*power_of_two=True"):
             with swap_to(engine, LOSSY, bounds=0.01):
                 pass
-        with swap_to(engine, LOSSY, bounds=0.01, power_of_two=True) as swapped:
+        with swap_to(engine, LOSSY, bounds=np.float32(0.01), power_of_two=True) as swapped:
             (x * 3).square().sum().backward()
         (tensors,) = swapped.report().lossy
         assert tensors.loss.bound == rounded_down(0.01)
