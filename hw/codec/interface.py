@@ -171,6 +171,14 @@ class LineCodec:
         """
         return element_bytes
 
+    def takes(self, element_bytes: int) -> bool:
+        """Return True if the codec takes elements of that size."""
+        try:
+            self.granule_bytes(element_bytes)
+        except CodecParameterError:
+            return False
+        return True
+
     def array_element_bytes(self, granule: int) -> int:
         """Bytes of an element in arrays for an engine of this `CodecConfig.element_bytes`."""
         return granule

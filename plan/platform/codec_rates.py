@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cdma.hw.codec.interface import LineCodec
-from cdma.hw.codec.registry import lossless_codecs
+from cdma.hw.codec.registry import compressing_codecs
 from cdma.hw.config import CodecConfig
 from cdma.plan.timeline.errors import ScheduleError
 
@@ -102,7 +102,7 @@ def _zvc_bits(density: float, element_bytes: int) -> float:
 
 
 def _inline(entry: LineCodec) -> CodecModel:
-    """The model of one of the engine's lossless codecs."""
+    """The model of one of the engine's codecs."""
     elements = 1 << 20
 
     def bits(density: float, element_bytes: int) -> float:
@@ -112,7 +112,7 @@ def _inline(entry: LineCodec) -> CodecModel:
     return CodecModel(
         name=entry.name,
         where="inline",
-        lossless=True,
+        lossless=entry.lossless,
         bits=bits,
     )
 
@@ -134,7 +134,7 @@ def _zfp(bits: int) -> CodecModel:
 CODEC_MODELS: dict[str, CodecModel] = {
     model.name: model
     for model in (
-        *(_inline(entry) for entry in lossless_codecs()),
+        *(_inline(entry) for entry in compressing_codecs()),
         CodecModel(
             name="zvc-sm",
             where="sm",
@@ -196,7 +196,7 @@ def codec_model(name: str) -> CodecModel:
     """The model of that name; `ScheduleError`, with those there are, if there is none."""
     if name not in CODEC_MODELS:
         # One that was registered since.
-        for entry in lossless_codecs():
+        for entry in compressing_codecs():
             if entry.name == name:
                 return _inline(entry)
         known = [name for name in CODEC_MODELS if not name.startswith("zfp-")]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdma.hw.codec.registry import compressing_codecs
 from cdma.plan.search.descent import Descent
 from cdma.plan.timeline.placement import (
     ASYNCHRONOUS,
@@ -91,8 +92,17 @@ def plan(
 
 
 def means(scenario: Scenario, *, lossy: bool = False) -> tuple[Choice, ...]:
-    """Options of a tensor; none compresses on the way where there is no engine."""
-    return tuple(filter(scenario.offers, [*LOSSLESS, *(LOSSY if lossy else ())]))
+    """Options of a tensor; none compresses on the way where there is no engine, and the engine's
+    other codecs are among them if they take the tensors' elements.
+    """
+    sizes = {scenario.graph.tensors[t].element_bytes for t in scenario.graph.managed}
+    inline = [
+        Choice(Placement.SWAP, entry.name)
+        for entry in compressing_codecs()
+        if (entry.lossless or lossy) and all(entry.takes(size) for size in sizes)
+    ]
+    options = [*LOSSLESS, *(LOSSY if lossy else ()), *inline]
+    return tuple(dict.fromkeys(filter(scenario.offers, options)))
 
 
 def _start(evaluator: TimelineEvaluator, seeds: Sequence[Plan]) -> Descent:

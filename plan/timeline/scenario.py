@@ -1,11 +1,13 @@
 """A network on a device behind a link: all that plans and policies may know."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from cdma.hw.codec.registry import line_codec
 from cdma.plan.engine_cost.transfer import WAYS, TransferCost, transfer_cost
 from cdma.plan.platform.codec_rates import CodecModel, codec_model
 from cdma.plan.platform.device import Device
@@ -48,6 +50,9 @@ class Scenario:
         What the step may use of the device's memory.
     epoch, epochs : int
         Which epoch of how many, for policies that change over a training.
+    measured_streams : mapping of (int, str) to int, optional
+        Bytes of streams that were measured, by the tensor and the codec's name, instead of those
+        that the codecs' models declare.
     own_engine : PlacedEngine, optional
         The engine that the device is imagined with, instead of the device's own and, for faster
         links, of `FAST_ENGINE`.
@@ -66,6 +71,7 @@ class Scenario:
     epoch: int = 0
     epochs: int = 90
     own_engine: PlacedEngine | None = None
+    measured_streams: Mapping[tuple[int, str], int] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for t in self.graph.managed:
@@ -166,7 +172,7 @@ class Scenario:
         model = self.codec(choice)
         if model is None or model.where == "host":
             return float(self.graph.tensors[tensor].nbytes)
-        return model.stream_bytes(*self._size(tensor))
+        return self._stream_bytes(tensor, model)
 
     def host_bytes(self, tensor: int, choice: Choice) -> float:
         """Bytes of host memory that a choice takes."""
@@ -175,7 +181,19 @@ class Scenario:
         model = self.codec(choice)
         if model is None:
             return float(self.graph.tensors[tensor].nbytes)
-        return model.stream_bytes(*self._size(tensor))
+        return self._stream_bytes(tensor, model)
+
+    def _stream_bytes(self, tensor: int, model: CodecModel) -> float:
+        """Bytes of a tensor's stream, as measured or else by the codec's model."""
+        if (tensor, model.name) in self.measured_streams:
+            return float(self.measured_streams[tensor, model.name])
+        nbytes, density, element_bytes = self._size(tensor)
+        if model.where == "inline" and self.placed_engine is not None:
+            granule = self.placed_engine.config.codec.element_bytes
+            if granule == 1:
+                # Beside a codec of bytes, the others work on such, too.
+                element_bytes = line_codec(model.name).array_element_bytes(granule)
+        return model.stream_bytes(nbytes, density, element_bytes)
 
     def codec_seconds(self, tensor: int, choice: Choice) -> float:
         """Seconds to compress the tensor on the device; to decompress takes as long."""
@@ -192,10 +210,12 @@ class Scenario:
         )
 
     def offers(self, choice: Choice) -> bool:
-        """Return True if the scenario has what a choice needs: an engine, if it compresses on the
-        way.
+        """Return True if the scenario has what a choice needs: an engine with its codec, if it
+        compresses on the way.
         """
-        return self.engine is not None or not self._is_inline(choice)
+        if not self._is_inline(choice):
+            return True
+        return self.placed_engine is not None and choice.codec in self.placed_engine.config.codecs
 
     def copy_seconds(self, tensor: int, choice: Choice, throttle: str) -> tuple[float, float]:
         """Seconds that the tensor's copies occupy the engine and its link, out and in.
@@ -203,11 +223,12 @@ class Scenario:
         Raises
         ------
         ScheduleError
-            The choice compresses on the way, and no engine is as fast as the link.
+            The choice compresses on the way, and no engine is as fast as the link, or the engine
+            has not got the codec.
         """
         throttle_of(throttle)
+        self._require_engine(choice)
         if self.engine is None:
-            self._require_engine(choice)
             stream = self.stream_bytes(tensor, choice)
             out_rate, in_rate = self._plain_bytes_per_s
             return stream / out_rate, stream / in_rate
@@ -268,6 +289,11 @@ class Scenario:
         nbytes = self.graph.tensors[tensor].nbytes
         stream = self.stream_bytes(tensor, choice)
         inline = self._is_inline(choice)
+        engine = self.placed_engine.config
+        if inline:
+            # Lines are those of the engine's first codec.
+            codecs = dict.fromkeys((str(choice.codec), *engine.codecs))
+            engine = replace(engine, codec=replace(engine.codec, codecs=tuple(codecs)))
         # What the multiprocessors have compressed is copied as it is.
         raw = float(nbytes) if inline else stream
         out, back = (
@@ -277,7 +303,7 @@ class Scenario:
                 way=way,
                 throttle=throttle_of(throttle),
                 compressed=inline,
-                engine=self.placed_engine.config,
+                engine=engine,
                 machine=self.machine,
             )
             for way in WAYS
@@ -289,8 +315,15 @@ class Scenario:
         return model is not None and model.where == "inline"
 
     def _require_engine(self, choice: Choice) -> None:
-        if not self.offers(choice):
+        if self.offers(choice):
+            return
+        if self.placed_engine is None:
             raise ScheduleError(self.no_engine)
+        raise ScheduleError(
+            f"the engine {self.engine} has not got codec {choice.codec!r}; it has "
+            f"{', '.join(self.placed_engine.config.codecs)}: choose one of these, or an engine "
+            "with it"
+        )
 
     @property
     def no_engine(self) -> str:

@@ -27,6 +27,11 @@ class ValueNames:
         self._calls: Counter[str] = Counter()
         self._operations: Counter[str] = Counter()
 
+    def restart(self) -> None:
+        """Begin another forward pass, in which calls and operations are counted anew."""
+        self._calls.clear()
+        self._operations.clear()
+
     @property
     def path(self) -> str:
         """Path of the innermost module that runs; empty in the root and outside of it."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cdma.golden.formats.stream import ByteArray
-from cdma.sim.driver import ENGINE_CODEC, Buffer, CopyKind, Engine, Span, Transfer
+from cdma.sim.driver import Buffer, CopyKind, Engine, Span, Transfer
+from cdma.sim.execute.carried_tensor import CarriedTensor
 from cdma.sim.machine import Machine
 
 PIECE_BYTES = 32 << 10
@@ -24,7 +24,8 @@ COVER_CYCLES = 2000
 than what its record, and then the next piece's descriptor and first data, take to come."""
 
 USUAL_RATIO = 4
-"""The compression ratio that is assumed before a stream's length is known."""
+"""The compression ratio that is assumed before a stream's length is known, unless the tensor is
+known, from the step before, to have a better one."""
 
 POISON = 0xA5
 """The byte that fills device memory while a tensor is out."""
@@ -32,27 +33,6 @@ POISON = 0xA5
 
 class CopyError(RuntimeError):
     """A tensor came back changed."""
-
-
-@dataclass(frozen=True)
-class CopyJob:
-    """A tensor to be moved out and back.
-
-    Attributes
-    ----------
-    raw : uint8 array
-        As device memory holds it.
-    inline : bool
-        Whether the engine compresses it.
-    """
-
-    raw: ByteArray
-    inline: bool
-
-    @property
-    def memory_bytes(self) -> int:
-        """The most bytes of host memory that the stream takes."""
-        return self.raw.size + self.raw.size // 16 + 128
 
 
 @dataclass(eq=False)
@@ -75,7 +55,7 @@ class Copier:
     ----------
     engine : Engine
         With all of its memories free.
-    jobs : mapping of str to CopyJob
+    jobs : mapping of str to CarriedTensor
         By the tensors' names.
     duplex : bool
 
@@ -86,7 +66,7 @@ class Copier:
         the record of its last was there.
     """
 
-    def __init__(self, engine: Engine, jobs: Mapping[str, CopyJob], duplex: bool) -> None:
+    def __init__(self, engine: Engine, jobs: Mapping[str, CarriedTensor], duplex: bool) -> None:
         self.engine = engine
         self.jobs = jobs
         self.cycles: dict[tuple[str, str], tuple[int, int]] = {}
@@ -158,20 +138,24 @@ class Copier:
         return f"{len(names)} tensors, {nbytes:,} bytes, are out: {', '.join(names)}"
 
     def check(self) -> None:
-        """Raise `CopyError` for a tensor that is back and not what it was."""
+        """Raise `CopyError` for a tensor that is back and not what its codec restores."""
         for name, job in self.jobs.items():
             back = np.concatenate([piece.device.array for piece in self._pieces[name]])
-            if self.has_ended("in", name) and not np.array_equal(back, job.raw):
-                wrong = int(np.argmax(back != job.raw))
+            if self.has_ended("in", name) and not np.array_equal(back, job.restored):
+                wrong = int(np.argmax(back != job.restored))
                 raise CopyError(f"{name} came back changed, first at byte {wrong}")
 
-    def _cut(self, name: str, job: CopyJob) -> Iterator[_Piece]:
+    def _cut(self, name: str, job: CarriedTensor) -> Iterator[_Piece]:
         device = self.engine.device.alloc(job.raw.size)
         device.array[:] = job.raw
         for start in range(0, job.raw.size, PIECE_BYTES):
             part = device.span(start, min(PIECE_BYTES, job.raw.size - start))
-            worst = self.engine.shape.worst_stream_bytes(part.nbytes)
-            host = self.engine.host.alloc(worst if job.inline else part.nbytes)
+            worst = (
+                part.nbytes
+                if job.codec is None
+                else self.engine.shape.worst_stream_bytes(part.nbytes, job.codec)
+            )
+            host = self.engine.host.alloc(worst)
             yield _Piece(name, part, host, last=start + part.nbytes == job.raw.size)
 
     def _turn(self) -> str:
@@ -192,22 +176,29 @@ class Copier:
 
     def _expected_bytes(self, piece: _Piece) -> float:
         """Bytes that are expected on the link."""
-        ratio = USUAL_RATIO if self.jobs[piece.name].inline else 1
-        return piece.stream_bytes or piece.device.nbytes / ratio
+        job = self.jobs[piece.name]
+        usual = 1 if job.codec is None else min(1 / USUAL_RATIO, job.stream_bytes / job.raw.size)
+        return piece.stream_bytes or piece.device.nbytes * usual
 
     def _submit(self, way: str, piece: _Piece) -> Transfer:
-        codec = ENGINE_CODEC if self.jobs[piece.name].inline else None
+        job = self.jobs[piece.name]
         if way == "out":
             return self.engine.submit(
-                piece.host, piece.device, piece.device.nbytes, CopyKind.DEVICE_TO_HOST, codec
+                piece.host,
+                piece.device,
+                piece.device.nbytes,
+                CopyKind.DEVICE_TO_HOST,
+                job.codec,
+                parameters=job.parameters,
             )
         return self.engine.submit(
             piece.device,
             piece.host.span(0, piece.stream_bytes),
             piece.device.nbytes,
             CopyKind.HOST_TO_DEVICE,
-            codec,
-            crc=None if codec is None else piece.crc,
+            job.codec,
+            crc=None if job.codec is None else piece.crc,
+            parameters=job.parameters,
         )
 
     def _end(self, way: str, piece: _Piece, transfer: Transfer, begin: int) -> None:

@@ -3,27 +3,25 @@
 The processor is not simulated. Its layers take the times that the timeline gives them, what copies
 take of the memory's bandwidth included, as cycles that pass. What moves is real: each tensor is in
 the machine's device memory, goes out through the engine when the plan says so, is overwritten
-there, and must be back, to the bit, before the computation that reads it.
+there, and must be back, to the bit, before the computation that reads it: of a lossy codec, what
+its golden model restores. Multiprocessors and host are golden models, too; their time is the
+timeline's.
 """
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from cdma import golden
 from cdma.builds.errors import BuildError
 from cdma.plan.platform.throttles import throttle
 from cdma.plan.timeline.errors import ScheduleError
-from cdma.plan.timeline.placement import Placement, Plan
+from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 from cdma.plan.timeline.trace import STREAMS, Event, Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
-from cdma.sim.execute.copier import Copier, CopyError, CopyJob
-from cdma.sim.execute.scaled import Scaled, scaled
+from cdma.sim.execute.copier import PIECE_BYTES, Copier, CopyError
+from cdma.sim.execute.scaled import scaled
 from cdma.sim.machine import Machine, MachineError
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.machine import PAGE_BYTES
@@ -35,11 +33,10 @@ TOTAL_BYTES = 2 << 20
 MOST_CYCLES = 1_000_000
 """Of a step with as many bytes; one with more bytes may take more cycles in proportion."""
 
-CODECS = (None, "zvc", "zvc-host", "zvc-sm")
-"""Codecs that can be carried out. Multiprocessors and host are the golden model; their time
-is the timeline's."""
-
 RING_BYTES = 64 << 10
+ALIGNMENT_BYTES = 2 * 128
+"""Of a piece's two buffers."""
+
 STEP_CYCLES = 16
 """Between two looks at the records while something waits for them."""
 
@@ -77,7 +74,7 @@ class Executed:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """A plan that was carried out; everything came back to the bit.
+    """A plan that was carried out; everything came back as its codec restores it, to the bit.
 
     Attributes
     ----------
@@ -170,19 +167,14 @@ def execute(
     Raises
     ------
     ScheduleError
-        The plan does not fit the memory, or swaps with a codec that is not the engine's.
+        The plan does not fit the memory, or compresses on the way with a codec that the engine
+        has not got.
     ExecutionError
         A transfer failed, or a tensor came back changed. Names all that were out then; so does a
         note of a `KeyboardInterrupt`.
     BuildError
         The simulator cannot be built.
     """
-    for choice in plan.choices:
-        if choice.placement is Placement.SWAP and choice.codec not in CODECS:
-            raise ScheduleError(
-                f"the plan of {plan.policy} swaps with {choice.codec!r}, which the engine has not "
-                f"got; execute plans with {', '.join(map(str, CODECS))}"
-            )
     if scenario.placed_engine is None:
         raise ScheduleError(scenario.no_engine)
     whole = simulate(scenario, plan)
@@ -194,22 +186,26 @@ def execute(
     longest = cycles / (whole.seconds * scenario.machine.clock_hz)
     small = scaled(scenario, plan, total_bytes, longest)
     trace = simulate(small.scenario, plan)
-    jobs = _jobs(small, plan)
-    memory_bytes = sum(job.raw.size for job in jobs.values()) + sum(
-        job.memory_bytes for job in jobs.values()
+    config = scenario.placed_engine.config
+    graph = small.scenario.graph
+    jobs = {graph.tensors[t].name: tensor for t, tensor in small.tensors.items()}
+    memory_bytes = sum(
+        job.raw.size + job.memory_bytes(config) + ALIGNMENT_BYTES * -(-job.raw.size // PIECE_BYTES)
+        for job in jobs.values()
     )
     memory_bytes = -(-(memory_bytes + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
-    config = small.scenario.machine
+    around = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
-        generated_engine(scenario.placed_engine.config),
-        config,
+        generated_engine(config),
+        around,
         device_bytes=memory_bytes,
         host_bytes=memory_bytes,
         seed=machine_seed,
     ) as machine:
-        copier = Copier(Engine(machine, throttles=(limit, limit)), jobs, scenario.link.duplex)
-        run = _Run(copier, trace, config.clock_hz)
+        driver = Engine(machine, throttles=(limit, limit), codecs=config.codecs)
+        copier = Copier(driver, jobs, scenario.link.duplex)
+        run = _Run(copier, trace, around.clock_hz)
         try:
             run.run()
             copier.check()
@@ -223,27 +219,13 @@ def execute(
         policy=plan.policy,
         factor=small.factor,
         trace=trace,
-        clock_hz=config.clock_hz,
+        clock_hz=around.clock_hz,
         cycles=run.cycles,
         compute_cycles=run.compute_cycles,
         copies=run.copies(),
         link_out_cycles=counted.link_out_busy_cycles,
         link_in_cycles=counted.link_in_busy_cycles,
     )
-
-
-def _jobs(small: Scaled, plan: Plan) -> Mapping[str, CopyJob]:
-    """The copy job of each swapped tensor, by its name."""
-    graph = small.scenario.graph
-    jobs = {}
-    for t, choice in zip(graph.managed, plan.choices, strict=True):
-        if choice.placement is not Placement.SWAP:
-            continue
-        raw = small.data[t]
-        if choice.codec == "zvc-sm":
-            raw = np.frombuffer(golden.codec("zvc").compress(raw), np.uint8)
-        jobs[graph.tensors[t].name] = CopyJob(raw, inline=choice.codec == "zvc")
-    return jobs
 
 
 class _Run:

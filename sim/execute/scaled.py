@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cdma import golden
 from cdma.golden import LINE_BYTES
-from cdma.golden.formats.stream import ByteArray
 from cdma.plan.timeline.placement import Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 from cdma.plan.workload.capture.capture import Activation, load_capture
 from cdma.plan.workload.graph import Graph
+from cdma.sim.execute.carried_tensor import CarriedTensor, carried
 
 CAPTURES = ("digits-cnn", "digits-cnn-training")
 """Captures that the data comes from: the second one has dense arrays, too."""
@@ -34,13 +33,13 @@ class Scaled:
         With the data's real densities.
     factor : float
         What bytes and times were multiplied by.
-    data : mapping of int to uint8 array
-        For each tensor that the plan swaps, by index into the graph's tensors.
+    tensors : mapping of int to CarriedTensor
+        Each tensor that the plan swaps, by index into the graph's tensors.
     """
 
     scenario: Scenario
     factor: float
-    data: Mapping[int, ByteArray]
+    tensors: Mapping[int, CarriedTensor]
 
 
 def scaled(
@@ -54,11 +53,12 @@ def scaled(
 
     Latencies are not: copies are as far from each other as they were, and their latencies weigh
     more. Tensors become whole lines of 128 B. Their data is that of the captured array with the
-    nearest density, over and over.
+    nearest density, over and over, and the timeline's streams are what golden models make of it.
 
     Parameters
     ----------
     scenario : Scenario
+        With an engine.
     plan : Plan
     total_bytes : int
         What all that the plan swaps is to have together.
@@ -68,11 +68,13 @@ def scaled(
         Names or paths, as of `load_capture`.
     """
     graph = scenario.graph
-    swapped = [
-        t
+    engine = scenario.placed_engine
+    assert engine is not None
+    swapped = {
+        t: choice
         for t, choice in zip(graph.managed, plan.choices, strict=True)
         if choice.placement is Placement.SWAP
-    ]
+    }
     whole = sum(graph.tensors[t].nbytes for t in swapped or graph.managed)
     factor = min(1.0, most, total_bytes / whole)
     small = _small(graph, factor)
@@ -82,23 +84,28 @@ def scaled(
         for activation in load_capture(name).activations
         if activation.array.dtype == np.float32
     ]
-    data = {}
+    tensors = {}
     densities = {}
-    for t in swapped:
+    streams = {}
+    for t, choice in swapped.items():
         tensor = small.tensors[t]
-        found = _nearest(arrays, tensor.kind, tensor.density or 0.0)
-        data[t] = np.resize(found.array.reshape(-1).view(np.uint8), tensor.nbytes)
-        stream = int(golden.codec("zvc").line_sizes(data[t]).sum())
-        densities[tensor.name] = stream / tensor.nbytes - 1 / (8 * ELEMENT_BYTES)
+        values = _nearest(arrays, tensor.kind, tensor.density or 0.0).array.reshape(-1)
+        model = scenario.codec(choice)
+        tensors[t] = carried(values, tensor.nbytes, model, engine.config)
+        words = np.resize(values, tensor.nbytes // ELEMENT_BYTES).view(np.uint32)
+        densities[tensor.name] = float(np.count_nonzero(words) / words.size)
+        if model is not None and model.where != "host":
+            streams[t, model.name] = tensors[t].stream_bytes
     made = replace(
         scenario,
         graph=small.with_densities(densities),
         memory_bytes=math.ceil(scenario.memory_bytes * factor),
+        measured_streams=streams,
     )
     # Whole lines take a little more than the factor.
     least = simulate(made, plan).least_bytes
     made = replace(made, memory_bytes=max(made.memory_bytes, least))
-    return Scaled(scenario=made, factor=factor, data=data)
+    return Scaled(scenario=made, factor=factor, tensors=tensors)
 
 
 def _small(graph: Graph, factor: float) -> Graph:

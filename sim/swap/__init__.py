@@ -7,6 +7,8 @@ as a schedule's plan has it (`planned_step`, and `plan_step` that finds one with
 from cdma.sim.swap.backend import ArrayResult, Backend, EngineFigures, Payload, QueueFigures
 from cdma.sim.swap.engine_backend import EngineBackend
 from cdma.sim.swap.loss import Loss
+from cdma.sim.swap.lossy.comet_controller import CometController
+from cdma.sim.swap.lossy.loss_ledger import LossyTensors
 from cdma.sim.swap.pipeline_backend import PipelineBackend
 from cdma.sim.swap.saved_tensor_error import SavedTensorError
 from cdma.sim.swap.stash import Stash, StashError
@@ -25,12 +27,14 @@ __all__ = [
     "BASELINES",
     "ArrayResult",
     "Backend",
+    "CometController",
     "DeviceMemory",
     "DeviceMemoryError",
     "EngineBackend",
     "EngineFigures",
     "EngineHost",
     "Loss",
+    "LossyTensors",
     "Payload",
     "PipelineBackend",
     "QueueFigures",

@@ -102,20 +102,46 @@ def encoding_with(
 
 def suitable_codecs(codecs: Sequence[str], element_bytes: int) -> tuple[str, ...]:
     """Those of the codecs that take elements of a size, in their order."""
-
-    def suits(name: str) -> bool:
-        try:
-            require_elements(name, element_bytes)
-        except golden.CodecError:
-            return False
-        return True
-
-    return tuple(filter(suits, codecs))
+    return tuple(name for name in codecs if line_codec(name).takes(element_bytes))
 
 
 def shared_granule_bytes(codecs: Sequence[str], element_bytes: int) -> int:
     """`CodecConfig.element_bytes` of an engine with all these codecs: that of the finest one."""
     return min(line_codec(name).granule_bytes(element_bytes) for name in codecs)
+
+
+def engine_encoding(
+    codec: str, lines: ByteArray, granule: int, parameters: Mapping[str, int] | None = None
+) -> Encoding:
+    """The encoding with one codec of an engine; its parameters suit some lines unless given.
+
+    Beside a codec of finer granules, the others work on such, too: `granule` is the engine's
+    `CodecConfig.element_bytes`. Raises as `encoding_with` does.
+    """
+    size = line_codec(codec).array_element_bytes(granule)
+    return encoding_with(codec, lines, size, parameters)
+
+
+def auto_encoding(
+    codecs: Sequence[str], lines: ByteArray, element_bytes: int, granule: int
+) -> Encoding:
+    """The encoding, of an engine's lossless codecs, that a sample of lines is smallest in.
+
+    Parameters
+    ----------
+    codecs : sequence of str
+        The engine's. Those that take no elements of `element_bytes` are no choice.
+    lines : array
+        Of the data: `cdma.golden.formats.sample.sample`.
+    element_bytes : int
+        Of the data.
+    granule : int
+        As of `engine_encoding`.
+    """
+    lossless = [
+        name for name in suitable_codecs(codecs, element_bytes) if line_codec(name).lossless
+    ]
+    return smallest_encoding((engine_encoding(name, lines, granule) for name in lossless), lines)
 
 
 def smallest_encoding(encodings: Iterable[Encoding], lines: ByteArray) -> Encoding:

@@ -24,11 +24,11 @@ from cdma.sim.swap.backend import IN, OUT, ArrayResult, EngineFigures, Payload, 
 from cdma.sim.swap.encoding import (
     AUTO,
     Encoding,
-    encoding_with,
+    auto_encoding,
+    engine_encoding,
     require_elements,
     require_length,
     shared_granule_bytes,
-    smallest_encoding,
     suitable_codecs,
 )
 from cdma.sim.swap.window import Piece, fill_window, transfer_window
@@ -144,13 +144,9 @@ class EngineBackend:
             require_length(self.codec, data.size)
         granule = shared_granule_bytes(codecs, element_bytes)
         lines = sample(data)
-        encodings = []
-        lossless = [name for name in codecs if line_codec(name).lossless]
-        for name in lossless if self.codec == AUTO else (self.codec,):
-            # Beside a codec of finer granules, the others work on such, too.
-            size = line_codec(name).array_element_bytes(granule)
-            encodings.append(encoding_with(name, lines, size, self.parameters))
-        return smallest_encoding(encodings, lines)
+        if self.codec == AUTO:
+            return auto_encoding(codecs, lines, element_bytes, granule)
+        return engine_encoding(self.codec, lines, granule, self.parameters)
 
     def transfer(self, payloads: Sequence[Payload]) -> Iterator[tuple[int, ArrayResult]]:
         # One queue per element size, since each of them has an engine of its own. The engine has no

@@ -1,10 +1,11 @@
 """Bytes kept in host memory: out through the engine, and back when they are wanted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from cdma import golden
 from cdma.golden.formats.stream import ByteArray
 from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.driver.memory.buffers import Memory
@@ -22,6 +23,7 @@ class _Piece:
     buffer: Buffer
     nbytes: int
     codec: str | None
+    parameters: Mapping[str, int]
     crc: int
 
 
@@ -121,13 +123,30 @@ class Stash:
         # Of transfers that were interrupted; free as soon as the engine has done with them.
         self._late: list[Buffer] = []
 
-    def put(self, array: ByteArray, codec: str | None) -> Stashed:
+    def put(
+        self,
+        array: ByteArray,
+        codec: str | None,
+        parameters: Mapping[str, int] | None = None,
+        *,
+        restored: ByteArray | None = None,
+    ) -> Stashed:
         """Take an array's bytes out; None copies them as they are.
+
+        Parameters
+        ----------
+        array : uint8 (bytes,)
+        codec : str or None
+        parameters : mapping of str to int, optional
+            The codec's, the same ones on the way back.
+        restored : uint8 (bytes,), optional
+            What a lossy codec must bring back, to be compared with the record's CRC-32.
 
         Raises
         ------
         StashError
-            A memory of the machine has no room.
+            A memory of the machine has no room, or the engine's record is of other bytes than
+            `restored`. Nothing of the array is out then.
         TransferError, MachineError
             The engine failed. Nothing of the array is out then.
         """
@@ -135,7 +154,9 @@ class Stash:
         pieces: list[_Piece] = []
         try:
             for part in _parts(array):
-                pieces.append(self._put(part, codec))
+                pieces.append(self._put(part, codec, parameters or {}))
+            if restored is not None:
+                _require_restored(pieces, restored)
         except BaseException:
             for piece in pieces:
                 self._free(piece.buffer)
@@ -213,6 +234,7 @@ class Stash:
                 CopyKind.HOST_TO_DEVICE,
                 piece.codec,
                 crc=None if piece.codec is None else piece.crc,
+                parameters=piece.parameters,
             )
         except BaseException:
             self._free(device)
@@ -233,7 +255,7 @@ class Stash:
         finally:
             self._free(sent.device)
 
-    def _put(self, part: ByteArray, codec: str | None) -> _Piece:
+    def _put(self, part: ByteArray, codec: str | None, parameters: Mapping[str, int]) -> _Piece:
         engine = self.engine
         device = self._alloc(engine.device, part.size)
         try:
@@ -250,6 +272,7 @@ class Stash:
                     CopyKind.DEVICE_TO_HOST,
                     codec,
                     verify=self.verify and codec is not None,
+                    parameters=parameters,
                 ).check()
             except BaseException:
                 self._free(host)
@@ -259,7 +282,7 @@ class Stash:
         # What compression saved is given back; the stream stays where it is.
         engine.host.free(host)
         host = engine.host.alloc(record.out_size, address=host.address)
-        return _Piece(host, part.size, codec, record.crc32)
+        return _Piece(host, part.size, codec, parameters, record.crc32)
 
     def _alloc(self, memory: Memory, nbytes: int) -> Buffer:
         late, self._late = self._late, []
@@ -284,6 +307,18 @@ class Stash:
         traffic.nbytes += stashed.nbytes
         traffic.stream_bytes += stashed.stream_bytes
         traffic.cycles += self.engine.machine.cycles - started
+
+
+def _require_restored(pieces: Sequence[_Piece], restored: ByteArray) -> None:
+    """Raise a `StashError` unless the records' CRC-32s are those of what must come back."""
+    for piece, part in zip(pieces, _parts(restored), strict=True):
+        wanted = golden.crc32(part)
+        if piece.crc != wanted:
+            raise StashError(
+                f"the record of {piece.codec} has CRC-32 {piece.crc:#010x}, and the golden model "
+                f"restores {wanted:#010x}: the engine's codec is another one; give the driver the "
+                "codecs that the engine was built with"
+            )
 
 
 def _parts(array: ByteArray) -> Iterator[ByteArray]:

@@ -1,13 +1,14 @@
 """The plan of which tensors that autograd saves are swapped out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from cdma.hw.codec.registry import lossless_codecs
+from cdma.hw.codec.registry import lossless_codecs, lossy_codecs
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement, Plan
 from cdma.plan.workload.graph import Graph
+from cdma.sim.swap.encoding import AUTO
 
 HOST_SUFFIX = "-host"
 """Of a codec that runs on the host: the engine moves the data as it is."""
@@ -37,12 +38,20 @@ class Saved:
         As `float32`.
     activation : bool
         A layer has computed it, in floating point; otherwise it is an input, a mask, indices.
+    name : str or None
+        The value's (`cdma.plan.workload.value_names`), if the module is known.
     """
 
     nbytes: int
     shape: tuple[int, ...]
     dtype: str
     activation: bool
+    name: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name or, without one, type and shape."""
+        return self.name or f"{self.dtype} {self.shape}"
 
 
 class SwapPlan:
@@ -58,12 +67,15 @@ class SwapPlan:
         By the names of values; what has a name but no choice stays on the device.
     known : iterable of str, optional
         The names of all values that the step saves.
+    codecs : iterable of (str or None), optional
+        The codecs that a plan without names may choose, if they are known.
 
     Attributes
     ----------
     choices : dict or None
         None of a plan without names, which `swap_to` carries out; `planned_step` does all others.
     known : dict with None for values
+    codecs : tuple
     """
 
     def __init__(
@@ -71,21 +83,28 @@ class SwapPlan:
         begin: Callable[[], Callable[[Saved], Choice]],
         choices: Mapping[str, Choice] | None = None,
         known: Iterable[str] = (),
+        codecs: Iterable[str | None] = (),
     ) -> None:
         self.begin = begin
+        self.codecs = tuple(codecs)
         self.choices = None if choices is None else dict(choices)
         self.known = dict.fromkeys(known)
 
     @classmethod
     def everything(cls, codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """Plan that swaps every tensor, with a codec or, with None, as it is."""
+        """Plan that swaps every tensor, with a codec or, with None, as it is.
+
+        A lossy codec is for what has a bound (`swap_to`), and all else goes without loss; `AUTO`
+        is for each tensor the lossless codec that a sample of it is smallest in.
+        """
         return cls.where(lambda saved: True, codec)
 
     @classmethod
     def where(cls, wanted: Callable[[Saved], bool], codec: str | None = DEFAULT_CODECS[0]) -> Self:
-        """Plan that swaps the tensors of which `wanted` is true."""
-        swap = _checked(Choice(Placement.SWAP, codec))
-        return cls(lambda: lambda saved: swap if wanted(saved) else RETAIN)
+        """Plan that swaps the tensors of which `wanted` is true, with codecs as `everything`."""
+        also = (AUTO, *(entry.name for entry in lossy_codecs()))
+        swap = _checked(Choice(Placement.SWAP, codec), also)
+        return cls(lambda: lambda saved: swap if wanted(saved) else RETAIN, codecs=(codec,))
 
     @classmethod
     def from_plan(cls, graph: Graph, plan: Plan) -> Self:
@@ -132,9 +151,10 @@ class SwapPlan:
         return cls(refuse, choices, known)
 
 
-def _checked(choice: Choice) -> Choice:
+def _checked(choice: Choice, also: Sequence[str] = ()) -> Choice:
+    """The choice, if a step can make it; `also` are further codecs that it may swap with."""
     names = [entry.name for entry in lossless_codecs()]
-    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names), *KEPT)
+    known = (None, *names, *(f"{name}{HOST_SUFFIX}" for name in names), *KEPT, *also)
     if choice.placement is Placement.SWAP and choice.codec not in known:
         raise SwapPlanError(
             f"the engine cannot swap with codec {choice.codec!r}; choose from "

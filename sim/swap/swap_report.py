@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cdma.sim.swap.lossy.loss_ledger import LossyTensors
 from cdma.sim.swap.stash import SwapTotals
 
 
@@ -26,6 +27,8 @@ class SwapReport:
         The same bytes if nothing had gone out.
     peak_out_bytes : int
         Most bytes that were out at once, uncompressed: what could be spared at best.
+    lossy : tuple of LossyTensors
+        What has come back, or will, with errors: by name and bound.
     """
 
     out: SwapTotals
@@ -37,6 +40,7 @@ class SwapReport:
     peak_bytes: int
     peak_bytes_without: int
     peak_out_bytes: int
+    lossy: tuple[LossyTensors, ...] = ()
 
     @property
     def saving_ratio(self) -> float:
@@ -55,6 +59,7 @@ class SwapReport:
                 f"peak  {self.peak_bytes:,} B on the device instead of "
                 f"{self.peak_bytes_without:,} B, {self.saving_ratio:.1%} of what was out",
                 f"left  {self.waiting_tensors} tensors out, {self.waiting_bytes:,} B",
+                *(f"lossy {tensors}" for tensors in self.lossy),
             )
         )
 

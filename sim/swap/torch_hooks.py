@@ -3,16 +3,23 @@
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
+from cdma import golden
+from cdma.golden.formats.stream import ByteArray
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement
 from cdma.plan.workload.capture.recorder import require
 from cdma.sim.driver import Engine
-from cdma.sim.swap.saved_tensor_error import SavedTensorError
-from cdma.sim.swap.stash import Stash, Stashed
-from cdma.sim.swap.swap_plan import Saved, SwapPlan, engine_codec
+from cdma.sim.swap.lossy.error_bounds import Bounds, ErrorBounds
+from cdma.sim.swap.lossy.exact_readers import require_inexact_reader
+from cdma.sim.swap.lossy.loss_ledger import LossLedger
+from cdma.sim.swap.lossy.tensor_encoder import TensorEncoder, may_be_lossy
+from cdma.sim.swap.saved_names import SavedNames
+from cdma.sim.swap.saved_tensors import Entry, Handle, Kept, extent, is_parameter, is_plain
+from cdma.sim.swap.stash import Stash
+from cdma.sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError
 from cdma.sim.swap.swap_report import Ledger, SwapReport
 
 MIN_BYTES = 1024
@@ -24,13 +31,17 @@ def swap_to(
     engine: Engine,
     plan: SwapPlan | None = None,
     *,
+    module: Any = None,
+    bounds: Bounds | None = None,
+    power_of_two: bool = False,
     min_bytes: int = MIN_BYTES,
     verify: bool = False,
 ) -> Iterator["Swapped"]:
     """Within it, what autograd saves goes to an engine's host memory until backward wants it.
 
     Each tensor that the plan swaps goes out by `memcpy_compressed` when it is saved, and comes
-    back, to the bit, when backward reads it. Parameters, tensors of fewer than `min_bytes`, and
+    back when backward reads it: to the bit or, if the plan's codec is lossy and the tensor has a
+    bound, within that (`cdma.sim.swap.lossy`). Parameters, tensors of fewer than `min_bytes`, and
     what is not plain memory of the processor stay where they are. Bytes of a storage that are saved
     several times move once each way.
 
@@ -44,6 +55,14 @@ def swap_to(
         Its host memory has room for the streams, and its device memory for a transfer of 4 MiB.
     plan : SwapPlan, optional
         Everything, with the engine's codec, if not given.
+    module : torch.nn.Module, optional
+        Names of saved tensors are those of its operations; without it they have none.
+    bounds : number, mapping of str to number, or callable, optional
+        The largest error of a value, for a plan with a lossy codec: of all activations, by names
+        (`ErrorBounds`), or a function of what is `Saved`. A function with a method `watching`, as
+        `CometController` is, also sees the names of the step's tensors.
+    power_of_two : bool
+        Round bounds down to powers of two, which the engine has.
     min_bytes : int
     verify : bool
         Let the engine read back and compare every stream that it writes.
@@ -57,17 +76,40 @@ def swap_to(
     ------
     CaptureError
         PyTorch is missing.
+    SwapPlanError
+        The plan swaps with a codec that the engine has not got; a bound is missing, or none; or, at
+        the end, no tensor had the name of one.
     StashError
         In forward or backward: a memory of the machine has no room.
     SavedTensorError
         In backward: a tensor that had stayed was changed after it was saved. PyTorch would say so,
-        too, if there were no hooks. One that was out comes back as it was saved.
+        too, if there were no hooks. One that was out comes back as it was saved. Or an operation
+        that divides by or compares what it has saved is about to get a tensor with errors.
     """
     torch = require("torch")
-    swapped = Swapped(torch, engine, plan or SwapPlan.everything(), min_bytes, verify)
+    plan = plan or SwapPlan.everything()
+    error_bounds = (
+        None if bounds is None else ErrorBounds(bounds, module, power_of_two=power_of_two)
+    )
+    names = None if module is None else SavedNames(torch, module)
+    encoder = TensorEncoder(plan, engine.shape, error_bounds)
+    swapped = Swapped(torch, engine, plan, encoder, names, min_bytes, verify)
     try:
-        with torch.autograd.graph.saved_tensors_hooks(swapped.pack, swapped.unpack):
+        with ExitStack() as contexts:
+            if names is not None:
+                contexts.enter_context(names.watching())
+            watching = getattr(bounds, "watching", None)
+            if watching is not None:
+                contexts.enter_context(watching(names))
+            contexts.enter_context(
+                torch.autograd.graph.saved_tensors_hooks(swapped.pack, swapped.unpack)
+            )
             yield swapped
+        if error_bounds is not None and error_bounds.unmet:
+            raise SwapPlanError(
+                f"no tensor that went out has these names of bounds: "
+                f"{', '.join(error_bounds.unmet)}; leave them out, or correct them"
+            )
     finally:
         swapped.report()
 
@@ -76,17 +118,27 @@ class Swapped:
     """Context of `swap_to`, and the figures of what it has done."""
 
     def __init__(
-        self, torch: Any, engine: Engine, plan: SwapPlan, min_bytes: int, verify: bool
+        self,
+        torch: Any,
+        engine: Engine,
+        plan: SwapPlan,
+        encoder: TensorEncoder,
+        names: SavedNames | None,
+        min_bytes: int,
+        verify: bool,
     ) -> None:
         self._torch = torch
         self._weak = require("torch.multiprocessing.reductions").StorageWeakRef
         self._plan = plan
         self._choose = plan.begin()
+        self._encoder = encoder
+        self._names = names
+        self._losses = LossLedger()
         self._min_bytes = min_bytes
         self._stash = Stash(engine, verify=verify)
         self._ledger = Ledger()
-        self._entries: dict[tuple[int, int], list[_Entry]] = {}
-        self._dropped: deque[tuple[_Entry, int]] = deque()
+        self._entries: dict[tuple[int, int], list[Entry]] = {}
+        self._dropped: deque[tuple[Entry, int]] = deque()
         self._handles = 0
 
     def report(self) -> SwapReport:
@@ -103,20 +155,34 @@ class Swapped:
             peak_bytes=peaks["device"],
             peak_bytes_without=peaks["saved"],
             peak_out_bytes=peaks["out"],
+            lossy=self._losses.tensors(),
         )
 
-    def pack(self, tensor: Any) -> "_Handle | _Kept":
+    def pack(self, tensor: Any) -> Handle | Kept:
         """Autograd's hook that packs a tensor: it returns what autograd keeps instead."""
+        with self._own():
+            return self._pack(tensor)
+
+    def unpack(self, handle: Handle | Kept) -> Any:
+        """Autograd's hook that unpacks: it returns the tensor again."""
+        with self._own():
+            return self._unpack(handle)
+
+    def _own(self) -> AbstractContextManager[None]:
+        """A context in which operations are no part of the module."""
+        return nullcontext() if self._names is None else self._names.own()
+
+    def _pack(self, tensor: Any) -> Handle | Kept:
         self._collect()
-        kept = _Kept(tensor.detach(), tensor._version)
-        if _is_parameter(self._torch, tensor) or not _is_plain(self._torch, tensor):
+        kept = Kept(tensor.detach(), tensor._version)
+        if is_parameter(self._torch, tensor) or not is_plain(self._torch, tensor):
             return kept
-        first, nbytes = _extent(tensor)
+        first, nbytes = extent(tensor)
         entry = self._entry(tensor, first, nbytes)
         self._handles += 1
         entry.handles.add(self._handles)
         offset = (first - entry.first) // tensor.element_size()
-        handle = _Handle(
+        handle = Handle(
             number=self._handles,
             entry=entry,
             kept=kept if entry.out is None else None,
@@ -126,54 +192,77 @@ class Swapped:
         weakref.finalize(handle, self._let_go, entry, handle.number).atexit = False
         return handle
 
-    def unpack(self, handle: "_Handle | _Kept") -> Any:
-        """Autograd's hook that unpacks: it returns the tensor again."""
+    def _unpack(self, handle: Handle | Kept) -> Any:
         self._collect()
-        if isinstance(handle, _Kept):
+        if isinstance(handle, Kept):
             return handle.unchanged()
         if handle.kept is not None:
             return handle.kept.unchanged()
+        if handle.entry.bound is not None:
+            require_inexact_reader(self._torch, handle.entry.label, handle.entry.bound)
         flat = self._fetched(handle.entry, handle.number)
         dtype, *layout = handle.layout
         return self._torch.empty(0, dtype=dtype).set_(flat.untyped_storage(), *layout)
 
-    def _entry(self, tensor: Any, first: int, nbytes: int) -> "_Entry":
+    def _entry(self, tensor: Any, first: int, nbytes: int) -> Entry:
         """The entry that holds these bytes as they are now, moved or kept by this tensor or an
         earlier one.
         """
         storage = self._weak(tensor.untyped_storage())
         key = storage.cdata, tensor._version
+        saved = self._saved(tensor, nbytes)
         for entry in self._entries.get(key, ()):
             inside = entry.first <= first and first + nbytes <= entry.first + entry.nbytes
-            if inside and not (first - entry.first) % tensor.element_size():
+            exact = entry.bound is None or may_be_lossy(saved)
+            if inside and exact and not (first - entry.first) % tensor.element_size():
                 return entry
         if not self._entries:
             # Nothing of another forward pass is left.
             self._choose = self._plan.begin()
-        entry = _Entry(storage=storage, version=tensor._version, first=first, nbytes=nbytes)
+        entry = Entry(
+            storage=storage,
+            version=tensor._version,
+            first=first,
+            nbytes=nbytes,
+            label=saved.label,
+        )
         self._ledger.watch(storage, first, nbytes)
-        choice = self._choice(tensor, nbytes)
+        choice = RETAIN if nbytes < self._min_bytes else self._choose(saved)
         if choice.placement is Placement.SWAP:
             flat = self._torch.empty(0, dtype=self._torch.uint8)
             flat.set_(tensor.untyped_storage(), first, (nbytes,))
-            entry.out = self._stash.put(flat.numpy(), engine_codec(choice.codec))
+            self._put(entry, flat.numpy(), choice, saved, tensor.element_size())
         self._ledger.add(nbytes, out=entry.out is not None)
         self._entries.setdefault(key, []).append(entry)
         return entry
 
-    def _choice(self, tensor: Any, nbytes: int) -> Choice:
-        if nbytes < self._min_bytes:
-            return RETAIN
-        return self._choose(
-            Saved(
-                nbytes=nbytes,
-                shape=tuple(tensor.shape),
-                dtype=str(tensor.dtype).removeprefix("torch."),
-                activation=tensor.is_floating_point() and not tensor.is_leaf,
-            )
+    def _saved(self, tensor: Any, nbytes: int) -> Saved:
+        return Saved(
+            nbytes=nbytes,
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            activation=tensor.is_floating_point() and not tensor.is_leaf,
+            name=None if self._names is None else self._names.of(tensor),
         )
 
-    def _fetched(self, entry: "_Entry", number: int) -> Any:
+    def _put(
+        self, entry: Entry, array: ByteArray, choice: Choice, saved: Saved, itemsize: int
+    ) -> None:
+        """Take an entry out, with the encoding that the encoder finds for the plan's codec."""
+        element_bytes = min(itemsize, max(golden.ELEMENT_BYTES))
+        encoding = self._encoder.encoding(array, choice.codec, saved, element_bytes)
+        if encoding is None:
+            entry.out = self._stash.put(array, None)
+            return
+        restored = None if encoding.model.lossless else encoding.returned(array)
+        entry.out = self._stash.put(array, encoding.codec, encoding.parameters, restored=restored)
+        if restored is not None:
+            loss = encoding.loss(array, restored)
+            assert loss is not None
+            entry.bound = loss.bound
+            self._losses.add(entry.label, entry.nbytes, entry.out.stream_bytes, loss)
+
+    def _fetched(self, entry: Entry, number: int) -> Any:
         """Bytes of an entry, as they were when it was saved."""
         assert entry.out is not None
         flat = entry.fetched
@@ -186,7 +275,7 @@ class Swapped:
         entry.fetched = flat if entry.wanted else None
         return flat
 
-    def _let_go(self, entry: "_Entry", number: int) -> None:
+    def _let_go(self, entry: Entry, number: int) -> None:
         """Autograd has dropped a handle: at any time, so the rest is for later."""
         self._dropped.append((entry, number))
 
@@ -208,89 +297,3 @@ class Swapped:
             self._ledger.remove(entry.nbytes, out=entry.out is not None)
             if entry.out is not None:
                 self._stash.drop(entry.out)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A tensor that stays on the device."""
-
-    tensor: Any
-    version: int
-
-    def unchanged(self) -> Any:
-        if self.tensor._version != self.version:
-            raise SavedTensorError(
-                f"a tensor of shape {tuple(self.tensor.shape)} was changed in place after autograd "
-                "had saved it; change a clone of it"
-            )
-        return self.tensor
-
-
-@dataclass(eq=False, kw_only=True)
-class _Entry:
-    """Bytes of a storage, as they were when a tensor in it was saved.
-
-    Attributes
-    ----------
-    storage : StorageWeakRef
-        Keeps the storage's address from being used again, not its memory.
-    version : int
-        Of the storage's content.
-    handles, wanted : set of int
-        Numbers of the tensors in it that autograd can ask for, and of those that it has not asked
-        for since the bytes were fetched.
-    out : Stashed or None
-        None if they stay on the device.
-    fetched : uint8 tensor or None
-    """
-
-    storage: Any
-    version: int
-    first: int
-    nbytes: int
-    handles: set[int] = field(default_factory=set)
-    wanted: set[int] = field(default_factory=set)
-    out: Stashed | None = None
-    fetched: Any = None
-
-
-@dataclass(eq=False, kw_only=True)
-class _Handle:
-    """Handle that autograd keeps instead of a tensor.
-
-    Attributes
-    ----------
-    kept : _Kept or None
-        None if the entry is out.
-    layout : tuple
-        The tensor's type, its first element in the entry, its size and strides.
-    """
-
-    number: int
-    entry: _Entry
-    kept: _Kept | None
-    layout: tuple[Any, int, Any, tuple[int, ...]]
-
-
-def _is_parameter(torch: Any, tensor: Any) -> bool:
-    """Return True for a parameter, or a view of one."""
-    root = tensor if tensor._base is None else tensor._base
-    return isinstance(root, torch.nn.Parameter) or (root.is_leaf and root.requires_grad)
-
-
-def _is_plain(torch: Any, tensor: Any) -> bool:
-    """Return True if the tensor's bytes in memory are all there is to it."""
-    return (
-        type(tensor) is torch.Tensor
-        and tensor.device.type == "cpu"
-        and tensor.layout is torch.strided
-        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and tensor.numel() > 0
-    )
-
-
-def _extent(tensor: Any) -> tuple[int, int]:
-    """Offset of the tensor's first byte in its storage, and the bytes from there to its last."""
-    last = sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))
-    itemsize = tensor.element_size()
-    return tensor.storage_offset() * itemsize, (last + 1) * itemsize

@@ -16,7 +16,7 @@ from cdma.plan.timeline.placement import Placement
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
-from cdma.sim.execute.execute import CODECS, execute
+from cdma.sim.execute.execute import execute
 
 NETWORKS = {"googlenet": 128, "squeezenet": 512}
 POLICIES = ("vdnn", "cdma", "cdma-bandwidth-aware", "superneurons", "vdnn++", "capuchin", "joint")
@@ -61,7 +61,7 @@ def _rows(name: str, batch: int) -> list[dict[str, Any]]:
     rows = []
     for policy, result in compare(scenario, POLICIES, effort=NO_BOUND).results.items():
         swapped = [c for c in result.plan.choices if c.placement is Placement.SWAP]
-        if not swapped or not result.trace.feasible or any(c.codec not in CODECS for c in swapped):
+        if not swapped or not result.trace.feasible:
             continue
         done = execute(scenario, result.plan)
         rows.append(

@@ -134,7 +134,8 @@ def print_runs(console: Console, runs: Runs) -> None:
             "Cycles of steps that were made small by a factor, their copies done by the engine's "
             "RTL with real activations, beside the timeline's of the same small steps. computed: "
             "the part whose cycles are the timeline's own, as computation is not simulated. out, "
-            "in: cycles in which a copy was in flight. Everything came back bit for bit.\n",
+            "in: cycles in which a copy was in flight. Everything came back bit for bit; of lossy "
+            "codecs, as their golden model restores it.\n",
             highlight=False,
         )
     for name, why in runs.left_out.items():

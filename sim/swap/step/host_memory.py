@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from cdma.golden.formats.sample import sample
+from cdma.sim.swap.encoding import engine_encoding
 from cdma.sim.swap.stash import Arriving, Stash, Stashed, StashError
 
 
@@ -39,7 +41,12 @@ class EngineHost:
         self.stash = stash
 
     def put(self, data: Any, codec: str | None) -> Stashed:
-        return self.stash.put(data.numpy(), codec)
+        array = data.numpy()
+        if codec is None:
+            return self.stash.put(array, None)
+        granule = self.stash.engine.shape.element_bytes
+        encoding = engine_encoding(codec, sample(array), granule)
+        return self.stash.put(array, codec, encoding.parameters)
 
     def prefetch(self, out: Stashed) -> Arriving | None:
         try:

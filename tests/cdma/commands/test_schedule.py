@@ -11,6 +11,7 @@ from cdma.builds.documents import body
 from cdma.cli import main
 from cdma.commands.schedule.command import parse_bytes
 from cdma.errors import UserError
+from cdma.hw.codec.registry import codec_of_number
 from cdma.plan.platform.device import DEVICES
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.workload.networks import NETWORKS
@@ -468,6 +469,44 @@ def test_plans_in_processes_of_their_own_run_as_in_one(capsys):
     alone, together = (schedule_json(capsys, *words, "--jobs", n)["runs"] for n in ("1", "2"))
     assert together == alone
     assert len(together["plans"]) == 2
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("words", "codec", "lossless"),
+    [
+        (
+            ("squeezenet", "--batch", "512", "--memory", "6.6GB", "--policy", "joint-lossy"),
+            2,
+            False,
+        ),
+        (("gpt2", "--batch", "16", "--memory", "8GB", "--policy", "joint"), 1, True),
+    ],
+    ids=["lossy lane", "exponents"],
+)
+def test_an_engine_with_more_codecs_runs_the_plans_that_choose_them(
+    capsys, tmp_path, words, codec, lossless
+):
+    """The commands of docs/guide/plan/schedule-run.md."""
+    assert main(["config", "show", "titanxp_gen3"]) == 0
+    shown = capsys.readouterr().out
+    config = tmp_path / "own.toml"
+    config.write_text(
+        shown.replace("element_bytes = 4", "element_bytes = 1").replace(
+            '["zvc", "raw"]', '["zvc", "raw", "xc", "quantize"]'
+        )
+    )
+    report = schedule_json(
+        capsys, *("--network", *words, "--config", str(config), "--bound", "none", "--run")
+    )
+    (row,) = report["policies"]
+    wanted = f"swap {codec_of_number(codec).name}"
+    assert wanted in row["choices"].values()
+    assert row["lossless"] == lossless
+    (run,) = report["runs"]["plans"]
+    assert abs(run["error"]) < 0.02
+    for way in ("out", "in"):
+        assert abs(run[f"{way}_error"]) < 0.05
 
 
 def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, monkeypatch):

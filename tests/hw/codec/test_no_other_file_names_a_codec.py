@@ -70,10 +70,8 @@ ALLOWED = {
     "plan/policies/vdnn_pp.py": "the paper's policy",
     "plan/training/schemes.py": "the paper's codec",
     "plan/timeline/scenario.py": "an example in a message",
-    "sim/swap/torch_hooks.py": "PyTorch's quantized tensors",
+    "sim/swap/saved_tensors.py": "PyTorch's quantized tensors",
     "sim/execute/codec_samples.py": "host codecs that are measured",
-    "sim/execute/execute.py": "plans of the papers' policies",
-    "sim/execute/scaled.py": "plans of the papers' policies",
 }
 """Files that may name a codec, each with its reason."""
 

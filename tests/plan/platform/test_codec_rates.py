@@ -82,14 +82,14 @@ def test_time_is_a_launch_and_both_sides_at_their_rates_by_the_devices_memory() 
 
 def test_lossy_codecs_say_so() -> None:
     lossy = {name for name, model in CODEC_MODELS.items() if not model.lossless}
-    assert lossy == {"quantize-sm", *(f"zfp-{bits}" for bits in range(9, 129))}
+    assert lossy == {"quantize", "quantize-sm", *(f"zfp-{bits}" for bits in range(9, 129))}
 
 
 @pytest.mark.parametrize("name", ["gzip", "zfp-8", "zfp-129", "ZVC", ""])
 def test_an_unknown_codec_is_refused_with_those_there_are(name: str) -> None:
     message = (
-        f"^unknown codec {name!r}; choose from zvc, xc, zvc-sm, csr-sm, rle-sm, lz4-sm, zvc-host, "
-        "quantize-sm, zfp-9 … zfp-128$"
+        f"^unknown codec {name!r}; choose from zvc, xc, quantize, zvc-sm, csr-sm, rle-sm, lz4-sm, "
+        "zvc-host, quantize-sm, zfp-9 … zfp-128$"
     )
     with pytest.raises(ScheduleError, match=message):
         codec_model(name)

@@ -49,6 +49,23 @@ def tight_scenario(network: str, batch: int, dataset: str, memory_share: float =
     return with_memory(scenario, least + memory_share * (most - least))
 
 
+@pytest.mark.parametrize(
+    ("element_bytes", "lossy", "more"),
+    [(2, False, {"xc"}), (2, True, {"xc"}), (4, False, set()), (4, True, {"quantize"})],
+)
+def test_an_engines_codecs_are_options_if_they_take_the_elements(element_bytes, lossy, more):
+    made = tight_scenario("alexnet", 256, "imagenet")
+    shipped = made.placed_engine
+    codec = replace(shipped.config.codec, element_bytes=1, codecs=("zvc", "raw", "xc", "quantize"))
+    own = replace(shipped, config=replace(shipped.config, codec=codec))
+    tensors = tuple(replace(t, element_bytes=element_bytes) for t in made.graph.tensors)
+    own_made = replace(made, graph=replace(made.graph, tensors=tensors), own_engine=own)
+    before = joint.means(made, lossy=lossy)
+    after = joint.means(own_made, lossy=lossy)
+    assert set(after) - set(before) == {Choice(Placement.SWAP, name) for name in more}
+    assert set(before) <= set(after)
+
+
 # Policies behind it are no seeds of it.
 BEFORE = list(POLICIES)[: list(POLICIES).index("joint-lossy") + 1]
 

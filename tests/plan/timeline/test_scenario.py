@@ -213,6 +213,46 @@ def test_nothing_is_compressed_on_the_way_over_a_link_that_no_engine_fits() -> N
             ask(1, ZVC, "none")
 
 
+XC = Choice(Placement.SWAP, "xc")
+
+
+def test_a_codec_that_the_engine_has_not_got_is_no_choice() -> None:
+    made = scenario()
+    assert made.offers(ZVC)
+    assert not made.offers(XC)
+    message = "^the engine titanx_gen3 has not got codec 'xc'; it has zvc, raw: choose one of these"
+    for ask in (made.copy_seconds, made.copy_limits):
+        with pytest.raises(ScheduleError, match=message):
+            ask(1, XC, "none")
+
+
+def with_codecs(*codecs: str) -> PlacedEngine:
+    """The Titan X's engine with these, whose elements are bytes."""
+    shipped = PlacedEngine.named("titanx_gen3")
+    codec = replace(shipped.config.codec, element_bytes=1, codecs=codecs)
+    return replace(shipped, config=replace(shipped.config, codec=codec))
+
+
+def test_an_engines_other_codecs_have_times_and_sizes_of_their_own() -> None:
+    first = scenario(own_engine=with_codecs("xc", "zvc", "raw"), density=1.0)
+    second = scenario(own_engine=with_codecs("zvc", "xc", "raw"), density=1.0)
+    for choice in (ZVC, XC):
+        assert first.copy_seconds(1, choice, "none") == second.copy_seconds(1, choice, "none")
+    assert second.stream_bytes(1, XC) < 0.8 * NBYTES
+    # Beside XC, masks are of bytes.
+    assert second.stream_bytes(1, ZVC) == pytest.approx(NBYTES * 9 / 8)
+    assert scenario(density=1.0).stream_bytes(1, ZVC) == pytest.approx(NBYTES * 33 / 32)
+
+
+def test_measured_streams_stand_in_place_of_the_models() -> None:
+    made = scenario(measured_streams={(1, "zvc"): 1000, (1, "zvc-sm"): 2000})
+    assert made.stream_bytes(1, ZVC) == made.host_bytes(1, ZVC) == 1000
+    assert made.stream_bytes(1, Choice(Placement.SWAP, "zvc-sm")) == 2000
+    assert made.stream_bytes(1, SWAP) == NBYTES
+    usual = scenario()
+    assert made.copy_seconds(1, ZVC, "none") < usual.copy_seconds(1, ZVC, "none")
+
+
 def test_an_engine_of_ones_own_stands_in_place_of_the_devices() -> None:
     volta = PlacedEngine.named("v100_nvlink2")
     own = scenario(own_engine=volta, link=link("nvlink2"))

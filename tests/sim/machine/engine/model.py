@@ -9,6 +9,7 @@ import numpy as np
 
 from cdma import golden
 from cdma.hw.bus.burst import PAGE_BYTES
+from cdma.hw.codec.registry import codec_of_number
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DESCRIPTOR_DTYPE, RECORD_DTYPE, Flag, Opcode, Status
 from cdma.hw.dma.control.registers import register_map
@@ -39,15 +40,23 @@ class ModelMachine:
         Fields that software wrote, by register, and those that the test wants it to read.
     """
 
-    def __init__(self, config: EngineConfig | None = None, *, device_base=0, host_base=0x10000):
+    def __init__(
+        self,
+        config: EngineConfig | None = None,
+        *,
+        device_base=0,
+        host_base=0x10000,
+        memory_bytes=None,
+    ):
         shape = config or EngineConfig()
         self.config = MachineConfig()
         self.units = shape.units
         self.sector_bytes = shape.codec.sector_bytes
         self.link_port_bytes = shape.host_bytes
         self.element_bytes = shape.codec.element_bytes
-        self.device = np.zeros(MEMORY, np.uint8)
-        self.host = np.zeros(MEMORY, np.uint8)
+        self.codecs = shape.codec.codecs
+        self.device = np.zeros(memory_bytes or MEMORY, np.uint8)
+        self.host = np.zeros(memory_bytes or MEMORY, np.uint8)
         self.device_base = device_base
         self.host_base = host_base
         self.cycles = 0
@@ -192,7 +201,7 @@ class ModelMachine:
         d = self._descriptor(self.recorded)
         fields = {name: int(d[name]) for name in d.dtype.names}
         try:
-            check(fields, self.element_bytes, windows=self._windows())
+            check(fields, self.element_bytes, self.codecs, self._windows())
             status, out_size, crc32 = self._copy(fields)
         except DescriptorError as error:
             status, out_size, crc32 = error.status, 0, 0
@@ -200,7 +209,7 @@ class ModelMachine:
         self._fetch()
 
     def _copy(self, d: dict[str, int]) -> tuple[Status, int, int]:
-        codec = golden.codec("zvc", self.element_bytes)
+        codec = self._codec(d)
         device, host = (self.device, self.device_base), (self.host, self.host_base)
         if d["opcode"] == Opcode.FENCE:
             return Status.OK, 0, 0
@@ -209,13 +218,16 @@ class ModelMachine:
         start = d["src"] - source_base
         size = d["src_length"] or d["length"]
         data = source[start : start + size]
+        restored = data
         if d["opcode"] == Opcode.COMPRESS_OUT:
-            made = codec.compress(data)
+            # Lossy codecs know values.
+            made = codec.compress(data if codec.lossless else data.view("<f4"))
+            restored = data if codec.lossless else codec.decompress(made, data.size)
         elif d["opcode"] == Opcode.DECOMPRESS_IN:
             made = codec.decompress(data, d["length"])
         else:
             made = data
-        raw = data if outward else made
+        raw = restored if outward else made
         crc32 = golden.crc32(raw)
         if d["flags"] & Flag.CHECK_CRC and d["crc32"] != crc32:
             return Status.CRC_MISMATCH, 0, crc32
@@ -225,6 +237,14 @@ class ModelMachine:
         if size < made.size:
             return Status.DESTINATION_OVERFLOW, size, crc32
         return Status.OK if made.size <= raw.size else Status.OK_EXPANDED, size, crc32
+
+    def _codec(self, d: dict[str, int]) -> golden.Codec:
+        entry = codec_of_number(d["codec"])
+        values, place = {}, 0
+        for name, bits in entry.parameters.items():
+            values[name] = d["parameters"] >> place & ((1 << bits) - 1)
+            place += bits
+        return entry.model(entry.array_element_bytes(self.element_bytes), values)
 
     def _end(self, d, status: Status, out_size: int, crc32: int) -> None:
         if status not in (Status.OK, Status.OK_EXPANDED) and not self.words["IRQ_STATUS"] & 2:
