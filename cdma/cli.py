@@ -16,33 +16,33 @@ from cdma.terminal.interruption import Interruption
 
 REPORTED_ERRORS = frozenset(
     {
-        "cdma.builds.errors.BuildError",
-        "cdma.errors.UserError",
-        "cdma.golden.formats.interface.CodecError",
-        "cdma.golden.formats.stream.StreamError",
-        "cdma.hw.config.ConfigError",
-        "cdma.hw.emit.netlist.NetlistError",
-        "cdma.sim.buddy.content.ReplayError",
-        "cdma.plan.buddy.profile.ProfileError",
-        "cdma.plan.buddy.snapshots.SnapshotError",
-        "cdma.sim.driver.errors.DriverError",
-        "cdma.plan.engine_cost.transfer.EstimateError",
-        "cdma.plan.platform.link.LinkError",
-        "cdma.sim.machine.errors.MachineError",
-        "cdma.reproduce.ReproduceError",
-        "cdma.plan.timeline.errors.ScheduleError",
-        "cdma.sim.swap.step.device_memory.DeviceMemoryError",
-        "cdma.sim.swap.stash.StashError",
-        "cdma.sim.swap.swap_plan.SwapPlanError",
-        "cdma.sim.swap.saved_tensor_error.SavedTensorError",
-        "cdma.plan.workload.capture.capture.CaptureError",
-        "cdma.plan.workload.layers.GraphError",
-        "cdma.synth.errors.SynthError",
+        "builds.errors.BuildError",
+        "errors.UserError",
+        "golden.formats.interface.CodecError",
+        "golden.formats.stream.StreamError",
+        "hw.config.ConfigError",
+        "hw.emit.netlist.NetlistError",
+        "sim.buddy.content.ReplayError",
+        "plan.buddy.profile.ProfileError",
+        "plan.buddy.snapshots.SnapshotError",
+        "sim.driver.errors.DriverError",
+        "plan.engine_cost.transfer.EstimateError",
+        "plan.platform.link.LinkError",
+        "sim.machine.errors.MachineError",
+        "reproduce.ReproduceError",
+        "plan.timeline.errors.ScheduleError",
+        "sim.swap.step.device_memory.DeviceMemoryError",
+        "sim.swap.stash.StashError",
+        "sim.swap.swap_plan.SwapPlanError",
+        "sim.swap.saved_tensor_error.SavedTensorError",
+        "plan.workload.capture.capture.CaptureError",
+        "plan.workload.layers.GraphError",
+        "synth.errors.SynthError",
     }
 )
-"""What `main` tells the user in one line, by the names under which they are defined: naming them
-imports nothing. The rooms below raise their own exceptions, whose messages are fit to print; add a
-new one here, never a built-in such as ValueError, which would hide bugs."""
+"""What `main` tells the user in one line, by the names under which they are defined in the package:
+naming them imports nothing. The rooms below raise their own exceptions, whose messages are fit to
+print; add a new one here, never a built-in such as ValueError, which would hide bugs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def _tell(error: BaseException) -> int | None:
 def is_reported(error: BaseException) -> bool:
     """Return True for errors that are one of `REPORTED_ERRORS`, or of a class below them."""
     names = {f"{one.__module__}.{one.__qualname__}" for one in type(error).__mro__}
-    return not REPORTED_ERRORS.isdisjoint(names)
+    return not {f"{__package__}.{name}" for name in REPORTED_ERRORS}.isdisjoint(names)
 
 
 def _report(message: str) -> int:

@@ -15,8 +15,8 @@ from typing import Any
 from amaranth.hdl import UnusedElaboratable
 
 from cdma.hw.emit.docstrings import summary
+from cdma.synth.baseline import ECP5, GENERIC, Baseline, read_baseline
 from cdma.synth.components import ComponentBlock, block, block_names
-from cdma.synth.report import ECP5, GENERIC, Baseline, read_baseline
 
 DOCUMENT = "docs/reference/components.md"
 

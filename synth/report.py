@@ -2,34 +2,20 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar
 
-from cdma.builds.documents import refusal
+from cdma.synth.baseline import GENERIC, Baseline
 from cdma.synth.components import ComponentBlock
-from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import FAMILIES, Resources
 from cdma.synth.gates.asic import Synthesis
 from cdma.synth.gates.conversion import um2_of
 from cdma.synth.gates.library import Library
 
-GENERIC, ASIC, ECP5 = "generic", "asic", "ecp5"
+ASIC = "asic"
 TARGETS = (GENERIC, ASIC, *FAMILIES)
 """The gates that come with the package; a library that is given; families of FPGAs."""
-
-BASELINES = {
-    GENERIC: Path(__file__).with_name("baseline.json"),
-    ECP5: Path(__file__).with_name("baseline_ecp5.json"),
-}
-"""What `cdma synth --json` printed of a target when the RTL was last changed on purpose: of the
-generic one all components, of ECP5 those that are routed in minutes."""
-
-Baseline = Mapping[tuple[str, str], Mapping[str, Any]]
-"""Rows by component and configuration."""
 
 LARGEST_REGRESSION = 0.05
 
@@ -267,35 +253,6 @@ def fpga_row_of(block: ComponentBlock, found: Resources, routed: Routed | str) -
         no_fmax=None if isinstance(routed, Routed) else routed,
         slowest_path=[routed.start, routed.end] if isinstance(routed, Routed) else None,
     )
-
-
-@cache
-def read_baseline(target: str = GENERIC, path: Path | None = None) -> Baseline:
-    """The committed rows of a target, by component and configuration.
-
-    Parameters
-    ----------
-    target
-        One of `BASELINES`.
-    path
-        Another file than the committed one.
-
-    Raises
-    ------
-    SynthError
-        If the file is not there or not what `cdma synth --json` prints.
-    """
-    path = path or BASELINES[target]
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        refused = refusal(content, str(path), "synth")
-        if refused is not None:
-            raise SynthError(refused)
-        return {(row["name"], row["config"]): row for row in content["components"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SynthError(
-            f"{path} is no baseline ({error}); make one with: cdma synth --target {target} --json"
-        ) from error
 
 
 def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:

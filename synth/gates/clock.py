@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdma.synth.report import read_baseline
+from cdma.synth.baseline import read_baseline
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_usage_error_is_one_line(capsys, arguments, named, context):
 
 @pytest.mark.parametrize("name", sorted(REPORTED_ERRORS))
 def test_reported_errors_are_known_by_where_they_are_defined(name):
-    module, _, cls = name.rpartition(".")
+    module, _, cls = f"cdma.{name}".rpartition(".")
     found = getattr(import_module(module), cls)
     assert issubclass(found, Exception)
     assert (found.__module__, found.__qualname__) == (module, cls)

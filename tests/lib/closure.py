@@ -125,8 +125,21 @@ class Checkout:
             return True
         real = path.resolve()
         if path.suffix == ".py":
-            return any(self.modules[name].resolve() == real for name in names)
-        return any(known.resolve() == real for known in self._data_files)
+            return not self._modules_of.get(real, frozenset()).isdisjoint(names)
+        return real in self._real_data_files
+
+    # The packages' rooms are links: a file may be several modules, and has one real path.
+
+    @cached_property
+    def _modules_of(self) -> dict[Path, set[str]]:
+        found: dict[Path, set[str]] = {}
+        for name, path in self.modules.items():
+            found.setdefault(path.resolve(), set()).add(name)
+        return found
+
+    @cached_property
+    def _real_data_files(self) -> set[Path]:
+        return {path.resolve() for path in self._data_files}
 
     def _is_left_behind(self, path: Path) -> bool:
         """Return True for files that tools have written: no test's outcome depends on them."""

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cdma.synth.baseline import GENERIC, read_baseline
 from cdma.synth.components import block, block_names
-from cdma.synth.report import GENERIC, changes, read_baseline, row_of
+from cdma.synth.report import changes, row_of
 from tests.synth.gates.netlists import unit_gates
 
 

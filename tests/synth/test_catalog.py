@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from cdma.synth.baseline import BASELINES, ECP5, GENERIC
 from cdma.synth.catalog import DOCUMENT, document
 from cdma.synth.components import block_names
-from cdma.synth.report import BASELINES, ECP5, GENERIC
 from tests.lib.paths import ROOT
 
 PAGE = ROOT / DOCUMENT

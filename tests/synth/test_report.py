@@ -5,11 +5,12 @@ import json
 
 import pytest
 
+from cdma.synth.baseline import ECP5, GENERIC, read_baseline
 from cdma.synth.components import block, block_names
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import Resources
-from cdma.synth.report import ECP5, GENERIC, GateRow, changes, fpga_row_of, read_baseline
+from cdma.synth.report import GateRow, changes, fpga_row_of
 
 ROW = GateRow(
     name="packer",

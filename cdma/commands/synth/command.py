@@ -34,21 +34,12 @@ from cdma.synth import (
     place_and_route,
     resources,
 )
+from cdma.synth.baseline import ECP5, GENERIC, read_baseline
 from cdma.synth.components import CODEC_PRESET, ENTRY_PRESET
 from cdma.synth.fpga.ecp5 import SEED, SPEED, SPEEDS, too_large
 from cdma.synth.fpga.resources import FAMILIES
 from cdma.synth.gates.timing import slowest_path
-from cdma.synth.report import (
-    ASIC,
-    ECP5,
-    GENERIC,
-    TARGETS,
-    FpgaRow,
-    GateRow,
-    fpga_row_of,
-    read_baseline,
-    row_of,
-)
+from cdma.synth.report import ASIC, TARGETS, FpgaRow, GateRow, fpga_row_of, row_of
 from cdma.synth.tools.opensta import opensta_period_ps
 from cdma.terminal.console import terminal
 

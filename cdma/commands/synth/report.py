@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cdma.synth.baseline import GENERIC, Baseline
 from cdma.synth.fpga.ecp5 import DEVICE, PACKAGE, SEED, SPEED
 from cdma.synth.gates.conversion import (
     PAPER_UNITS_MM2,
@@ -28,7 +29,7 @@ from cdma.synth.gates.sram import (
     PORT_FACTORS,
     array_mm2,
 )
-from cdma.synth.report import GENERIC, Baseline, Change, ComponentRow, FpgaRow, GateRow, changes
+from cdma.synth.report import Change, ComponentRow, FpgaRow, GateRow, changes
 
 UNIT = ("zvc-line-compressor", "zvc-line-decompressor")
 """What the paper calls a (de)compression unit."""

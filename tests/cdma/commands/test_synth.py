@@ -18,11 +18,12 @@ from cdma.commands.synth.report import (
     print_report,
     units_of,
 )
+from cdma.synth.baseline import read_baseline
 from cdma.synth.components import block, block_names
 from cdma.synth.fpga.ecp5 import Routed
 from cdma.synth.fpga.resources import Resources
 from cdma.synth.gates.library import UNIT_GATES, Library
-from cdma.synth.report import GateRow, fpga_row_of, read_baseline
+from cdma.synth.report import GateRow, fpga_row_of
 from tests.lib.paths import ROOT
 
 FIELDS = [field.name for field in fields(GateRow)]

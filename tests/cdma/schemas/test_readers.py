@@ -7,8 +7,8 @@ import pytest
 
 from cdma.builds.documents import VERSIONS, body, head, refusal
 from cdma.cli import main
+from cdma.synth.baseline import read_baseline
 from cdma.synth.errors import SynthError
-from cdma.synth.report import read_baseline
 
 LATER = {"schema": "config", "version": VERSIONS["config"] + 1}
 FOREIGN = {"schema": "theirs", "version": 1}

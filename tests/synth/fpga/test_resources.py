@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from cdma.synth.baseline import ECP5, read_baseline
 from cdma.synth.components import block
 from cdma.synth.errors import SynthError
 from cdma.synth.fpga.ecp5 import CAPACITY, harnessed, place_and_route, read_report, too_large
 from cdma.synth.fpga.resources import map_to, resources
-from cdma.synth.report import ECP5, changes, fpga_row_of, read_baseline
+from cdma.synth.report import changes, fpga_row_of
 
 ONE_LEVEL = """
 module one_level (input clk, input [7:0] a, b, output reg [7:0] different);

@@ -3,9 +3,9 @@
 import pytest
 
 from cdma.sim.machine import MACHINES
+from cdma.synth.baseline import read_baseline
 from cdma.synth.components import block_names
 from cdma.synth.gates.clock import BUDDY, CODEC, ENGINE, clock_note
-from cdma.synth.report import read_baseline
 
 ALL = [ENGINE, CODEC, BUDDY]
 
