@@ -298,6 +298,17 @@ PRESETS: dict[str, EngineConfig] = {
         write_bursts=32,
         read_buffer_bytes=96 * 1024,
     ),
+    # PCIe 5 x16 at 1 GHz: 64 B per cycle are half of the port, so no line that does not fit another
+    # one's chunk leaves the link idle. The two lines per cycle that are drained, and split, are
+    # 256 GB/s, four times the link; four units read them with as much to spare. For 350 ns and 12
+    # cycles that is 91 KiB, and a read's round trip of 500 ns with a burst's time is 34 KiB.
+    "pcie5x16": EngineConfig(
+        codec=CodecConfig(sector_bytes=128),
+        units=4,
+        host_bytes=128,
+        buffer_bytes=96 * 1024,
+        read_buffer_bytes=48 * 1024,
+    ),
     # A whole line per cycle, for codecs at the link instead of at a memory controller.
     "wide": EngineConfig(codec=CodecConfig(sector_bytes=128), units=1, host_bytes=128),
     # The same at a higher clock: a stage more in each codec.

@@ -158,6 +158,17 @@ MACHINES: dict[str, MachineConfig] = {
         link_out_bytes_per_s=150e9,
         link_in_bytes_per_s=150e9,
     ),
+    # H100 SXM behind PCIe 5 x16: 3.35 TB/s of HBM3 (NVIDIA's data sheet), 64 GB/s each way (32 GT/s
+    # on 16 lanes). The four channels are all of the memory behind four ports of 128 B, which take a
+    # seventh of it each way. Latencies as above, and all of the link is payload: packets leave the
+    # engine less to do. The clock of 1 GHz is ours.
+    "pcie5x16": MachineConfig(
+        channels=4,
+        dram_bytes_per_s=3350e9,
+        dram_outstanding=512,
+        link_out_bytes_per_s=64e9,
+        link_in_bytes_per_s=64e9,
+    ),
 }
 
 

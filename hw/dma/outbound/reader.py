@@ -58,7 +58,8 @@ class LineReader(wiring.Component):
     the line begins.
 
     Latency: a sector comes 1 cycle after the beat that completes it. Throughput: a sector per
-    cycle, for lines that begin with a beat; others take a cycle more each.
+    cycle, for lines that begin with a beat; others take a cycle more each. Lines of one sector need
+    a fault accepted per cycle for that.
 
     Parameters
     ----------
@@ -157,13 +158,15 @@ class LineReader(wiring.Component):
         m.submodules.sectors = sectors = PipelineRegister(Sector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
         fault_valid = Signal()
+        # A line of several sectors ends when the former one's fault has long been accepted.
+        fault_stays = fault_valid & ~self.fault.ready if config.sectors == 1 else fault_valid
         ends = Signal()
         m.d.comb += [
             needs_beat.eq(used <= beats_less_one),
             primes.eq((offset != 0) & ~primed),
             ends.eq(~primes & (sector == config.sectors - 1)),
             sectors.i.valid.eq(
-                pending.o.valid & ~primes & (self.beats.valid | ~needs_beat) & ~(ends & fault_valid)
+                pending.o.valid & ~primes & (self.beats.valid | ~needs_beat) & ~(ends & fault_stays)
             ),
             steps.eq(
                 Mux(

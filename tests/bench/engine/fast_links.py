@@ -1,4 +1,4 @@
-"""Links that are nearly as fast as the engine's port to them: where the port's own limits show."""
+"""Links that are as fast as the engine's port to them, or half as fast: where its limits show."""
 
 from typing import Any
 
@@ -21,6 +21,7 @@ def run(console: Console) -> dict[str, Any]:
         for name, environment in (
             ("titanx_gen3", NEAR),
             ("v100_nvlink2", MACHINES["v100_nvlink2"]),
+            ("pcie5x16", MACHINES["pcie5x16"]),
         )
     }
 

@@ -6,6 +6,7 @@ them.
 
 import pytest
 
+from cdma.plan.engine_cost import Setup
 from tests.plan.engine_cost.cases import SETUPS, Rig, grid
 
 LARGE = 64 << 10
@@ -17,12 +18,14 @@ LIMIT = 0.01
 FAST_LINK = "32 GB/s"
 FAST_LIMIT = {"density": 0.015, "lines": 0.03}
 
+GRID = SETUPS | {"pcie5x16": Setup.named("pcie5x16")}
+
 pytestmark = pytest.mark.verify
 
 
-@pytest.mark.parametrize("name", SETUPS)
+@pytest.mark.parametrize("name", GRID)
 def test_the_estimate_is_as_near_as_the_documents_say(name):
-    rig = Rig(SETUPS[name])
+    rig = Rig(GRID[name])
     for case in grid():
         large = case.array.size >= LARGE
         for (way, knows), error in rig.errors(case).items():

@@ -168,6 +168,41 @@ def test_unit_compresses_lines_and_tells_their_checksums(memory, probability):
     ]
 
 
+def test_lines_of_one_sector_come_one_per_cycle_with_their_faults(memory):
+    """A fault waits for its line's CRC, and the next lines do not wait for either."""
+    bench = Bench(CompressionUnit(CodecConfig(sector_bytes=128), 8))
+    lines = 20
+    contents = [memory[128 * i : 128 * (i + 1)] for i in range(lines)]
+    bad = 7
+    bench.source(bench.component.i, [{"address": 128 * i, "size": 128} for i in range(lines)])
+    bench.sink(bench.component.request, lines)
+    bench.source(
+        bench.component.beats,
+        [
+            {
+                "data": int.from_bytes(content, "little"),
+                "error": (BusError.SLVERR if i == bad else BusError.NONE).value,
+            }
+            for i, content in enumerate(contents)
+        ],
+    )
+    out = bench.sink(bench.component.o, lines)
+    reports = bench.sink(bench.component.report, lines)
+    bench.run()
+    assert_no_bubble(out.cycles)
+    assert_no_bubble(reports.cycles)
+    assert [b["count"] for b in out.payloads] == [
+        np.count_nonzero(np.frombuffer(content, np.uint32)) for content in contents
+    ]
+    ones = times(power(FORWARD, 128), ONES)
+    assert [r["crc32"] ^ ones ^ ONES for r in reports.payloads] == [
+        crc32(_array(content)) for content in contents
+    ]
+    told = [(BusError(r["fault"]["error"]), r["fault"]["address"]) for r in reports.payloads]
+    assert told[bad] == (BusError.SLVERR, 128 * bad)
+    assert {error for error, _ in told[:bad] + told[bad + 1 :]} == {BusError.NONE}
+
+
 def test_dense_lines_are_not_compressed(memory):
     bench = Bench(CompressionUnit(CONFIG, 8))
     bench.source(bench.component.i, [{"address": 256, "size": 128, "codec": 1}])

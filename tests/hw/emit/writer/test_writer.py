@@ -38,6 +38,7 @@ ALL_DESIGNS = {
 OPEN = dict.fromkeys(
     (
         "engine-v100_nvlink2",
+        "engine-pcie5x16",
         "engine-wide",
         "engine-wide_fast",
         "buddy-paper_3_2",
