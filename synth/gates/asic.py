@@ -258,18 +258,34 @@ def _unwritten(error: OSError) -> SynthError:
     return SynthError(f"cannot write {error.filename}: {error.strerror}; check the path")
 
 
-def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
+def memory_macros(verilog: str) -> list[tuple[int, int]]:
+    """Words and bits of the memories in a netlist that are large enough to be macros."""
     arrays = {(int(last) + 1, int(high or 0) + 1) for high, last in _ARRAY.findall(verilog)}
-    macros = [
+    return [
         (words, bits)
         for words, bits in sorted(arrays)
         if words >= MACRO_WORDS and words * bits >= MACRO_BITS
     ]
+
+
+def reading_steps(
+    top: str, macros: Sequence[tuple[int, int]], *, is_flat: bool = True
+) -> list[str]:
+    """Yosys' commands that read a module from `TOP.v` and take memories of these sizes for macros.
+
+    Parameters
+    ----------
+    top : str
+    macros : sequence of (int, int)
+        Words and bits.
+    is_flat : bool
+        Whether the modules below the top become one with it.
+    """
     return [
         f"read_verilog {top}.v",
         f"hierarchy -check -top {top}",
         "proc",
-        "flatten",
+        *(["flatten"] if is_flat else []),
         # Only with the enables of flip-flops found can a memory take in its output register; else
         # the bits of each macro's output would be billed as flip-flops.
         *("opt_expr", "opt_dff", "opt_clean"),
@@ -279,6 +295,12 @@ def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
             f"chtype -set {MACRO} t:$mem_v2 r:SIZE={words} %i r:WIDTH={bits} %i"
             for words, bits in macros
         ),
+    ]
+
+
+def _script(verilog: str, top: str, gating: list[str]) -> list[str]:
+    return [
+        *reading_steps(top, memory_macros(verilog)),
         # Without ABC's first, fast run: the areas are the same.
         f"synth -run coarse:check -noabc -extra-map {ADDERS}",
         *gating,

@@ -468,6 +468,13 @@ def simplified(cell: Any) -> Nets | None:
             cell.operator = "=="
         case "u>" if constants[1] and not any(inputs[1]):
             cell.operator = "!="
+        case "*" if len(inputs) == 2 and any(
+            fixed and sum(value) == 1 for fixed, value in zip(constants, inputs, strict=True)
+        ):
+            # By a power of two. Yosys would make one adder of a product and what it is added to.
+            factor, other = inputs if constants[0] and sum(inputs[0]) == 1 else inputs[::-1]
+            amount = factor.index(1)
+            return (*factor[:amount], *other)[: len(other)]
         case "u//" | "s//" | "u%" if constants[1] and sum(inputs[1]) == 1 and not inputs[1][-1]:
             # By a power of two, rounded down.
             amount, width = inputs[1].index(1), len(inputs[0])

@@ -26,6 +26,7 @@ class Forms(wiring.Component):
     evens: Out(8)
     group: Out(2)
     seen: Out(2)
+    scaled: Out(9)
 
     def elaborate(self, platform):
         m = Module()
@@ -37,6 +38,7 @@ class Forms(wiring.Component):
         while len(sums) > 1:
             sums = [sums[k] + sums[k + 1] for k in range(0, len(sums), 2)]
         m.d.comb += self.ones.eq(sums[0])
+        m.d.comb += self.scaled.eq(self.data[56:60] * 16 + 8 * self.kind)
         first = Signal(8)
         m.d.comb += first.eq(self.data[8:16] ^ self.data[16:24])
         m.d.comb += self.evens.eq(Cat(0, first[0], 1, first[2], 0, first[4], 0, first[6]))
@@ -105,6 +107,10 @@ def test_what_a_loop_of_the_source_makes_is_a_loop(forms):
 
 def test_bits_are_counted_in_one_expression(forms):
     assert "assign ones = data[0] + data[1] + data[2] + data[3] + data[4] +" in forms.text
+
+
+def test_a_product_with_a_power_of_two_moves_bits(forms):
+    assert "assign scaled = {data[59:56], 4'd0} + {kind, 3'd0};" in forms.text
 
 
 def test_scattered_bits_are_a_shift_and_a_mask(forms):

@@ -129,6 +129,23 @@ def test_what_the_source_names_is_called_so():
     assert not [name for name in declared if re.fullmatch(r"_\d+_?", name)]
 
 
+MOST_MADE_UP = 0.01
+"""The part of the declarations that may have none of the source's names in theirs."""
+
+
+@pytest.mark.parametrize("name", names(["zvc-compressor", "engine"], quick=["zvc-compressor"]))
+def test_declarations_have_names_of_the_source_in_theirs(name):
+    declared, made_up = [], []
+    for module in written(name):
+        kinds = r"^  (?:wire|cell|memory) (?:.* )?\\([A-Za-z_]\w*)$"
+        known = "|".join(map(re.escape, {*re.findall(kinds, module.rtlil, re.M)}))
+        here = re.findall(r"^ +(?:wire|reg) (?:signed )?(?:\[.*?\] )?(\w+)", module.text, re.M)
+        declared += here
+        made_up += [found for found in here if not re.search(rf"(?:^|_)(?:{known})(?:_|$)", found)]
+    assert len(declared) > 100
+    assert len(made_up) <= MOST_MADE_UP * len(declared), made_up
+
+
 def test_structs_are_fields_at_the_top_and_packed_below():
     top, *below = (module.text for module in written("memory-port", "tiny"))
     assert re.search(r"^  input wire \[39:0\] \w+_address,$", top, re.M)
