@@ -6,7 +6,7 @@
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
 # make mutate   faults drawn from the sources, and whether tests find them (hours; goes on where it was)
 # make synth    every component in gates, and what has changed since the baseline
-# make capture  train the small CNNs again and rebuild the shipped captures (needs PyTorch)
+# make capture  train the small networks again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
 # make dist     source archive and wheel, in build/dist
 # make site     the documentation as a site with search, in build/site
@@ -53,6 +53,7 @@ synth: $(VENV)/.dev
 capture: $(VENV)/.torch
 	$(VENV)/bin/cdma capture digits-cnn --out plan/workload/capture/captures --force
 	$(VENV)/bin/cdma capture digits-cnn-training --out plan/workload/capture/captures --force
+	$(VENV)/bin/cdma capture tiny-gpt --out plan/workload/capture/captures --force
 
 test-torch: $(VENV)/.dev $(VENV)/.torch
 	$(PYTEST) -m torch
@@ -107,7 +108,7 @@ $(VENV)/.dev: pyproject.toml | $(PY)
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.torch: pyproject.toml | $(PY)
-	$(INSTALL) --editable '.[all,torch]'
+	$(INSTALL) --editable '.[all,models]'
 	@touch $@ $(VENV)/.run
 
 clean:

@@ -17,6 +17,8 @@ from cdma.plan.workload.capture.capture import check_destination, check_name
 BUILT_IN_HOOKS = {
     "digits-cnn": "cdma.plan.workload.capture.digits_cnn:subject",
     "digits-cnn-training": "cdma.plan.workload.capture.digits_cnn:training_subject",
+    "tiny-gpt": "cdma.plan.workload.capture.tiny_gpt:subject",
+    "minilm": "cdma.plan.workload.capture.minilm:subject",
 }
 """The networks that need no `--hook`."""
 
@@ -25,7 +27,7 @@ def capture(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"The capture's name; {', '.join(BUILT_IN_HOOKS)} needs no --hook.",
+            help=f"The capture's name; {', '.join(BUILT_IN_HOOKS)} need no --hook.",
             autocompletion=among(*BUILT_IN_HOOKS),
             show_default=False,
         ),
@@ -55,8 +57,10 @@ def capture(
     """Train a network and keep activations of a minibatch; needs PyTorch (pip install torch)."""
     check_name(name)
     if hook is None and name not in BUILT_IN_HOOKS:
+        *others, last = BUILT_IN_HOOKS
+        known = ", ".join(others)
         raise UserError(
-            f"there is no built-in network {name!r}; name {' or '.join(BUILT_IN_HOOKS)}, or give "
+            f"there is no built-in network {name!r}; name {known} or {last}, or give "
             "your own with --hook module:function"
         )
     specification = BUILT_IN_HOOKS[name] if hook is None else hook
@@ -95,7 +99,8 @@ def _print_summary(captured: Capture, path: Path) -> None:
     for activation in activations:
         shape = "x".join(map(str, activation.array.shape))
         print(
-            f"{activation.name:{width}}  {activation.array.dtype}  {shape:>14}  "
+            f"{activation.name:{width}}  {activation.element_format or activation.array.dtype}  "
+            f"{shape:>14}  "
             f"{activation.array.nbytes:>11,} B  density {activation.density:.3f}"
         )
     history = captured.recipe["history"]

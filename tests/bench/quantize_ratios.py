@@ -1,4 +1,4 @@
-"""The lossy lane on the shipped training capture and on drawn numbers: its ratio at three bounds.
+"""The lossy lane on captures and on drawn numbers: its ratio at three bounds.
 
 Bounds are shares of each tensor's rms, rounded down to a power of two as the engine has them. Every
 tensor is compressed by itself, in fp32; the largest error is measured on what comes back.
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cdma import golden
 from cdma.golden.formats.lossy.power_of_two import rounded_down
-from tests.bench.xc_ratios import CAPTURE, Floats, captured_series, drawn_series
+from tests.bench.dense_data import Floats, all_series
 
 SHARES = (0.001, 0.01, 0.1)
 """Of a tensor's rms."""
@@ -20,26 +20,37 @@ SHARES = (0.001, 0.01, 0.1)
 
 def run(console: Console) -> dict[str, Any]:
     """Print the table and return its figures: bytes of data over bytes of stream, by kind."""
-    table = Table(title=f"quantize, fp32: {CAPTURE} and drawn numbers; largest error / rms")
+    table = Table(title="quantize, fp32: ratio; largest error / rms")
     table.add_column("data")
     for share in SHARES:
         table.add_column(f"bound {share:.1%} of rms", justify="right")
     table.add_column("ZVC", justify="right")
-    figures: dict[str, dict[str, float]] = {}
-    for kind, tensors in {**captured_series(), **drawn_series()}.items():
-        arrays = [array for epochs in tensors for array in epochs if array.any()]
-        total = sum(array.nbytes for array in arrays)
-        cells, figures[kind] = [], {}
-        for share in SHARES:
-            size, error = _compressed(arrays, share)
-            figures[kind][f"{share:g}"] = total / size
-            figures[kind][f"{share:g}, largest error"] = error
-            cells.append(f"{total / size:.2f}x; {error:.2%}")
-        zvc = sum(golden.codec("zvc", 4).compress(array).size for array in arrays)
-        figures[kind]["zvc"] = total / zvc
-        table.add_row(kind, *cells, f"{total / zvc:.2f}x")
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    for origin, series in all_series().items():
+        figures[origin] = {}
+        table.add_section()
+        table.add_row(f"[bold]{origin}[/bold]")
+        for kind, tensors in series.items():
+            arrays = [array for epochs in tensors for array in epochs if array.any()]
+            found, cells = _ratios(arrays)
+            figures[origin][kind] = found
+            table.add_row(kind, *cells)
     console.print(table)
     return figures
+
+
+def _ratios(arrays: list[Floats]) -> tuple[dict[str, float], list[str]]:
+    """Figures of tensors of a kind, and the cells of their row."""
+    total = sum(array.nbytes for array in arrays)
+    figures, cells = {}, []
+    for share in SHARES:
+        size, error = _compressed(arrays, share)
+        figures[f"{share:g}"] = total / size
+        figures[f"{share:g}, largest error"] = error
+        cells.append(f"{total / size:.2f}x; {error:.2%}")
+    zvc = sum(golden.codec("zvc", 4).compress(array).size for array in arrays)
+    figures["zvc"] = total / zvc
+    return figures, [*cells, f"{total / zvc:.2f}x"]
 
 
 def _compressed(arrays: list[Floats], share: float) -> tuple[int, float]:

@@ -1,8 +1,7 @@
 """XC beside ZVC, BPC and general compressors on dense data: the ratios, and what parameters cost.
 
-The data are the shipped training capture, rounded to bf16 and other formats, and independent
-numbers of a few distributions. Every tensor is compressed by itself, with its masks, headers and
-last line.
+The data are those of `tests.bench.dense_data`, rounded to bf16 and other formats. Every tensor is
+compressed by itself, with its masks, headers and last line.
 """
 
 from collections import defaultdict
@@ -18,17 +17,16 @@ from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
 from cdma.golden.formats.xc.xc import Xc
-from cdma.plan.workload.capture.capture import load_capture
+from tests.bench.dense_data import SHIPPED, Floats, all_series, captured_series, drawn_series
 
-CAPTURE = "digits-cnn-training"
 OTHERS = ("zvc", "bpc", "deflate", "deflate-fast", "lz4")
 ELEMENT_FORMATS = ("bf16", "fp32", "fp16", "e5m2", "e4m3")
-DRAWN_NUMBERS = 64 * 4096
+OURS = ("XC, last epoch's parameters", "XC, best parameters")
+IDEAL = ("Huffman", "order-0 entropy")
+LONGEST_CODE = 8
+"""Bits of a Huffman code for exponents, as tables in hardware have them."""
 
-Floats = npt.NDArray[np.float32]
 Elements = npt.NDArray[np.unsignedinteger[Any]]
-Series = dict[str, list[list[Floats]]]
-"""By kind of data: tensors, each as it is in one epoch after the other."""
 
 
 def run(console: Console) -> dict[str, Any]:
@@ -36,35 +34,45 @@ def run(console: Console) -> dict[str, Any]:
     return {"bf16": _kinds(console), "element_formats": _formats(console)}
 
 
-def _kinds(console: Console) -> dict[str, dict[str, float]]:
+def _kinds(console: Console) -> dict[str, dict[str, dict[str, float]]]:
     bf16 = element_format("bf16")
-    columns = (*OTHERS, "XC, last epoch's parameters", "XC, best parameters", "order-0 entropy")
-    table = Table(title=f"ratio in bf16; {CAPTURE} from its second epoch on, and drawn numbers")
+    columns = (*OTHERS, *OURS, *IDEAL)
+    table = Table(title="ratio in bf16, all tensors of a kind together, from their second epoch on")
     table.add_column("data")
     for column in columns:
         table.add_column(column, justify="right")
-    figures = {}
-    for kind, tensors in {**captured_series(), **drawn_series()}.items():
-        total = 0
-        sizes: dict[str, float] = defaultdict(float)
-        for epochs in tensors:
-            parts = [as_elements(values, bf16) for values in epochs]
-            for before, now in pairwise(parts):
-                total += now.nbytes
-                for name in OTHERS:
-                    sizes[name] += golden.codec(name, 2).compress(now).size
-                sizes[columns[-3]] += Xc(2).fitted(before).compress(now).size
-                sizes[columns[-2]] += Xc(2).fitted(now).compress(now).size
-                sizes[columns[-1]] += entropy_bytes(now, bf16)
-        figures[kind] = {column: total / sizes[column] for column in columns}
-        table.add_row(kind, *(f"{figures[kind][column]:.3f}" for column in columns))
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    for origin, series in all_series().items():
+        figures[origin] = {}
+        table.add_section()
+        table.add_row(f"[bold]{origin}[/bold]")
+        for kind, tensors in series.items():
+            found = _ratios(tensors, bf16)
+            figures[origin][kind] = found
+            table.add_row(kind, *(f"{found[column]:.3f}" for column in columns))
     console.print(table)
     return figures
 
 
+def _ratios(tensors: list[list[Floats]], elements: ElementFormat) -> dict[str, float]:
+    total = 0
+    sizes: dict[str, float] = defaultdict(float)
+    for epochs in tensors:
+        parts = [as_elements(values, elements) for values in epochs]
+        for before, now in pairwise(parts):
+            total += now.nbytes
+            for name in OTHERS:
+                sizes[name] += golden.codec(name, 2).compress(now).size
+            for name, fitted_to in zip(OURS, (before, now), strict=True):
+                sizes[name] += Xc(2).fitted(fitted_to).compress(now).size
+            for name, bytes_of in zip(IDEAL, (huffman_bytes, entropy_bytes), strict=True):
+                sizes[name] += bytes_of(now, elements)
+    return {name: total / size for name, size in sizes.items()}
+
+
 def _formats(console: Console) -> dict[str, dict[str, float]]:
     """XC with the best parameters, by element format; fp32 as it is and with bf16's mantissas."""
-    tensors = [epochs[-1] for epochs in captured_series()["weights"]]
+    tensors = [epochs[-1] for epochs in captured_series(SHIPPED[0])["weights"]]
     numbers = drawn_series()["GELU of a Gaussian"][0][-1:]
     table = Table(title="ratio of XC by element format")
     table.add_column("element format")
@@ -89,41 +97,6 @@ def _ratio(arrays: list[Floats], elements: ElementFormat) -> float:
         codec = Xc(elements.element_bytes, exponent_bits=elements.exponent_bits).fitted(data)
         total, size = total + data.nbytes, size + codec.compress(data).size
     return total / size
-
-
-def captured_series() -> Series:
-    """The capture's tensors by kind; in those, epochs in order."""
-    capture = load_capture(CAPTURE)
-    tensors: dict[str, dict[str, list[Floats]]] = defaultdict(lambda: defaultdict(list))
-    for activation in capture.activations:
-        tensor, array = activation.layer, activation.array
-        for kind, chosen in (
-            ("ReLU activations", tensor.endswith(".relu") and "gradients" not in tensor),
-            ("gradients behind ReLU", tensor.startswith("gradients") and ".relu" in tensor),
-            ("weights", tensor.startswith("weights")),
-            ("weight gradients", tensor.startswith("gradients") and ".relu" not in tensor),
-            ("momentum", tensor.startswith("momentum")),
-        ):
-            if chosen and "pool" not in tensor:
-                tensors[kind][tensor].append(array.reshape(-1))
-    return {kind: list(by_name.values()) for kind, by_name in tensors.items()}
-
-
-def drawn_series() -> Series:
-    """Two draws of independent numbers of each distribution."""
-    generator = np.random.default_rng(128)
-
-    def twice(values: npt.NDArray[np.float64]) -> list[list[Floats]]:
-        return [list(values.astype(np.float32).reshape(2, -1))]
-
-    normal = generator.standard_normal(2 * DRAWN_NUMBERS)
-    gelu = 0.5 * normal * (1 + np.tanh(np.sqrt(2 / np.pi) * (normal + 0.044715 * normal**3)))
-    return {
-        "Gaussian": twice(generator.standard_normal(2 * DRAWN_NUMBERS)),
-        "Laplace": twice(generator.laplace(size=2 * DRAWN_NUMBERS)),
-        "Student's t, 3": twice(generator.standard_t(3, 2 * DRAWN_NUMBERS)),
-        "GELU of a Gaussian": twice(gelu),
-    }
 
 
 def as_elements(values: Floats, elements: ElementFormat) -> Elements:
@@ -153,11 +126,41 @@ def _rounded(
 
 def entropy_bytes(words: Elements, elements: ElementFormat) -> float:
     """Bytes with an ideal code for exponents and zeros, and signs and mantissas as they are."""
-    histogram = Xc(elements.element_bytes, exponent_bits=elements.exponent_bits).histogram(words)
-    counts = np.append(histogram, words.size - histogram.sum())
+    counts = _counts(words, elements)
     kept = counts[counts > 0]
     code_bits = -(kept * np.log2(kept / words.size)).sum()
-    return float(code_bits + (elements.mantissa_bits + 1) * histogram.sum()) / 8
+    return float(code_bits + (elements.mantissa_bits + 1) * counts[:-1].sum()) / 8
+
+
+def huffman_bytes(words: Elements, elements: ElementFormat) -> float:
+    """The same with a Huffman code of the transfer's own, its lengths ahead of it in 4 bits each.
+
+    Such a stream has to be decoded code by code.
+    """
+    counts = _counts(words, elements)
+    code_bits = huffman_bits(counts.tolist(), LONGEST_CODE) + 4 * counts.size
+    return float(code_bits + (elements.mantissa_bits + 1) * counts[:-1].sum()) / 8
+
+
+def huffman_bits(counts: list[int], longest: int) -> int:
+    """Bits of all symbols, so many of each, in the best prefix code without longer words.
+
+    By package-merge (Larmore and Hirschberg, 1990), of which the sum is all that is needed.
+    """
+    leaves = sorted(count for count in counts if count)
+    if len(leaves) < 2:
+        return sum(leaves)
+    level = leaves
+    for _ in range(longest - 1):
+        pairs = [level[k] + level[k + 1] for k in range(0, len(level) - 1, 2)]
+        level = sorted(leaves + pairs)
+    return sum(level[: 2 * len(leaves) - 2])
+
+
+def _counts(words: Elements, elements: ElementFormat) -> npt.NDArray[np.int64]:
+    """How often each exponent occurs, and behind them the zeros."""
+    histogram = Xc(elements.element_bytes, exponent_bits=elements.exponent_bits).histogram(words)
+    return np.append(histogram, words.size - histogram.sum())
 
 
 if __name__ == "__main__":

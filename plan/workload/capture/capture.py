@@ -36,6 +36,9 @@ OLDER_FORMAT = "cdma-capture"
 """Its name in version 1, which had it under the key `format`."""
 SHIPPED = Path(__file__).with_name("captures")
 
+BITS = {"bf16": np.dtype(np.uint16), "e4m3": np.dtype(np.uint8), "e5m2": np.dtype(np.uint8)}
+"""Element formats that numpy lacks, and the unsigned integers that have their bits."""
+
 _LAYOUTS = {4: "NCHW", 2: "NC"}
 _HEADER_LIMIT_BYTES = 4096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -62,9 +65,17 @@ class Activation:
     """Epochs of training before; 0 is random weights."""
     array: Array
     """C-contiguous; N×C×H×W after a convolution, N×C after a fully connected layer."""
+    element_format: str = ""
+    """One of `BITS`, if the array has the bits of such numbers; else its dtype says what it has."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", np.ascontiguousarray(self.array))
+        bits = BITS.get(self.element_format)
+        if self.element_format and self.array.dtype != bits:
+            raise CaptureError(
+                f"array {self.name} of {self.array.dtype} has no elements of "
+                f"{self.element_format}; give {bits or 'one of ' + ', '.join(BITS)}"
+            )
 
     @property
     def layout(self) -> str:
@@ -91,6 +102,7 @@ class Activation:
             "epoch": self.epoch,
             "layout": self.layout,
             "dtype": self.array.dtype.name,
+            **({"element_format": self.element_format} if self.element_format else {}),
             "shape": list(self.array.shape),
             "nonzero": self.nonzero,
             "density": self.density,
@@ -358,6 +370,7 @@ def _activation(entry: dict[str, Any], array: Array) -> Activation:
         kind=str(entry["kind"]),
         epoch=int(entry["epoch"]),
         array=array,
+        element_format=str(entry.get("element_format", "")),
     )
 
 

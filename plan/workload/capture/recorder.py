@@ -18,10 +18,20 @@ from typing import Any
 import numpy as np
 
 from cdma.builds.progress import report
-from cdma.plan.workload.capture.capture import Activation, Array, Capture, CaptureError, check_name
+from cdma.plan.workload.capture.capture import (
+    BITS,
+    Activation,
+    Array,
+    Capture,
+    CaptureError,
+    check_name,
+)
 
 EPOCHS = "training epochs"
 """The phase that is reported to `cdma.builds.progress`."""
+
+FORMATS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+"""PyTorch's names of the element formats that numpy lacks."""
 
 
 @dataclass(kw_only=True)
@@ -116,14 +126,21 @@ def record(
     )
 
 
-def require(module: str) -> Any:
-    """Import a module that only PyTorch's users have; `CaptureError` when it is not installed."""
+def require(module: str, packages: str = "torch") -> Any:
+    """Import a module that only PyTorch's users have; `CaptureError` when it is not installed.
+
+    Parameters
+    ----------
+    module : str
+    packages : str
+        What to install.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise CaptureError(
-            f"capturing needs {package}, which cannot be imported; pip install torch"
+            f"capturing needs {package}, which cannot be imported; pip install {packages}"
         ) from error
 
 
@@ -237,13 +254,15 @@ def _probe(
         # A module may run several times in one pass, as the shared ReLU of a residual block.
         again = f"#{runs[name]}" if runs[name] > 1 else ""
         layer = name or "model"
+        array, element_format = _as_array(torch, layer, output)
         activations.append(
             Activation(
                 name=f"{layer}{again}@epoch{epoch}",
                 layer=layer,
                 kind=kind,
                 epoch=epoch,
-                array=_as_array(torch, layer, output),
+                array=array,
+                element_format=element_format,
             )
         )
 
@@ -292,31 +311,46 @@ def _allocations(torch: Any, subject: Subject, epoch: int, seed: int) -> list[Ac
             raise CaptureError(
                 f"Subject.allocations returns a {type(tensor).__name__} for {name}; give a tensor"
             )
+    found = {name: _as_array(torch, name, tensor) for name, tensor in kept.items()}
     return [
         Activation(
             name=f"{name}@epoch{epoch}",
             layer=name,
             kind=name.partition(".")[0],
             epoch=epoch,
-            array=_as_array(torch, name, tensor),
+            array=array,
+            element_format=element_format,
         )
-        for name, tensor in kept.items()
+        for name, (array, element_format) in found.items()
     ]
 
 
-def _as_array(torch: Any, layer: str, output: Any) -> Array:
+def _as_array(torch: Any, layer: str, output: Any) -> tuple[Array, str]:
+    """A tensor's elements, and their format where numpy lacks it and has their bits."""
     if not isinstance(output, torch.Tensor):
         raise CaptureError(
             f"module {layer} puts out a {type(output).__name__}; keep modules that put out one "
             "tensor"
         )
+    tensor = output.detach().cpu().contiguous()
+    element_format = next(
+        (name for name, kind in FORMATS.items() if tensor.dtype == getattr(torch, kind)), ""
+    )
+    if element_format:
+        bits = torch.int16 if tensor.element_size() == 2 else torch.uint8
+        words = tensor.view(bits).numpy().view(BITS[element_format]).copy()
+        return _checked(layer, words), element_format
     try:
-        array: Array = output.detach().cpu().contiguous().numpy().copy()
+        array: Array = tensor.numpy().copy()
     except TypeError:
         raise CaptureError(
             f"module {layer} puts out {output.dtype}, which numpy lacks; convert the model with "
             ".float() or .half()"
         ) from None
+    return _checked(layer, array), ""
+
+
+def _checked(layer: str, array: Array) -> Array:
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise CaptureError(
             f"module {layer} puts out {array.dtype} of {array.ndim} dimensions; keep modules that "

