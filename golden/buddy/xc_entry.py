@@ -50,7 +50,7 @@ CODE_BITS = 8 * KEPT_BYTES - 1
 CENTRE_BITS = 8
 PATTERN_BITS = 2
 
-_ELEMENTS = element_format("bf16")
+ELEMENTS = element_format("bf16")
 _STRIDE = KEPT_BYTES + READ_BEYOND_BYTES
 
 
@@ -76,13 +76,13 @@ def encode(entries: ByteArray, parameters: IntArray) -> ByteArray:
         words = _words(entries[rows])
         forms = forms_of(words, coding)
         assert _fits(forms).all(), "an entry does not fit 96 B"
-        places = np.arange(LINE_BYTES) + _ELEMENTS.header_bytes < forms.sizes[:, None]
+        places = np.arange(LINE_BYTES) + ELEMENTS.header_bytes < forms.sizes[:, None]
         # The lines' bytes without their headers, which are where a line starts.
         stream = encoded(words, coding)
         starts = np.cumsum(forms.sizes) - forms.sizes
         lines = np.zeros(places.shape, np.uint8)
         lines[places] = np.delete(stream, starts)
-        lines[forms.kept < _ELEMENTS.line_elements, KIND_BYTE] |= KIND
+        lines[forms.kept < ELEMENTS.line_elements, KIND_BYTE] |= KIND
         kept[rows] = lines
     return kept
 
@@ -112,7 +112,7 @@ def decode(kept: ByteArray, parameters: IntArray) -> tuple[ByteArray, IntArray, 
         starts = np.arange(rows.size) * _STRIDE
         fields = decode_fields(flat, byte_view(flat), starts, sparse, starts, coding)
         bad = fields.bad | (fields.end_bits > CODE_BITS)
-        bad |= sparse & ((fields.kept == 0) | (fields.kept == _ELEMENTS.line_elements))
+        bad |= sparse & ((fields.kept == 0) | (fields.kept == ELEMENTS.line_elements))
         status[rows[bad]] = StreamStatus.BAD_TOKEN
         used[rows] = -(-fields.end_bits // 8)
         data[rows] = np.where(bad[:, None], 0, fields.words.view(np.uint8))
@@ -121,7 +121,7 @@ def decode(kept: ByteArray, parameters: IntArray) -> tuple[ByteArray, IntArray, 
 
 def _fits(forms: Forms) -> Bools:
     """Tell which lines' fields have room in an entry."""
-    fields = fields_bytes(_ELEMENTS, forms.kept, forms.dropped)
+    fields = fields_bytes(ELEMENTS, forms.kept, forms.dropped)
     escaped = forms.behind_bytes > forms.extra_bytes
     behind = np.where(escaped, 8 * forms.behind_bytes, sums(forms.widths))
     found: Bools = (forms.kept > 0) & (8 * fields + behind <= CODE_BITS)
@@ -137,7 +137,7 @@ def _words(entries: ByteArray) -> Lanes:
 def _chunks(parameters: IntArray) -> Iterator[tuple[IntArray, Coding]]:
     """Numbers of entries with the same parameters, not too many at once."""
     for value in np.unique(parameters).tolist():
-        coding = Coding(_ELEMENTS, value % 2**CENTRE_BITS, value >> CENTRE_BITS)
+        coding = Coding(ELEMENTS, value % 2**CENTRE_BITS, value >> CENTRE_BITS)
         rows = np.flatnonzero(parameters == value)
         for first in range(0, rows.size, CHUNK_LINES):
             yield rows[first : first + CHUNK_LINES], coding

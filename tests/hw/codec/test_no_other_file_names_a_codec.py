@@ -53,6 +53,9 @@ ALLOWED = {
     "hw/codec/entry/compressor.py": "the entry's codec",
     "hw/codec/entry/sectors.py": "the entry's codec",
     "plan/buddy/profile.py": "the entry's metadata",
+    "plan/buddy/page_parameters.py": "parameters of the entry's format",
+    "cdma/commands/buddy/profile.py": "options of the entry's format",
+    "cdma/commands/buddy/profile_report.py": "the entry's format",
     # The self-test on FPGAs and the measurements of gates and power are about one pair of blocks.
     "hw/selftest/loop.py": "the self-test of ZVC's blocks",
     "synth/gates/clock.py": "the clock of ZVC's blocks",
