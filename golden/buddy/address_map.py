@@ -23,6 +23,11 @@ A page-table entry has, besides the device frame, 24 bits (§3.2):
     bits 22…20    target
     bit 23        compressed; if 0, the page is in device memory as it is, whatever the rest says
 
+and, where entries may be of XC (`cdma.golden.buddy.entry`), ten more for its parameters:
+
+    bits 31…24    centre; 0: no entry of the page is of XC
+    bits 33…32    pattern; meant if there is a centre
+
 The device frame counts sixteenths of a page. The metadata of a logical address are in byte
 address / 256 of the metadata region, which is at the end of device memory: the whole of it is
 1/256 of the logical memory.
@@ -39,14 +44,20 @@ from cdma.golden.buddy.entry import (
     ENTRY_BYTES,
     METADATA_BITS,
     SECTOR_BYTES,
+    XC_CLASS,
+    XC_METADATA,
     sectors_of,
     sizes_of,
 )
+from cdma.golden.buddy.xc_entry import CENTRE_BITS, PATTERN_BITS, has_xc
 from cdma.golden.formats.interface import Array, IntArray
 
 BUDDY_PAGE_BITS = 20
 TARGET_BITS = 3
 FIELD_BITS = 24
+"""Those of the paper."""
+XC_BITS = CENTRE_BITS + PATTERN_BITS
+"""Those behind them, which only XC needs."""
 MIN_PAGE_BYTES = 8192
 """The entries whose metadata make a sector; a GPU page in the paper's Fig 6."""
 METADATA_RATIO = ENTRY_BYTES * 8 // METADATA_BITS
@@ -108,31 +119,51 @@ class BuddyError(ValueError):
 class PageFields:
     """The fields that Buddy Compression adds to a page-table entry.
 
-    `target` is any number of 3 bits: whether there is such a target is the map's concern.
+    `target` is any number of 3 bits: whether there is such a target is the map's concern. `centre`
+    and `pattern` are XC's parameters for the page; with centre 0, none of its entries is of XC.
     """
 
     compressed: bool
     target: int = Target.X1
     buddy_page: int = 0
+    centre: int = 0
+    pattern: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.target < 1 << TARGET_BITS:
             raise ValueError(f"target must be of {TARGET_BITS} bits, not {self.target!r}")
         if not 0 <= self.buddy_page < 1 << BUDDY_PAGE_BITS:
             raise ValueError(f"buddy page must be of {BUDDY_PAGE_BITS} bits, not {self.buddy_page}")
+        for name, bits in (("centre", CENTRE_BITS), ("pattern", PATTERN_BITS)):
+            value = getattr(self, name)
+            if not 0 <= value < 1 << bits:
+                raise ValueError(f"{name} must be of {bits} bits, not {value!r}")
+        if self.pattern and not self.centre:
+            raise ValueError(
+                f"pattern must be 0 without a centre, that is without XC, not {self.pattern!r}"
+            )
+
+    @property
+    def xc(self) -> int:
+        """The ten bits of XC."""
+        return self.centre | self.pattern << CENTRE_BITS
 
     def pack(self) -> int:
-        """Encode the fields into 24 bits."""
+        """Encode the fields into 34 bits; 24 without XC."""
         high = self.compressed << TARGET_BITS | self.target
-        return int(high << BUDDY_PAGE_BITS | self.buddy_page)
+        return int(self.xc << FIELD_BITS | high << BUDDY_PAGE_BITS | self.buddy_page)
 
     @classmethod
     def unpack(cls, bits: int) -> "PageFields":
-        """Decode the 24 bits."""
+        """Decode the 34 bits. Without a centre, the pattern is taken for 0."""
+        centre = bits >> FIELD_BITS & ((1 << CENTRE_BITS) - 1)
+        pattern = bits >> (FIELD_BITS + CENTRE_BITS) & ((1 << PATTERN_BITS) - 1)
         return cls(
             compressed=bool(bits >> (FIELD_BITS - 1) & 1),
             target=bits >> BUDDY_PAGE_BITS & ((1 << TARGET_BITS) - 1),
             buddy_page=bits & ((1 << BUDDY_PAGE_BITS) - 1),
+            centre=centre,
+            pattern=pattern if centre else 0,
         )
 
 
@@ -154,6 +185,8 @@ class Translation:
         The byte of device memory that holds the entry's metadata.
     metadata_shift : int64 array (n,)
         0 or 4: the metadata's lowest bit in that byte.
+    xc : int64 array (n,)
+        The ten bits of XC of the page; 0 if it has none.
     """
 
     status: npt.NDArray[np.uint8]
@@ -163,6 +196,7 @@ class Translation:
     buddy_address: IntArray
     metadata_address: IntArray
     metadata_shift: IntArray
+    xc: IntArray
 
     def device_sectors(self, metadata: Array) -> IntArray:
         """Addresses of the sectors of device memory that entries of this metadata are in.
@@ -184,7 +218,8 @@ class Translation:
         )
 
     def _metadata(self, metadata: Array) -> Array:
-        return np.where(self.compressed, metadata, AS_IT_IS)
+        of_xc = (metadata == XC_METADATA) & (self.xc != 0)
+        return np.where(self.compressed, np.where(of_xc, XC_CLASS, metadata), AS_IT_IS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +292,7 @@ class AddressMap:
         addresses : int array (n,)
             Any byte of each entry.
         page_fields, frames : int arrays (n,), or one number for all
-            The 24 bits and the device frame in the page-table entry of the address's page.
+            The 24 or 34 bits and the device frame in the page-table entry of the address's page.
         """
         address = np.atleast_1d(np.asarray(addresses, np.int64))
         field = np.broadcast_to(np.asarray(page_fields, np.int64), address.shape)
@@ -275,6 +310,7 @@ class AddressMap:
         metadata = address // METADATA_RATIO
         outside = (address < 0) | (address >= self.logical_bytes)
         behind = (device + device_slot > self.metadata_base) | (device < 0)
+        xc = field >> FIELD_BITS & ((1 << XC_BITS) - 1)
         overflow = (buddy_slot > 0) & (buddy + buddy_slot > self.carve_out_bytes)
         status = np.select(
             [outside, bad_target, behind, overflow],
@@ -294,13 +330,15 @@ class AddressMap:
             buddy_address=self.gbbr + buddy,
             metadata_address=self.metadata_base + metadata,
             metadata_shift=address // ENTRY_BYTES % 2 * METADATA_BITS,
+            xc=np.where(compressed & has_xc(xc), xc, 0),
         )
 
 
 def split_sectors(targets: npt.ArrayLike, metadata: Array) -> tuple[IntArray, IntArray]:
     """Numbers of sectors of device and of buddy memory that entries occupy, int64 arrays.
 
-    With 16x, the device sector is shared with three other entries.
+    With 16x, the device sector is shared with three other entries. For entries of XC, the metadata
+    are to be those of their class, as of `EntryCodec.classes`.
     """
     target = np.asarray(targets, np.int64)
     sectors = sectors_of(metadata)

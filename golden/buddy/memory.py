@@ -79,27 +79,43 @@ class BuddyMemory:
         self._mapped = np.zeros(pages, np.bool_)
         self._allocator = PageAllocator(address_map)
 
-    def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
+    def allocate(
+        self,
+        nbytes: int,
+        target: Target,
+        *,
+        compressed: bool = True,
+        centre: int = 0,
+        pattern: int = 0,
+    ) -> int:
         """Map whole pages for `nbytes` behind the last allocation; their logical address.
+
+        `centre` and `pattern` are XC's for these pages, which have no XC with centre 0.
 
         Raises
         ------
         BuddyError
             Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
         """
-        address, pages = self._allocator.allocate(nbytes, target, compressed=compressed)
+        address, pages = self._allocator.allocate(
+            nbytes, target, compressed=compressed, centre=centre, pattern=pattern
+        )
         for page in pages:
             self.map_page(*page)
         return address
 
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
-        """Set a page-table entry to the given fields and frame, which are not checked."""
+        """Set a page-table entry to the given fields and frame, which are not checked.
+
+        Entries of XC that a page has are those of its old parameters: they have to be written anew
+        with other ones.
+        """
         self._fields[page] = fields.pack()
         self._frames[page] = frame
         self._mapped[page] = True
 
     def page_entry(self, page: int) -> tuple[int, int]:
-        """Return the 24 bits and the device frame of a page-table entry."""
+        """Return the 34 bits and the device frame of a page-table entry."""
         return int(self._fields[page]), int(self._frames[page])
 
     def translate(self, addresses: Array) -> Translation:
@@ -198,7 +214,7 @@ class BuddyMemory:
             kept[buddy >= 0] = self.buddy[buddy[buddy >= 0]]
             self.traffic.device_read += _sectors(device)
             self.traffic.buddy_read += _sectors(buddy)
-            restored = self.codec.decode(metadata, kept)
+            restored = self.codec.decode(metadata, kept, part.xc)
             bad = np.flatnonzero(restored.status)
             if bad.size:
                 worst = int(bad[0])
@@ -211,7 +227,7 @@ class BuddyMemory:
         return data
 
     def _write_entries(self, rows: ByteArray, where: Translation, covered: Covered) -> None:
-        metadata, kept = self.codec.encode(rows)
+        metadata, kept = self.codec.encode(rows, where.xc)
         plain = ~where.compressed
         metadata[plain] = AS_IT_IS
         kept[plain] = rows[plain]
@@ -235,7 +251,7 @@ class BuddyMemory:
         self, where: Translation, metadata: ByteArray, covered: Covered
     ) -> tuple[IntArray, IntArray]:
         """Index of each stored byte in `device` and in `buddy`, int64 (n, 128); or −1."""
-        device, buddy = split_sectors(where.target, metadata)
+        device, buddy = split_sectors(where.target, self.codec.classes(metadata, where.xc))
         column = np.arange(ENTRY_BYTES)
         sector = column // SECTOR_BYTES
         slot = np.array(DEVICE_SLOT_BYTES)[where.target]

@@ -30,10 +30,16 @@ class PageAllocator:
         self.pages = self._frames = self._buddy_pages = 0
 
     def allocate(
-        self, nbytes: int, target: Target, *, compressed: bool = True
+        self,
+        nbytes: int,
+        target: Target,
+        *,
+        compressed: bool = True,
+        centre: int = 0,
+        pattern: int = 0,
     ) -> tuple[int, list[tuple[int, PageFields, int]]]:
         """Hand out pages for `nbytes`: their logical address; and number, fields and device frame
-        of each.
+        of each, with XC's parameters as given.
 
         Raises
         ------
@@ -58,7 +64,13 @@ class PageAllocator:
         def entry(index: int) -> tuple[int, PageFields, int]:
             # Without buddy slots, the buddy page means nothing and may be too large for its bits.
             buddy_page = first_buddy_page + index * units if units else 0
-            fields = PageFields(compressed=compressed, target=target, buddy_page=buddy_page)
+            fields = PageFields(
+                compressed=compressed,
+                target=target,
+                buddy_page=buddy_page,
+                centre=centre,
+                pattern=pattern,
+            )
             return first + index, fields, first_frame + index * frames
 
         entries = [entry(index) for index in range(count)]

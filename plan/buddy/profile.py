@@ -18,9 +18,18 @@ from cdma.golden.buddy.address_map import (
     Target,
     spills,
 )
-from cdma.golden.buddy.entry import ENTRY_BYTES, MODES, SIZES, ZVC_FLAG, EntryCodec
+from cdma.golden.buddy.entry import (
+    ALL_MODES,
+    AS_IT_IS,
+    BEST_OF_THREE,
+    ENTRY_BYTES,
+    SIZES,
+    XC_METADATA,
+    EntryCodec,
+)
 from cdma.golden.formats.interface import IntArray, element_bytes_of
 from cdma.golden.formats.stream import ByteArray
+from cdma.plan.buddy.page_parameters import of_entries, page_parameters
 from cdma.plan.buddy.snapshots import Allocation, Time
 from cdma.plan.buddy.targets import TargetChoice, buddy_bytes, choose, choose_single, device_bytes
 
@@ -34,6 +43,9 @@ NAIVE = "naive"
 PER_ALLOCATION = "per-allocation"
 ZERO_PAGE = "per-allocation+zero-page"
 BEST = "best-achievable"
+
+PARAMETERS = ("before", "own")
+"""The snapshots that pages have their parameters from."""
 
 _SIZES = np.array(SIZES)
 _SPILLS = np.array([spills(target, np.arange(len(SIZES))) for target in Target])
@@ -78,12 +90,16 @@ class AllocationProfile:
     times : tuple of Time
     classes : uint8 array (times, entries)
         Size classes, 0 to 7 (`cdma.golden.buddy.entry.SIZES`), of its entries at each time.
+    third_code_entries : int
+        How many entries, of all times together, the third code of "best-of-three" brings to 96 B.
+        Without it these would be in class 7.
     """
 
     name: str
     nbytes: int
     times: tuple[Time, ...]
     classes: ByteArray
+    third_code_entries: int = 0
 
     @property
     def entries(self) -> int:
@@ -110,6 +126,17 @@ class AllocationProfile:
         """The share of entries that spill with each target, averaged likewise, float64 (5,)."""
         # One division of whole numbers, for a share of 3 in 10 has to be within 30 %.
         return _SPILLS @ self.counts.sum(axis=0) / self.classes.size
+
+    @property
+    def within_96(self) -> float:
+        """The share of entries that take 96 B or less, averaged likewise."""
+        return int(self.counts[:, :AS_IT_IS].sum()) / self.classes.size
+
+    @property
+    def within_96_by_two(self) -> float:
+        """The same without the third code."""
+        by_two = int(self.counts[:, :AS_IT_IS].sum()) - self.third_code_entries
+        return by_two / self.classes.size
 
     @property
     def mean_entry_bytes(self) -> float:
@@ -159,9 +186,7 @@ class Profile:
             raise ProfileError(f"the carve-out must be 0 or more, not {self.carve_out:g}; give 3")
         size = self.page_bytes
         if size < MIN_PAGE_BYTES or size & (size - 1):
-            raise ProfileError(
-                f"a page must be a power of two of at least 8192 B, not {size}; give 65536"
-            )
+            raise ProfileError(_no_page(size))
 
     def targets(self) -> dict[str, Target]:
         """The target of each allocation, by name."""
@@ -318,31 +343,43 @@ def profile(
     carve_out: float = CARVE_OUT,
     zero_page: bool = True,
     page_bytes: int = MIN_PAGE_BYTES,
+    parameters: str = "before",
 ) -> Profile:
     """Measure allocations and choose their targets.
 
     Parameters
     ----------
     allocations : iterable of Allocation
-    codec : "best-of" or "bpc"
+    codec : "best-of", "bpc" or "best-of-three"
         What entries are compressed with; see `cdma.golden.buddy.entry.EntryCodec`.
     element_bytes : int, optional
         ZVC's element size; by default each array's own, and 4 for types of 8 bytes or more.
     threshold, carve_out, zero_page, page_bytes
         See `Profile`.
+    parameters : "before" or "own"
+        Snapshots from which "best-of-three" has the parameters of pages: of the time before, and
+        the first one's own, as a driver knows them; or each one's own.
 
     Raises
     ------
     ProfileError
-        As `Profile`, and an unknown codec.
+        As `Profile`, and an unknown codec or origin of parameters.
     golden.CodecError
         An element size that ZVC does not have.
     """
-    if codec not in MODES:
-        raise ProfileError(f"unknown codec {codec!r}; choose {' or '.join(MODES)}")
-    measured = tuple(_measure(allocation, codec, element_bytes) for allocation in allocations)
+    for name, value, known in (
+        ("codec", codec, ALL_MODES),
+        ("origin of parameters", parameters, PARAMETERS),
+    ):
+        if value not in known:
+            raise ProfileError(f"unknown {name} {value!r}; choose {' or '.join(known)}")
+    if page_bytes < MIN_PAGE_BYTES or page_bytes & (page_bytes - 1):
+        raise ProfileError(_no_page(page_bytes))
     return Profile(
-        allocations=measured,
+        allocations=tuple(
+            _measure(allocation, codec, element_bytes, page_bytes, parameters)
+            for allocation in allocations
+        ),
         threshold=threshold,
         carve_out=carve_out,
         zero_page=zero_page,
@@ -350,14 +387,35 @@ def profile(
     )
 
 
-def _measure(allocation: Allocation, codec: str, element_bytes: int | None) -> AllocationProfile:
-    rows = [
-        EntryCodec(codec, element_bytes or element_bytes_of(array.dtype)).metadata(array)
-        for array in allocation.arrays
-    ]
+def _measure(
+    allocation: Allocation,
+    codec: str,
+    element_bytes: int | None,
+    page_bytes: int,
+    parameters: str,
+) -> AllocationProfile:
+    rows, of_third_code = [], 0
+    before: IntArray | None = None
+    for array in allocation.arrays:
+        entry_codec = EntryCodec(codec, element_bytes or element_bytes_of(array.dtype))
+        page_bits: IntArray | int = 0
+        if codec == BEST_OF_THREE:
+            own = page_parameters(array, page_bytes)
+            used = own if before is None or parameters == "own" else before
+            page_bits = of_entries(used, -(-array.nbytes // ENTRY_BYTES), page_bytes)
+            before = own
+        metadata = entry_codec.metadata(array, page_bits)
+        of_third_code += int(np.count_nonzero(metadata == XC_METADATA))
+        rows.append(entry_codec.classes(metadata, page_bits))
+    classes = np.array(rows)
     return AllocationProfile(
         name=allocation.name,
         nbytes=allocation.nbytes,
         times=allocation.times,
-        classes=np.array(rows) & np.uint8(ZVC_FLAG - 1),
+        classes=classes,
+        third_code_entries=of_third_code,
     )
+
+
+def _no_page(size: int) -> str:
+    return f"a page must be a power of two of at least 8192 B, not {size}; give 65536"

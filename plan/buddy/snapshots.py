@@ -14,13 +14,14 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.plan.workload import load_capture
 from cdma.plan.workload.capture.fields import heat, indices, shallow_water
 
@@ -112,6 +113,17 @@ def load_snapshots(sources: Sequence[str | os.PathLike[str]]) -> tuple[Allocatio
     return tuple(_allocation(name, taken, labels) for name, taken in found.items())
 
 
+def in_bf16(allocations: Iterable[Allocation]) -> tuple[Allocation, ...]:
+    """The allocations with all floats rounded to bf16, as bit patterns in uint16.
+
+    Other numbers stay as they are.
+    """
+    return tuple(
+        replace(allocation, arrays=tuple(_rounded(array) for array in allocation.arrays))
+        for allocation in allocations
+    )
+
+
 def read_arrays(path: str | os.PathLike[str]) -> list[Snapshot]:
     """The snapshots in one file, in its order. See `load_snapshots` for the errors."""
     try:
@@ -137,6 +149,14 @@ def read_arrays(path: str | os.PathLike[str]) -> list[Snapshot]:
     if not snapshots:
         raise SnapshotError(f"{path} has no arrays in it; save some with numpy.savez")
     return snapshots
+
+
+def _rounded(array: Array) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    # Beyond float32's range is infinity in bf16, too.
+    with np.errstate(over="ignore"):
+        return rounded_to_bf16(array.astype(np.float32))
 
 
 def _member(where: str, member: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Snapshot:

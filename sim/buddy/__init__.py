@@ -20,6 +20,7 @@ from cdma.plan.buddy.snapshots import (
     Allocation,
     SnapshotError,
     Time,
+    in_bf16,
     load_snapshots,
     read_arrays,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Time",
     "expect",
     "heat_map_picture",
+    "in_bf16",
     "link_slowdowns",
     "load_snapshots",
     "load_trace",

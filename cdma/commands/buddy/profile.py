@@ -13,12 +13,14 @@ from cdma.commands.network_options import files_of, picture_format, require_pict
 from cdma.commands.standard_output import goes_to_standard_output
 from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
-from cdma.golden.buddy.entry import MODES
+from cdma.golden.buddy.entry import ALL_MODES, BEST_OF_THREE
 from cdma.outputs import Force, open_atomically
-from cdma.plan.buddy.profile import CARVE_OUT, THRESHOLD
+from cdma.plan.buddy.profile import CARVE_OUT, PARAMETERS, THRESHOLD
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.schemas import document
-from cdma.sim.buddy import WORKLOADS, heat_map_picture, load_snapshots
+from cdma.sim.buddy import WORKLOADS, heat_map_picture, in_bf16, load_snapshots
+
+CODECS = ("bpc", *(mode for mode in ALL_MODES if mode != "bpc"))
 
 
 def profile(
@@ -38,9 +40,9 @@ def profile(
     codec: Annotated[
         str,
         typer.Option(
-            metavar="|".join(reversed(MODES)),
+            metavar="|".join(CODECS),
             help="What compresses entries.",
-            autocompletion=among(*reversed(MODES)),
+            autocompletion=among(*CODECS),
         ),
     ] = "best-of",
     zero_page: Annotated[
@@ -61,6 +63,17 @@ def profile(
     page_bytes: Annotated[
         int, typer.Option(metavar="N", help="Allocations take whole pages of so many bytes.")
     ] = MIN_PAGE_BYTES,
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Round floats to bf16 before they are measured.")
+    ] = False,
+    parameters: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PARAMETERS),
+            help="Snapshot that pages have XC's centre and pattern from, with best-of-three.",
+            autocompletion=among(*PARAMETERS),
+        ),
+    ] = PARAMETERS[0],
     sweep_threshold: Annotated[
         bool, typer.Option("--sweep-threshold", help="Also with thresholds of 10 to 40 %.")
     ] = False,
@@ -79,19 +92,27 @@ def profile(
     quiet = goes_to_standard_output(as_json=as_json, html=html)
     pictures = [] if heat_map is None else [heat_map]
     require_page(html, inputs=files_of(snapshots), others=pictures, force=force)
+    allocations = load_snapshots([path_of_input(name) for name in snapshots])
     made = profile_of(
-        load_snapshots([path_of_input(name) for name in snapshots]),
+        in_bf16(allocations) if bf16 else allocations,
         threshold=threshold,
         codec=codec,
         element_bytes=element_bytes,
         carve_out=carve_out,
         zero_page=zero_page,
         page_bytes=page_bytes,
+        parameters=parameters,
     )
     if heat_map is not None:
         with open_atomically(heat_map, force=force) as file:
             file.write(heat_map_picture(made, picture_format("--heat-map", heat_map)))
-    options = {"snapshots": snapshots, "codec": codec, "element_bytes": element_bytes}
+    options = {
+        "snapshots": snapshots,
+        "codec": codec,
+        "element_bytes": element_bytes,
+        **({"bf16": True} if bf16 else {}),
+        **({"parameters": parameters} if codec == BEST_OF_THREE else {}),
+    }
     report = document("profile", as_dict(made, options, sweep=sweep_threshold))
     write_page(html, {"profile.json": report}, force)
     if as_json:

@@ -6,8 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from cdma.golden.buddy.address_map import Target
-from cdma.golden.buddy.entry import SIZES
-from cdma.sim.buddy import Profile, TargetResult
+from cdma.golden.buddy.entry import BEST_OF_THREE, SIZES
+from cdma.sim.buddy import AllocationProfile, Profile, TargetResult
 from cdma.terminal.console import plain_table, terminal
 
 SWEEP = (0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40)
@@ -47,6 +47,7 @@ def as_dict(profile: Profile, options: Mapping[str, Any], *, sweep: bool) -> dic
                 "overflow": {
                     _ratio(target): float(allocation.overflow[target]) for target in Target
                 },
+                **(_of_three(allocation) if options["codec"] == BEST_OF_THREE else {}),
             }
             for allocation, annotation in zip(
                 profile.allocations, profile.annotations(), strict=True
@@ -89,7 +90,8 @@ def _allocations(profile: Profile, codec: str, *, wide: bool) -> Table:
     table = plain_table(f"entries by size ({codec}), targets with {profile.threshold:.0%} overflow")
     table.add_column("allocation", no_wrap=True)
     sizes = [f"{size} B" for size in SIZES] if wide else []
-    for heading in ("bytes", *sizes, "target", "spill"):
+    third = ["≤ 96 B", "without XC"] if codec == BEST_OF_THREE else []
+    for heading in ("bytes", *sizes, *third, "target", "spill"):
         table.add_column(heading, justify="right", no_wrap=True)
     for allocation, annotation in zip(profile.allocations, profile.annotations(), strict=True):
         shares = [f"{share:.0%}" if share else "–" for share in allocation.histogram]
@@ -97,10 +99,19 @@ def _allocations(profile: Profile, codec: str, *, wide: bool) -> Table:
             allocation.name,
             f"{allocation.nbytes:,}",
             *(shares if wide else []),
+            *(map(_percent, _of_three(allocation).values()) if third else []),
             f"{_ratio(annotation.target)}x",
             _percent(float(allocation.overflow[annotation.target])),
         )
     return table
+
+
+def _of_three(allocation: AllocationProfile) -> dict[str, float]:
+    """How many entries take no more than 96 B, with the third code and without."""
+    return {
+        "within_96": allocation.within_96,
+        "within_96_without_xc": allocation.within_96_by_two,
+    }
 
 
 def _modes(profile: Profile) -> Table:

@@ -34,6 +34,8 @@ class ProfileAllocation(TypedDict):
     target: float
     histogram: Annotated[dict[str, float], "share of entries by their size in bytes"]
     overflow: Annotated[dict[str, float], "share of entries that spill, by target"]
+    within_96: NotRequired[Annotated[Share, "entries of at most 96 B; with best-of-three"]]
+    within_96_without_xc: NotRequired[Annotated[Share, "the same without XC"]]
 
 
 class ProfileTime(TypedDict):
@@ -49,6 +51,8 @@ class Profile(TypedDict):
     snapshots: list[str]
     codec: str
     element_bytes: int | None
+    bf16: NotRequired[Annotated[bool, "with --bf16"]]
+    parameters: NotRequired[Annotated[str, "with best-of-three"]]
     threshold: Share
     carve_out: float
     zero_page: bool

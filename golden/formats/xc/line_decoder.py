@@ -1,5 +1,7 @@
 """The decoding of XC's lines, a chunk of them at once, from where they start."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from cdma.golden.formats.interface import IntArray
@@ -57,13 +59,65 @@ def expanded(padded: ByteArray, starts: IntArray, coding: Coding) -> tuple[Lanes
 def _decode_fields(
     padded: ByteArray, view: Words, starts: IntArray, coding: Coding
 ) -> tuple[Lanes, Bools]:
-    """Dense and sparse lines as in `_expand`."""
+    """Dense and sparse lines as in `expanded`."""
+    headers = padded[starts]
+    fields = decode_fields(
+        padded, view, starts + coding.elements.header_bytes, headers >> 6 == SPARSE, starts, coding
+    )
+    bad = fields.bad | (headers & MAX_BEHIND_BYTES != fields.behind_bytes)
+    if coding.elements.trims:
+        together = np.bitwise_or.reduce(fields.words, axis=1)
+        dropped = padded[starts + 1]
+        bad |= trailing_zeros(together, coding.elements.mantissa_bits) != dropped
+    return fields.words, bad
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodedFields:
+    """The fields of n lines behind their headers.
+
+    Attributes
+    ----------
+    words : unsigned array (n, elements)
+        The elements' bit patterns.
+    kept : int64 array (n,)
+        How many of them the fields hold.
+    bad : bool array (n,)
+        Which lines no compressor writes, as far as the fields tell.
+    behind_bytes : int64 array (n,)
+        Bytes of extras and escapes.
+    end_bits : int64 array (n,)
+        Where the last field ends, without its padding, in bits from the first field on.
+    """
+
+    words: Lanes
+    kept: IntArray
+    bad: Bools
+    behind_bytes: IntArray
+    end_bits: IntArray
+
+
+def decode_fields(
+    padded: ByteArray, view: Words, first: IntArray, sparse: Bools, starts: IntArray, coding: Coding
+) -> DecodedFields:
+    """Decode lines from the byte `first` (n,) behind their headers on.
+
+    Parameters
+    ----------
+    padded, view : arrays
+        The bytes, with `READ_BEYOND_BYTES` more behind the last line; their `byte_view`.
+    first : int64 array (n,)
+    sparse : bool array (n,)
+        Which lines start with a mask.
+    starts : int64 array (n,)
+        Where the headers are, of which only fp32's second byte is looked at here.
+    coding : Coding
+    """
     elements = coding.elements
     number = elements.line_elements
-    sparse = (padded[starts] >> 6) == SPARSE
-    at = starts + elements.header_bytes
+    at = first
     masks = gather(view, at[sparse], 2).view(np.uint8)[:, : elements.mask_bytes]
-    present = np.ones((starts.size, number), np.bool_)
+    present = np.ones((first.size, number), np.bool_)
     present[sparse] = np.unpackbits(masks, axis=1, bitorder="little")
     kept = sums(present.view(np.uint8))
     # The elements that are kept are in front, for now.
@@ -74,7 +128,7 @@ def _decode_fields(
     classes = _classes(view, at, front)
     bad = _fill(padded, at, 2 * kept)
     at = at + whole_bytes(2 * kept)
-    dropped = np.zeros(starts.size, np.int64)
+    dropped = np.zeros(first.size, np.int64)
     if elements.trims:
         dropped = padded[starts + 1].astype(np.int64)
     rests = _rests(view, at, dropped, front, elements)
@@ -87,8 +141,6 @@ def _decode_fields(
     escaped = (codes == ESCAPED) & front
     extra_bytes = whole_bytes(extra_bits)
     escape_bits = elements.exponent_bits * sums(escaped.view(np.uint8))
-    behind = padded[starts] & MAX_BEHIND_BYTES
-    bad |= behind != extra_bytes + whole_bytes(escape_bits)
     bad |= _fill(padded, at, extra_bits)
     exponents = looked_up(coding.exponents, codes).copy()
     places = at + extra_bytes
@@ -100,14 +152,21 @@ def _decode_fields(
     words = _words(rests, exponents, elements)
     bad |= ((words == 0) & front).any(axis=1)
     words *= front
-    if elements.trims:
-        together = np.bitwise_or.reduce(words, axis=1)
-        bad |= trailing_zeros(together, elements.mantissa_bits) != dropped
     if front is not present:
         lines = np.zeros_like(words)
         lines[present] = words[front]
         words = lines
-    return words, bad
+    last_at, last_bits = (
+        np.where(escape_bits > 0, each, other)
+        for each, other in ((places, at), (escape_bits, extra_bits))
+    )
+    return DecodedFields(
+        words=words,
+        kept=kept,
+        bad=bad,
+        behind_bytes=extra_bytes + whole_bytes(escape_bits),
+        end_bits=8 * (last_at - first) + last_bits,
+    )
 
 
 def _classes(view: Words, at: IntArray, front: Bools) -> ByteArray:

@@ -87,6 +87,16 @@ def code_bits(pattern: int, element_format: ElementFormat) -> IntArray:
     return bits
 
 
+@cache
+def bits_of_exponents(element_format: ElementFormat) -> IntArray:
+    """Bits as of `code_bits` by pattern, centre and exponent, int64 (4, 2^E, 2^E)."""
+    exponents = np.arange(2**element_format.exponent_bits)
+    distances = (exponents[:, None] - exponents) % 256
+    bits = np.array([code_bits(pattern, element_format)[distances] for pattern in PATTERNS])
+    bits.flags.writeable = False
+    return bits
+
+
 def best_parameters(histogram: npt.ArrayLike, element_format: ElementFormat) -> tuple[int, int]:
     """The centre and the pattern with which elements of these exponents take the fewest bits.
 
@@ -108,10 +118,9 @@ def best_parameters(histogram: npt.ArrayLike, element_format: ElementFormat) -> 
         0…3.
     """
     counts = np.asarray(histogram, np.int64)
-    exponents = np.arange(2**element_format.exponent_bits)
-    if counts.shape != exponents.shape:
-        raise ValueError(f"{element_format.name} has {exponents.size} exponents, not {counts.size}")
-    distances = (exponents[:, None] - exponents) % 256
-    costs = [code_bits(pattern, element_format)[distances] @ counts for pattern in PATTERNS]
-    pattern, centre = np.unravel_index(np.argmin(costs), (len(costs), exponents.size))
+    exponents = 2**element_format.exponent_bits
+    if counts.shape != (exponents,):
+        raise ValueError(f"{element_format.name} has {exponents} exponents, not {counts.size}")
+    costs = bits_of_exponents(element_format) @ counts
+    pattern, centre = np.unravel_index(np.argmin(costs), costs.shape)
     return int(centre), int(pattern)

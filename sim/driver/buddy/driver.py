@@ -133,6 +133,11 @@ class BuddyDriver:
         """Set a page-table entry to the given fields, which are not checked."""
         if not isinstance(fields, PageFields):
             raise DriverError(f"fields must be PageFields, not {fields!r}")
+        if fields.centre:
+            raise DriverError(
+                "pages with a centre need a controller with a third code, and there is none; "
+                "leave the centre at 0"
+            )
         self._write_page(page, frame, mapped=1, fields=fields.pack())
 
     @exclusive

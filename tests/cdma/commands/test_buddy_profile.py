@@ -8,7 +8,7 @@ import pytest
 
 from cdma.cli import main
 from cdma.plan.buddy.profile import profile
-from cdma.sim.buddy import load_snapshots
+from cdma.sim.buddy import in_bf16, load_snapshots
 
 MODES = ["naive", "per-allocation", "per-allocation+zero-page", "best-achievable"]
 RATIOS = ["1", "1.33", "2", "4", "16"]
@@ -107,6 +107,30 @@ def test_options_reach_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep[0.4] == report["ratio"]
 
 
+def test_third_code_and_rounding(capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(2)
+    weights = random.standard_normal((2, 16384)).astype(np.float32)
+    np.savez("run.npz", **{"weights@1": weights[0], "weights@2": weights[1]})
+    arguments = ("run.npz", "--bf16", "--codec", "best-of-three")
+    report = _json(capsys, *arguments, "--parameters", "own")
+    assert (report["bf16"], report["parameters"]) == (True, "own")
+    [row] = report["allocations"]
+    assert row["bytes"] == 32768
+    assert row["target"] == pytest.approx(4 / 3)
+    made = profile(
+        in_bf16(load_snapshots(["run.npz"])), codec="best-of-three", parameters="own"
+    ).allocations[0]
+    assert row["within_96"] == made.within_96 > 0.99
+    assert row["within_96_without_xc"] == made.within_96_by_two < 0.01
+    plain = _json(capsys, "run.npz", "--bf16")
+    assert plain["allocations"][0]["target"] == 1
+    assert not {"parameters", "within_96"} & {*plain, *plain["allocations"][0]}
+    assert main(["buddy", "profile", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "entries by size (best-of-three)" in out
+    assert "without XC" in out
+
+
 def test_tables(capsys: pytest.CaptureFixture[str], snapshots: str) -> None:
     assert main(["buddy", "profile", snapshots, "--sweep-threshold"]) == 0
     out = capsys.readouterr().out
@@ -174,7 +198,8 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], snapshots: str) -> None:
         ("--threshold", "1.5", "the Buddy Threshold must be 0 to 1, not 1.5"),
         ("--threshold", "-0.1", "the Buddy Threshold must be 0 to 1, not -0.1"),
         ("--threshold", "nan", "the Buddy Threshold must be 0 to 1, not nan"),
-        ("--codec", "lz4", "unknown codec 'lz4'; choose best-of or bpc"),
+        ("--codec", "lz4", "unknown codec 'lz4'; choose best-of or bpc or best-of-three"),
+        ("--parameters", "next", "unknown origin of parameters 'next'; choose before or own"),
         ("--element-bytes", "3", "no codec has elements of 3 bytes; "),
         ("--carve-out", "-1", "the carve-out must be 0 or more, not -1"),
         ("--page-bytes", "5000", "a page must be a power of two of at least 8192 B, not 5000"),

@@ -7,6 +7,7 @@ import pytest
 
 from cdma import golden
 from cdma.golden import StreamStatus, container
+from cdma.golden.buddy import xc_entry
 from cdma.golden.buddy.address_map import (
     BUDDY_SLOT_BYTES,
     DEVICE_SLOT_BYTES,
@@ -100,6 +101,21 @@ def test_entry():
     metadata, kept = EntryCodec().encode(ARRAY)
     assert metadata.tolist() == [2]
     assert kept[0, :16].tobytes() == block("entry")
+
+
+@pytest.mark.parametrize(("name", "first"), [("xc-entry", 0xBF80), ("sparse-xc-entry", 0)])
+def test_entry_of_xc(name, first):
+    elements = np.full(64, 0xBF80, "<u2")
+    elements[0] = first
+    entry = elements.view(np.uint8).reshape(1, 128)
+    parameters = np.array([127])
+    assert xc_entry.encode(entry, parameters)[0, :96].tobytes() == block(name)
+    assert (
+        xc_entry.decode(np.frombuffer(block(name), np.uint8).reshape(1, 96), parameters)[
+            2
+        ].tobytes()
+        == entry.tobytes()
+    )
 
 
 def test_class_table():

@@ -43,13 +43,19 @@ ALLOWED = {
     "golden/formats/registry.py": "the registry of formats",
     "hw/components.py": "the registry of components",
     "hw/config.py": "the presets' codecs, and the configuration of Buddy's entries",
-    # Buddy's entries have a format of their own, the shorter of BPC and ZVC (Buddy, §2.4).
+    # Buddy's entries have a format of their own, the shorter of BPC and ZVC (Buddy, §2.4), or XC.
     "golden/buddy/entry.py": "the entry's format",
+    "golden/buddy/xc_entry.py": "the entry's format",
+    "golden/buddy/address_map.py": "parameters of the entry's format in the page table",
+    "golden/buddy/memory.py": "parameters of the entry's format",
     "hw/buddy/write/write_back.py": "the entry's metadata",
     "hw/codec/entry/checker.py": "the entry's codec",
     "hw/codec/entry/compressor.py": "the entry's codec",
     "hw/codec/entry/sectors.py": "the entry's codec",
     "plan/buddy/profile.py": "the entry's metadata",
+    "plan/buddy/page_parameters.py": "parameters of the entry's format",
+    "cdma/commands/buddy/profile.py": "options of the entry's format",
+    "cdma/commands/buddy/profile_report.py": "the entry's format",
     # The self-test on FPGAs and the measurements of gates and power are about one pair of blocks.
     "hw/selftest/loop.py": "the self-test of ZVC's blocks",
     "synth/gates/clock.py": "the clock of ZVC's blocks",

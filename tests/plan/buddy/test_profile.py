@@ -14,6 +14,7 @@ from cdma import golden
 from cdma.golden.buddy.address_map import Target, spills
 from cdma.golden.buddy.entry import SIZES, EntryCodec
 from cdma.plan.buddy.heat_map import entry_sizes
+from cdma.plan.buddy.page_parameters import page_parameters
 from cdma.plan.buddy.profile import BEST, NAIVE, PER_ALLOCATION, ZERO_PAGE, profile
 from cdma.plan.buddy.targets import buddy_bytes, device_bytes
 from cdma.sim.buddy import (
@@ -25,6 +26,7 @@ from cdma.sim.buddy import (
     SnapshotError,
     Time,
     heat_map_picture,
+    in_bf16,
     load_snapshots,
 )
 from tests.lib.legends import colors_of_axes, colors_of_legends, drawn, labels, names_in_legends
@@ -325,10 +327,53 @@ def test_classes_are_those_of_the_golden_model(codec: str, dtype: str) -> None:
     assert np.array_equal(other[0], EntryCodec(codec, 1).metadata(array) & 7)
 
 
+def test_third_code_with_the_parameters_of_the_snapshot_before() -> None:
+    random = np.random.default_rng(5)
+    page = random.standard_normal(4096).astype(np.float32)
+    times = tuple(Time(0, ((0, t, ""),), str(t)) for t in range(3))
+    arrays = tuple(scale * page for scale in (1.0, 1.1, np.float32(2.0**-20)))
+    [allocation] = in_bf16([Allocation(name="a", times=times, arrays=arrays)])
+    assert [array.dtype for array in allocation.arrays] == [np.uint16] * 3
+    found = {
+        origin: profile([allocation], codec="best-of-three", parameters=origin).allocations[0]
+        for origin in ("before", "own")
+    }
+    [two] = profile([allocation]).allocations
+    codec = EntryCodec("best-of-three", 2)
+    own = [int(page_parameters(array, 8192)[0]) for array in allocation.arrays]
+    for origin, used in (("before", [own[0], own[0], own[1]]), ("own", own)):
+        expected = [
+            codec.metadata(array, bits) for array, bits in zip(allocation.arrays, used, strict=True)
+        ]
+        assert found[origin].third_code_entries == (np.array(expected) == 8).sum()
+        classes = np.where(np.array(expected) == 8, 6, np.array(expected) % 8)
+        assert np.array_equal(found[origin].classes, classes)
+        assert found[origin].within_96 == (classes < 7).mean()
+        assert found[origin].within_96_by_two == two.within_96 == two.within_96_by_two < 0.1
+    assert found["own"].within_96 > 0.9
+    # The third snapshot is far from the one before.
+    assert found["own"].within_96 > found["before"].within_96 + 0.3
+    assert found["before"].within_96 > 0.6
+    assert profile([allocation], codec="best-of-three").targets() == {"a": Target.X1}
+
+
+def test_bf16_is_for_floats_only() -> None:
+    wide, whole = np.array([1.0, 1e300, -0.0]), np.array([1, 2, 3], np.int32)
+    allocations = [
+        Allocation(name=name, times=(Time(0, (), ""),), arrays=(array,))
+        for name, array in (("wide", wide), ("whole", whole))
+    ]
+    rounded = in_bf16(allocations)
+    assert rounded[0].arrays[0].tolist() == [0x3F80, 0x7F80, 0x8000]
+    assert rounded[1].arrays[0] is whole
+
+
 def test_unknown_codec_and_element_size() -> None:
     allocation = Allocation(name="a", times=(Time(0, (), ""),), arrays=(np.zeros(4),))
-    with pytest.raises(ProfileError, match="unknown codec 'zvc'; choose best-of or bpc"):
+    with pytest.raises(ProfileError, match="unknown codec 'zvc'; choose best-of or bpc or best"):
         profile([allocation], codec="zvc")
+    with pytest.raises(ProfileError, match="unknown origin of parameters 'next'; choose before or"):
+        profile([allocation], parameters="next")
     with pytest.raises(golden.CodecError, match="no codec has elements of 3 bytes"):
         profile([allocation], element_bytes=3)
 

@@ -207,6 +207,10 @@ class TestPages:
             ((1.0, fields, 0), "page must be an integer, 0 to"),
             ((0, fields, -1), r"frame must be 0 to \d+, not -1"),
             ((0, 5, 0), "fields must be PageFields, not 5"),
+            (
+                (0, PageFields(compressed=True, centre=126), 0),
+                "pages with a centre need a controller with a third code",
+            ),
         ):
             with pytest.raises(DriverError, match=message):
                 driver.map_page(*arguments)
