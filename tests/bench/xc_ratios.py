@@ -17,12 +17,14 @@ from rich.table import Table
 from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
+from cdma.golden.formats.xc.recorded import recorded_parameters
 from cdma.golden.formats.xc.xc import Xc
 from cdma.plan.workload.capture.capture import load_capture
 
 CAPTURE = "digits-cnn-training"
 OTHERS = ("zvc", "bpc", "deflate", "deflate-fast", "lz4")
 ELEMENT_FORMATS = ("bf16", "fp32", "fp16", "e5m2", "e4m3")
+XC_COLUMNS = ("XC, last epoch's parameters", "XC, best parameters")
 DRAWN_NUMBERS = 64 * 4096
 
 Floats = npt.NDArray[np.float32]
@@ -38,7 +40,7 @@ def run(console: Console) -> dict[str, Any]:
 
 def _kinds(console: Console) -> dict[str, dict[str, float]]:
     bf16 = element_format("bf16")
-    columns = (*OTHERS, "XC, last epoch's parameters", "XC, best parameters", "order-0 entropy")
+    columns = (*OTHERS, "XC, last record's parameters", *XC_COLUMNS, "order-0 entropy")
     table = Table(title=f"ratio in bf16; {CAPTURE} from its second epoch on, and drawn numbers")
     table.add_column("data")
     for column in columns:
@@ -53,6 +55,7 @@ def _kinds(console: Console) -> dict[str, dict[str, float]]:
                 total += now.nbytes
                 for name in OTHERS:
                     sizes[name] += golden.codec(name, 2).compress(now).size
+                sizes[columns[-4]] += recorded(before).compress(now).size
                 sizes[columns[-3]] += Xc(2).fitted(before).compress(now).size
                 sizes[columns[-2]] += Xc(2).fitted(now).compress(now).size
                 sizes[columns[-1]] += entropy_bytes(now, bf16)
@@ -60,6 +63,15 @@ def _kinds(console: Console) -> dict[str, dict[str, float]]:
         table.add_row(kind, *(f"{figures[kind][column]:.3f}" for column in columns))
     console.print(table)
     return figures
+
+
+def recorded(words: Elements) -> Xc:
+    """The codec with the parameters that the record of a transfer of bf16 recommends."""
+    found = recorded_parameters(words, element_format("bf16"))
+    if found is None:
+        return Xc(2)
+    centre, pattern = found
+    return Xc(2, centre=centre, pattern=pattern)
 
 
 def _formats(console: Console) -> dict[str, dict[str, float]]:
