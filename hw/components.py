@@ -184,6 +184,8 @@ COMPONENTS: dict[str, Component] = {
         _c("zvc-line-decompressor", "codec.zvc.decompressor:ZvcDecompressor", CODEC),
         _c("xc-line-compressor", "codec.xc.compressor.pipeline:of_elements", CODEC),
         _c("xc-line-decompressor", "codec.xc.decompressor.pipeline:of_elements", CODEC),
+        _c("xc-line-sampler", "codec.xc.record.line_sampler:of_elements", CODEC),
+        _c("xc-parameter-collector", "codec.xc.record.parameter_collector:of_elements", CODEC),
         _c("quantize-line-compressor", "codec.quantize.compressor.pipeline:of_values", CODEC),
         _c("quantize-line-decompressor", "codec.quantize.decompressor.pipeline:of_values", CODEC),
         _c("packer", "codec.stream.pack:Packer", CODEC),

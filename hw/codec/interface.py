@@ -151,6 +151,28 @@ class LineCodec:
             place += bits
         return parts
 
+    def parameters_from_result(self, result: Mapping[str, int]) -> dict[str, int] | None:
+        """The parameters that a record recommends for the next transfer of such data.
+
+        Parameters
+        ----------
+        result : mapping of str to int
+            As of `unpacked_result`, of a transfer that has compressed.
+
+        Returns
+        -------
+        parameters : dict or None
+            None if the record recommends none; always so of codecs whose results do not.
+        """
+        return None
+
+    def recorded_result(self, data: ByteArray) -> dict[str, int]:
+        """The result by name that the record has of a transfer of some data, uint8 (bytes,).
+
+        The golden model of `line_summary` and `summary_collector`; of codecs with a result.
+        """
+        raise NotImplementedError
+
     # Data of arrays.
 
     def check_length(self, nbytes: int) -> None:
@@ -297,9 +319,11 @@ class LineCodec:
     def summary_collector(self, config: CodecConfig) -> wiring.Component:
         """Makes the result of a transfer from the summaries of its lines, in order, two per cycle.
 
-        Its ports are those of `cdma.hw.dma.line_crc.TransferCrc` without `fill`: `begins`, `lines`,
-        `first` and `second` (`line_summary_bits` each), `ends`, `settled`, and instead of `crc32`
-        the output `result` of `result_bits`.
+        Its ports are those of `cdma.hw.dma.line_crc.TransferCrc` without `tail_pad`: `begins`,
+        `lines`, `first` and `second` (`line_summary_bits` each), `ends`, `settled`, and instead of
+        `crc32` the output `result` of `result_bits`. The record of a transfer of the codec waits
+        for `settled`; those of others do not, so that `ends` may come before it, and the result of
+        the transfer before is then not wanted.
         """
         raise NotImplementedError
 

@@ -26,6 +26,7 @@ from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
 from cdma.sim.driver.ring.queue import Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError, TransferError
 from cdma.sim.driver.shape import EngineShape
+from cdma.sim.driver.tensor_parameters import TensorParameterError, TensorParameters
 from cdma.sim.driver.windows import Windows
 
 __all__ = [
@@ -55,6 +56,8 @@ __all__ = [
     "RingFullError",
     "Span",
     "StuckError",
+    "TensorParameterError",
+    "TensorParameters",
     "Throttle",
     "Transfer",
     "TransferError",

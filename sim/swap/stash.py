@@ -1,6 +1,6 @@
 """Bytes kept in host memory: out through the engine, and back when they are wanted."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,9 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.sim.driver import Buffer, BusyError, CopyKind, Engine, OutOfMemoryError, Transfer
 from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.swap.backend import TRANSFER_BYTES
+
+Learner = Callable[[Transfer], object]
+"""A function that is given transfers that have their records."""
 
 
 class StashError(RuntimeError):
@@ -130,6 +133,7 @@ class Stash:
         parameters: Mapping[str, int] | None = None,
         *,
         restored: ByteArray | None = None,
+        learn: Learner | None = None,
     ) -> Stashed:
         """Take an array's bytes out; None copies them as they are.
 
@@ -141,6 +145,8 @@ class Stash:
             The codec's, the same ones on the way back.
         restored : uint8 (bytes,), optional
             What a lossy codec must bring back, to be compared with the record's CRC-32.
+        learn : callable, optional
+            Gets the transfer of each piece, with its record.
 
         Raises
         ------
@@ -154,7 +160,7 @@ class Stash:
         pieces: list[_Piece] = []
         try:
             for part in _parts(array):
-                pieces.append(self._put(part, codec, parameters or {}))
+                pieces.append(self._put(part, codec, parameters or {}, learn))
             if restored is not None:
                 _require_restored(pieces, restored)
         except BaseException:
@@ -255,7 +261,13 @@ class Stash:
         finally:
             self._free(sent.device)
 
-    def _put(self, part: ByteArray, codec: str | None, parameters: Mapping[str, int]) -> _Piece:
+    def _put(
+        self,
+        part: ByteArray,
+        codec: str | None,
+        parameters: Mapping[str, int],
+        learn: Learner | None,
+    ) -> _Piece:
         engine = self.engine
         device = self._alloc(engine.device, part.size)
         try:
@@ -265,7 +277,7 @@ class Stash:
             host = self._alloc(engine.host, worst)
             try:
                 device.array[:] = part
-                record = engine.memcpy_compressed(
+                transfer = engine.submit(
                     host,
                     device,
                     part.size,
@@ -273,7 +285,10 @@ class Stash:
                     codec,
                     verify=self.verify and codec is not None,
                     parameters=parameters,
-                ).check()
+                )
+                record = engine.wait(transfer).check()
+                if learn is not None:
+                    learn(transfer)
             except BaseException:
                 self._free(host)
                 raise

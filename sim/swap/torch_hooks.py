@@ -11,7 +11,7 @@ from cdma import golden
 from cdma.golden.formats.stream import ByteArray
 from cdma.plan.timeline.placement import RETAIN, Choice, Placement
 from cdma.plan.workload.capture.recorder import require
-from cdma.sim.driver import Engine
+from cdma.sim.driver import Engine, TensorParameters
 from cdma.sim.swap.lossy.error_bounds import Bounds, ErrorBounds
 from cdma.sim.swap.lossy.exact_readers import require_inexact_reader
 from cdma.sim.swap.lossy.loss_ledger import LossLedger
@@ -34,6 +34,7 @@ def swap_to(
     module: Any = None,
     bounds: Bounds | None = None,
     power_of_two: bool = False,
+    tensors: TensorParameters | None = None,
     min_bytes: int = MIN_BYTES,
     verify: bool = False,
 ) -> Iterator["Swapped"]:
@@ -63,6 +64,10 @@ def swap_to(
         `CometController` is, also sees the names of the step's tensors.
     power_of_two : bool
         Round bounds down to powers of two, which the engine has.
+    tensors : TensorParameters, optional
+        A codec's parameters by the names of tensors, for a plan with that codec: kept from one step
+        to the next, each tensor goes out with what the record of its last transfer recommended.
+        Without it, and for tensors that have not gone out yet, the data are looked at before.
     min_bytes : int
     verify : bool
         Let the engine read back and compare every stream that it writes.
@@ -92,7 +97,7 @@ def swap_to(
         None if bounds is None else ErrorBounds(bounds, module, power_of_two=power_of_two)
     )
     names = None if module is None else SavedNames(torch, module)
-    encoder = TensorEncoder(plan, engine.shape, error_bounds)
+    encoder = TensorEncoder(plan, engine.shape, error_bounds, tensors)
     swapped = Swapped(torch, engine, plan, encoder, names, min_bytes, verify)
     try:
         with ExitStack() as contexts:
@@ -255,7 +260,13 @@ class Swapped:
             entry.out = self._stash.put(array, None)
             return
         restored = None if encoding.model.lossless else encoding.returned(array)
-        entry.out = self._stash.put(array, encoding.codec, encoding.parameters, restored=restored)
+        entry.out = self._stash.put(
+            array,
+            encoding.codec,
+            encoding.parameters,
+            restored=restored,
+            learn=self._encoder.learner(encoding, saved),
+        )
         if restored is not None:
             loss = encoding.loss(array, restored)
             assert loss is not None

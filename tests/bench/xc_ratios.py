@@ -16,12 +16,13 @@ from rich.table import Table
 from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
+from cdma.golden.formats.xc.recorded import recorded_parameters
 from cdma.golden.formats.xc.xc import Xc
 from tests.bench.dense_data import SHIPPED, Floats, all_series, captured_series, drawn_series
 
 OTHERS = ("zvc", "bpc", "deflate", "deflate-fast", "lz4")
 ELEMENT_FORMATS = ("bf16", "fp32", "fp16", "e5m2", "e4m3")
-OURS = ("XC, last epoch's parameters", "XC, best parameters")
+OURS = ("XC, last record's parameters", "XC, last epoch's parameters", "XC, best parameters")
 IDEAL = ("Huffman", "order-0 entropy")
 LONGEST_CODE = 8
 """Bits of a Huffman code for exponents, as tables in hardware have them."""
@@ -63,11 +64,21 @@ def _ratios(tensors: list[list[Floats]], elements: ElementFormat) -> dict[str, f
             total += now.nbytes
             for name in OTHERS:
                 sizes[name] += golden.codec(name, 2).compress(now).size
-            for name, fitted_to in zip(OURS, (before, now), strict=True):
-                sizes[name] += Xc(2).fitted(fitted_to).compress(now).size
+            chosen = (recorded(before), Xc(2).fitted(before), Xc(2).fitted(now))
+            for name, codec in zip(OURS, chosen, strict=True):
+                sizes[name] += codec.compress(now).size
             for name, bytes_of in zip(IDEAL, (huffman_bytes, entropy_bytes), strict=True):
                 sizes[name] += bytes_of(now, elements)
     return {name: total / size for name, size in sizes.items()}
+
+
+def recorded(words: Elements) -> Xc:
+    """The codec with the parameters that the record of a transfer of bf16 recommends."""
+    found = recorded_parameters(words, element_format("bf16"))
+    if found is None:
+        return Xc(2)
+    centre, pattern = found
+    return Xc(2, centre=centre, pattern=pattern)
 
 
 def _formats(console: Console) -> dict[str, dict[str, float]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdma import golden
 from cdma.golden.formats.sample import sample
 from cdma.golden.formats.stream import ByteArray
+from cdma.golden.formats.xc.elements import element_format
+from cdma.golden.formats.xc.recorded import recorded_parameters
 from cdma.golden.formats.xc.xc import Xc as GoldenXc
 from cdma.hw.codec.byte_lines import HEADER_BYTES, ByteLineCodec
 
@@ -28,6 +30,11 @@ class Xc(ByteLineCodec):
     name = "xc"
     number = 1
     parameters = {"centre": 8, "pattern": 2}
+    # A little below the exponent of 1.0.
+    usual_parameters = {"centre": 126}
+    result = {"centre": 8, "pattern": 2, "valid": 1}
+    # A sample's exponent, and whether there is one.
+    line_summary_bits = 9
     own_element_bytes = ELEMENT_BYTES
     element_format = "bf16"
     conversion = "round the arrays to bf16"
@@ -38,6 +45,17 @@ class Xc(ByteLineCodec):
         assert isinstance(codec, GoldenXc)
         best = codec.fitted(sample(data))
         return {"centre": best.centre, "pattern": best.pattern}
+
+    def parameters_from_result(self, result: Mapping[str, int]) -> dict[str, int] | None:
+        """Those that the record recommends; none if the elements that it saw were zeros."""
+        if not result["valid"]:
+            return None
+        return {name: result[name] for name in self.parameters}
+
+    def recorded_result(self, data: ByteArray) -> dict[str, int]:
+        found = recorded_parameters(data, element_format(self.element_format))
+        centre, pattern = found or (0, 0)
+        return {"centre": centre, "pattern": pattern, "valid": int(found is not None)}
 
     def length_bytes(self, config: CodecConfig) -> int:
         return HEADER_BYTES + self.line_elements(config) // 8
@@ -60,6 +78,16 @@ class Xc(ByteLineCodec):
         from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 
         return XcDecompressor(config)
+
+    def line_summary(self, config: CodecConfig) -> wiring.Component:
+        from cdma.hw.codec.xc.record.line_sampler import LineSampler
+
+        return LineSampler(config)
+
+    def summary_collector(self, config: CodecConfig) -> wiring.Component:
+        from cdma.hw.codec.xc.record.parameter_collector import ParameterCollector
+
+        return ParameterCollector()
 
     def payload_elements(self, head: Sequence[Value], config: CodecConfig) -> Value:
         from cdma.hw.codec.xc.decompressor.head import payload_elements

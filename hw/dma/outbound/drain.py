@@ -201,7 +201,11 @@ class LineDrain(wiring.Component):
     def _collect_summaries(
         self, m: Module, t: "_Transfer", heads: "_QueueHeads", crc: TransferCrc
     ) -> Value:
-        """Collect the codecs' results, each of all lines; returns whether all are settled."""
+        """Collect the codecs' results, each of all lines.
+
+        Returns whether that of the codec of the transfer that has ended is settled: no transfer
+        waits for the result of another codec.
+        """
         codec = self.config.codec
         settled: Value = C(1, 1)
         place = 0
@@ -217,8 +221,9 @@ class LineDrain(wiring.Component):
                 collector.ends.eq(t.done),
             ]
             place += bits
-            settled = settled & collector.settled
-            with m.If(is_one_of(ended_codec, (codec.entries.index(entry),), codec)):
+            is_its = is_one_of(ended_codec, (codec.entries.index(entry),), codec)
+            settled = settled & (collector.settled | ~is_its)
+            with m.If(is_its):
                 m.d.comb += self.outcome.payload.result.eq(collector.result)
         if place:
             with m.If(t.done):

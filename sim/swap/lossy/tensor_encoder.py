@@ -4,8 +4,10 @@ from cdma.golden.formats.sample import sample
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.registry import codec_names, copy_codec, line_codec
 from cdma.sim.driver.shape import EngineShape
+from cdma.sim.driver.tensor_parameters import TensorParameters
 from cdma.sim.swap.encoding import AUTO, Encoding, auto_encoding, engine_encoding
 from cdma.sim.swap.lossy.error_bounds import ErrorBounds
+from cdma.sim.swap.stash import Learner
 from cdma.sim.swap.swap_plan import Saved, SwapPlan, SwapPlanError, engine_codec
 
 LOSSY_TYPE = "float32"
@@ -24,6 +26,9 @@ class TensorEncoder:
     plan : SwapPlan
     shape : EngineShape
     bounds : ErrorBounds or None
+    tensors : TensorParameters, optional
+        What records have recommended for tensors that have a name. The parameters of others, and of
+        those that it does not know, suit a sample of the data.
 
     Raises
     ------
@@ -31,9 +36,16 @@ class TensorEncoder:
         The engine has no such codec, a lossy one has no bounds, or bounds are for no codec.
     """
 
-    def __init__(self, plan: SwapPlan, shape: EngineShape, bounds: ErrorBounds | None) -> None:
+    def __init__(
+        self,
+        plan: SwapPlan,
+        shape: EngineShape,
+        bounds: ErrorBounds | None,
+        tensors: TensorParameters | None = None,
+    ) -> None:
         self._shape = shape
         self._bounds = bounds
+        self._tensors = tensors
         for codec in plan.codecs:
             self._check(codec)
         if bounds is not None and plan.codecs and not any(map(_is_lossy, plan.codecs)):
@@ -66,7 +78,7 @@ class TensorEncoder:
         if codec == AUTO:
             found = auto_encoding(self._shape.codecs, lines, element_bytes, granule)
         else:
-            parameters = None
+            parameters = self._recommended(codec, saved)
             if _is_lossy(codec):
                 bound = self.bound(saved)
                 if bound is None:
@@ -81,6 +93,20 @@ class TensorEncoder:
         if self._bounds is None or not may_be_lossy(saved):
             return None
         return self._bounds.of(saved)
+
+    def learner(self, encoding: Encoding, saved: Saved) -> Learner | None:
+        """The function that takes a tensor's transfers with their records; None if none does."""
+        tensors, name = self._tensors, saved.name
+        if tensors is None or name is None or encoding.codec != tensors.codec:
+            return None
+        return lambda transfer: tensors.learn(name, saved.dtype, transfer)
+
+    def _recommended(self, codec: str, saved: Saved) -> dict[str, int] | None:
+        """The parameters that a record has recommended for a tensor, if one has."""
+        tensors, name = self._tensors, saved.name
+        if tensors is None or codec != tensors.codec or name is None or name not in tensors:
+            return None
+        return tensors.parameters(name, saved.dtype)
 
     @property
     def _exact_codec(self) -> str:

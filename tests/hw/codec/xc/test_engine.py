@@ -8,6 +8,7 @@ import pytest
 from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.decoder import decode
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver import THROTTLES, CopyKind, Engine
 from cdma.sim.machine import Machine
@@ -22,6 +23,7 @@ OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 SIZES = (2, 126, 128, 130, 1000, 4096, 10_004)
 CONFIG = replace(SMALL, codec=replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc")))
 ONE_UNIT = replace(CONFIG, units=1)
+ENTRY = line_codec("xc")
 CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
 
 
@@ -88,6 +90,10 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         np.testing.assert_array_equal(host.array[: record.out_size], want[: record.out_size])
         assert record.out_size == (data.size if codec is None else want.size)
         assert record.crc32 == golden.crc32(data)
+        if codec == "xc":
+            assert ENTRY.unpacked_result(record.result) == ENTRY.recorded_result(data)
+        else:
+            assert record.result == 0
     back = []
     for data, codec, coding, device, host, sent in round_trips:
         device.array[:] = 0xA5

@@ -1,0 +1,1 @@
+"""The record's recommendation: XC's parameters for the next transfer of such data."""
