@@ -89,6 +89,8 @@ class Component:
         Whether it is an engine or a controller as a whole.
     containers : tuple of str
         Of a whole that synthesis maps in parts: its submodules that are made of parts, too.
+    is_gated : bool
+        Whether synthesis maps it with gated clocks, too: an engine rests most of the time.
     bench_path : str
         A function that makes the bench of `generate --ip`, as "module:name"; empty if it has none.
     """
@@ -99,6 +101,7 @@ class Component:
     takes: tuple[str, ...] = ()
     is_whole: bool = False
     containers: tuple[str, ...] = ()
+    is_gated: bool = False
     bench_path: str = ""
 
     @property
@@ -170,7 +173,7 @@ _ROOMS = ("address", "dispatcher", "frontend", "metadata", "read", "write")
 COMPONENTS: dict[str, Component] = {
     component.name: component
     for component in (
-        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS, bench_path="dma.bench:engine_bench"),  # noqa: E501
+        _c("engine", "dma.engine:DmaEngine", ENGINE, is_whole=True, containers=_PATHS, is_gated=True, bench_path="dma.bench:engine_bench"),  # noqa: E501
         _c("buddy", "buddy.controller:BuddyController", BUDDY, is_whole=True, containers=_ROOMS),
         _c("sector-mapper", "buddy.address.mapper:SectorMapper", BUDDY),
         _c("metadata-cache", "buddy.metadata.cache:MetadataCache", BUDDY, "cache"),

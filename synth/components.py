@@ -64,13 +64,27 @@ class ComponentBlock:
         containers = [f"{self.top}_{name}" for name in COMPONENTS[self.name].containers]
         return parts_of(self._modules(), containers)
 
+    @property
+    def is_gated(self) -> bool:
+        """True if it is mapped with gated clocks, too."""
+        return COMPONENTS[self.name].is_gated
+
     def synthesize(
-        self, library: Library, folder: Path, corners: Sequence[Library] = ()
+        self,
+        library: Library,
+        folder: Path,
+        corners: Sequence[Library] = (),
+        *,
+        clock_gating: bool = False,
     ) -> Synthesis:
         """Map it to a library's cells; see `cdma.synth.gates.asic`."""
         if self.is_whole:
-            return synthesize_parts(self.parts(), library, folder, corners=corners)
-        return synthesize(self.verilog(), self.top, library, folder, corners=corners)
+            return synthesize_parts(
+                self.parts(), library, folder, clock_gating=clock_gating, corners=corners
+            )
+        return synthesize(
+            self.verilog(), self.top, library, folder, clock_gating=clock_gating, corners=corners
+        )
 
     def _modules(self) -> list[ModuleText]:
         return to_verilog(self.make(), self.top, assertions=False)

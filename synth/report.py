@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from cdma.synth.baseline import GENERIC, Baseline
@@ -108,6 +108,10 @@ class GateRow(ComponentRow):
         all of them `kge`, `flip_flops` and `macro_bits`.
     corners : list of dict, or None
         Of the same netlist in other libraries: `library`, `fmax_mhz` and `fmax_wire_load_mhz`.
+    gated : dict, or None
+        Of a component that is mapped with gated clocks, too: that netlist's `kge`, the gates'
+        own included, `fmax_mhz`, their enables' paths included, `depth` and `slowest_path`, the
+        number of `clock_gates`, and `gated_flip_flops`.
     opensta : dict, or None
         If it was asked: `period_ps` by OpenSTA from register to register, and `own_period_ps`.
     """
@@ -131,6 +135,7 @@ class GateRow(ComponentRow):
     steep_nets: int = 0
     parts: list[dict[str, Any]] | None = None
     corners: list[dict[str, Any]] | None = None
+    gated: dict[str, Any] | None = None
     opensta: dict[str, float] | None = None
 
 
@@ -203,8 +208,20 @@ class Change:
         return worse > self.compared.tolerance
 
 
-def row_of(block: ComponentBlock, synthesis: Synthesis, library: Library, target: str) -> GateRow:
-    """Make the row of a component in gates, rounded to the figures' accuracy."""
+def row_of(
+    block: ComponentBlock,
+    synthesis: Synthesis,
+    library: Library,
+    target: str,
+    gated: Synthesis | None = None,
+) -> GateRow:
+    """Make the row of a component in gates, rounded to the figures' accuracy.
+
+    Parameters
+    ----------
+    gated
+        The same component with gated clocks.
+    """
     timing, with_wires = synthesis.timing, synthesis.timing_with_wires
     generic = target == GENERIC
     return GateRow(
@@ -239,7 +256,20 @@ def row_of(block: ComponentBlock, synthesis: Synthesis, library: Library, target
             for corner in synthesis.corners
         ]
         or None,
+        gated=None if gated is None else _gated(gated),
     )
+
+
+def _gated(synthesis: Synthesis) -> dict[str, Any]:
+    timing = synthesis.timing
+    return {
+        "kge": round(synthesis.kge, 3),
+        "fmax_mhz": round(timing.fmax_mhz, 1),
+        "depth": timing.depth,
+        "slowest_path": [timing.start, timing.end],
+        "clock_gates": synthesis.clock_gates,
+        "gated_flip_flops": synthesis.gated_flip_flops,
+    }
 
 
 def fpga_row_of(block: ComponentBlock, found: Resources, routed: Routed | str) -> FpgaRow:
@@ -261,6 +291,12 @@ def changes(row: ComponentRow, baseline: Baseline) -> list[Change] | None:
     if before is None or before["parameters"] != after["parameters"]:
         return None
     figures = [(each, before[each.figure], after[each.figure]) for each in row.COMPARED]
+    if before.get("gated") and after.get("gated"):
+        figures += [
+            (replace(each, figure=f"gated {key}"), before["gated"][key], after["gated"][key])
+            for each in row.COMPARED
+            if (key := each.figure) in after["gated"]
+        ]
     return [
         Change(row.name, compared, was, now)
         for compared, was, now in figures

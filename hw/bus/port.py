@@ -54,7 +54,7 @@ class Axi4Port(wiring.Component):
     bus. Every burst on the bus is answered with one RLAST; beats and responses that no source
     has requested are dropped.
 
-    Latency: 1 cycle from a request to AxVALID, 4 from there to its first WVALID, 1 from RVALID and
+    Latency: 1 cycle from a request to AxVALID, 3 from there to its first WVALID, 1 from RVALID and
     BVALID to the source. Throughput: a request each way, a beat each way and a response per cycle.
 
     Parameters

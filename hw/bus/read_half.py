@@ -10,7 +10,7 @@ from cdma.hw.bus.burst import ReadBeat, ReadGuard, ReadRequest
 from cdma.hw.bus.channels import BusReadBeat, BusRequest
 from cdma.hw.bus.request_arbiter import RequestArbiter
 from cdma.hw.bus.timeout import TIMEOUT_BITS, SilenceTimer
-from cdma.hw.lib.pipeline import SkidBuffer
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 
 class ReadHalf(wiring.Component):
@@ -60,7 +60,9 @@ class ReadHalf(wiring.Component):
             self.address_bits, self.id_bits, len(self.bursts)
         )
         m.submodules.requests = requests = SkidBuffer(BusRequest(self.address_bits, self.id_bits))
-        m.submodules.responses = responses = SkidBuffer(BusReadBeat(self.data_bytes, self.id_bits))
+        m.submodules.responses = responses = PipelineRegister(
+            BusReadBeat(self.data_bytes, self.id_bits)
+        )
         m.submodules.timer = timer = SilenceTimer()
         wiring.connect(m, arbiter.o, requests.i)
         wiring.connect(m, requests.o, wiring.flipped(self.bus_request))

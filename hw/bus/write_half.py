@@ -17,7 +17,7 @@ from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 class WriteHalf(wiring.Component):
     """The write channels of a port: see `Axi4Port`.
 
-    Latency: 1 cycle for a request, 4 from there to its first beat, 1 for a response. Throughput: a
+    Latency: 1 cycle for a request, 3 from there to its first beat, 1 for a response. Throughput: a
     request, a beat and a response per cycle.
 
     Parameters
@@ -92,7 +92,6 @@ class WriteHalf(wiring.Component):
                 ~state.any_outstanding.any()
                 & ~self.bus_request.valid
                 & (state.announced == 0)
-                & ~state.beat_buffer.o.valid
                 & ~self.bus_beats.valid
                 & ~responses.o.valid
             ),
@@ -113,9 +112,9 @@ class WriteHalf(wiring.Component):
         m.submodules.order = order = Fifo(
             data.StructLayout({"id": self.id_bits, "beats": 8}), sum(self.bursts)
         )
-        m.submodules.beat_buffer = beat_buffer = SkidBuffer(WriteBeat(self.data_bytes))
         m.submodules.bus_beat = bus_beat = PipelineRegister(WriteBeat(self.data_bytes))
-        state.beat_buffer = beat_buffer
+        wiring.connect(m, bus_beat.o, wiring.flipped(self.bus_beats))
+        state.bus_beat = bus_beat
         state.burst = order.o.payload
         m.d.comb += [
             requests.valid.eq(granted.valid),
@@ -131,12 +130,12 @@ class WriteHalf(wiring.Component):
         announce = Signal()
         sent = Signal(8)
         burst_end = Signal()
-        beat_fire = beat_buffer.i.valid & beat_buffer.i.ready
+        beat_fire = bus_beat.i.valid & bus_beat.i.ready
         m.d.comb += [
             announce.eq(self.bus_request.valid & ~request_stalled),
             state.open_burst.eq(order.o.valid & (state.announced != 0)),
-            beat_buffer.i.payload.last.eq(sent == state.burst.beats),
-            burst_end.eq(beat_fire & beat_buffer.i.payload.last),
+            bus_beat.i.payload.last.eq(sent == state.burst.beats),
+            burst_end.eq(beat_fire & bus_beat.i.payload.last),
             order.o.ready.eq(burst_end),
         ]
         m.d.sync += [
@@ -144,24 +143,15 @@ class WriteHalf(wiring.Component):
             state.announced.eq(state.announced + announce - burst_end),
         ]
         with m.If(beat_fire):
-            m.d.sync += sent.eq(Mux(beat_buffer.i.payload.last, 0, sent + 1))
+            m.d.sync += sent.eq(Mux(bus_beat.i.payload.last, 0, sent + 1))
+        # Without strobes: only the beat that is already valid on the bus must stay as it is.
         with m.If(state.dead):
-            m.d.comb += beat_buffer.i.valid.eq(state.open_burst)
-
-        # Only the beat that is already valid on the bus must stay as it is.
-        m.d.comb += [
-            bus_beat.i.valid.eq(beat_buffer.o.valid),
-            bus_beat.i.payload.eq(beat_buffer.o.payload),
-            beat_buffer.o.ready.eq(bus_beat.i.ready),
-        ]
-        with m.If(state.dead):
-            m.d.comb += bus_beat.i.payload.strobe.eq(0)
-        wiring.connect(m, bus_beat.o, wiring.flipped(self.bus_beats))
+            m.d.comb += bus_beat.i.valid.eq(state.open_burst)
 
     def _serve_request(self, m: Module, k: int, state: "_WriteState", offer: Any) -> None:
         """Offer a source's requests to the arbiter, and accept the data of its open burst."""
         request, beats = self.request[k], self.beats[k]
-        beat_buffer = state.beat_buffer
+        bus_beat = state.bus_beat
         request_allowed = Signal(name=f"request_allowed_{k}")
         selected = Signal(name=f"selected_{k}")
         m.d.comb += [
@@ -174,17 +164,17 @@ class WriteHalf(wiring.Component):
             state.request_fire[k].eq(request.valid & request.ready),
             selected.eq(state.open_burst & (state.burst.id == k) & ~state.dead),
             beats.ready.eq(
-                Mux(state.dead, state.data_pending[k] != 0, selected & beat_buffer.i.ready)
+                Mux(state.dead, state.data_pending[k] != 0, selected & bus_beat.i.ready)
             ),
             state.data_end[k].eq(beats.valid & beats.ready & beats.payload.last),
         ]
         with m.If(selected):
             m.d.comb += [
-                beat_buffer.i.valid.eq(beats.valid),
-                beat_buffer.i.payload.data.eq(beats.payload.data),
-                beat_buffer.i.payload.strobe.eq(beats.payload.strobe),
+                bus_beat.i.valid.eq(beats.valid),
+                bus_beat.i.payload.data.eq(beats.payload.data),
+                bus_beat.i.payload.strobe.eq(beats.payload.strobe),
             ]
-            m.d.sync += Assert(~beats.valid | (beats.payload.last == beat_buffer.i.payload.last))
+            m.d.sync += Assert(~beats.valid | (beats.payload.last == bus_beat.i.payload.last))
 
     def _serve_response(self, m: Module, k: int, state: "_WriteState", bus: Any) -> None:
         """Return responses to a source, and count what is outstanding on either side."""
@@ -221,7 +211,7 @@ class WriteHalf(wiring.Component):
 class _WriteState:
     """The state of the half, counters for each source, and a bit for each."""
 
-    beat_buffer: SkidBuffer
+    bus_beat: PipelineRegister
     burst: Any
 
     def __init__(self, bursts: tuple[int, ...]) -> None:

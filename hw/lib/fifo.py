@@ -48,7 +48,11 @@ class Fifo(wiring.Component):
             self.o.valid.eq(holds),
             self.o.payload.eq(read.data),
         ]
-        m.d.sync += stored.eq(stored + i_fire - read_fire)
+        # Whether the sink is ready is known last.
+        with m.If(read_fire):
+            m.d.sync += stored.eq(Mux(i_fire, stored, stored - 1))
+        with m.Else():
+            m.d.sync += stored.eq(Mux(i_fire, stored + 1, stored))
         with m.If(i_fire):
             m.d.sync += write.addr.eq(Mux(write.addr == self.depth - 1, 0, write.addr + 1))
         with m.If(read_fire):

@@ -31,9 +31,9 @@ class SkidBuffer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
 
-        front = Signal.like(self.o.payload, name="front")
+        front = Signal.like(self.o.payload, name="front", reset_less=True)
         front_valid = Signal()
-        spare = Signal.like(self.o.payload, name="spare")
+        spare = Signal.like(self.o.payload, name="spare", reset_less=True)
         spare_valid = Signal()
 
         m.d.comb += [

@@ -181,7 +181,12 @@ def synthesize(
 
 
 def synthesize_parts(
-    parts: Sequence[Part], library: Library, folder: Path, *, corners: Sequence[Library] = ()
+    parts: Sequence[Part],
+    library: Library,
+    folder: Path,
+    *,
+    clock_gating: bool = False,
+    corners: Sequence[Library] = (),
 ) -> Synthesis:
     """Map each part of a component once, put the netlists together, and time the whole.
 
@@ -194,7 +199,8 @@ def synthesize_parts(
     library
     folder
         Has a folder of each part's, and `netlist.v`, all of them.
-    corners
+    clock_gating, corners
+        As of `synthesize`.
 
     Raises
     ------
@@ -202,7 +208,9 @@ def synthesize_parts(
         As of `synthesize`.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda part: _mapped(part, library, folder / part.name), parts)
+        found = pool.map(
+            lambda part: _mapped(part, library, folder / part.name, clock_gating), parts
+        )
         modules = {part.name: module for part, module in zip(parts, found, strict=True)}
     try:
         with (folder / NETLIST).open("w", encoding="utf-8") as file:

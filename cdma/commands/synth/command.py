@@ -43,6 +43,9 @@ from cdma.synth.report import ASIC, TARGETS, FpgaRow, GateRow, fpga_row_of, row_
 from cdma.synth.tools.opensta import opensta_period_ps
 from cdma.terminal.console import terminal
 
+GATED = "gated"
+"""Folder, in a component's, of its netlist with gated clocks."""
+
 
 def synth(
     components: Annotated[
@@ -164,10 +167,14 @@ def _gate_rows(
     """Map to gates, each component in turn."""
     rows = []
     for chosen in _told(blocks):
-        synthesis = chosen.synthesize(library, out / chosen.name, corners)
-        row = row_of(chosen, synthesis, library, target)
+        folder = out / chosen.name
+        synthesis = chosen.synthesize(library, folder, corners)
+        gated = None
+        if chosen.is_gated and library.clock_gates:
+            gated = chosen.synthesize(library, folder / GATED, clock_gating=True)
+        row = row_of(chosen, synthesis, library, target, gated)
         if opensta:
-            row = replace(row, opensta=_second_opinion(synthesis, library, out / chosen.name))
+            row = replace(row, opensta=_second_opinion(synthesis, library, folder))
         rows.append(row)
     return rows
 

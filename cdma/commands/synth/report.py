@@ -130,6 +130,7 @@ def engine_of(rows: Sequence[GateRow]) -> dict[str, Any] | None:
     return {
         "kge": round(area.kge, 1),
         "units_kge": round(units_kge, 1),
+        "gated_kge": None if row.gated is None else round(row.gated["kge"], 1),
         "um2_per_gate_28nm": UM2_PER_GATE[28],
         "utilization": UTILIZATION,
         "logic_mm2": round(area.logic_mm2, 3),
@@ -166,6 +167,7 @@ def print_report(
             console.print(_parts_table(row))
     console.print()
     for sentence in [
+        *_with_gated_clocks(rows),
         *_beyond_limits(rows),
         *_second_opinions(rows),
         *_beside_the_paper(rows, target),
@@ -313,6 +315,17 @@ def _legend(library: Library, target: str) -> str:
             else f"; wires: with the library's wire load {library.wire_load.name}."
         )
     )
+
+
+def _with_gated_clocks(rows: Sequence[GateRow]) -> list[str]:
+    return [
+        f"{row.name} with gated clocks: {row.gated['kge']:,.1f} kGE with "
+        f"{row.gated['clock_gates']:,} clock gates, for {row.gated['gated_flip_flops']:,} of "
+        f"{row.flip_flops:,} flip-flops; {row.gated['fmax_mhz']:,.0f} MHz, "
+        f"{' → '.join(row.gated['slowest_path'])}."
+        for row in rows
+        if row.gated is not None
+    ]
 
 
 def _beyond_limits(rows: Sequence[GateRow]) -> list[str]:

@@ -66,6 +66,17 @@ class SynthCorner(TypedDict):
     fmax_wire_load_mhz: float | None
 
 
+class SynthGated(TypedDict):
+    """The same component with gated clocks."""
+
+    kge: float
+    fmax_mhz: float
+    depth: int
+    slowest_path: list[str]
+    clock_gates: Count
+    gated_flip_flops: Count
+
+
 class SynthOpinion(TypedDict):
     """Periods from register to register, by OpenSTA and here."""
 
@@ -94,6 +105,7 @@ class SynthRow(TypedDict):
     steep_nets: int | None
     parts: list[SynthPart] | None
     corners: list[SynthCorner] | None
+    gated: NotRequired[SynthGated | None]
     opensta: SynthOpinion | None
     no_fmax: Annotated[str | None, "why there is no fmax_mhz"]
     luts: int | None

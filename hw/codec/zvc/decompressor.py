@@ -340,8 +340,9 @@ class ZvcDecompressor(wiring.Component):
             Cat(routed.present[i] & ~spread[i][element_bits] for i in range(lanes))
         )
         m.submodules.spread = control = PipelineControl()
-        # From reset on a lane that is not present is zero.
-        sector = Signal(ExpandedSector(config))
+        sector = Signal(ExpandedSector(config), reset_less=True)
+        # A lane that is not present is zero: behind a reset all are loaded, whatever they hold.
+        present = Signal(lanes, init=-1)
         m.d.comb += [
             control.i_valid.eq(routed.control.o_valid),
             routed.control.o_ready.eq(control.i_ready),
@@ -351,13 +352,13 @@ class ZvcDecompressor(wiring.Component):
         ]
         for i in range(lanes):
             # What is zero and stays so needs no clock.
-            with m.If(control.load & (routed.present[i] | sector.present[i])):
+            with m.If(control.load & (routed.present[i] | present[i])):
                 m.d.sync += sector.elements[i].eq(
                     Mux(routed.present[i], spread[i][:element_bits], 0)
                 )
         with m.If(control.load):
             m.d.sync += [
-                sector.present.eq(routed.present),
+                present.eq(routed.present),
                 sector.missing.eq(missing),
                 sector.sol.eq(routed.sol),
                 sector.mask_missing.eq(routed.mask_missing),
@@ -368,4 +369,5 @@ class ZvcDecompressor(wiring.Component):
             control.o_ready.eq(self.o.ready),
             self.o.valid.eq(control.o_valid),
             self.o.payload.eq(sector),
+            self.o.payload.present.eq(present),
         ]

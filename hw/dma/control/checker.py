@@ -6,6 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import (
     DETAIL_BITS,
@@ -37,7 +38,7 @@ class DescriptorChecker(wiring.Component):
     is, since there is nowhere to report it: it and those behind it are dropped until `clear`.
 
     Latency: 2 cycles, one to add up where the ranges end, one to compare. Throughput: a descriptor
-    per 2 cycles, as they are dispatched.
+    per 3 cycles.
 
     Parameters
     ----------
@@ -89,12 +90,14 @@ class DescriptorChecker(wiring.Component):
         fetched = Signal(FetchedDescriptor(), reset_less=True)
         ends = _RangeEnds()
         m.d.comb += [
-            self.i.ready.eq(~summed | (checked & (self.o.ready | self.faulty))),
+            # Whether the present one leaves is known too late in the cycle to accept the next one.
+            self.i.ready.eq(~summed),
             self.idle.eq(~summed),
             i_fire.eq(self.i.valid & self.i.ready),
         ]
         with m.If(i_fire):
             m.d.sync += [
+                summed.eq(1),
                 fetched.eq(self.i.payload),
                 ends.data_end.eq(add(m, arriving.src, arriving.length, name="data_end")),
                 ends.stream_end.eq(add(m, arriving.src, arriving.src_length, name="stream_end")),
@@ -130,27 +133,39 @@ class DescriptorChecker(wiring.Component):
 
         result = Signal(8, reset_less=True)
         result_detail = Signal(DETAIL_BITS, reset_less=True)
+        worst_length = Signal(OFFSET_BITS, reset_less=True)
         m.d.comb += [
             self.o.valid.eq(checked & ~self.faulty),
             self.o.payload.descriptor.eq(d),
             self.o.payload.index.eq(fetched.index),
             self.o.payload.status.eq(result),
             self.o.payload.detail.eq(result_detail),
+            self.o.payload.worst_length.eq(worst_length),
         ]
-        with m.If(self.i.ready):
-            m.d.sync += [summed.eq(self.i.valid), checked.eq(0)]
-        with m.Else():
-            m.d.sync += checked.eq(1)
-            with m.If(~checked):
-                m.d.sync += [result.eq(status), result_detail.eq(detail)]
-                with m.If(~self.faulty):
-                    m.d.sync += [
-                        self.faulty.eq(page_outside(self.record_window, d.record[PAGE_BITS:])),
-                        self.fault_address.eq(Cat(C(0, RECORD_BITS), d.record[RECORD_BITS:])),
-                    ]
+        with m.If(checked & (self.o.ready | self.faulty)):
+            m.d.sync += [summed.eq(0), checked.eq(0)]
+        with m.If(summed & ~checked):
+            m.d.sync += [
+                checked.eq(1),
+                result.eq(status),
+                result_detail.eq(detail),
+                worst_length.eq(self._worst_length(d)),
+            ]
+            with m.If(~self.faulty):
+                m.d.sync += [
+                    self.faulty.eq(page_outside(self.record_window, d.record[PAGE_BITS:])),
+                    self.fault_address.eq(Cat(C(0, RECORD_BITS), d.record[RECORD_BITS:])),
+                ]
         with m.If(self.clear):
             m.d.sync += self.faulty.eq(0)
         return m
+
+    def _worst_length(self, d: Any) -> Value:
+        """Return the bytes of a stream's worst case, and an element that would be too much."""
+        codec = self.config.codec
+        line_bits = (codec.line_bytes - 1).bit_length()
+        lines = (d.length + codec.line_bytes - 1) >> line_bits
+        return lines * codec.worst_line_bytes + codec.element_bytes
 
     def _reserved_set(self, m: Module, d: Any, kind: "_Kind") -> Value:
         """Return whether a flag or a field is set that must be zero for this opcode."""

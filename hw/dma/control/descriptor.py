@@ -9,6 +9,8 @@ from enum import IntEnum, IntFlag
 import numpy as np
 from amaranth.lib import data
 
+from cdma.hw.codec.stream.pack import OFFSET_BITS
+
 DEVICE_ADDRESS_BITS = 40
 HOST_ADDRESS_BITS = 64
 DETAIL_BITS = 2
@@ -185,11 +187,19 @@ class CheckedDescriptor(data.StructLayout):
         For OUTSIDE_WINDOW the `WindowDetail`, otherwise 0.
     index
         The descriptor's free-running number.
+    worst_length
+        More bytes than the longest stream of `length` bytes has.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            {"descriptor": Descriptor(), "status": 8, "detail": DETAIL_BITS, "index": 16}
+            {
+                "descriptor": Descriptor(),
+                "status": 8,
+                "detail": DETAIL_BITS,
+                "index": 16,
+                "worst_length": OFFSET_BITS,
+            }
         )
 
 

@@ -16,7 +16,7 @@ from cdma.hw.dma.control.descriptor import (
     Status,
 )
 from cdma.hw.dma.payloads import InJob, OutJob
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import HalfRateRegister
 
 CYCLE_BITS = 48
 """Width of the engine's clock, in cycles."""
@@ -120,10 +120,9 @@ class Dispatcher(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         codec = self.config.codec
-        line_bits = (codec.line_bytes - 1).bit_length()
-        m.submodules.starts = starts = PipelineRegister(StartedDescriptor(self.config))
-        m.submodules.outs = outs = PipelineRegister(OutJob(self.config))
-        m.submodules.ins = ins = PipelineRegister(InJob(self.config))
+        m.submodules.starts = starts = HalfRateRegister(StartedDescriptor(self.config))
+        m.submodules.outs = outs = HalfRateRegister(OutJob(self.config))
+        m.submodules.ins = ins = HalfRateRegister(InJob(self.config))
         wiring.connect(m, starts.o, wiring.flipped(self.started))
         wiring.connect(m, outs.o, wiring.flipped(self.job_out))
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))
@@ -177,13 +176,10 @@ class Dispatcher(wiring.Component):
         )
 
         # More than a stream's worst case is too much in any case, and need not be read to its end.
-        lines = Signal(LENGTH_BITS + 1 - line_bits)
-        most = Signal(OFFSET_BITS)
+        most = self.i.payload.worst_length
         capacity = Signal(OFFSET_BITS)
         largest = (1 << OFFSET_BITS) - 1
         m.d.comb += [
-            lines.eq((d.length + codec.line_bytes - 1) >> line_bits),
-            most.eq(lines * codec.worst_line_bytes + codec.element_bytes),
             capacity.eq(Mux(d.dst_capacity > largest, largest, d.dst_capacity)),
             starts.i.payload.way.eq(Mux(outward, Way.OUT, Mux(inward, Way.IN, Way.NONE))),
             starts.i.payload.status.eq(

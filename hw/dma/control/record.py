@@ -98,7 +98,7 @@ class RecordWriter(wiring.Component):
         width_bits = (width - 1).bit_length()
         entry_bits = (ENTRY_BYTES - 1).bit_length()
         beats = max(1, ENTRY_BYTES // width)
-        m.submodules.pending = pending = Fifo(RecordInfo(), RECORDS)
+        m.submodules.pending = pending = Fifo(RecordInfo(), RECORDS - 1)
 
         # The record that is sent: its request, then its beats.
         held = Signal(Completion(), reset_less=True)

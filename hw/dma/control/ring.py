@@ -99,9 +99,9 @@ class DescriptorFetcher(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.queue = queue = Fifo(FetchedDescriptor(), PREFETCH)
+        m.submodules.queue = queue = Fifo(FetchedDescriptor(), PREFETCH - 1)
         # The addresses of descriptors that are requested: they lie anywhere in their beats.
-        m.submodules.expected = expected = Fifo(unsigned(HOST_ADDRESS_BITS), PREFETCH)
+        m.submodules.expected = expected = Fifo(unsigned(HOST_ADDRESS_BITS), PREFETCH - 1)
         m.submodules.requests = requests = PipelineRegister(unsigned(HOST_ADDRESS_BITS))
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 

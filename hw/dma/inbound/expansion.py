@@ -33,7 +33,7 @@ from cdma.hw.lib.pipeline import PipelineRegister
 LINES_IN_FLIGHT = 4
 """Lines in the stages before the one that writes, beside those that a codec looks at as a whole."""
 
-REPORTS = 8
+REPORTS = 4
 """Reports that may wait for those of other units."""
 
 
@@ -268,7 +268,7 @@ class ExpansionUnit(wiring.Component):
         config = self.config
         width_bits = (config.sector_bytes - 1).bit_length()
         element_bits = (config.element_bytes - 1).bit_length()
-        m.submodules.places = places = Fifo(LineCommand(config), lines)
+        m.submodules.places = places = Fifo(LineCommand(config), lines - 1)
         m.submodules.place_fork = place_fork = Fork(LineCommand(config), 2)
         wiring.connect(m, command, places.i)
         wiring.connect(m, places.o, place_fork.i)
@@ -310,7 +310,7 @@ class ExpansionUnit(wiring.Component):
                 "place": place,
             }
         )
-        m.submodules.origins = origins = Fifo(origin, lines)
+        m.submodules.origins = origins = Fifo(origin, lines - 1)
         m.submodules.check_results = check_results = Fifo(check_result, self.bursts)
         result = checker.result.payload
         joined = Signal()
@@ -346,13 +346,29 @@ class ExpansionUnit(wiring.Component):
 
     def _report(self, m: Module, check_results: Fifo, writer: StreamWriter) -> None:
         """Report a line, after the response to its last burst."""
-        m.submodules.reports = reports = Fifo(ExpansionReport(self.config), REPORTS)
+        config = self.config
+        # All of `ExpansionReport` but the address. That of an error is kept until its report has
+        # been taken, and the next error waits for that.
+        queued = data.StructLayout(
+            {
+                "line_error": LineError,
+                "status": status_shape(config),
+                "offset": self._offset_bits,
+                "size": self._length_bits,
+                "crc32": 32,
+                "error": BusError,
+            }
+        )
+        m.submodules.reports = reports = Fifo(queued, REPORTS - 1)
+        fault_held = Signal()
+        fault_address = Signal(DEVICE_ADDRESS_BITS, reset_less=True)
+        fault_reported = Signal()
         result = check_results.o.payload
         written = writer.outcome.payload
         before = Signal(signed(self._length_bits))
         failed = Signal()
         reported = Signal()
-        report = reports.i.payload
+        report, oldest = reports.i.payload, reports.o.payload
         # The first burst may begin before the line.
         nothing = before < 0
         if self.config.locates_errors:
@@ -360,16 +376,27 @@ class ExpansionUnit(wiring.Component):
         m.d.comb += [
             before.eq(written.address[: self._length_bits].as_signed() - result.place),
             failed.eq(written.error != BusError.NONE),
-            reports.i.valid.eq(check_results.o.valid & writer.outcome.valid),
+            reports.i.valid.eq(
+                check_results.o.valid & writer.outcome.valid & ~(failed & fault_held)
+            ),
             report.line_error.eq(result.line_error),
             report.status.eq(result.status),
             report.offset.eq(result.offset),
             report.size.eq(Mux(failed, Mux(nothing, 0, before), result.size)),
             report.crc32.eq(result.crc32),
             report.error.eq(written.error),
-            report.address.eq(written.address),
             reported.eq(reports.i.valid & reports.i.ready),
             check_results.o.ready.eq(reported),
             writer.outcome.ready.eq(reported),
+            self.report.valid.eq(reports.o.valid),
+            reports.o.ready.eq(self.report.ready),
+            *(self.report.payload[name].eq(oldest[name]) for name, _ in queued),
+            self.report.payload.address.eq(fault_address),
+            fault_reported.eq(
+                self.report.valid & self.report.ready & (oldest.error != BusError.NONE)
+            ),
         ]
-        wiring.connect(m, reports.o, wiring.flipped(self.report))
+        with m.If(reported & failed):
+            m.d.sync += [fault_held.eq(1), fault_address.eq(written.address)]
+        with m.If(fault_reported):
+            m.d.sync += fault_held.eq(0)

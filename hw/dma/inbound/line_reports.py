@@ -51,7 +51,10 @@ class LineReportCollector(wiring.Component):
         active = Signal()
         tail_pad = Signal(range(codec.line_bytes))
         unit = Signal(range(units))
+        # The unit once more, a bit for each; and one more than `lines`.
+        is_unit = Signal(units, init=1)
         lines = Signal.like(self.ends.payload.lines)
+        lines_with_this = Signal.like(lines, init=1)
         m.submodules.crc = crc = TransferCrc(codec)
 
         # The heads of this unit's queue and of the next one's.
@@ -76,15 +79,20 @@ class LineReportCollector(wiring.Component):
         this_ends = Signal()
         m.d.comb += [
             all_in.eq(self.ends.valid & (lines == self.ends.payload.lines)),
-            this_ends.eq(self.ends.valid & (lines + 1 == self.ends.payload.lines)),
+            this_ends.eq(self.ends.valid & (lines_with_this == self.ends.payload.lines)),
             takes.eq(active & ~all_in & report_valid),
             takes_two.eq(takes & ~this_ends & mate_valid if units > 1 else 0),
         ]
         for k, reports in enumerate(self.reports):
-            m.d.comb += reports.ready.eq((takes & (unit == k)) | (takes_two & (next_unit == k)))
+            # What `takes` and `takes_two` say of this unit, without the way through all of them.
+            before = self.reports[k - 1]
+            is_mate = is_unit[k - 1] & before.valid & ~this_ends if units > 1 else 0
+            m.d.comb += reports.ready.eq(active & ~all_in & reports.valid & (is_unit[k] | is_mate))
         with m.If(takes):
             m.d.sync += [
-                lines.eq(lines + 1 + takes_two),
+                lines.eq(Mux(takes_two, lines_with_this + 1, lines_with_this)),
+                lines_with_this.eq(lines_with_this + 1 + takes_two),
+                is_unit.eq(Mux(takes_two, is_unit.rotate_left(2), is_unit.rotate_left(1))),
                 unit.eq(Mux(takes_two, Mux(next_unit == units - 1, 0, next_unit + 1), next_unit)),
             ]
 
@@ -160,7 +168,9 @@ class LineReportCollector(wiring.Component):
                 active.eq(self.job.valid),
                 tail_pad.eq(self.job.payload.tail_pad),
                 unit.eq(self.job.payload.first_unit),
+                is_unit.eq(1 << self.job.payload.first_unit),
                 lines.eq(0),
+                lines_with_this.eq(1),
                 sums.eq(0),
             ]
         return m

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteRequest
@@ -58,21 +58,19 @@ class InJobSplitter(wiring.Component):
         m = Module()
         config = self.config
         line_bits = (config.codec.line_bytes - 1).bit_length()
-        # The first line's unit takes a while to find.
-        found = data.StructLayout({"job": InJob(config), "first_unit": range(config.units)})
-        m.submodules.next_job = next_job = HalfRateRegister(found)
-        m.submodules.fork = fork = Fork(found, 3)
+        m.submodules.next_job = next_job = HalfRateRegister(InJob(config))
+        m.submodules.fork = fork = Fork(InJob(config), 3)
         wiring.connect(m, next_job.o, fork.i)
         m.d.comb += [
             next_job.i.valid.eq(self.i.valid),
-            next_job.i.payload.job.eq(self.i.payload),
-            next_job.i.payload.first_unit.eq(unit_of(m, config, self.i.payload.dst)),
+            next_job.i.payload.eq(self.i.payload),
             self.i.ready.eq(next_job.i.ready),
         ]
         for given, output in zip(fork.o, (self.receive, self.split, self.gather), strict=True):
             m.d.comb += [output.valid.eq(given.valid), given.ready.eq(output.ready)]
-        job = next_job.o.payload.job
-        first_unit = next_job.o.payload.first_unit
+        job = next_job.o.payload
+        # It takes a while to find, and is queued next.
+        first_unit = unit_of(m, config, job.dst)
         m.d.comb += [
             self.receive.payload.src.eq(job.src),
             self.receive.payload.size.eq(job.src_length),
@@ -147,12 +145,12 @@ class InPath(wiring.Component):
         m.submodules.splitter = splitter = LineSplitter(config)
         m.submodules.gather = gather = LineReportCollector(config)
         # Jobs wait here for the stages that get to them last.
-        m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS)
-        m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), JOBS)
+        m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS - 1)
+        m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), JOBS - 1)
         # What the first stages tell waits here for the last one.
-        m.submodules.received = received = Fifo(ReceiveOutcome(), JOBS)
-        m.submodules.tails = tails = Fifo(StreamTail(), JOBS)
-        m.submodules.ends = ends = Fifo(IssuedLines(), JOBS)
+        m.submodules.received = received = Fifo(ReceiveOutcome(), JOBS - 1)
+        m.submodules.tails = tails = Fifo(StreamTail(), JOBS - 1)
+        m.submodules.ends = ends = Fifo(IssuedLines(), JOBS - 1)
 
         def connect(source: Any, sink: Any) -> None:
             wiring.connect(m, source, sink)

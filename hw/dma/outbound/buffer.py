@@ -46,7 +46,12 @@ class UnitBuffer(wiring.Component):
         m = Module()
         sectors = self.config.codec.sectors
         m.submodules.queue = queue = Fifo(LineBeat(self.config.codec), self.config.unit_beats)
-        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        # The queue need not be asked, which would take time all the way to memory.
+        m.d.comb += [
+            self.i.ready.eq(1),
+            queue.i.valid.eq(self.i.valid),
+            queue.i.payload.eq(self.i.payload),
+        ]
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 
         i_fire = Signal()
@@ -54,7 +59,7 @@ class UnitBuffer(wiring.Component):
         beats_before = Signal(range(sectors))
         unused = Signal(range(sectors))
         m.d.comb += [
-            i_fire.eq(self.i.valid & self.i.ready),
+            i_fire.eq(self.i.valid),
             o_fire.eq(self.o.valid & self.o.ready),
             unused.eq(Mux(i_fire & self.i.payload.eol, sectors - 1 - beats_before, 0)),
         ]
@@ -62,5 +67,5 @@ class UnitBuffer(wiring.Component):
         with m.If(i_fire):
             m.d.sync += beats_before.eq(Mux(self.i.payload.eol, 0, beats_before + 1))
         with m.If(self.i.valid):
-            m.d.sync += Assert(self.i.ready)
+            m.d.sync += Assert(queue.i.ready)
         return m

@@ -66,8 +66,8 @@ class BurstSender(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.queue = queue = Fifo(MaskedBeat(self.data_bytes), 2 * self.burst_beats)
-        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), SHORT_BURSTS)
-        m.submodules.sizes = sizes = Fifo(unsigned(8), SHORT_BURSTS)
+        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), SHORT_BURSTS - 1)
+        m.submodules.sizes = sizes = Fifo(unsigned(8), SHORT_BURSTS - 1)
         wiring.connect(m, wiring.flipped(self.data), queue.i)
         wiring.connect(m, requests.o, wiring.flipped(self.request))
         m.d.comb += [

@@ -86,7 +86,7 @@ class LineIssuer(wiring.Component):
         throttle_class = Signal()
         lines = Signal.like(self.ends.payload.lines)
 
-        m.submodules.job_ends = job_ends = Fifo(IssuedLines(), JOBS)
+        m.submodules.job_ends = job_ends = Fifo(IssuedLines(), JOBS - 1)
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
         has_credit = Signal(config.units)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -167,8 +167,8 @@ class OutPath(wiring.Component):
         m.submodules.packer = packer = ElementPacker(config.codec)
         m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
         # Jobs are queued for the stages that get to them last.
-        m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS)
-        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), JOBS)
+        m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS - 1)
+        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), JOBS - 1)
 
         def connect(source: Any, sink: Any) -> None:
             wiring.connect(m, source, sink)
@@ -203,14 +203,22 @@ class OutPath(wiring.Component):
             connect(unit.request, wiring.flipped(self.read_request[k]))
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
             connect(unit.o, buffer.i)
-            connect(unit.report, reports.i)
             connect(buffer.o, drain.lines[k])
             connect(reports.o, drain.reports[k])
             m.d.comb += [
                 issuer.freed[k].eq(buffer.freed),
-                line_done[k].eq(reports.i.valid & reports.i.ready),
+                # A line's report leaves with its first beat, and has a place while that has one.
+                reports.i.valid.eq(unit.report.valid),
+                reports.i.payload.eq(unit.report.payload),
+                unit.report.ready.eq(1),
+                line_done[k].eq(unit.report.valid),
             ]
-        m.d.sync += self.outstanding.eq(self.outstanding + issuer.issued - count_ones(line_done))
+            with m.If(unit.report.valid):
+                m.d.sync += Assert(reports.i.ready)
+        # How many lines are issued is known last.
+        less = Signal.like(self.outstanding)
+        m.d.comb += less.eq(self.outstanding - count_ones(line_done))
+        m.d.sync += self.outstanding.eq(Array([less, less + 1, less + 2])[issuer.issued])
 
         # The packer accepts a chunk by its count, which the drain knows late in the cycle.
         m.submodules.chunks = chunks = SkidBuffer(Chunk(config.codec))

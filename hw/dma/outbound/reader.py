@@ -214,17 +214,18 @@ class LineReader(wiring.Component):
             ]
 
         # The first error of the line.
-        found = Signal(LineFault())
+        found = Signal(BusError)
+        found_address = Signal(DEVICE_ADDRESS_BITS, reset_less=True)
         fault = Signal(LineFault(), reset_less=True)
         now = Signal(LineFault())
-        m.d.comb += now.eq(found)
-        with m.If(needs_beat & (found.error == BusError.NONE)):
+        m.d.comb += [now.error.eq(found), now.address.eq(found_address)]
+        with m.If(needs_beat & (found == BusError.NONE)):
             m.d.comb += [
                 now.error.eq(self.beats.payload.error),
                 now.address.eq(Cat(C(0, width_bits), (expected.address[width_bits:] + used))),
             ]
         with m.If(steps):
-            m.d.sync += found.eq(Mux(ends, 0, now))
+            m.d.sync += [found.eq(Mux(ends, 0, now.error)), found_address.eq(now.address)]
         with m.If(steps & ends):
             m.d.sync += [fault_valid.eq(1), fault.eq(now)]
         with m.Elif(self.fault.ready):

@@ -1,6 +1,6 @@
 """Token buckets that limit how fast device memory is read (cDMA, §V-D)."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -49,17 +49,23 @@ class TokenBucket(wiring.Component):
         line = line_bytes << RATE_FRACTION_BITS
         tokens = Signal(BURST_BITS + RATE_FRACTION_BITS)
         most = Signal.like(tokens)
-        more = Signal(len(tokens) + 1)
+        # How many lines pass is known last: the tokens behind each number are there by then.
+        passed = [Signal.like(tokens, name=f"tokens_after_{lines}") for lines in range(3)]
         m.d.comb += [
             most.eq(
                 Mux(self.burst < 2 * line_bytes, 2 * line_bytes, self.burst) << RATE_FRACTION_BITS
             ),
-            more.eq(tokens + self.rate - self.passed * line),
         ]
+        for lines, after in enumerate(passed):
+            more = Signal(len(tokens) + 1, name=f"more_after_{lines}")
+            m.d.comb += [
+                more.eq(tokens + self.rate - lines * line),
+                after.eq(Mux(more > most, most, more)),
+            ]
         with m.If(self.rate == 0):
             m.d.comb += self.permits.eq(2)
             m.d.sync += tokens.eq(most)
         with m.Else():
             m.d.comb += self.permits.eq(Mux(tokens >= 2 * line, 2, tokens >= line))
-            m.d.sync += tokens.eq(Mux(more > most, most, more))
+            m.d.sync += tokens.eq(Array(passed)[self.passed])
         return m

@@ -63,7 +63,7 @@ class CompressionUnit(wiring.Component):
     o : `Out(stream.Signature(LineBeat(config)))`
         The lines. Plain copies are full ones.
     report : `Out(stream.Signature(LineReport(config.summary_bits)))`
-        For each line.
+        For each line, before its last beat. Must not wait for that: no report is queued here.
     """
 
     def __init__(self, config: CodecConfig, lines: int) -> None:
@@ -86,8 +86,6 @@ class CompressionUnit(wiring.Component):
         m.submodules.fork = fork = Fork(Sector(self.config), 2 + len(summarizing))
         m.submodules.crc = crc = LineCrc(self.config)
         m.submodules.compressor = compressor = line_compressor(self.config)
-        # Reports are queued for their lines, which are in the compressor for longer.
-        m.submodules.reports = reports = Fifo(LineReport(self.config.summary_bits), 4)
 
         wiring.connect(m, wiring.flipped(self.i), reader.i)
         wiring.connect(m, reader.request, wiring.flipped(self.request))
@@ -115,11 +113,10 @@ class CompressionUnit(wiring.Component):
             summaries.append(summary.o)
         parts = (crc.o, fault, *summaries)
         m.d.comb += [
-            reports.i.valid.eq(Cat(part.valid for part in parts).all()),
-            reports.i.payload.crc32.eq(crc.o.payload),
-            reports.i.payload.fault.eq(fault.payload),
-            reports.i.payload.summary.eq(Cat(summary.payload for summary in summaries)),
-            *(part.ready.eq(reports.i.valid & reports.i.ready) for part in parts),
+            self.report.valid.eq(Cat(part.valid for part in parts).all()),
+            self.report.payload.crc32.eq(crc.o.payload),
+            self.report.payload.fault.eq(fault.payload),
+            self.report.payload.summary.eq(Cat(summary.payload for summary in summaries)),
+            *(part.ready.eq(self.report.valid & self.report.ready) for part in parts),
         ]
-        wiring.connect(m, reports.o, wiring.flipped(self.report))
         return m

@@ -81,7 +81,7 @@ class WriteResponseCollector(wiring.Component):
         oldest_fire = Signal()
         fails = Signal()
         error = Signal(BusError)
-        error_address = Signal(self.address_bits)
+        error_address = Signal(self.address_bits, reset_less=True)
         result = Signal(WriteOutcome(self.address_bits, self.size_bits), reset_less=True)
         m.d.comb += [
             blocked.eq(oldest.ends & outcome_valid),

@@ -183,7 +183,7 @@ class StreamWriter(wiring.Component):
         burst_bits = (self.burst_beats - 1).bit_length()
         burst, pending = sender.burst.payload, responses.pending.payload
         count = Signal(range(self.burst_beats))
-        burst_address = Signal(self.address_bits)
+        burst_address = Signal(self.address_bits, reset_less=True)
         at_boundary = Signal()
         closes = Signal()
         m.d.comb += [

@@ -370,7 +370,7 @@ def test_latencies(bench):
     assert bus.transfers["ar"] == [bench.readers[0].asked[0] + 1]
     assert [beat] == [bus.transfers["r"][0] + 1]
     assert bus.transfers["aw"] == [bench.writers[0].asked[0] + 1]
-    assert bus.transfers["w"] == [bench.writers[0].asked[0] + 4]
+    assert bus.transfers["w"] == [bench.writers[0].asked[0] + 3]
     assert bench.writers[0].answers[0][0] == bus.transfers["b"][0] + 1
 
 

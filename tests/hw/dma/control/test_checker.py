@@ -75,10 +75,18 @@ def test_good_and_bad_descriptors_are_told_apart(bench, probability):
         assert {key: checked["descriptor"][key] for key in descriptor} == descriptor
 
 
-def test_check_takes_two_cycles_and_so_does_each_descriptor(bench):
+def test_check_takes_two_cycles_and_each_descriptor_three(bench):
     given, out = check(bench, GOOD)
     assert out.cycles == [cycle + 2 for cycle in given.cycles]
-    assert given.cycles == [2 * k for k in range(len(GOOD))]
+    assert given.cycles == [3 * k for k in range(len(GOOD))]
+
+
+@pytest.mark.parametrize(
+    ("length", "worst"), [(1, 136), (128, 136), (129, 268), ((1 << 32) - 1, (1 << 25) * 132 + 4)]
+)
+def test_worst_length_is_an_element_more_than_any_stream_has(bench, length, worst):
+    _, out = check(bench, [{**OUT, "length": length}])
+    assert out.payloads[0]["worst_length"] == worst
 
 
 @pytest.mark.parametrize("address", ["src", "dst"])

@@ -17,7 +17,13 @@ VERIFIED = {**OUT, "flags": Flag.VERIFY}
 
 def checked(descriptors):
     return [
-        {"descriptor": {"tag": 10 + index, **d}, "status": Status.OK, "index": index}
+        {
+            "descriptor": {"tag": 10 + index, **d},
+            "status": Status.OK,
+            "index": index,
+            # An element more than lines of at most 132 bytes for each 128.
+            "worst_length": -(-d.get("length", 0) // 128) * 132 + 4,
+        }
         for index, d in enumerate(descriptors)
     ]
 
