@@ -212,6 +212,12 @@ class EngineConfig:
         What the engine holds of streams on their way in; the bandwidth-delay product of the link.
     split_lines
         Lines per cycle that are split off a stream on its way in: 1 or 2.
+    drain_beats
+        Line beats, each with a head, that fit what leaves the buffer in a cycle. With 1 two lines
+        leave together if they fit a head and a port's width; with 2 a line's last beat and the next
+        line's first one always do, which a link as fast as the port needs.
+    split_beats
+        The same of what is split off a stream on its way in; 2 needs two `split_lines`.
 
     Raises
     ------
@@ -226,6 +232,8 @@ class EngineConfig:
     write_bursts: int = 16
     read_buffer_bytes: int = 16 * 1024
     split_lines: int = 2
+    drain_beats: int = 1
+    split_beats: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.units <= 16:
@@ -249,6 +257,13 @@ class EngineConfig:
             )
         if self.split_lines not in (1, 2):
             raise ConfigError(f"split_lines must be 1 or 2, not {self.split_lines!r}")
+        if self.drain_beats not in (1, 2):
+            raise ConfigError(f"drain_beats must be 1 or 2, not {self.drain_beats!r}")
+        if not 1 <= self.split_beats <= self.split_lines:
+            raise ConfigError(
+                "split_beats must be 1 or 2, and at most split_lines, "
+                f"{self.split_lines}, not {self.split_beats!r}"
+            )
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -297,6 +312,8 @@ PRESETS: dict[str, EngineConfig] = {
         buffer_bytes=128 * 1024,
         write_bursts=32,
         read_buffer_bytes=96 * 1024,
+        drain_beats=2,
+        split_beats=2,
     ),
     # PCIe 5 x16 at 1 GHz: 64 B per cycle are half of the port, so no line that does not fit another
     # one's chunk leaves the link idle. The two lines per cycle that are drained, and split, are

@@ -116,6 +116,22 @@ def generate(
             autocompletion=among(1, 2),
         ),
     ] = None,
+    drain_beats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="1|2",
+            help="Engine: line beats per cycle on their way out.",
+            autocompletion=among(1, 2),
+        ),
+    ] = None,
+    split_beats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="1|2",
+            help="Engine: line beats per cycle on their way in.",
+            autocompletion=among(1, 2),
+        ),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -203,6 +219,8 @@ def generate(
         read_buffer_bytes=read_buffer_bytes,
         write_bursts=write_bursts,
         split_lines=split_lines,
+        drain_beats=drain_beats,
+        split_beats=split_beats,
     )
     of_zvc = _given(latency=latency)
     of_entries = _given(mode=mode)

@@ -327,14 +327,18 @@ class LineCodec:
         """
         raise NotImplementedError
 
-    def unpacker(self, config: CodecConfig, *, lines_per_cycle: int) -> wiring.Component:
+    def unpacker(
+        self, config: CodecConfig, *, lines_per_cycle: int, chunk_beats: int = 1
+    ) -> wiring.Component:
         """The component that finds lines in a stream; the ports are those of `Unpacker`.
 
         Without another choice, the general `Unpacker` asks `payload_elements` for a line's length.
         """
         from cdma.hw.codec.stream.unpack import Unpacker
 
-        return Unpacker(config, codec=self.name, lines_per_cycle=lines_per_cycle)
+        return Unpacker(
+            config, codec=self.name, lines_per_cycle=lines_per_cycle, chunk_beats=chunk_beats
+        )
 
     def payload_elements(self, head: Sequence[Value], config: CodecConfig) -> Value:
         """A line's length: stream elements of payload behind its head.

@@ -121,6 +121,8 @@ def _port(
     if outward:
         # The drain finds lines by their ends, and puts two together that have heads.
         at_once = 2 if entry.head_bytes(engine.codec) else 1
+        chunk_beats = engine.drain_beats
     else:
         at_once = min(engine.split_lines, entry.lines_per_cycle)
-    return raw, engine.codec.line_bytes / line_cycles(sizes, engine, at_once)
+        chunk_beats = engine.split_beats
+    return raw, engine.codec.line_bytes / line_cycles(sizes, engine, at_once, chunk_beats)

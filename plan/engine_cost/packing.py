@@ -59,7 +59,9 @@ class LineSizes:
 
 
 @lru_cache(maxsize=4096)
-def line_cycles(sizes: LineSizes, engine: EngineConfig, lines_at_once: int) -> float:
+def line_cycles(
+    sizes: LineSizes, engine: EngineConfig, lines_at_once: int, chunk_beats: int = 1
+) -> float:
     """Mean cycles per line of the engine's first codec, in any order.
 
     In a cycle leaves a beat of a line, or two whole lines that fit one chunk, which is a head and
@@ -68,12 +70,17 @@ def line_cycles(sizes: LineSizes, engine: EngineConfig, lines_at_once: int) -> f
     not fit is longer than others are: so it is a Markov chain, whose state is the size of the line
     in front.
 
+    In a chunk of two beats, the first beat of a line always leaves with the last one of the line
+    before, but where that left with the one before itself, as a line of one beat does.
+
     Parameters
     ----------
     sizes : LineSizes
     engine : EngineConfig
     lines_at_once : int
         1 or 2: whether two lines may leave together at all.
+    chunk_beats : int
+        1 or 2: line beats that always fit a chunk.
 
     Returns
     -------
@@ -86,6 +93,11 @@ def line_cycles(sizes: LineSizes, engine: EngineConfig, lines_at_once: int) -> f
     alone = np.maximum(1, -(-data // engine.host_bytes)).astype(float)
     if lines_at_once == 1:
         return float(fresh @ alone)
+    if chunk_beats == 2:
+        ones = float(fresh @ (alone == 1))
+        cycles = float((fresh @ (alone - 1) + ones * (fresh @ alone)) / (1 + ones))
+        # All bytes pass the port.
+        return max(cycles, (entry.head_bytes(codec) + sizes.mean_payload) / engine.host_bytes)
     pairs = data[:, None] + data + entry.head_bytes(codec) <= engine.host_bytes
     fits = pairs @ fresh
     # From the line in front to the next one in front: any, behind a pair; else the one that did not

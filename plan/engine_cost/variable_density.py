@@ -23,6 +23,11 @@ from dataclasses import dataclass
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
+AHEAD_BEATS = 1
+"""Beats by which lines that pass two beats in a cycle may be ahead of the port on the way out, and
+behind it on the way in: what packer and unpacker hold. Where one beat passes in a cycle, lines are
+no faster than the port."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LineFlow:
@@ -79,18 +84,19 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     buffer_beats = engine.unit_lines * engine.units * engine.codec.sectors
     reads = _Reservations(buffer_beats, engine.codec.sectors)
     read = -flow.line_cycles
-    drained = free = 0.0
-    paired = False
+    drained = free = packed = 0.0
+    port_cycles = _port_cycles(lines, beats, engine, 2, engine.drain_beats)
     offset = start = 0
     left: deque[float] = deque(maxlen=max(flow.held_bursts, flow.write_bursts))
     for i, size in enumerate(lines):
         capped = (i - flow.cap_lines) * flow.cap_cycles
         read = reads.next(max(read + flow.line_cycles, capped))
         here = read + flow.line_cycles
-        fits = i > 0 and not paired and _together(lines[i - 1], size, engine)
-        paired = fits
-        port = 0.0 if fits else float(beats[i])
-        drained = max(here, drained) + port
+        begins = max(here, drained)
+        drained = begins + port_cycles[i]
+        packed = max(packed, begins) + size / engine.host_bytes
+        if engine.drain_beats > 1:
+            drained = max(drained, packed - AHEAD_BEATS)
         reads.arrive(read + flow.lines_cycles, beats[i])
         offset += size
         ends = i == len(lines) - 1
@@ -117,8 +123,9 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     queued = QUEUED_LINES * engine.codec.sectors * engine.units
     total = sum(lines)
     asked = 0
-    link = written = split = 0.0
-    paired = False
+    link = written = split = fed = 0.0
+    at_once = min(engine.split_lines, engine.codec.entries[0].lines_per_cycle)
+    port_cycles = _port_cycles(lines, beats, engine, at_once, engine.split_beats)
     taken = 0
     # Splits by the stream's bytes before them, of which the read buffer is free by then.
     freed: deque[tuple[int, float]] = deque()
@@ -137,14 +144,10 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
             link = max(link, space_free) + nbytes * flow.byte_cycles + flow.burst_cycles
             asked += nbytes
         come = link - (asked - taken) * flow.byte_cycles
-        fits = (
-            min(engine.split_lines, engine.codec.entries[0].lines_per_cycle) == 2
-            and i > 0
-            and not paired
-            and _together(lines[i - 1], size, engine)
-        )
-        paired = fits
-        split = max(split + (0.0 if fits else float(beats[i])), come)
+        fed = max(fed, split - AHEAD_BEATS) + size / engine.host_bytes
+        split = max(split + port_cycles[i], come)
+        if engine.split_beats > 1:
+            split = max(split, fed)
         waiting += beats[i]
         while waiting > queued:
             done, count = at_units.popleft()
@@ -192,6 +195,28 @@ def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
     codec = engine.codec
     head = codec.entries[0].head_bytes(codec)
     return [max(1, -(-(size - head) // codec.sector_bytes)) for size in lines]
+
+
+def _port_cycles(
+    lines: Sequence[int],
+    beats: Sequence[int],
+    engine: EngineConfig,
+    lines_at_once: int,
+    chunk_beats: int,
+) -> list[int]:
+    """Cycles that each line takes at the port beyond those of the line before."""
+    cycles = []
+    joins = False
+    for i, count in enumerate(beats):
+        # Its first beat leaves with the last one of the line before, if that is not full already.
+        full = joins and beats[i - 1] == 1
+        joins = lines_at_once == 2 and i > 0 and not full
+        if chunk_beats == 1:
+            joins = joins and _together(lines[i - 1], lines[i], engine)
+        elif not engine.codec.entries[0].head_bytes(engine.codec):
+            joins = False
+        cycles.append(count - joins)
+    return cycles
 
 
 def _together(first: int, second: int, engine: EngineConfig) -> bool:

@@ -114,6 +114,8 @@ def assumptions(report: Report) -> dict[str, Any]:
             "write_bursts": engine.write_bursts,
             "read_buffer_bytes": engine.read_buffer_bytes,
             "split_lines": engine.split_lines,
+            "drain_beats": engine.drain_beats,
+            "split_beats": engine.split_beats,
         },
         "machine": {
             "clock_hz": machine.clock_hz,

@@ -111,6 +111,8 @@ class EstimateEngine(TypedDict):
     write_bursts: int
     read_buffer_bytes: int
     split_lines: int
+    drain_beats: int
+    split_beats: int
 
 
 class EstimateMachine(TypedDict):

@@ -36,7 +36,9 @@ class Raw(LineCodec):
 
         return RawDecompressor(config)
 
-    def unpacker(self, config: CodecConfig, *, lines_per_cycle: int) -> wiring.Component:
+    def unpacker(
+        self, config: CodecConfig, *, lines_per_cycle: int, chunk_beats: int = 1
+    ) -> wiring.Component:
         from cdma.hw.codec.raw.unpacker import RawUnpacker
 
         return RawUnpacker(config)

@@ -23,7 +23,13 @@ OFFSET_BITS = 40
 
 
 class Chunk(data.StructLayout):
-    """Elements to be packed: at most a mask and a sector's width of payload.
+    """Elements to be packed: at most a mask and a sector's width of payload, or several of them.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    beats
+        Line beats, each with a mask, that fit.
 
     Members
     -------
@@ -35,8 +41,8 @@ class Chunk(data.StructLayout):
         The last ones of the packet.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        capacity = config.lanes + config.head_elements
+    def __init__(self, config: CodecConfig, beats: int = 1) -> None:
+        capacity = beats * (config.lanes + config.head_elements)
         super().__init__(
             {
                 "elements": data.ArrayLayout(unsigned(8 * config.element_bytes), capacity),
@@ -53,26 +59,31 @@ class ElementPacker(wiring.Component):
     whenever one is full.
 
     Latency: 1 cycle. Throughput: a chunk per cycle while the output is taken, and what has come in
-    is at no time more than a mask ahead of what could leave.
+    is at no time more than a mask ahead of what could leave; with chunks of two beats, not more
+    than a beat, so that a small chunk behind a large one does not leave the output idle.
 
-    Resources: two beats and two masks of registers, a shifting network of as many lanes.
+    Resources: two beats and two masks of registers, a shifting network of as many lanes; with
+    chunks of two beats four beats and two masks.
 
     Parameters
     ----------
     config : CodecConfig
+    chunk_beats
+        Line beats that a chunk may hold: 1 or 2.
 
     Members
     -------
-    i : `In(stream.Signature(Chunk(config)))`
+    i : `In(stream.Signature(Chunk(config, chunk_beats)))`
     o : `Out(stream.Signature(Beat(config.sector_bytes)))`
         Bytes beyond `size` are zero. A packet without elements gives one beat of no bytes.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, chunk_beats: int = 1) -> None:
         self.config = config
+        self.chunk_beats = chunk_beats
         super().__init__(
             {
-                "i": In(stream.Signature(Chunk(config))),
+                "i": In(stream.Signature(Chunk(config, chunk_beats))),
                 "o": Out(stream.Signature(Beat(config.sector_bytes))),
             }
         )
@@ -93,9 +104,11 @@ class ElementPacker(wiring.Component):
         chunk = self.i.payload
         # A mask makes a line's first beat longer than what can leave in a cycle. That much may stay
         # behind, beside what fills no beat, so that a line which takes no more room than it took
-        # uncompressed never has to wait.
-        backlog = lanes + mask_elements - 1
-        capacity = backlog + lanes + mask_elements
+        # uncompressed never has to wait. Behind a chunk of two beats, a beat may: the chunks are
+        # wide enough in the mean only.
+        backlog = 2 * lanes - 1 if self.chunk_beats > 1 else lanes + mask_elements - 1
+        chunk_elements = self.chunk_beats * (lanes + mask_elements)
+        capacity = backlog + chunk_elements
 
         # Elements join what is there, so a reset must clear what it leaves of a packet.
         packed = [Signal(element_bits, name=f"packed_{j}") for j in range(capacity)]
@@ -132,7 +145,7 @@ class ElementPacker(wiring.Component):
             ),
         ]
 
-        moved: list[Value] = [chunk.elements[j] for j in range(lanes + mask_elements)]
+        moved: list[Value] = [chunk.elements[j] for j in range(chunk_elements)]
         for k in range(lane_bits + 1):
             distance = 1 << k
             width = min(len(moved) + distance, capacity)

@@ -41,9 +41,10 @@ class LinePair(data.StructLayout):
     first
         The line beat.
     paired
-        `first` is a whole line, and `second` too: the next one. Else `second` holds nothing.
+        `first` is a whole line, and `second` too: the next one. Else `second` holds nothing. From
+        an unpacker with chunks of two beats, `first` ends a line, and `second` begins the next one.
     second
-        The line behind it.
+        The line behind it, or its first beat.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -63,13 +64,15 @@ class ElementSlots(wiring.Component):
     a cycle, in which the next pick begins where the count says.
 
     Latency: an element is seen in the cycle after its beat was stored. Throughput: a beat in, and
-    `lanes` + `head_elements` elements out, per cycle.
+    `lanes` + `head_elements` elements out, per cycle, or twice as many.
 
     Parameters
     ----------
     config : CodecConfig
     head_elements
         Size of a line's head in elements.
+    chunk_beats
+        Line beats, each with a head, that are shown: 1 or 2.
 
     Members
     -------
@@ -78,25 +81,26 @@ class ElementSlots(wiring.Component):
     beat : `In(8 * config.sector_bytes)`
     count : `In(range(config.lanes + 1))`
         Whole elements of `beat`.
-    read : `In(range(config.lanes + head_elements + 1))`
+    read : `In(range(chunk_beats * (config.lanes + head_elements) + 1))`
         Elements that are read in this cycle.
     clear : `In(1)`
         Forget all elements.
     words : `Out(data.ArrayLayout(...))`
-        The next `lanes` + `head_elements` elements, each with its count of ones above it.
+        The next `chunk_beats` × (`lanes` + `head_elements`) elements, each with its count of ones
+        above it; what is not held is zero.
     level : `Out(...)`
         Elements that are there.
     free : `Out(1)`
         A slot is free.
     """
 
-    def __init__(self, config: CodecConfig, head_elements: int) -> None:
+    def __init__(self, config: CodecConfig, head_elements: int, *, chunk_beats: int = 1) -> None:
         self.config = config
         self.head_elements = head_elements
         # One for what is being read, up to two for what a head and a full line beat span beyond it,
         # and one to take a beat in the meantime, since `ready` comes from a register.
         self.slots = 3 if head_elements <= 1 else 4
-        shown = config.lanes + head_elements
+        self.shown = shown = chunk_beats * (config.lanes + head_elements)
         super().__init__(
             {
                 "stores": In(1),
@@ -112,7 +116,7 @@ class ElementSlots(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        lanes, slots = self.config.lanes, self.slots
+        lanes, slots, shown = self.config.lanes, self.slots, self.shown
         element_bits = 8 * self.config.element_bytes
         word_bits = _word_bits(self.config)
         lane_bits = (lanes - 1).bit_length()
@@ -123,12 +127,13 @@ class ElementSlots(wiring.Component):
         start = Signal(lane_bits)
 
         # The view: what stands from `start` on.
-        view = [slot.word_select(i, word_bits) for slot in held for i in range(lanes)][
-            : 2 * lanes + self.head_elements - 1
+        view: list[Value] = [slot.word_select(i, word_bits) for slot in held for i in range(lanes)][
+            : lanes + shown - 1
         ]
+        view += [C(0, word_bits)] * (lanes + shown - 1 - len(view))
         for k in reversed(range(lane_bits)):
             distance = 1 << k
-            width = lanes + self.head_elements + distance - 1
+            width = shown + distance - 1
             picked = [Signal(word_bits, name=f"view_{distance}_{i}") for i in range(width)]
             for i in range(width):
                 far = view[i + distance] if i + distance < len(view) else 0
@@ -137,8 +142,9 @@ class ElementSlots(wiring.Component):
         m.d.comb += self.words.as_value().eq(Cat(view))
 
         # Let go of the slots that were read to their ends.
-        end = Signal(range(2 * lanes + self.head_elements))
-        freed = Signal(range(3))
+        most_freed = (lanes + shown - 1) // lanes
+        end = Signal(range(lanes + shown))
+        freed = Signal(range(most_freed + 1))
         kept_count = Signal(range(slots + 1))
         m.d.comb += [
             end.eq(start + self.read),
@@ -146,14 +152,13 @@ class ElementSlots(wiring.Component):
             kept_count.eq(held_count - freed),
             self.free.eq(held_count != slots),
         ]
-        moved = [
-            Mux(
-                freed[1],
-                held[s + 2] if s + 2 < slots else 0,
-                Mux(freed[0], held[s + 1] if s + 1 < slots else 0, held[s]),
-            )
-            for s in range(slots)
-        ]
+        later = [*held, *(C(0),) * 3]
+        moved = []
+        for s in range(slots):
+            # Three and more are read to their ends in a cycle only if two beats are shown.
+            third = Mux(freed[0], later[s + 3], later[s + 2]) if most_freed > 2 else later[s + 2]
+            stays = Mux(freed[1], third, Mux(freed[0], later[s + 1], held[s]))
+            moved.append(Mux(freed[2], 0, stays) if most_freed > 3 else stays)
 
         # Store the beat behind what stays.
         arriving = Cat(
@@ -193,6 +198,7 @@ class _Line:
 
     `announced` of its elements are still to come, behind `overhead` elements of head;
     `beat_elements` of them belong to this beat and are `there` if the packet does not end before.
+    `second_announced` are those of the line behind it, and `second_ends` if its first beat is all.
     """
 
     def __init__(self, config: CodecConfig, head_elements: int) -> None:
@@ -207,6 +213,8 @@ class _Line:
         self.empty = Signal()
         self.ends_line = Signal()
         self.last = Signal()
+        self.second_announced = Signal(range(config.elements + 1))
+        self.second_ends = Signal()
 
 
 class Unpacker(wiring.Component):
@@ -216,15 +224,17 @@ class Unpacker(wiring.Component):
     next line is found while the decompressor still expands the present one.
 
     Two lines can leave in one cycle, if that is asked for: those that together, with their heads,
-    take no more than a beat and a head.
+    take no more than a beat and a head. With chunks of two beats, the first beat of a line leaves
+    with the last one of the line before it, whatever their sizes.
 
     Latency: `line_beat_latency` = 1 cycle from the beat that completes a line beat. Throughput: as
     fast as beats come in; a dense line of n beats and a head comes in no faster than that. Short
-    lines leave `lines_per_cycle` at a time.
+    lines leave `lines_per_cycle` at a time, a line of n beats in chunks of two takes n - 1 cycles.
 
     Resources: three beats of registers (four if a head has more than one element), a picking
     network of two beats and a head, a population count of each element that comes in. For two lines
-    per cycle a network that picks the second line from a beat and a head.
+    per cycle a network that picks the second line from a beat and a head. For chunks of two beats
+    both networks are as wide again.
 
     Parameters
     ----------
@@ -233,6 +243,8 @@ class Unpacker(wiring.Component):
         Name of the lines' codec; the configuration's first one if not given.
     lines_per_cycle
         1 or 2.
+    chunk_beats
+        Line beats, each with a head, that may leave in a cycle: 1, or 2 with two lines per cycle.
 
     Attributes
     ----------
@@ -254,11 +266,17 @@ class Unpacker(wiring.Component):
     line_beat_latency = 1
 
     def __init__(
-        self, config: CodecConfig, *, codec: str | None = None, lines_per_cycle: int = 1
+        self,
+        config: CodecConfig,
+        *,
+        codec: str | None = None,
+        lines_per_cycle: int = 1,
+        chunk_beats: int = 1,
     ) -> None:
         self.config = config
         self.codec = line_codec(config.codecs[0] if codec is None else codec)
         self.lines_per_cycle = lines_per_cycle
+        self.chunk_beats = chunk_beats if lines_per_cycle == 2 else 1
         line_bits = (config.line_bytes - 1).bit_length()
         super().__init__(
             {
@@ -286,22 +304,29 @@ class Unpacker(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.slots = slots = ElementSlots(self.config, self.head_elements)
+        m.submodules.slots = slots = ElementSlots(
+            self.config, self.head_elements, chunk_beats=self.chunk_beats
+        )
         packet = _Packet(self.command.payload)
         m.submodules.packet = packet.states
         line = _Line(self.config, self.head_elements)
-        words = [slots.words[i] for i in range(self.config.lanes + self.head_elements)]
+        words = [slots.words[i] for i in range(slots.shown)]
 
         self._find_line(m, packet, line, words, slots.level)
         self._give_line(m, packet, line, words)
         lines_given: Value = C(1)
         read_given: Value = line.overhead + line.there
         ends_packet: Value = line.last
+        goes_on: Value = ~line.ends_line
+        payload_left: Value = line.announced - line.beat_elements
         if self.lines_per_cycle == 2:
             paired, both, second_last = self._second_line(m, packet, line, words, slots.level)
-            lines_given = Mux(paired, 2, 1)
+            lines_given = Mux(paired, 1 + line.second_ends, 1)
             read_given = Mux(paired, both, line.overhead + line.there)
             ends_packet = line.last | second_last
+            if self.chunk_beats == 2:
+                goes_on = Mux(paired, ~line.second_ends, goes_on)
+                payload_left = Mux(paired, line.second_announced - self.config.lanes, payload_left)
 
         step = Signal()
         read = Signal.like(slots.read)
@@ -312,8 +337,8 @@ class Unpacker(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += [
-                line.busy.eq(~line.ends_line & ~line.empty),
-                line.payload_left.eq(line.announced - line.beat_elements),
+                line.busy.eq(goes_on & ~line.empty),
+                line.payload_left.eq(payload_left),
                 packet.lines_done.eq(ends_packet),
             ]
             with m.If(line.ends_line & ~line.empty):
@@ -387,6 +412,8 @@ class Unpacker(wiring.Component):
     ) -> tuple[Value, Value, Value]:
         """Offer the line behind the first one too, if both are so short that all of it is here.
 
+        In chunks of two beats, offer the next line's first beat with a line's last one.
+
         Returns
         -------
         paired
@@ -394,16 +421,26 @@ class Unpacker(wiring.Component):
         both
             Elements of both lines, with their heads.
         last
-            The second line is the packet's last.
+            The second line is the packet's last, and all of it is here.
         """
         lanes, head_elements = self.config.lanes, self.head_elements
         element_bits = 8 * self.config.element_bytes
+        wide = self.chunk_beats == 2
+        most = lanes if wide else lanes - 1
+        shown = lanes + head_elements if wide else lanes
         behind = list(words[head_elements:])
-        for k in range((lanes - 1).bit_length()):
+        if wide:
+            # A line that is busy has had its head.
+            behind = [
+                Mux(line.busy, words[i], words[i + head_elements]) for i in range(shown + most)
+            ]
+        for k in range(most.bit_length()):
             distance = 1 << k
-            nearer = [Signal(len(words[0]), name=f"behind_{distance}_{i}") for i in range(lanes)]
-            for i in range(lanes):
-                far = behind[i + distance] if i + distance < lanes else 0
+            # What later stages can still reach.
+            width = shown + (most & ~(2 * distance - 1)) if wide else lanes
+            nearer = [Signal(len(words[0]), name=f"behind_{distance}_{i}") for i in range(width)]
+            for i in range(width):
+                far = behind[i + distance] if i + distance < len(behind) else 0
                 m.d.comb += nearer[i].eq(Mux(line.announced[k], far, behind[i]))
             behind = list(nearer)
         second_count = Signal(range(self.config.elements + 1))
@@ -411,17 +448,26 @@ class Unpacker(wiring.Component):
         two_masks = Signal()
         fits = Signal()
         m.d.comb += [
-            second_count.eq(self._payload_elements(behind)),
-            both.eq(line.announced + second_count + 2 * head_elements),
-            two_masks.eq(~line.no_mask & (line.announced + 2 * head_elements <= level)),
-            fits.eq(
-                ~line.busy
-                & (packet.lines_left > 1)
-                & two_masks
-                & (both <= lanes + head_elements)
-                & (both <= level)
-            ),
+            line.second_announced.eq(self._payload_elements(behind)),
+            line.second_ends.eq(line.second_announced <= lanes if wide else 1),
         ]
+        if wide:
+            m.d.comb += [
+                second_count.eq(Mux(line.second_ends, line.second_announced, lanes)),
+                both.eq(line.overhead + line.announced + head_elements + second_count),
+                two_masks.eq(line.overhead + line.announced + head_elements <= level),
+            ]
+            together = line.announced <= lanes
+        else:
+            m.d.comb += [
+                second_count.eq(line.second_announced),
+                both.eq(line.announced + second_count + 2 * head_elements),
+                two_masks.eq(line.announced + 2 * head_elements <= level),
+            ]
+            together = ~line.busy & (both <= lanes + head_elements)
+        m.d.comb += fits.eq(
+            together & (packet.lines_left > 1) & ~line.no_mask & two_masks & (both <= level)
+        )
         # A line that was offered alone leaves alone: what is offered must not change.
         paired = Signal()
         waits_alone = Signal()
@@ -431,9 +477,9 @@ class Unpacker(wiring.Component):
         second = self.o.payload.second
         second_last = Signal()
         m.d.comb += [
-            second_last.eq(paired & (packet.lines_left == 2)),
+            second_last.eq(paired & (packet.lines_left == 2) & line.second_ends),
             second.sol.eq(1),
-            second.eol.eq(1),
+            second.eol.eq(line.second_ends & (paired if wide else 1)),
         ]
         with m.If(paired):
             m.d.comb += [
@@ -441,7 +487,7 @@ class Unpacker(wiring.Component):
                 second.count.eq(second_count),
                 second.last.eq(second_last),
             ]
-        for i in range(lanes - head_elements):
+        for i in range(shown - head_elements):
             element = behind[head_elements + i][:element_bits]
             m.d.comb += second.elements[i].eq(Mux(paired & (i < second_count), element, 0))
         return paired, both, second_last

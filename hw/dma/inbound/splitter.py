@@ -64,7 +64,8 @@ class LineSplitter(wiring.Component):
     """Splits streams into lines and hands them to the units round-robin, with commands.
 
     A line that is split off waits for its own unit only, and those behind it wait for it. Two lines
-    that stand together in a beat and a mask leave in one cycle, if the configuration says so.
+    that stand together in a beat and a mask leave in one cycle, if the configuration says so; with
+    two `split_beats`, so do any line's last beat and the next line's first.
 
     Latency: 2 cycles from the beat that completes a line beat to that; 1 if copied. Throughput: a
     beat per cycle, and as many lines as the codec's unpacker gives. Between jobs no beat is taken
@@ -116,6 +117,11 @@ class LineSplitter(wiring.Component):
     #     first C (eol)                  the rest of C to unit 1; no command again
     #     first D, second E, paired      unit 0 takes nothing: D goes to unit 2 alone, `halfway`
     #                                    is set, and E follows to unit 0 when that takes it
+    #
+    # With two `split_beats`, also:
+    #
+    #     first C (eol), second F (sol)  the rest of C to unit 1, F's first beat and its command to
+    #                                    unit 2, where F's other beats come as first ones
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -145,7 +151,9 @@ class LineSplitter(wiring.Component):
         unpackers = []
         for entry in codec.entries:
             lines_per_cycle = min(self.config.split_lines, entry.lines_per_cycle)
-            unpacker = entry.unpacker(codec, lines_per_cycle=lines_per_cycle)
+            unpacker = entry.unpacker(
+                codec, lines_per_cycle=lines_per_cycle, chunk_beats=self.config.split_beats
+            )
             m.submodules[f"{entry.name}_unpacker"] = unpacker
             unpackers.append((entry, unpacker, lines_per_cycle))
         return unpackers
@@ -204,8 +212,10 @@ class LineSplitter(wiring.Component):
         codec, units = self.config.codec, self.config.units
         line_slots = []
         command_slots = []
-        begins = Signal()
-        m.d.comb += begins.eq(found.first.sol)
+        # `halfway`: the first line of a pair has gone, and the second is to follow.
+        halfway = Signal()
+        seconds = []
+        begins = []
         can_take = Signal(units)
         for k in range(units):
             m.submodules[f"line_slot_{k}"] = line_slot = PipelineRegister(LineBeat(codec))
@@ -214,11 +224,18 @@ class LineSplitter(wiring.Component):
             wiring.connect(m, command_slot.o, wiring.flipped(self.commands[k]))
             line_slots.append(line_slot)
             command_slots.append(command_slot)
-            m.d.comb += can_take[k].eq(line_slot.i.ready & (command_slot.i.ready | ~begins))
+            is_second = Signal(name=f"second_to_{k}")
+            unit_begins = Signal(name=f"begins_at_{k}")
+            m.d.comb += [
+                is_second.eq(halfway | (job.unit != k)),
+                # Both begin if they are whole lines; in chunks of two beats, the first one may not.
+                unit_begins.eq(found.first.sol | (is_second if self.config.split_beats > 1 else 0)),
+                can_take[k].eq(line_slot.i.ready & (command_slot.i.ready | ~unit_begins)),
+            ]
+            seconds.append(is_second)
+            begins.append(unit_begins)
         takes = Array(can_take[k] for k in range(units))
 
-        # `halfway`: the first line of a pair has gone, and the second is to follow.
-        halfway = Signal()
         sent = _SentLines(job.unit)
         second_unit = Signal.like(job.unit)
         m.d.comb += [
@@ -232,7 +249,7 @@ class LineSplitter(wiring.Component):
                 & takes[second_unit]
             ),
             found.line_fire.eq(Mux(found.paired, sent.second, sent.first)),
-            self.split.eq((sent.first & found.first.eol) + sent.second),
+            self.split.eq((sent.first & found.first.eol) + (sent.second & found.second.eol)),
             self.starved.eq(job.active & ~job.over & ~found.valid & takes[job.unit]),
         ]
         m.d.sync += halfway.eq((halfway | (sent.first & found.paired)) & ~sent.second)
@@ -240,16 +257,15 @@ class LineSplitter(wiring.Component):
         command, next_command = self._commands(m, job)
         for k in range(units):
             # What stands here must not depend on whether it goes: the network is slow enough.
-            is_second = Signal(name=f"second_to_{k}")
+            is_second = seconds[k]
             fires = Signal(name=f"line_{k}_fires")
             line = line_slots[k].i.payload
             m.d.comb += [
-                is_second.eq(halfway | (job.unit != k)),
                 fires.eq(Mux(is_second, sent.second & (second_unit == k), sent.first)),
                 line_slots[k].i.valid.eq(fires),
                 line.eq(Mux(is_second, found.second, found.first)),
                 line.last.eq(Mux(is_second, found.second.eol, found.first.eol)),
-                command_slots[k].i.valid.eq(fires & begins),
+                command_slots[k].i.valid.eq(fires & begins[k]),
             ]
             with m.If(job.unit == k):
                 m.d.comb += command_slots[k].i.payload.eq(command)

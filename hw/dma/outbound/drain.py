@@ -27,14 +27,24 @@ from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
 #     2     u        | a8 | a9 |    |    |    |    |    |    |    |      2    its last beat
 #     3     u+1, u+2 | Hb | b0 | b1 | Hc | c0 |    |    |    |    |      5    two short lines
 #     4     u+3      | Hd | d0 | d1 | d2 | d3 | d4 |    |    |    |      7    its mate does not fit
+#
+# With a chunk of two beats, in which a line's last beat always has space for the next line's first:
+#
+#     1     u        | Ha | a0 | a1 | a2 | a3 | a4 | a5 | a6 | a7 |      9
+#     2     u, u+1   | a8 | a9 | Hb | b0 | b1 |    |    |    |  …        5    b is whole
+#     3     u+2, u+3 | Hc | c0 | Hd | d0 | d1 | d2 | d3 | d4 | d5 …     11    d goes on
 class LineDrain(wiring.Component):
     """Drains the units round-robin, a line from each, and combines the reports on the lines.
 
     Two lines leave in one cycle when both are so short that they fit a chunk: the link is then busy
-    at ratios at which a line per cycle would not do. The lines' CRCs are combined on the way.
+    at ratios at which a line per cycle would not do. The lines' CRCs are combined on the way. With
+    `config.drain_beats` = 2, the first beat of a line leaves with the last one of the line before
+    it, whatever their sizes: a line of n beats then takes n - 1 cycles, less than its bytes take at
+    a port of a beat's width.
 
     Latency: 0 cycles for lines; an outcome comes 2 + log2(line_bytes) cycles after a job's last
-    chunk. Throughput: a line beat per cycle, or two lines.
+    chunk. Throughput: a line beat per cycle, or two lines; with two `drain_beats`, a line's beat
+    and one of the next line.
 
     Resources: a barrel shifter of a chunk, and two CRC steps of a line.
 
@@ -49,7 +59,7 @@ class LineDrain(wiring.Component):
         The end of the job's issue. Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
     reports : `In(stream.Signature(LineReport(...))).array(config.units)`
-    o : `Out(stream.Signature(Chunk(config.codec)))`
+    o : `Out(stream.Signature(Chunk(config.codec, config.drain_beats)))`
         The head padding, then the lines.
     outcome : `Out(stream.Signature(DrainOutcome(config.codec.result_bits)))`
     starved : `Out(1)`
@@ -66,7 +76,7 @@ class LineDrain(wiring.Component):
                 "reports": In(stream.Signature(LineReport(config.codec.summary_bits))).array(
                     config.units
                 ),
-                "o": Out(stream.Signature(Chunk(config.codec))),
+                "o": Out(stream.Signature(Chunk(config.codec, config.drain_beats))),
                 "outcome": Out(stream.Signature(DrainOutcome(config.codec.result_bits))),
                 "starved": Out(1),
             }
@@ -76,7 +86,7 @@ class LineDrain(wiring.Component):
         m = Module()
         codec = self.config.codec
         m.submodules.crc = crc = TransferCrc(codec)
-        m.submodules.merger = merger = LineMerger(codec)
+        m.submodules.merger = merger = LineMerger(codec, chunk_beats=self.config.drain_beats)
         m.submodules.whole_lines = whole_lines = WholeLineCounter(codec)
         t = _Transfer(self.config)
         heads = _QueueHeads(m, self, t)
@@ -85,14 +95,15 @@ class LineDrain(wiring.Component):
         self._send_chunk(m, t, heads, merger)
         self._advance(m, t, heads)
         m.d.comb += [
-            crc.lines.eq(Mux(t.line_fire & ~t.inside_line, 1 + t.merge_fire, 0)),
-            crc.first.eq(heads.report.crc32),
+            crc.lines.eq(t.lines_begun),
+            crc.first.eq(heads.first_report.crc32),
             crc.second.eq(heads.mate_report.crc32),
             whole_lines.job_ready.eq(self.job.ready),
             whole_lines.capacity.eq(self.job.payload.capacity),
             whole_lines.fire.eq(t.line_fire & ~t.line_drop),
             whole_lines.line_end.eq(heads.beat.eol),
             whole_lines.second_line.eq(t.merge_fire),
+            whole_lines.second_end.eq(heads.mate_ends),
             whole_lines.lines_before.eq(t.drained),
             whole_lines.count_alone.eq(merger.count_alone),
             whole_lines.count_merged.eq(merger.count_merged),
@@ -102,8 +113,15 @@ class LineDrain(wiring.Component):
         return m
 
     def _select_lines(self, m: Module, t: "_Transfer", heads: "_QueueHeads", merger: Any) -> None:
-        """Decide whether a line is valid, and whether the next unit's line joins it."""
+        """Decide whether a line is valid, and whether the next unit's line joins it.
+
+        In a chunk of one beat only whole lines do, and only if they fit.
+        """
         issued = self.ends.payload
+        fits: Value = C(1)
+        if self.config.drain_beats == 1:
+            # With heads of several sizes, a chunk may be longer than a beat and its own head.
+            fits = heads.beat.sol & heads.mate.eol & (merger.count_merged <= merger.chunk_elements)
         mergeable = Signal()
         stalled = Signal()
         stalled_alone = Signal()
@@ -125,15 +143,12 @@ class LineDrain(wiring.Component):
             merger.codec.eq(t.codec_index),
             merger.merge.eq(t.merge),
             mergeable.eq(
-                heads.beat.sol
-                & heads.beat.eol
+                heads.beat.eol
                 & heads.mate_valid
-                # With heads of several sizes, a chunk may be longer than a beat and its own head.
-                & heads.mate.eol
                 & heads.mate_report_valid
                 & merger.has_head
                 & ~t.is_last_line
-                & (merger.count_merged <= merger.chunk_elements)
+                & fits
                 & (heads.mate_report.fault.error == BusError.NONE)
                 if self.config.units > 1
                 else 0
@@ -168,7 +183,13 @@ class LineDrain(wiring.Component):
             m.d.comb += [
                 out.elements.eq(merger.elements),
                 out.count.eq(Mux(t.merge, merger.count_merged, merger.count_alone)),
-                out.last.eq(Mux(t.merge, t.is_last_but_one, t.is_last_line & heads.beat.eol)),
+                out.last.eq(
+                    Mux(
+                        t.merge,
+                        t.is_last_but_one & heads.mate_ends,
+                        t.is_last_line & heads.beat.eol,
+                    )
+                ),
             ]
         with m.Elif(end_send):
             m.d.comb += out.last.eq(1)
@@ -177,6 +198,7 @@ class LineDrain(wiring.Component):
 
     def _advance(self, m: Module, t: "_Transfer", heads: "_QueueHeads") -> None:
         """Take what was sent or dropped from the queues, and go on to the next unit."""
+        m.d.comb += t.lines_begun.eq((t.line_fire & ~t.inside_line) + t.merge_fire)
         for k in range(self.config.units):
             first = t.line_fire & (t.unit == k)
             second = t.merge_fire & (t.next_unit == k)
@@ -186,10 +208,10 @@ class LineDrain(wiring.Component):
             ]
         with m.If(t.line_fire):
             m.d.sync += [
-                t.inside_line.eq(~heads.beat.eol),
-                t.drained.eq(t.drained + Mux(t.merge_fire, 2, heads.beat.eol)),
+                t.inside_line.eq(~Mux(t.merge_fire, heads.mate_ends, heads.beat.eol)),
+                t.drained.eq(t.drained + Mux(t.merge_fire, 1 + heads.mate_ends, heads.beat.eol)),
             ]
-            with m.If(t.merge_fire):
+            with m.If(t.merge_fire & heads.mate_ends):
                 m.d.sync += t.unit.eq(_following(t.next_unit, self.config.units))
             with m.Elif(heads.beat.eol):
                 m.d.sync += t.unit.eq(t.next_unit)
@@ -216,7 +238,7 @@ class LineDrain(wiring.Component):
             m.d.comb += [
                 collector.begins.eq(self.job.ready),
                 collector.lines.eq(crc.lines),
-                collector.first.eq(heads.report.summary[place : place + bits]),
+                collector.first.eq(heads.first_report.summary[place : place + bits]),
                 collector.second.eq(heads.mate_report.summary[place : place + bits]),
                 collector.ends.eq(t.done),
             ]
@@ -313,11 +335,16 @@ class _Transfer:
         self.line_fire = Signal()
         self.merge = Signal()
         self.merge_fire = Signal()
+        self.lines_begun = Signal(2)
         self.done = Signal()
 
 
 class _QueueHeads:
-    """The oldest line beat and report of the present unit, and of the next one, the mate."""
+    """The oldest line beat and report of the present unit, and of the next one, the mate.
+
+    `mate_ends` tells that the mate is a whole line, and `first_report` is that of the first line
+    that begins in this cycle.
+    """
 
     def __init__(self, m: Module, drain: LineDrain, t: _Transfer) -> None:
         m.d.comb += t.next_unit.eq(_following(t.unit, drain.config.units))
@@ -327,6 +354,13 @@ class _QueueHeads:
         self.mate_report_valid, self.mate_report = _select(
             m, drain.reports, t.next_unit, "mate_report"
         )
+        # In a chunk of one beat, lines merge as a whole or not at all.
+        self.mate_ends: Value = C(1)
+        self.first_report = self.report
+        if drain.config.drain_beats > 1:
+            self.mate_ends = self.mate.eol
+            self.first_report = Signal.like(self.report, name="first_report")
+            m.d.comb += self.first_report.eq(Mux(t.inside_line, self.mate_report, self.report))
 
 
 def _following(unit: Value, units: int) -> Value:

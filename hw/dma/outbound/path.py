@@ -164,7 +164,7 @@ class OutPath(wiring.Component):
         m.submodules.splitter = splitter = OutJobSplitter(config)
         m.submodules.issuer = issuer = LineIssuer(config)
         m.submodules.drain = drain = LineDrain(config)
-        m.submodules.packer = packer = ElementPacker(config.codec)
+        m.submodules.packer = packer = ElementPacker(config.codec, chunk_beats=config.drain_beats)
         m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
         # Jobs are queued for the stages that get to them last.
         m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS - 1)
@@ -221,7 +221,7 @@ class OutPath(wiring.Component):
         m.d.sync += self.outstanding.eq(Array([less, less + 1, less + 2])[issuer.issued])
 
         # The packer accepts a chunk by its count, which the drain knows late in the cycle.
-        m.submodules.chunks = chunks = SkidBuffer(Chunk(config.codec))
+        m.submodules.chunks = chunks = SkidBuffer(Chunk(config.codec, config.drain_beats))
         connect(drain.o, chunks.i)
         connect(chunks.o, packer.i)
         connect(packer.o, writer.i)

@@ -15,8 +15,8 @@ class WholeLineCounter(wiring.Component):
     A line's end is compared with the capacity one cycle after the line, so `lines` and `size` are
     those of all lines up to the cycle before.
 
-    Latency: 1 cycle from a line beat to the counts. Throughput: a line beat per cycle, or two
-    lines.
+    Latency: 1 cycle from a line beat to the counts. Throughput: a line's beat per cycle, and one of
+    the line behind it.
 
     Parameters
     ----------
@@ -29,13 +29,14 @@ class WholeLineCounter(wiring.Component):
     capacity : `In(OFFSET_BITS)`
         The destination's bytes, in the cycle in which `job_ready` is high.
     fire : `In(1)`
-        A line beat is sent in this cycle, or two lines are.
-    line_end, second_line : `In(1)`
-        The line beat is its line's last one; a second line is sent with it.
+        A line beat is sent in this cycle, or two are.
+    line_end, second_line, second_end : `In(1)`
+        The line beat is its line's last one; the first beat of a second line is sent with it; that
+        is all of the second line.
     lines_before : `In(LINE_COUNT_BITS)`
         Lines of the transfer that were drained before this cycle.
     count_alone, count_merged : `In(...)`
-        Elements of the line beat alone, and of both lines.
+        Elements of the line beat alone, and of both.
     lines : `Out(LINE_COUNT_BITS)`
     size : `Out(OFFSET_BITS)`
         The lines that fit, and the bytes of their stream.
@@ -51,6 +52,7 @@ class WholeLineCounter(wiring.Component):
                 "fire": In(1),
                 "line_end": In(1),
                 "second_line": In(1),
+                "second_end": In(1),
                 "lines_before": In(LINE_COUNT_BITS),
                 "count_alone": In(range(chunk_elements + 1)),
                 "count_merged": In(range(2 * chunk_elements + 1)),
@@ -66,7 +68,7 @@ class WholeLineCounter(wiring.Component):
         size = Signal(OFFSET_BITS)
         capacity = Signal(OFFSET_BITS, reset_less=True)
 
-        # Stage 1: the stream's size behind this cycle's first and second line.
+        # Stage 1: the stream's size behind this cycle's first and second line beat.
         size_first = Signal(OFFSET_BITS)
         size_second = Signal(OFFSET_BITS)
         ends = Signal(data.ArrayLayout(prefix, 2), reset_less=True)
@@ -75,7 +77,9 @@ class WholeLineCounter(wiring.Component):
             size_first.eq(size + self.count_alone * element_bytes),
             size_second.eq(size + self.count_merged * element_bytes),
         ]
-        m.d.sync += ends_valid.eq(Cat(self.fire & self.line_end, self.second_line))
+        m.d.sync += ends_valid.eq(
+            Cat(self.fire & self.line_end, self.second_line & self.second_end)
+        )
         with m.If(self.fire):
             m.d.sync += [
                 size.eq(Mux(self.second_line, size_second, size_first)),

@@ -226,6 +226,11 @@ def test_metadata_cache_has_the_shape_that_was_asked_for():
             "buffer_bytes must hold two lines for each unit, 1536, not 1000",
         ),
         (["engine", "--split-lines", "3"], "split_lines must be 1 or 2, not 3"),
+        (["engine", "--drain-beats", "3"], "drain_beats must be 1 or 2, not 3"),
+        (
+            ["engine", "--split-lines", "1", "--split-beats", "2"],
+            "split_beats must be 1 or 2, and at most split_lines, 1, not 2",
+        ),
         (["zip"], "component must be one of engine, buddy, sector-mapper"),
         (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
         (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),

@@ -11,7 +11,7 @@ import pytest
 from amaranth.hdl import Const, Mux, Signal, Value
 
 from cdma.hw.codec.payloads import Truncation
-from cdma.hw.codec.stream.pack import Packer
+from cdma.hw.codec.stream.pack import ElementPacker, Packer
 from cdma.hw.codec.stream.unpack import Unpacker
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
@@ -19,7 +19,7 @@ from tests.formal.bench import Bench, Condition, Port, Rules
 from tests.formal.broken import break_elaborate
 from tests.formal.lines import NARROW, TINY, WITH_SHIPPED
 from tests.formal.order import Order, Run, one
-from tests.formal.rules import LineRules, beat_rules, received_rules
+from tests.formal.rules import LineRules, beat_rules, minimum, received_rules
 from tests.formal.sby import ProofError, check, prove
 from tests.lib.shares import configs
 
@@ -88,21 +88,88 @@ def test_packer_gives_the_elements_in_order(config, tmp_path):
     prove(packer_proof(config, Packer(config)), tmp_path, depth=1)
 
 
-def pair_rules(config: CodecConfig, line_rules: LineRules) -> Rules:
-    """`LinePair`: a line beat, and what may be paired with it is a whole line."""
+def chunk_packer_proof(config: CodecConfig, packer: ElementPacker) -> Bench:
+    """Chunks of any number of elements, whatever lines they are of."""
+    bench = Bench()
+    inside = bench.add(packer)
+    capacity = packer.chunk_beats * (config.lanes + config.head_elements)
+
+    def chunk_rules(bench: Bench, port: Port) -> list[Condition]:
+        chunk = port.payload
+        return [
+            (Const(1), chunk.count <= capacity),
+            *((chunk.count <= j, chunk.elements[j] == 0) for j in range(capacity)),
+        ]
+
+    i = bench.drive(packer.i, chunk_rules)
+    o = bench.watch(packer.o, beat_rules(config.sector_bytes))
+    fill, ending = inside["fill"], inside["ending"]
+    packed = [
+        inside[f"packed_{j}"]
+        for j in range(sum(name.startswith("packed_") for name in inside.signals))
+    ]
+    order = Order(bench, 8 * config.element_bytes + 1, count_bits=(len(packed) + 1).bit_length())
+    chunk = [i.payload.elements[j] for j in range(capacity)]
+    order.comes(*marked([Run(Mux(i.moves, i.payload.count, 0), chunk)], i.moves & i.payload.last))
+    order.leaves(*marked(beat_elements(config, o.moves, o.payload), o.moves & o.payload.last))
+    order.on_the_way(*marked([Run(fill, packed)], ending))
+    bench.require(fill <= len(packed))
+    for j, element in enumerate(packed):
+        bench.implies(fill <= j, element == 0)
+    bench.implies(o.valid, o.payload.size % config.element_bytes == 0)
+    bench.implies(i.valid & o.ready, i.ready | o.valid)
+    # A chunk is taken whenever no more than a beat would wait behind the one that leaves.
+    bench.implies(~ending & (fill < 2 * config.lanes) & (i.payload.count != 0), i.ready)
+    bench.cover(
+        o.moves & o.payload.last & (o.payload.size == 0),
+        i.moves & (i.payload.count == capacity) & (fill == 2 * config.lanes - 1),
+    )
+    return bench
+
+
+WIDE = {
+    **{name: NARROW[name] for name in ("4x2", "2x4")},
+    "2x8": CodecConfig(element_bytes=1, sector_bytes=2, line_bytes=16),
+}
+"""The others stay undecided for ten minutes. The last one's head is as long as a beat, so that four
+beats leave the unpacker's slots at a time."""
+
+
+@pytest.mark.parametrize("config", configs(NARROW, quick=()))
+def test_packer_gives_the_elements_of_chunks_of_two_beats_in_order(config, tmp_path):
+    packer = ElementPacker(config, chunk_beats=2)
+    prove(chunk_packer_proof(config, packer), tmp_path, depth=1, cover_depth=8)
+
+
+def pair_rules(config: CodecConfig, line_rules: LineRules, *, wide: bool) -> Rules:
+    """`LinePair`: a line beat, and what may be paired with it is a whole line.
+
+    In chunks of two beats it is a line's first beat, behind another one's last.
+    """
 
     def rules(bench: Bench, port: Port) -> list[Condition]:
         first, second = port.payload.first, port.payload.second
         paired = port.payload.paired
+        announced = count_ones(second.mask)
+        count = minimum(announced, config.lanes)
         whole = [
-            second.sol & second.eol,
+            second.sol,
             ~second.empty & (second.truncation == Truncation.NONE),
-            second.count == count_ones(second.mask),
+            second.count == (count if wide else announced),
+            second.eol == ((announced <= config.lanes) if wide else 1),
+            second.eol | ~second.last,
         ]
+        of_first = line_rules(bench, replace(port, payload=first))
+        with bench.m.If(port.moves & paired):
+            bench.m.d.sync += [
+                line_rules.inside.eq(~second.eol),
+                line_rules.left.eq(announced - second.count),
+            ]
         return [
-            *line_rules(bench, replace(port, payload=first)),
+            *of_first,
             *((paired, condition) for condition in whole),
-            (paired, first.sol & first.eol & ~first.last & ~first.empty),
+            (paired, first.eol & ~first.last & ~first.empty),
+            *([] if wide else [(paired, first.sol)]),
             (~paired, (second.mask == 0) & (second.count == 0) & ~second.last),
             *((second.count <= i, second.elements[i] == 0) for i in range(config.lanes)),
         ]
@@ -129,12 +196,14 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     elements = [word[: 8 * config.element_bytes] for word in words]
     if unpacker.lines_per_cycle == 1:
         o = bench.watch(unpacker.o, line_rules)
-        first, paired = o.payload, Const(0)
+        first, paired, second_ends = o.payload, Const(0), Const(0)
         runs = line_elements(config, o.moves, first)
         last = first.last
     else:
-        o = bench.watch(unpacker.o, pair_rules(config, line_rules))
+        wide = unpacker.chunk_beats == 2
+        o = bench.watch(unpacker.o, pair_rules(config, line_rules, wide=wide))
         first, second, paired = o.payload.first, o.payload.second, o.payload.paired
+        second_ends = second.eol
         runs = [
             *line_elements(config, o.moves, first),
             *line_elements(config, o.moves & paired, second),
@@ -143,7 +212,9 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
         was_paired = Signal()
         m.d.sync += was_paired.eq(paired)
         bench.require(inside["waits_alone"] == (o.waiting & ~was_paired))
-        most = lanes - config.mask_elements
+        most = lanes if wide else lanes - config.mask_elements
+        if wide and config.sectors > 1:
+            bench.cover(o.moves & paired & ~first.sol & ~second.eol)
         bench.cover(o.moves & paired & second.last, o.moves & paired & (second.count == most))
     for word, element in zip(words, elements, strict=True):
         bench.require(word[len(element) :] == count_ones(element))
@@ -175,7 +246,7 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
                 ]
         with m.If(o.moves):
             m.d.sync += [
-                given.eq(given + (first.eol & ~first.empty) + paired),
+                given.eq(given + (first.eol & ~first.empty) + (paired & second_ends)),
                 done.eq(last),
             ]
     with m.If(command.moves):
@@ -255,12 +326,18 @@ def test_unpacker_finds_two_lines_at_once_in_any_stream(config, tmp_path):
     prove(unpacker_proof(config, unpacker), tmp_path, depth=1, cover_depth=25)
 
 
+@pytest.mark.parametrize("config", configs(WIDE, quick=()))
+def test_unpacker_finds_the_lines_of_any_stream_two_beats_at_once(config, tmp_path):
+    unpacker = Unpacker(config, lines_per_cycle=2, chunk_beats=2)
+    prove(unpacker_proof(config, unpacker), tmp_path, depth=1, cover_depth=25)
+
+
 FAULTS = {
     "gives a line too many": ("& (packet.lines_left > 1)", ""),
     "pairs what it has offered alone": ("paired.eq(fits & ~waits_alone)", "paired.eq(fits)"),
     "gives a line that is not all there": ("& (both <= level)", ""),
     "gives a line that is too long": ("& (both <= lanes + head_elements)", ""),
-    "forgets that there were two": ("Mux(paired, 2, 1)", "1"),
+    "forgets that there were two": ("Mux(paired, 1 + line.second_ends, 1)", "1"),
 }
 
 

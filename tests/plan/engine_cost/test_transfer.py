@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cdma.hw.config import preset
@@ -135,7 +136,7 @@ class TestVariableDensity:
 
 
 class TestPort:
-    # docs/reference/performance.md, "Links as fast as the port": how busy 115 B/cycle are.
+    # How busy `v100_nvlink2`'s 115 B/cycle were by RTL with a line beat per cycle.
     @pytest.mark.parametrize(
         ("ratio", "busy"), [(1.25, 0.8878), (1.5, 0.7465), (2, 0.8711), (2.6, 0.8488), (4, 0.5553)]
     )
@@ -145,6 +146,27 @@ class TestPort:
         sizes = LineSizes.at_density(1 / ratio - 1 / 32, engine.codec)
         cycles = line_cycles(sizes, engine, 2)
         assert 128 / ratio / cycles / link == pytest.approx(busy, rel=0.01)
+
+    @pytest.mark.parametrize("density", [0.05, 0.15, 0.2, 0.3, 0.5, 0.9])
+    def test_two_beats_per_cycle_take_what_a_walk_along_the_lines_takes(self, density):
+        counts = np.random.default_rng(5).binomial(32, density, 20_000)
+        sizes = LineSizes.of_lines(4 + 4 * counts, SHAPE.codec)
+        cycles, alone = 0, False
+        for beats in np.maximum(1, -(-counts // 8)):
+            # The first beat joins the last one of the line before, if that left alone.
+            joins = alone
+            cycles += int(beats) - joins
+            alone = not joins or beats > 1
+        least = (4 + 4 * counts.mean()) / 32
+        found = line_cycles(sizes, SHAPE, 2, 2)
+        assert found == pytest.approx(max(least, cycles / counts.size), rel=0.01)
+
+    def test_two_beats_per_cycle_are_as_wide_as_the_port(self):
+        for density in (0.2, 0.3, 0.5, 0.7, 0.9, 1.0):
+            sizes = LineSizes.at_density(density, SHAPE.codec)
+            least = (4 + sizes.mean_payload) / SHAPE.host_bytes
+            assert line_cycles(sizes, SHAPE, 2, 2) == pytest.approx(least)
+            assert line_cycles(sizes, SHAPE, 2, 1) > least or density == 1
 
     @pytest.mark.parametrize(("density", "cycles"), [(0, 0.5), (1, 4)])
     def test_ends(self, density, cycles):

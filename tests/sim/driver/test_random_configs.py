@@ -47,7 +47,9 @@ def _config(rng: Random, units: int, sector_bytes: int, element_bytes: int) -> E
         buffer_bytes=least_buffer * rng.choice((1, 1, 2, 5)) + rng.choice((0, 0, 72)),
         write_bursts=rng.choice((1, 2, 3, 16, 64)),
         read_buffer_bytes=least_read * rng.choice((1, 1, 2, 3)) + rng.choice((0, 0, 200)),
-        split_lines=rng.choice((1, 2)),
+        split_lines=(split_lines := rng.choice((1, 2))),
+        drain_beats=rng.choice((1, 2)),
+        split_beats=rng.randint(1, split_lines),
     )
 
 
@@ -56,7 +58,8 @@ def _name(config: EngineConfig) -> str:
     return (
         f"U{config.units}-S{codec.sector_bytes}-E{codec.element_bytes}-{codec.latency}-"
         f"{'+'.join(codec.codecs)}-B{config.buffer_bytes}-R{config.read_buffer_bytes}-"
-        f"W{config.write_bursts}-L{config.split_lines}"
+        f"W{config.write_bursts}-L{config.split_lines}-"
+        f"D{config.drain_beats}-P{config.split_beats}"
     )
 
 
@@ -69,6 +72,8 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert shapes == set(product(SECTOR_BYTES, ELEMENT_BYTES))
     assert {one.codec.latency for one in CONFIGS} == set(LATENCIES)
     assert {one.split_lines for one in CONFIGS} == {1, 2}
+    assert {one.drain_beats for one in CONFIGS} == {1, 2}
+    assert {one.split_beats for one in CONFIGS} == {1, 2}
     assert {1, 64} <= {one.write_bursts for one in CONFIGS}
     assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
     assert any(one.read_buffer_bytes == 32 * one.host_bytes for one in CONFIGS)

@@ -24,16 +24,23 @@ from tests.lib.simulator import Simulator
 
 LINE = 128
 
-SHAPES = [(4, 32, 3, 2), (2, 32, 2, 2), (1, 32, 1, 2), (4, 128, 6, 2), (4, 32, 3, 1)]
-"""Element and sector bytes, units, lines per cycle."""
+SHAPES = [
+    *((4, 32, 3, 2, w) for w in (1, 2)),
+    (2, 32, 2, 2, 2),
+    *((1, 32, 1, 2, w) for w in (1, 2)),
+    *((4, 128, 6, 2, w) for w in (1, 2)),
+    (4, 32, 3, 1, 1),
+]
+"""Element and sector bytes, units, lines per cycle, line beats of a chunk."""
 
 
-def config_of(element_bytes, sector_bytes, units, split_lines):
+def config_of(element_bytes, sector_bytes, units, split_lines, split_beats):
     return EngineConfig(
         codec=CodecConfig(element_bytes=element_bytes, sector_bytes=sector_bytes),
         host_bytes=sector_bytes,
         units=units,
         split_lines=split_lines,
+        split_beats=split_beats,
     )
 
 
@@ -41,10 +48,14 @@ def config_of(element_bytes, sector_bytes, units, split_lines):
     scope="module",
     params=configs(
         {
-            f"E{e}-S{s}-{units}-units-{lines}-per-cycle": (e, s, units, lines)
-            for e, s, units, lines in SHAPES
+            f"E{e}-S{s}-{units}-units-{lines}-per-cycle-in-{beats}": (e, s, units, lines, beats)
+            for e, s, units, lines, beats in SHAPES
         },
-        quick=["E4-S32-3-units-2-per-cycle", "E1-S32-1-units-2-per-cycle"],
+        quick=[
+            "E4-S32-3-units-2-per-cycle-in-1",
+            "E4-S32-3-units-2-per-cycle-in-2",
+            "E1-S32-1-units-2-per-cycle-in-2",
+        ],
     ),
 )
 def bench(request):
@@ -352,7 +363,7 @@ def test_ratio_12_at_16_bytes_per_cycle_is_split_at_the_rate_of_the_link(six_uni
 
 
 def test_ratio_7_at_16_bytes_per_cycle_needs_no_pairs():
-    bench = Bench(LineSplitter(config_of(4, 32, 6, 1)))
+    bench = Bench(LineSplitter(config_of(4, 32, 6, 1, 1)))
     content = sparse(bench.component.config.codec, 300 * LINE, 0.11, 6)
     run = split(bench, [Case(content=content)], source=every(LINK_CYCLES))
     given = run.packets.cycles[1:]

@@ -24,9 +24,9 @@ SHIFTED_ONES = times(power(FORWARD, LINE_BYTES), ONES)
 class PackedDrain(Elaboratable):
     """A drain with a packer, so that its chunks can be compared as bytes."""
 
-    def __init__(self, units):
-        self.drain = LineDrain(EngineConfig(units=units))
-        self.packer = ElementPacker(self.drain.config.codec)
+    def __init__(self, units, beats=1):
+        self.drain = LineDrain(EngineConfig(units=units, drain_beats=beats))
+        self.packer = ElementPacker(self.drain.config.codec, chunk_beats=beats)
         self.o = self.packer.o
 
     def elaborate(self, platform):
@@ -107,8 +107,8 @@ class Job:
         return [(piece, len(piece), index == len(pieces) - 1) for index, piece in enumerate(pieces)]
 
 
-def drain(units, jobs, *, probability=(0.0, 0.0)):
-    bench = Bench(PackedDrain(units))
+def drain(units, jobs, *, probability=(0.0, 0.0), beats=1):
+    bench = Bench(PackedDrain(units, beats))
     component = bench.component.drain
     lines = [[] for _ in range(units)]
     reports = [[] for _ in range(units)]
@@ -153,9 +153,13 @@ def drain(units, jobs, *, probability=(0.0, 0.0)):
 DENSITIES = (0.0, 0.05, 0.2, 0.5, 0.9, 1.0)
 
 
+BOTH = pytest.mark.parametrize("beats", [1, 2])
+
+
+@BOTH
 @pytest.mark.parametrize("units", widths(1, 2, 3, 6, quick=[1, 3]))
 @pytest.mark.parametrize("probability", STALLS)
-def test_lines_of_all_units_make_the_golden_stream(units, probability):
+def test_lines_of_all_units_make_the_golden_stream(units, probability, beats):
     rng = random.Random(units)
     lengths = [1, 4, 127, 128, 129, 300, 1500, 640, 1024]
     jobs = [
@@ -170,51 +174,68 @@ def test_lines_of_all_units_make_the_golden_stream(units, probability):
         )
         for index, length in enumerate(lengths)
     ]
-    drain(units, jobs, probability=probability)
+    drain(units, jobs, probability=probability, beats=beats)
 
 
-def test_sparse_lines_leave_two_a_cycle():
+@BOTH
+def test_sparse_lines_leave_two_a_cycle(beats):
     lines = 120
     job = Job(6, lines * LINE_BYTES, density=0.05)
-    out = drain(6, [job])
+    out = drain(6, [job], beats=beats)
     assert out.cycles[-1] - out.cycles[0] < 0.62 * lines
 
 
-def test_dense_lines_leave_as_fast_as_the_output_takes_them():
-    out = drain(6, [Job(6, 60 * LINE_BYTES, density=1.0)])
+@BOTH
+def test_dense_lines_leave_as_fast_as_the_output_takes_them(beats):
+    out = drain(6, [Job(6, 60 * LINE_BYTES, density=1.0)], beats=beats)
     assert out.cycles == list(range(out.cycles[0], out.cycles[0] + 60 * 132 // 32 + 1))
 
 
+@pytest.mark.parametrize("density", [0.85, 0.7, 0.5, 0.35, 0.25])
+def test_two_beats_a_cycle_are_as_wide_as_the_output_whatever_the_lines_sizes(density):
+    job = Job(6, 400 * LINE_BYTES, density=density)
+    out = drain(6, [job], beats=2)
+    busy = len(out.cycles) / (out.cycles[-1] - out.cycles[0] + 1)
+    assert busy >= 0.99
+    one = drain(6, [job], beats=1)
+    assert len(one.cycles) / (one.cycles[-1] - one.cycles[0] + 1) < 0.93
+
+
+@BOTH
 @pytest.mark.parametrize("fault_at", [0, 1, 4, 9])
+@pytest.mark.parametrize("density", [0.1, 0.6])
 @pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
-def test_stream_ends_before_the_line_with_a_fault(fault_at, probability):
+def test_stream_ends_before_the_line_with_a_fault(fault_at, density, probability, beats):
     jobs = [
-        Job(3, 10 * LINE_BYTES, density=0.1, fault_at=fault_at, head_pad=3),
+        Job(3, 10 * LINE_BYTES, density=density, fault_at=fault_at, head_pad=3),
         Job(3, 1000, density=0.4, first_unit=2, seed=5),
     ]
-    drain(3, jobs, probability=probability)
+    drain(3, jobs, probability=probability, beats=beats)
 
 
+@BOTH
 @pytest.mark.parametrize("issued", [0, 1, 4, 5])
-def test_job_that_was_cut_ends_with_what_was_issued(issued):
+def test_job_that_was_cut_ends_with_what_was_issued(issued, beats):
     jobs = [
         Job(2, 10 * LINE_BYTES, density=0.1, issued=issued),
         Job(2, 500, density=0.4, issued=0),
         Job(2, 500, density=0.4, first_unit=1),
     ]
-    drain(2, jobs)
+    drain(2, jobs, beats=beats)
 
 
+@BOTH
+@pytest.mark.parametrize("density", [0.1, 0.5])
 @pytest.mark.parametrize("probability", [STALLS[0], STALLS[3]])
-def test_lines_that_end_within_the_capacity_are_whole(probability):
+def test_lines_that_end_within_the_capacity_are_whole(probability, density, beats):
     sizes = golden.codec("zvc").line_sizes(
-        np.frombuffer(Job(3, 900, density=0.1).content, np.uint8)
+        np.frombuffer(Job(3, 900, density=density).content, np.uint8)
     )
     ends = np.cumsum(sizes).tolist()
     jobs = [
-        Job(3, 900, density=0.1, capacity=end + off)
+        Job(3, 900, density=density, capacity=end + off)
         for end in [0, *ends[:3], *ends[-2:]]
         for off in (-4, -1, 0, 1)
         if end + off >= 0
     ]
-    drain(3, jobs, probability=probability)
+    drain(3, jobs, probability=probability, beats=beats)
