@@ -382,14 +382,15 @@ def test_line_comes_soon_after_its_beat_and_so_does_the_next_job(bench, config, 
 # What is told beside the lines
 
 
+@pytest.mark.parametrize("beats", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(seed):
-    config = config_of(4, 32, 3, 2)
+def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(seed, beats):
+    config = config_of(4, 32, 3, 2, beats)
     splitter = LineSplitter(config)
     content = sparse(config.codec, 90 * LINE, 0.06, 8)
     # What is behind the lines does not come in time.
     case = Case(content=content, extra=bytes(2 * config.host_bytes))
-    beats = case.beats(config)[:-1]
+    packet = case.beats(config)[:-1]
     generator = random.Random(seed)
 
     async def body(ctx):
@@ -405,10 +406,10 @@ def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(
         while told < 90:
             assert cycle < 1000
             # Now and then nothing comes for a while.
-            offered = sent < len(beats) and (offered or cycle % 40 >= 20)
+            offered = sent < len(packet) and (offered or cycle % 40 >= 20)
             ctx.set(splitter.i.valid, offered)
             if offered:
-                ctx.set(splitter.i.payload, beats[sent])
+                ctx.set(splitter.i.payload, packet[sent])
             for k in range(config.units):
                 ctx.set(splitter.lines[k].ready, generator.random() < 0.8)
                 ctx.set(splitter.commands[k].ready, generator.random() < 0.8)
