@@ -203,8 +203,11 @@ class OutPath(wiring.Component):
             connect(unit.request, wiring.flipped(self.read_request[k]))
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
             connect(unit.o, buffer.i)
+            # The drain knows late in the cycle whether it takes a report.
+            m.submodules[f"next_report_{k}"] = next_report = SkidBuffer(reports.o.payload.shape())
             connect(buffer.o, drain.lines[k])
-            connect(reports.o, drain.reports[k])
+            connect(reports.o, next_report.i)
+            connect(next_report.o, drain.reports[k])
             m.d.comb += [
                 issuer.freed[k].eq(buffer.freed),
                 # A line's report leaves with its first beat, and has a place while that has one.
