@@ -455,19 +455,21 @@ class Unpacker(wiring.Component):
             m.d.comb += [
                 second_count.eq(Mux(line.second_ends, line.second_announced, lanes)),
                 both.eq(line.overhead + line.announced + head_elements + second_count),
-                two_masks.eq(line.overhead + line.announced + head_elements <= level),
+                two_masks.eq(
+                    ~line.no_mask & (line.overhead + line.announced + head_elements <= level)
+                ),
             ]
-            together = line.announced <= lanes
+            first_ends = line.announced <= lanes
+            together = two_masks
         else:
             m.d.comb += [
                 second_count.eq(line.second_announced),
                 both.eq(line.announced + second_count + 2 * head_elements),
-                two_masks.eq(line.announced + 2 * head_elements <= level),
+                two_masks.eq(~line.no_mask & (line.announced + 2 * head_elements <= level)),
             ]
-            together = ~line.busy & (both <= lanes + head_elements)
-        m.d.comb += fits.eq(
-            together & (packet.lines_left > 1) & ~line.no_mask & two_masks & (both <= level)
-        )
+            first_ends = ~line.busy
+            together = two_masks & (both <= lanes + head_elements)
+        m.d.comb += fits.eq(first_ends & (packet.lines_left > 1) & together & (both <= level))
         # A line that was offered alone leaves alone: what is offered must not change.
         paired = Signal()
         waits_alone = Signal()

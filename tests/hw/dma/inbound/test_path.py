@@ -317,7 +317,9 @@ def test_jobs_arrive_bit_for_bit_between_guard_bytes(element_bytes, stall):
     check(host, device, outcomes)
 
 
-@pytest.mark.parametrize("options", [{"units": 1}, {"units": 3, "split_lines": 1}])
+@pytest.mark.parametrize(
+    "options", [{"units": 1}, {"units": 3, "split_lines": 1}, {"units": 3, "split_beats": 2}]
+)
 def test_any_number_of_units(options):
     host = many_jobs(4)
     device, outcomes = rig(**options).run(host.memory, host.jobs, stall=0.2)

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -201,9 +202,11 @@ JOBS = [
 ]
 
 
+@pytest.mark.parametrize("drain_beats", [1, 2])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-def test_jobs_arrive_bit_for_bit_between_guard_bytes(device, stall):
-    host, outcomes, _ = run(SMALL, JOBS, device, stall=stall)
+def test_jobs_arrive_bit_for_bit_between_guard_bytes(device, stall, drain_beats):
+    config = replace(SMALL, drain_beats=drain_beats)
+    host, outcomes, _ = run(config, JOBS, device, stall=stall)
     check(device, JOBS, host, outcomes)
 
 
