@@ -64,6 +64,17 @@ def test_more_than_a_twentieth_worse_is_a_regression(figure, value, relative, re
     assert change.regression is regression
 
 
+def test_gated_clocks_are_compared_where_both_rows_have_them():
+    gated = {"kge": 1.0, "fmax_mhz": 1000.0, "depth": 9, "slowest_path": ["a", "b"]}
+    row = dataclasses.replace(ROW, gated=gated)
+    assert changes(row, BASELINE) == []
+    worse = dataclasses.replace(ROW, gated={**gated, "kge": 1.1, "fmax_mhz": 990.0})
+    larger, slower = changes(worse, {("packer", "tiny"): row.json()})
+    assert (larger.figure, larger.relative) == ("gated kge", pytest.approx(0.1))
+    assert (slower.figure, slower.relative) == ("gated fmax_mhz", pytest.approx(-0.01))
+    assert (larger.regression, slower.regression) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("figure", "value", "relative", "regression"),
     [

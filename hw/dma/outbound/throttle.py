@@ -1,6 +1,6 @@
 """Token buckets that limit how fast device memory is read (cDMA, §V-D)."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -67,5 +67,10 @@ class TokenBucket(wiring.Component):
             m.d.sync += tokens.eq(most)
         with m.Else():
             m.d.comb += self.permits.eq(Mux(tokens >= 2 * line, 2, tokens >= line))
-            m.d.sync += tokens.eq(Array(passed)[self.passed])
+            with m.Switch(self.passed):
+                for lines, after in enumerate(passed[:-1]):
+                    with m.Case(lines):
+                        m.d.sync += tokens.eq(after)
+                with m.Default():
+                    m.d.sync += tokens.eq(passed[-1])
         return m
