@@ -129,10 +129,13 @@ def test_each_transfer_has_what_the_record_before_it_recommends(engine):
         sent = engine.submit(host, device, 16384, OUT, "xc", parameters=parameters)
         record = engine.wait(sent).check()
         assert tensors.learn("weights", "bfloat16", sent)
+        recommended = ENTRY.parameters_from_result(ENTRY.recorded_result(data.view(np.uint8)))
+        assert tensors.parameters("weights", "bfloat16") == recommended
         best = golden.codec("xc", 2).fitted(data).compress(data).size
         sizes.append(record.out_size / best)
     assert sizes[0] > 1.4
-    assert max(sizes[1:]) < 1.01
+    # Of 16 KiB only some 50 elements are sampled.
+    assert max(sizes[1:]) < 1.02
     engine.device.free(device)
     engine.host.free(host)
 
