@@ -26,13 +26,19 @@ OURS = ("XC, last record's parameters", "XC, last epoch's parameters", "XC, best
 IDEAL = ("Huffman", "order-0 entropy")
 LONGEST_CODE = 8
 """Bits of a Huffman code for exponents, as tables in hardware have them."""
+SIZED_NUMBERS = (1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 19)
+DRAWS = 20
 
 Elements = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def run(console: Console) -> dict[str, Any]:
     """Print the tables and return their figures: bytes of data over bytes of stream."""
-    return {"bf16": _kinds(console), "element_formats": _formats(console)}
+    return {
+        "bf16": _kinds(console),
+        "element_formats": _formats(console),
+        "record_by_size": _record_by_size(console),
+    }
 
 
 def _kinds(console: Console) -> dict[str, dict[str, dict[str, float]]]:
@@ -79,6 +85,29 @@ def recorded(words: Elements) -> Xc:
         return Xc(2)
     centre, pattern = found
     return Xc(2, centre=centre, pattern=pattern)
+
+
+def _record_by_size(console: Console) -> dict[int, dict[str, float]]:
+    """What the last record's parameters cost, for tensors of a few sizes: it has but samples."""
+    table = Table(title="Gaussian numbers: excess of the last record's parameters, by bytes")
+    for column in ("bytes", "mean %", "largest %"):
+        table.add_column(column, justify="right")
+    figures = {}
+    for count in SIZED_NUMBERS:
+        generator = np.random.default_rng(count)
+        excesses = []
+        for _ in range(DRAWS):
+            scale = 2.0 ** generator.uniform(-20, 5)
+            before, now = (
+                rounded_to_bf16((generator.normal(size=count) * scale).astype(np.float32))
+                for _ in range(2)
+            )
+            best = int(Xc(2).fitted(now).line_sizes(now).sum())
+            excesses.append(100 * (int(recorded(before).line_sizes(now).sum()) / best - 1))
+        figures[2 * count] = {"mean": float(np.mean(excesses)), "largest": max(excesses)}
+        table.add_row(f"{2 * count:,}", *(f"{value:.2f}" for value in figures[2 * count].values()))
+    console.print(table)
+    return figures
 
 
 def _formats(console: Console) -> dict[str, dict[str, float]]:

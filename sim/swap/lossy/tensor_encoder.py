@@ -96,17 +96,17 @@ class TensorEncoder:
 
     def learner(self, encoding: Encoding, saved: Saved) -> Learner | None:
         """The function that takes a tensor's transfers with their records; None if none does."""
-        tensors, name = self._tensors, saved.name
-        if tensors is None or name is None or encoding.codec != tensors.codec:
+        tensors, key = self._tensors, _key(saved)
+        if tensors is None or key is None or encoding.codec != tensors.codec:
             return None
-        return lambda transfer: tensors.learn(name, saved.dtype, transfer)
+        return lambda transfer: tensors.learn(key, saved.dtype, transfer)
 
     def _recommended(self, codec: str, saved: Saved) -> dict[str, int] | None:
         """The parameters that a record has recommended for a tensor, if one has."""
-        tensors, name = self._tensors, saved.name
-        if tensors is None or codec != tensors.codec or name is None or name not in tensors:
+        tensors, key = self._tensors, _key(saved)
+        if tensors is None or codec != tensors.codec or key is None or key not in tensors:
             return None
-        return tensors.parameters(name, saved.dtype)
+        return tensors.parameters(key, saved.dtype)
 
     @property
     def _exact_codec(self) -> str:
@@ -128,6 +128,11 @@ class TensorEncoder:
                 f"the plan swaps with {codec!r}, which needs to know how far off values may come "
                 "back; give swap_to bounds="
             )
+
+
+def _key(saved: Saved) -> str | None:
+    """The name of a tensor and its type: autograd may save a value in two types."""
+    return None if saved.name is None else f"{saved.name} {saved.dtype}"
 
 
 def may_be_lossy(saved: Saved) -> bool:

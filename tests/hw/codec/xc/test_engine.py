@@ -10,7 +10,7 @@ from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.decoder import decode
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.dma.control.descriptor import Status
-from cdma.sim.driver import THROTTLES, CopyKind, Engine
+from cdma.sim.driver import THROTTLES, CopyKind, Engine, TensorParameters
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import EngineBackend, Swapper
@@ -115,6 +115,29 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         np.testing.assert_array_equal(device.array, data)
         engine.device.free(device)
         engine.host.free(host)
+
+
+def test_each_transfer_has_what_the_record_before_it_recommends(engine):
+    """Weights around 2^-30, of which nothing is known before: the second stream is good."""
+    tensors, sizes = TensorParameters("xc"), []
+    device, host = engine.device.alloc(16384), engine.host.alloc(16512)
+    for seed in range(3):
+        values = np.random.default_rng(seed).normal(size=8192).astype(np.float32) * 2.0**-30
+        data = rounded_to_bf16(values)
+        device.array[:] = data.view(np.uint8)
+        parameters = tensors.parameters("weights", "bfloat16")
+        sent = engine.submit(host, device, 16384, OUT, "xc", parameters=parameters)
+        record = engine.wait(sent).check()
+        assert tensors.learn("weights", "bfloat16", sent)
+        recommended = ENTRY.parameters_from_result(ENTRY.recorded_result(data.view(np.uint8)))
+        assert tensors.parameters("weights", "bfloat16") == recommended
+        best = golden.codec("xc", 2).fitted(data).compress(data).size
+        sizes.append(record.out_size / best)
+    assert sizes[0] > 1.4
+    # Of 16 KiB only some 50 elements are sampled.
+    assert max(sizes[1:]) < 1.02
+    engine.device.free(device)
+    engine.host.free(host)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -205,7 +205,8 @@ class ModelMachine:
             status, out_size, crc32 = self._copy(fields)
         except DescriptorError as error:
             status, out_size, crc32 = error.status, 0, 0
-        self._end(d, status, out_size, crc32)
+        result = self._result(fields) if status in (Status.OK, Status.OK_EXPANDED) else 0
+        self._end(d, status, out_size, crc32, result)
         self._fetch()
 
     def _copy(self, d: dict[str, int]) -> tuple[Status, int, int]:
@@ -246,7 +247,20 @@ class ModelMachine:
             place += bits
         return entry.model(entry.array_element_bytes(self.element_bytes), values)
 
-    def _end(self, d, status: Status, out_size: int, crc32: int) -> None:
+    def _result(self, d: dict[str, int]) -> int:
+        """The codec's result of what was compressed, packed."""
+        entry = codec_of_number(d["codec"])
+        if d["opcode"] != Opcode.COMPRESS_OUT or not entry.result:
+            return 0
+        start = d["src"] - self.device_base
+        parts = entry.recorded_result(self.device[start : start + d["length"]])
+        packed, place = 0, 0
+        for name, bits in entry.result.items():
+            packed |= parts[name] << place
+            place += bits
+        return packed
+
+    def _end(self, d, status: Status, out_size: int, crc32: int, result: int = 0) -> None:
         if status not in (Status.OK, Status.OK_EXPANDED) and not self.words["IRQ_STATUS"] & 2:
             self.words["IRQ_STATUS"] |= 2
             self.words["ERROR_STATUS"] = int(status)
@@ -264,6 +278,7 @@ class ModelMachine:
         record["tag"] = d["tag"]
         record["out_size"] = out_size
         record["crc32"] = crc32
+        record["result"] = result
         record["index"] = self.recorded % 65536
         self.recorded += 1
         self._unanswered += 1

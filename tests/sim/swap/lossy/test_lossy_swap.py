@@ -9,7 +9,7 @@ import pytest
 from cdma.golden.formats.lossy.power_of_two import rounded_down
 from cdma.hw.config import CodecConfig, EngineConfig, preset
 from cdma.plan.workload.capture import digits_cnn
-from cdma.sim.driver import Engine
+from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import Machine, machine_config
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import SavedTensorError, StashError, SwapPlan, SwapPlanError, swap_to
@@ -270,13 +270,14 @@ class TestNames:
 class TestAuto:
     def test_each_tensor_has_its_own_codec(self, torch, engine, monkeypatch):
         chosen = []
-        memcpy = engine.memcpy_compressed
+        submit = engine.submit
 
         def watched(*args, **kwargs):
-            chosen.append(args[4])
-            return memcpy(*args, **kwargs)
+            if args[3] is CopyKind.DEVICE_TO_HOST:
+                chosen.append(args[4])
+            return submit(*args, **kwargs)
 
-        monkeypatch.setattr(engine, "memcpy_compressed", watched)
+        monkeypatch.setattr(engine, "submit", watched)
         sparse = torch.randn(4096).relu().requires_grad_()
         dense = torch.randn(4096, requires_grad=True)
         half = torch.randn(4096).bfloat16().requires_grad_()
@@ -335,13 +336,13 @@ class TestRefused:
 
     def test_an_engine_that_restores_other_values(self, torch, monkeypatch):
         engine = made(*CODECS)
-        memcpy = engine.memcpy_compressed
+        submit = engine.submit
 
         def coarser(*args, **kwargs):
             kwargs["parameters"] = {"k": kwargs["parameters"]["k"] + 1}
-            return memcpy(*args, **kwargs)
+            return submit(*args, **kwargs)
 
-        monkeypatch.setattr(engine, "memcpy_compressed", coarser)
+        monkeypatch.setattr(engine, "submit", coarser)
         x = torch.randn(4096, requires_grad=True)
         free = engine.host.free_bytes
         with pytest.raises(StashError, match="and the golden model restores"):
