@@ -4,7 +4,7 @@ No raw data needs to pass one place. A line's own CRC is from a state of zero an
 inversion; shifting a state past a line is a constant matrix over GF(2).
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,14 +47,6 @@ class LineCrc(wiring.Component):
         i_fire = Signal()
         last = Signal()
         after = Signal(32)
-        forward = power(FORWARD, config.sector_bytes)
-        data_share = parities(
-            m,
-            contribution(config.sector_bytes),
-            self.i.payload.elements.as_value(),
-            platform,
-            name="data",
-        )
         m.d.comb += [
             last.eq((index == config.sectors - 1) | self.i.payload.last),
             # A line's CRC is registered only when the former one has been accepted.
@@ -62,13 +54,21 @@ class LineCrc(wiring.Component):
             self.i.ready.eq(steps),
             i_fire.eq(self.i.valid & self.i.ready),
             after.eq(
-                Mux(share_first, 0, parities(m, forward, state, platform, name="state")) ^ share
+                Mux(share_first, 0, Cat(parities(power(FORWARD, config.sector_bytes), state)))
+                ^ share
             ),
         ]
         with m.If(i_fire):
             m.d.sync += [
                 index.eq(Mux(last, 0, index + 1)),
-                share.eq(data_share),
+                share.eq(
+                    Cat(
+                        parities(
+                            contribution(config.sector_bytes),
+                            self.i.payload.elements.as_value(),
+                        )
+                    )
+                ),
                 share_first.eq(index == 0),
                 share_last.eq(last),
             ]
@@ -137,8 +137,8 @@ class TransferCrc(wiring.Component):
         after_one = Signal(32)
         after_two = Signal(32)
         m.d.comb += [
-            after_one.eq(parities(m, line_shift, state, platform, name="first") ^ self.first),
-            after_two.eq(parities(m, line_shift, after_one, platform, name="second") ^ self.second),
+            after_one.eq(Cat(parities(line_shift, state)) ^ self.first),
+            after_two.eq(Cat(parities(line_shift, after_one)) ^ self.second),
         ]
         with m.If(self.begins):
             m.d.sync += state.eq(ONES)
@@ -148,16 +148,12 @@ class TransferCrc(wiring.Component):
         result = Signal(32, reset_less=True)
         undo = Signal(steps, reset_less=True)
         steps_left = Signal(range(steps + 1))
-        undone = [
-            parities(m, power(BACKWARD, 1 << step), result, platform, name=f"undo_{step}")
-            for step in range(steps)
-        ]
         m.d.comb += [self.settled.eq(steps_left == 0), self.crc32.eq(~result)]
         with m.If(self.ends):
             m.d.sync += [result.eq(state), undo.eq(self.tail_pad), steps_left.eq(steps)]
         with m.Elif(steps_left != 0):
             m.d.sync += steps_left.eq(steps_left - 1)
-            for step, less in enumerate(undone):
+            for step in range(steps):
                 with m.If((steps_left == steps - step) & undo[step]):
-                    m.d.sync += result.eq(less)
+                    m.d.sync += result.eq(Cat(parities(power(BACKWARD, 1 << step), result)))
         return m

@@ -34,7 +34,7 @@ from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion
 from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.emit.writer.sharing import Text, share
-from cdma.hw.lib.sleep import SIMULATOR, add_wake
+from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
 """Classes of components that get clocks of their own."""
@@ -325,9 +325,9 @@ class _Below(Elaboratable):
         return Fragment()
 
 
-def _elaborate(component: wiring.Component, platform: str | None) -> Fragment:
+def _elaborate(component: wiring.Component) -> Fragment:
     """A component's own fragment; the fragments of those below it are empty."""
-    module = component.elaborate(platform)
+    module = component.elaborate(None)
     component._MustUse__used = True
     assert isinstance(module, Module), f"{type(component).__name__} does not elaborate to a module"
     for name, (below, src_loc) in module._named_submodules.items():
@@ -354,8 +354,7 @@ def _convert(
     # What is alike but in its number shares a module: converting takes most of the time, and an
     # engine has many units.
     numbered: list[tuple[_Likeness, _Converted]] = []
-    # Only simulators have a use for sleepers.
-    fragment = _elaborate(component, SIMULATOR if sleepers else None)
+    fragment = _elaborate(component)
     progress.found(sum(isinstance(f.origins[0], _Below) for f, *_ in fragment.subfragments))
     for index, (subfragment, subname, _src_loc) in enumerate(fragment.subfragments):
         placeholder = subfragment.origins[0]

@@ -4,7 +4,7 @@ A last beat of fewer bytes is processed as if padded with zeros; their effect is
 bit of their number per cycle.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,8 +20,7 @@ class Crc32(wiring.Component):
     3 + log2(data_bytes) cycles after its last beat was accepted. Throughput: a beat per cycle; the
     last beat of a packet waits for the former packet's result to be computed and accepted.
 
-    Resources: a beat of registers, 32 parities of up to half the data bits each, by sums that they
-    share.
+    Resources: a beat of registers, 32 parities of up to half the data bits each.
 
     Parameters
     ----------
@@ -59,6 +58,8 @@ class Crc32(wiring.Component):
         m = Module()
         size_bits = (self.data_bytes - 1).bit_length()
 
+        undo_matrices = [power(BACKWARD, 1 << step) for step in range(size_bits)]
+
         # A beat passes through a register. A packet's last beat is stalled until the result of the
         # former packet has been accepted.
         m.submodules.beats = beats = PipelineRegister(Beat(self.data_bytes))
@@ -84,7 +85,6 @@ class Crc32(wiring.Component):
         share = Signal(32, reset_less=True)
         share_valid = Signal()
         zero_bytes = Signal(size_bits, reset_less=True)
-        data_share = parities(m, contribution(self.data_bytes), held.data, platform, name="data")
         m.d.sync += [
             came.eq(i_fire),
             share_valid.eq(came & (held.size != 0)),
@@ -92,15 +92,14 @@ class Crc32(wiring.Component):
         ]
         with m.If(came):
             m.d.sync += [
-                share.eq(data_share),
+                share.eq(Cat(parities(contribution(self.data_bytes), held.data))),
                 zero_bytes.eq(self.data_bytes - held.size),
             ]
 
         state = Signal(32, init=ONES)
         after = Signal(32)
-        forward = power(FORWARD, self.data_bytes)
         m.d.comb += after.eq(
-            Mux(share_valid, parities(m, forward, state, platform, name="state") ^ share, state)
+            Mux(share_valid, Cat(parities(power(FORWARD, self.data_bytes), state)) ^ share, state)
         )
         m.d.sync += state.eq(Mux(ending, ONES, after))
 
@@ -108,10 +107,6 @@ class Crc32(wiring.Component):
         result = Signal(32, reset_less=True)
         undo = Signal(size_bits, reset_less=True)
         steps_left = Signal(range(size_bits + 1))
-        undone = [
-            parities(m, power(BACKWARD, 1 << step), result, platform, name=f"undo_{step}")
-            for step in range(size_bits)
-        ]
         with m.If(ending):
             m.d.sync += [
                 finishing.eq(1),
@@ -121,9 +116,9 @@ class Crc32(wiring.Component):
             ]
         with m.Elif(steps_left != 0):
             m.d.sync += steps_left.eq(steps_left - 1)
-            for step, less in enumerate(undone):
+            for step, matrix in enumerate(undo_matrices):
                 with m.If((steps_left == size_bits - step) & undo[step]):
-                    m.d.sync += result.eq(less)
+                    m.d.sync += result.eq(Cat(parities(matrix, result)))
         with m.Elif(self.result.ready):
             m.d.sync += finishing.eq(0)
         m.d.comb += [

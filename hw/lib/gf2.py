@@ -6,10 +6,7 @@ function of themselves. Zero bytes only do the former, and their matrix has an i
 
 from functools import cache
 
-from amaranth.hdl import Cat, Module, Value
-
-from cdma.hw.lib.shared_parities import shared_parities
-from cdma.hw.lib.sleep import SIMULATOR
+from amaranth.hdl import Cat, Value
 
 POLYNOMIAL = 0xEDB88320
 """IEEE 802.3's, reflected: bit 0 of a byte is its first."""
@@ -78,21 +75,10 @@ def contribution(data_bytes: int) -> Matrix:
     return tuple(columns)
 
 
-def parities(m: Module, matrix: Matrix, vector: Value, platform: str | None, *, name: str) -> Value:
-    """Return the 32 bits of a constant matrix times a vector in hardware, by sums that they share.
-
-    Parameters
-    ----------
-    platform
-        As of `elaborate`. For `SIMULATOR`, which handles words, each bit is an exclusive or of its
-        own: the engine is simulated 1.5 times as fast.
-    name
-        Of the signals that hold the sums.
-    """
-    if platform == SIMULATOR:
+def parities(matrix: Matrix, vector: Value) -> list[Value]:
+    """The 32 bits of a constant matrix times a vector in hardware."""
+    return [
         # Only the bits that count: simulators go through all that are named.
-        return Cat(
-            Cat(vector[k] for k, column in enumerate(matrix) if column >> bit & 1).xor()
-            for bit in range(32)
-        )
-    return Cat(shared_parities(m, matrix, 32, vector, name=name))
+        Cat(vector[k] for k, column in enumerate(matrix) if column >> bit & 1).xor()
+        for bit in range(32)
+    ]

@@ -14,9 +14,6 @@ from amaranth.hdl import Cat, Fragment, Signal, Value
 from amaranth.hdl._ast import Assign, Property, Statement, Switch
 from amaranth.lib import memory
 
-SIMULATOR = "simulator"
-"""The platform that components are elaborated for if some may sleep, which only simulators use."""
-
 COMPARED_BITS = 192
 """Registers of up to so many bits are compared with what they would become, as are those that are
 assigned in every cycle. Wider ones count as changing whenever the condition holds under which they
