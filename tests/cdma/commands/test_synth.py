@@ -69,7 +69,7 @@ def test_a_library_s_wire_load_gives_a_second_clock(capsys):
     head, brace, rest = UNIT_GATES.read_text().partition("library (unit_gates) {")
     wires = "wire_load (long) { capacitance : 1; slope : 2; fanout_length (1, 3); }"
     Path("wired.lib").write_text(f'{head}{brace}{wires} default_wire_load : "long";{rest}')
-    arguments = ["synth", "token-bucket", "--config", "tiny"]
+    arguments = ["synth", "crc32", "--config", "tiny"]
     assert main([*arguments, "--json"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)["components"]
     assert plain["fmax_wire_load_mhz"] is None
