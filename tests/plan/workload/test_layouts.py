@@ -45,7 +45,9 @@ def test_zvc_beats_rle_in_every_layout(sizes: dict[str, dict[str, np.ndarray]]) 
 
 def test_documented_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     [program, table] = re.findall(
-        r"```python\n(from cdma import golden.*?)```\n\n```\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
+        r"```python\n(from cdma import golden.*?)```\n\n```\n(.*?)```",
+        DOCUMENT.read_text(),
+        re.DOTALL,
     )[0]
     exec(program, {})
     printed, documented = capsys.readouterr().out.splitlines(), table.splitlines()
