@@ -6,11 +6,14 @@ transformer is taken if `cdma capture minilm` has made it in `build/captures`.
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table
 
+from cdma.golden.formats.lossy.power_of_two import words_of_bf16
 from cdma.plan.workload.capture.capture import Activation, load_capture
 
 SHIPPED = ("digits-cnn-training", "tiny-gpt")
@@ -22,6 +25,8 @@ Floats = npt.NDArray[np.float32]
 Series = dict[str, list[list[Floats]]]
 """By kind of data: tensors, each as it is in one epoch after the other, or of one layer after the
 other where there is one epoch only. What a step before is like it tells."""
+
+Figures = dict[str, float]
 
 KINDS = {
     r"gradients\..*relu": "gradients behind ReLU",
@@ -38,6 +43,34 @@ KINDS = {
     r".*probabilities": "attention probabilities",
 }
 """What tensors are, by the beginnings of their names; others are left out."""
+
+
+def measured(
+    table: Table, measure: Callable[[list[list[Floats]]], tuple[Figures, list[str]]]
+) -> dict[str, dict[str, Figures]]:
+    """Measure everything that there is here, with a section of the table for each origin.
+
+    Parameters
+    ----------
+    table
+        Its first column is for what the data are.
+    measure
+        Returns the figures of all tensors of a kind, and the other cells of their row.
+
+    Returns
+    -------
+    dict
+        Figures by origin and kind.
+    """
+    figures: dict[str, dict[str, Figures]] = {}
+    for origin, series in all_series().items():
+        figures[origin] = {}
+        table.add_section()
+        table.add_row(f"[bold]{origin}[/bold]")
+        for kind, tensors in series.items():
+            figures[origin][kind], cells = measure(tensors)
+            table.add_row(kind, *cells)
+    return figures
 
 
 def all_series() -> dict[str, Series]:
@@ -88,4 +121,4 @@ def _floats(activation: Activation) -> Floats:
 
 def from_bf16(words: npt.NDArray[np.uint16]) -> Floats:
     """The numbers in fp32, which has all of bf16's."""
-    return (words.astype("<u4") << np.uint32(16)).view("<f4")
+    return words_of_bf16(words).view(np.float32)

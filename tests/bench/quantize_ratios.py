@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cdma import golden
 from cdma.golden.formats.lossy.power_of_two import rounded_down
-from tests.bench.dense_data import Floats, all_series
+from tests.bench.dense_data import Figures, Floats, measured
 
 SHARES = (0.001, 0.01, 0.1)
 """Of a tensor's rms."""
@@ -25,24 +25,17 @@ def run(console: Console) -> dict[str, Any]:
     for share in SHARES:
         table.add_column(f"bound {share:.1%} of rms", justify="right")
     table.add_column("ZVC", justify="right")
-    figures: dict[str, dict[str, dict[str, float]]] = {}
-    for origin, series in all_series().items():
-        figures[origin] = {}
-        table.add_section()
-        table.add_row(f"[bold]{origin}[/bold]")
-        for kind, tensors in series.items():
-            arrays = [array for epochs in tensors for array in epochs if array.any()]
-            found, cells = _ratios(arrays)
-            figures[origin][kind] = found
-            table.add_row(kind, *cells)
+    figures = measured(table, _ratios)
     console.print(table)
     return figures
 
 
-def _ratios(arrays: list[Floats]) -> tuple[dict[str, float], list[str]]:
+def _ratios(tensors: list[list[Floats]]) -> tuple[Figures, list[str]]:
     """Figures of tensors of a kind, and the cells of their row."""
+    arrays = [array for epochs in tensors for array in epochs if array.any()]
     total = sum(array.nbytes for array in arrays)
-    figures, cells = {}, []
+    figures: Figures = {}
+    cells = []
     for share in SHARES:
         size, error = _compressed(arrays, share)
         figures[f"{share:g}"] = total / size

@@ -18,7 +18,15 @@ from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
 from cdma.golden.formats.xc.recorded import recorded_parameters
 from cdma.golden.formats.xc.xc import Xc
-from tests.bench.dense_data import SHIPPED, Floats, all_series, captured_series, drawn_series
+from tests.bench.dense_data import (
+    SHIPPED,
+    Figures,
+    Floats,
+    captured_series,
+    drawn_series,
+    from_bf16,
+    measured,
+)
 
 OTHERS = ("zvc", "bpc", "deflate", "deflate-fast", "lz4")
 ELEMENT_FORMATS = ("bf16", "fp32", "fp16", "e5m2", "e4m3")
@@ -41,27 +49,24 @@ def run(console: Console) -> dict[str, Any]:
     }
 
 
-def _kinds(console: Console) -> dict[str, dict[str, dict[str, float]]]:
+def _kinds(console: Console) -> dict[str, dict[str, Figures]]:
     bf16 = element_format("bf16")
     columns = (*OTHERS, *OURS, *IDEAL)
     table = Table(title="ratio in bf16, all tensors of a kind together, from their second epoch on")
     table.add_column("data")
     for column in columns:
         table.add_column(column, justify="right")
-    figures: dict[str, dict[str, dict[str, float]]] = {}
-    for origin, series in all_series().items():
-        figures[origin] = {}
-        table.add_section()
-        table.add_row(f"[bold]{origin}[/bold]")
-        for kind, tensors in series.items():
-            found = _ratios(tensors, bf16)
-            figures[origin][kind] = found
-            table.add_row(kind, *(f"{found[column]:.3f}" for column in columns))
+
+    def measure(tensors: list[list[Floats]]) -> tuple[Figures, list[str]]:
+        found = _ratios(tensors, bf16)
+        return found, [f"{found[column]:.3f}" for column in columns]
+
+    figures = measured(table, measure)
     console.print(table)
     return figures
 
 
-def _ratios(tensors: list[list[Floats]], elements: ElementFormat) -> dict[str, float]:
+def _ratios(tensors: list[list[Floats]], elements: ElementFormat) -> Figures:
     total = 0
     sizes: dict[str, float] = defaultdict(float)
     for epochs in tensors:
@@ -120,10 +125,8 @@ def _formats(console: Console) -> dict[str, dict[str, float]]:
     for column, arrays in (("weights", tensors), ("GELU of a Gaussian", numbers)):
         table.add_column(column, justify="right")
         figures[column] = {name: _ratio(arrays, element_format(name)) for name in ELEMENT_FORMATS}
-        rounded = [rounded_to_bf16(array).astype("<u4") << np.uint32(16) for array in arrays]
-        figures[column]["fp32 that was bf16"] = _ratio(
-            [array.view("<f4") for array in rounded], element_format("fp32")
-        )
+        rounded = [from_bf16(rounded_to_bf16(array)) for array in arrays]
+        figures[column]["fp32 that was bf16"] = _ratio(rounded, element_format("fp32"))
     for name in figures["weights"]:
         table.add_row(name, *(f"{column[name]:.3f}" for column in figures.values()))
     console.print(table)
