@@ -31,12 +31,14 @@ def total(flags) -> Value:
     return sum(flags, Const(0))
 
 
+def place(inside: Inside, path: str, layout) -> tuple[Signal, Value]:
+    """A register of a buffer: whether something is there, and what."""
+    return inside[f"{path}_valid"], layout(inside[path])
+
+
 def skid(inside: Inside, path: str, layout) -> list[tuple[Signal, Value]]:
-    """The places of a skid buffer, the oldest first: whether something is there, and what."""
-    return [
-        (inside[f"{path}.{place}_valid"], layout(inside[f"{path}.{place}"]))
-        for place in ("front", "spare")
-    ]
+    """The places of a skid buffer, the oldest first."""
+    return [place(inside, f"{path}.{name}", layout) for name in ("front", "spare")]
 
 
 def number(bench: Bench, name: str, *, up=0) -> Signal:
@@ -63,9 +65,8 @@ def read_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = N
     request_layout = half.bus_request.payload.shape()
     answer_layout = half.bus_beats.payload.shape()
     asked = skid(inside, "requests", request_layout)
-    answered = skid(inside, "responses", answer_layout)
-    for path in ("requests", "responses"):
-        bench.implies(inside[f"{path}.spare_valid"], inside[f"{path}.front_valid"])
+    there, answer = place(inside, "responses.held", answer_layout)
+    bench.implies(inside["requests.spare_valid"], inside["requests.front_valid"])
 
     arbiter = inside.component("arbiter")
     lives = []
@@ -127,8 +128,8 @@ def read_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = N
             bench.assume(
                 ~(answers.valid & mine) | (answers.payload.response.data == (ended == picked))
             )
-            in_request = total(there & (item.id == k) for there, item in asked)
-            is_last = [there & (item.id == k) & item.response.last for there, item in answered]
+            in_request = total(waits & (item.id == k) for waits, item in asked)
+            is_last = there & (answer.id == k) & answer.response.last
             out = Signal(NUMBER_BITS, name=f"out_{k}")
             open_bursts = Signal(NUMBER_BITS, name=f"open_{k}")
             unseen = Signal(NUMBER_BITS, name=f"unseen_{k}")
@@ -140,14 +141,9 @@ def read_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = N
             bench.require(
                 open_bursts <= bound,
                 unseen == in_request,
-                owed == open_bursts + in_request + total(is_last),
+                owed == open_bursts + in_request + is_last,
             )
-            first = Mux(is_last[0], out + 1, out)[:NUMBER_BITS]
-            for (there, item), burst in zip(answered, (out, first), strict=True):
-                bench.implies(
-                    there & (item.id == k),
-                    item.response.data == (burst == picked),
-                )
+            bench.implies(there & (answer.id == k), answer.response.data == (out == picked))
             # Every beat that passes for good is of the burst that it is given for.
             own = Signal(NUMBER_BITS, name=f"own_{k}")
             m.d.comb += own.eq(came - under_way)
@@ -187,9 +183,9 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     beat_layout = half.bus_beats.payload.shape()
     asked = skid(inside, "requests", request_layout)
     answered = skid(inside, "responses", half.bus_response.payload.shape())
-    for path in ("requests", "responses", "beat_buffer"):
+    for path in ("requests", "responses"):
         bench.implies(inside[f"{path}.spare_valid"], inside[f"{path}.front_valid"])
-    arbiter, beat_buffer = inside.component("arbiter"), inside.component("beat_buffer")
+    arbiter, bus_beat = inside.component("arbiter"), inside.component("bus_beat")
     queue = Queue.inside(bench, inside, "order")
     order_layout = inside.component("order").o.payload.shape()
     queued = [(there, order_layout(item)) for there, item in queue.items]
@@ -202,10 +198,10 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     order = Order(bench, 9, count_bits=NUMBER_BITS)
     enters = Signal()
     counted = Signal(8)
-    m.d.comb += enters.eq(beat_buffer.i.valid & beat_buffer.i.ready)
+    m.d.comb += enters.eq(bus_beat.i.valid & bus_beat.i.ready)
     with m.If(enters):
-        m.d.sync += counted.eq(Mux(beat_buffer.i.payload.last, 0, counted + 1))
-    bench.require(sent == counted, ends == (enters & beat_buffer.i.payload.last))
+        m.d.sync += counted.eq(Mux(bus_beat.i.payload.last, 0, counted + 1))
+    bench.require(sent == counted, ends == (enters & bus_beat.i.payload.last))
     order.comes(
         one(
             arbiter.o.valid & arbiter.o.ready,
@@ -224,18 +220,12 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
     bench.require(waits == bus_request.waiting)
     front, behind = asked
     bench.require(queue.count == announced + (front[0] & ~waits) + behind[0])
-    held = (inside["bus_beat.held_valid"], beat_layout(inside["bus_beat.held"]))
-    line = [held, *skid(inside, "beat_buffer", beat_layout)]
-    lasts = Signal(NUMBER_BITS)
+    held, beat = place(inside, "bus_beat.held", beat_layout)
+    lasts = Signal()
     open_bursts = Signal(NUMBER_BITS)
-    m.d.comb += [
-        lasts.eq(total(there & beat.last for there, beat in line)),
-        open_bursts.eq(shown - closed),
-    ]
+    m.d.comb += [lasts.eq(held & beat.last), open_bursts.eq(shown - closed)]
     bench.require(open_bursts == announced + lasts)
-    for place, (there, beat) in enumerate(line):
-        newest = there & ~Cat(later for later, _ in line[place + 1 :]).any()
-        bench.implies(newest & ~beat.last, sent != 0)
+    bench.implies(held & ~beat.last, sent != 0)
     bench.implies(bus_beats.valid, open_bursts != 0)
 
     # Once dead, nothing new on the bus names a byte.
@@ -281,8 +271,8 @@ def write_proof(bursts: tuple[int, ...], *, lawful: bool, timeout: int | None = 
         bench.require(enters_own == (beats[k].moves & ~dead))
         bench.implies(
             enters_own,
-            beat_buffer.i.payload.data == beats[k].payload.data,
-            beat_buffer.i.payload.strobe == beats[k].payload.strobe,
+            bus_beat.i.payload.data == beats[k].payload.data,
+            bus_beat.i.payload.strobe == beats[k].payload.strobe,
         )
         bench.cover(dead & requests[k].moves, dead & beats[k].moves, dead & responses[k].moves)
         bench.cover(responses[k].moves & (responses[k].payload == BusError.SLVERR))
@@ -401,7 +391,7 @@ def port_proof() -> Bench:
     bench.watch_record(*channel(axi, "w", "data", "strb", "last"))
     bench.drive_record(*channel(axi, "r", "id", "data", "resp", "last"))
     bench.drive_record(*channel(axi, "b", "id", "resp"))
-    for buffer in ("reads.requests", "writes.requests", "writes.beat_buffer"):
+    for buffer in ("reads.requests", "writes.requests"):
         bench.implies(inside[f"{buffer}.spare_valid"], inside[f"{buffer}.front_valid"])
     return bench
 
@@ -465,8 +455,8 @@ FAULTS = {
         *(
             writes,
             WriteHalf,
-            "payload.strobe.eq(0)",
-            "payload.strobe.eq(beat_buffer.o.payload.strobe)",
+            "(state.burst.id == k) & ~state.dead",
+            "(state.burst.id == k)",
         ),
         {"lawful": False},
     ),
