@@ -19,6 +19,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import _nir
+from amaranth.hdl._ast import SignalDict
 
 AMARANTH = ("0.5.9", "0.5.10")
 """The versions whose internals these functions know."""
@@ -166,6 +167,21 @@ def _sigspec(self: Any, *parts: Any) -> str:
     return "{ " + " ".join(reversed(chunks)) + " }"
 
 
+def rtlil_of(netlist: Any) -> str:
+    """`rtlil.convert_fragment` of a netlist that is there already, without source lines."""
+    empty = rtlil.EmptyModuleChecker(netlist)
+    design = rtlil.Design(emit_src=False)
+    names = SignalDict()
+    for index, module in enumerate(netlist.modules):
+        if empty.is_empty(index):
+            continue
+        builder = design.module(".".join(module.name), src_loc=module.src_loc)
+        if index == 0:
+            builder.attribute("top", 1)
+        rtlil.ModuleEmitter(builder, netlist, module, names, empty_checker=empty).emit()
+    return str(design)
+
+
 _FAST: dict[tuple[type, str], Any] = {
     (_nir.Value, "__new__"): _new,
     (_nir.Value, "from_const"): classmethod(_from_const),
@@ -207,6 +223,9 @@ class _Blocks:
             for owner, name in _FAST:
                 setattr(owner, name, _ORIGINALS[name])
             if self.collecting:
+                # What is left of a conversion is old: the next collection need not scan it as new.
+                gc.freeze()
+                gc.unfreeze()
                 gc.enable()
 
 

@@ -11,10 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from typing import Any
 
-from amaranth.back import rtlil
 from amaranth.hdl import (
     Cat,
     ClockSignal,
@@ -31,7 +31,7 @@ from amaranth.hdl._ir import PortDirection, build_netlist
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
-from cdma.hw.emit.fast_conversion import fast_conversion
+from cdma.hw.emit.fast_conversion import fast_conversion, rtlil_of
 from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.emit.writer.sharing import Text, share
 from cdma.hw.lib.sleep import add_wake
@@ -168,7 +168,8 @@ def to_verilog(
         "opt_clean -purge",
         "write_verilog -noattr",
     ]
-    design = "\n".join(module.rtlil for module in modules.values())
+    with fast_conversion():
+        design = "\n".join(module.circuit.rtlil for module in modules.values())
     progress = Tally("Yosys", 1)
     text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *script, ""]))
     progress.step()
@@ -177,6 +178,20 @@ def to_verilog(
         ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
         for module in _in_order(modules, name)
     ]
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """A module as Amaranth's netlist, which calls it by the name of where it was found first."""
+
+    netlist: Any
+    name: str
+
+    @cached_property
+    def rtlil(self) -> str:
+        """Amaranth's own text of it. Only who asks for it waits for it: it takes a while."""
+        found = ".".join(self.netlist.modules[0].name)
+        return rtlil_of(self.netlist).replace(f"\nmodule \\{found}\n", f"\nmodule \\{self.name}\n")
 
 
 @dataclass(frozen=True)
@@ -190,10 +205,14 @@ class WrittenModule:
     name: str
     component: wiring.Component
     text: str
-    rtlil: str
+    circuit: Circuit
     ports: tuple[tuple[str, str, int], ...]
     instances: dict[str, str]
     signals: dict[str, str]
+
+    @property
+    def rtlil(self) -> str:
+        return self.circuit.rtlil
 
 
 def written_modules(
@@ -229,7 +248,7 @@ def written_modules(
             module.name,
             module.component,
             module.written.text,
-            module.rtlil,
+            module.circuit,
             tuple(_declared([*module.clocking, *module.ports])),
             module.written.instances,
             module.written.signals,
@@ -286,7 +305,7 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Converted:
-    """A module as RTLIL.
+    """A module's circuit.
 
     `clocking` are its ports for clocks, reset and sleep; `sleepers` counts the sleepers below it.
     """
@@ -296,7 +315,7 @@ class _Converted:
     ports: list[Port]
     clocking: list[Port]
     sleepers: int
-    rtlil: str
+    circuit: Circuit
     below: list[str]
     written: Written = _NOT_WRITTEN
 
@@ -362,18 +381,13 @@ def _convert(
             continue
         subcomponent = placeholder.component
         stem = re.sub(r"_\d+$", "", subname)
-        likeness = (
-            stem,
-            type(subcomponent),
-            _parameters(subcomponent),
-            _declared(ports_of(subcomponent)),
-        )
+        likeness = _likeness(stem, subcomponent) if stem != subname else None
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
             converted = _convert(
                 subcomponent, f"{name}_{stem}", modules, progress, sleepers, writer=writer
             )
-            if stem != subname:
+            if likeness is not None:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
 
@@ -439,28 +453,29 @@ def _convert(
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
     design = fragment.prepare(signals, hierarchy=(name,))
-    text, _names = rtlil.convert_fragment(design, name=name, emit_src=False)
+    netlist = build_netlist(design)
+    circuit = Circuit(netlist, name)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.
     unlike = (f"{name}_{number}" for number in count(1))
-    own_name = name
-    while name in modules and modules[name].rtlil != _renamed(text, own_name, name):
-        name = next(unlike)
+    while circuit.name in modules and modules[circuit.name].circuit.rtlil != circuit.rtlil:
+        circuit = Circuit(netlist, next(unlike))
+    name = circuit.name
     known = modules.get(name)
     if known is None:
         # A component without registers has no clock.
-        has_clock = re.search(r"^\s*wire .*input \d+ +\\clk$", text, re.MULTILINE) is not None
+        has_clock = "clk" in netlist.top.ports_i
         known = modules[name] = _Converted(
             name,
             component,
             ports,
             clocking if has_clock else clocking[2:],
             len(clks),
-            _renamed(text, own_name, name),
+            circuit,
             [converted.name for _, _, converted in parts],
         )
         if writer is not None:
-            written = writer.write(build_netlist(design), name, [*known.clocking, *ports])
+            written = writer.write(netlist, name, [*known.clocking, *ports])
             known = modules[name] = replace(known, written=written)
     return known
 
@@ -468,6 +483,10 @@ def _convert(
 def _declared(ports: Iterable[Port]) -> list[tuple[str, str, int]]:
     """Name, direction and width of each."""
     return [(port.name, port.direction, port.width) for port in ports]
+
+
+def _likeness(stem: str, component: wiring.Component) -> _Likeness:
+    return stem, type(component), _parameters(component), _declared(ports_of(component))
 
 
 def _parameters(component: wiring.Component) -> dict[str, Any]:
@@ -479,10 +498,6 @@ def _parameters(component: wiring.Component) -> dict[str, Any]:
         for name, value in vars(component).items()
         if name not in component.signature.members and not name.startswith(own)
     }
-
-
-def _renamed(text: str, name: str, new_name: str) -> str:
-    return text.replace(f"\nmodule \\{name}\n", f"\nmodule \\{new_name}\n")
 
 
 def _rename_members(component: wiring.Component, prefix: str) -> None:

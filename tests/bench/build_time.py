@@ -15,7 +15,7 @@ from rich.table import Table
 ROUNDS = 3
 ENGINE = "titanx_gen3"
 
-# Amaranth's own functions and the collector's own thresholds are the reference.
+# Amaranth's own functions and the collector's own thresholds are the reference for both styles.
 REFERENCE = """
 import cdma.hw.emit.netlist
 from contextlib import nullcontext
@@ -24,8 +24,9 @@ cdma.hw.emit.netlist.fast_conversion = nullcontext
 CONVERT = f"""
 from cdma.hw.config import preset
 from cdma.hw.emit.verilog import generate
-generate("engine", preset("{ENGINE}"), style="netlist")
+generate("engine", preset("{ENGINE}"), style="STYLE")
 """
+READABLE, NETLIST = (CONVERT.replace("STYLE", style) for style in ("readable", "netlist"))
 BUILD = f"""
 from cdma.hw.config import preset
 from cdma.sim.machine.build.build import ENGINE_SHIM, build_library
@@ -41,7 +42,8 @@ for name in COMMANDS:
 """
 
 PARTS = {
-    f"{ENGINE} to Verilog": (CONVERT, REFERENCE + CONVERT, "Amaranth's own conversion"),
+    f"{ENGINE} to Verilog": (READABLE, REFERENCE + READABLE, "Amaranth's own conversion"),
+    f"{ENGINE} to a netlist": (NETLIST, REFERENCE + NETLIST, "Amaranth's own conversion"),
     "cdma --help": (HELP, EAGER + HELP, "all commands imported"),
     f"{ENGINE} to a simulator": (BUILD, None, ""),
 }

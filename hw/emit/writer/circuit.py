@@ -7,7 +7,7 @@ in place. What is left without a name is written into the expression that uses i
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -104,12 +104,14 @@ class Circuit:
     variables: dict[str, Variable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.cells: list[Any] = self.netlist.cells
+        # They get simpler here; the netlist stays as it is.
+        self.cells: list[Any] = [_copied(cell) for cell in self.netlist.cells]
         self._resolved: Callable[[Any], Nets]
         self._resolve()
         self._taken: set[str] = set()
         self._home: dict[int, tuple[Variable, int]] = {}
         self._by_nets: dict[Nets, Variable] = {}
+        self._known_chunks: dict[tuple[Nets, Variable | None], tuple[Chunk, ...]] = {}
         self._starts: dict[int, list[Variable]] = defaultdict(list)
         self.states: dict[Nets, dict[int, str]] = {}
         top = self.cells[0]
@@ -224,6 +226,7 @@ class Circuit:
         self, name: str, nets: Nets, *, cell: int | None = None, **options: Any
     ) -> Variable:
         """A new variable; nets of a cell have it as their home from now on."""
+        self._known_chunks.clear()
         variable = Variable(name, nets, cell, **options)
         self.variables[name] = variable
         if cell is not None:
@@ -322,8 +325,15 @@ class Circuit:
         found = self._home.get(net)
         return found[0] if found else None
 
-    def chunks(self, nets: Nets, within: Variable | None = None) -> Iterator[Chunk]:
-        """Yield what bits are called, lowest first; with names shorter than `within`'s."""
+    def chunks(self, nets: Nets, within: Variable | None = None) -> Sequence[Chunk]:
+        """What bits are called, lowest first; with names shorter than `within`'s."""
+        key = nets, within
+        found = self._known_chunks.get(key)
+        if found is None:
+            found = self._known_chunks[key] = tuple(self._chunks(nets, within))
+        return found
+
+    def _chunks(self, nets: Nets, within: Variable | None) -> Iterator[Chunk]:
         limit = within.width - 1 if within is not None else len(nets)
         whole = self._by_nets.get(nets)
         if whole is not None and whole is not within and whole.width <= limit:
@@ -363,6 +373,15 @@ class Circuit:
                     break
             yield found
             position = stop
+
+
+def _copied(cell: Any) -> Any:
+    """A cell of its own, and of its own assignments."""
+    copied = object.__new__(type(cell))
+    vars(copied).update(vars(cell))
+    if isinstance(cell, _nir.AssignmentList):
+        copied.assignments = tuple(map(_copied, cell.assignments))
+    return copied
 
 
 def _resolve_cell(cell: Any, resolved: Callable[[Any], Nets]) -> None:

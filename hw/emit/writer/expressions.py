@@ -6,6 +6,7 @@ nothing fits, the cell gets a wire of its own (`NeedsWire`).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +138,7 @@ class Printer:
         width = len(nets)
         if all(net < 2 for net in nets):
             return Expression(literal(nets), ATOM, width, width)
-        chunks = list(self.circuit.chunks(nets, within))
+        chunks = self.circuit.chunks(nets, within)
         last = chunks[-1]
         if isinstance(last, Constant) and len(chunks) > 1:
             zeros = _zeros(last.bits)
@@ -150,14 +151,14 @@ class Printer:
                     return inner
         return self._together(chunks, width)
 
-    def _together(self, chunks: list[Chunk], width: int) -> Expression:
+    def _together(self, chunks: Sequence[Chunk], width: int) -> Expression:
         if len(chunks) == 1:
             return self.chunk(chunks[0])
         return self._scattered(chunks, width) or Expression(
             self._joined(chunks), ATOM, width, width
         )
 
-    def _scattered(self, chunks: list[Chunk], width: int) -> Expression | None:
+    def _scattered(self, chunks: Sequence[Chunk], width: int) -> Expression | None:
         """Bits here and there of one variable, all moved as far, between constants; else None."""
         slices = [chunk for chunk in chunks if isinstance(chunk, Slice)]
         constants = sum(isinstance(chunk, Constant) for chunk in chunks)
@@ -187,7 +188,7 @@ class Printer:
         expression = self.value(nets)
         if expression.width == len(nets) and expression.low <= len(nets):
             return expression.text
-        chunks = list(self.circuit.chunks(nets))
+        chunks = self.circuit.chunks(nets)
         if len(chunks) == 1 and isinstance(chunks[0], CellBits):
             raise NeedsWire(chunks[0].cell)
         return self._joined(chunks)
@@ -209,7 +210,7 @@ class Printer:
             raise NeedsWire(chunk.cell)
         return expression.text
 
-    def _joined(self, chunks: list[Chunk]) -> str:
+    def _joined(self, chunks: Sequence[Chunk]) -> str:
         parts: list[tuple[str, int]] = []
         for chunk in chunks:
             text = self._part_text(chunk)
@@ -396,7 +397,7 @@ class Printer:
     def _reduction(self, index: int, operator: str, nets: Nets) -> Expression:
         if len(nets) == 1:
             return self.value(nets)
-        chunks = list(self.circuit.chunks(nets))
+        chunks = self.circuit.chunks(nets)
         if operator in ("b", "r|"):
             if len(chunks) > 1 and len(nets) <= 4 and all(_size(chunk) == 1 for chunk in chunks):
                 return self._series("||", EITHER, chunks)
@@ -411,7 +412,7 @@ class Printer:
         inner = text if _is_atom(text) else f"({text})"
         return Expression(f"{_REDUCTIONS[operator]}{inner}", UNARY, 1, 1)
 
-    def _masked(self, chunks: list[Chunk]) -> str:
+    def _masked(self, chunks: Sequence[Chunk]) -> str:
         """Some bits of one variable, with zeros between them; empty if they are of several."""
         slices = [chunk for chunk in chunks if isinstance(chunk, Slice)]
         variable = slices[0].variable if slices else None
@@ -425,7 +426,7 @@ class Printer:
         self.read.add(variable.name)
         return f"{variable.name} & {literal(tuple(mask))}"
 
-    def _series(self, operator: str, rank: int, chunks: list[Chunk]) -> Expression:
+    def _series(self, operator: str, rank: int, chunks: Sequence[Chunk]) -> Expression:
         found = self.chunk(chunks[0])
         for chunk in chunks[1:]:
             found = _logic(operator, rank, found, self.chunk(chunk))
@@ -524,7 +525,7 @@ class Printer:
         last = ((1 << significant) - 1) * cell.stride + cell.width
         place = self._times(offset, cell.stride)
         if last <= len(value):
-            chunks = list(self.circuit.chunks(value[:last]))
+            chunks = self.circuit.chunks(value[:last])
             (first, *others) = chunks
             if others or not isinstance(first, Slice):
                 if not others and isinstance(first, CellBits):

@@ -259,7 +259,7 @@ class _ModuleWriter:
 
     def _loop(self, variable: Variable) -> list[str] | None:
         """The parts of a value, in a loop where many are alike; None where not."""
-        if len(list(self.circuit.chunks(variable.nets, variable))) < FEWEST:
+        if len(self.circuit.chunks(variable.nets, variable)) < FEWEST:
             return None
         parts = self.printer.parts(variable.nets, variable)
         index = self.circuit.free_name("k")
@@ -559,7 +559,7 @@ class _ModuleWriter:
     def _pin(self, nets: Nets) -> str:
         """What is connected to an instance's input."""
         text = self.printer.exact(nets)
-        chunks = list(self.circuit.chunks(nets))
+        chunks = self.circuit.chunks(nets)
         if len(chunks) >= FEWEST and len(text) > WIDTH and nets in self.circuit.pin_names:
             parts = [(width, part) for _, width, part in self.printer.parts(nets)]
             if find_series(parts, self.circuit.free_name("k")):

@@ -281,7 +281,7 @@ class Usage:
         if all(net < 2 for net in nets):
             number = sum(bit << place for place, bit in enumerate(nets))
             return str(number) if number < 1 << 16 else ""
-        chunks = list(self.circuit.chunks(nets))
+        chunks = self.circuit.chunks(nets)
         chunk = chunks[0]
         if len(chunks) != 1 or not isinstance(chunk, Slice):
             return ""

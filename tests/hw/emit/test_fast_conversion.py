@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, _nir
+from amaranth.hdl._ir import build_netlist
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -106,6 +107,20 @@ def test_the_text_is_amaranths(name):
     slow = text_of(make, fast=False)
     assert "cell" in slow or "connect" in slow
     assert text_of(make, fast=True) == slow
+
+
+@pytest.mark.parametrize("name", names(DESIGNS, quick=set(DESIGNS) - {"bpc"}))
+def test_the_text_of_a_netlist_is_amaranths(name, monkeypatch):
+    netlists = []
+
+    def build(*args, **options):
+        netlists.append(build_netlist(*args, **options))
+        return netlists[-1]
+
+    monkeypatch.setattr("amaranth.hdl._ir.build_netlist", build)
+    text = text_of(DESIGNS[name], fast=False)
+    (netlist,) = netlists
+    assert faster.rtlil_of(netlist) == text
 
 
 def test_a_combinational_cycle_is_told_in_the_same_words():

@@ -12,9 +12,11 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.components import COMPONENTS, find_component
 from cdma.hw.config import ConfigError
+from cdma.hw.emit.fast_conversion import rtlil_of
 from cdma.hw.emit.netlist import shared_modules, written_modules
 from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.emit.writer.circuit import UnsupportedCell
+from cdma.hw.emit.writer.module import write_module
 from tests.formal.sby import UndecidedError
 from tests.hw.emit.test_verilog import ABORT, lint
 from tests.lib.paths import ROOT
@@ -177,6 +179,22 @@ def test_fields_that_depend_on_others_of_their_struct_are_cut_apart(tmp_path):
     # Verilator warns of a variable that depends on itself.
     waivers = "/* verilator lint_off DECLFILENAME */\n/* verilator lint_off WIDTHTRUNC */\n"
     lint("choosing", f"{waivers}{modules[0].text}\n", tmp_path)
+
+
+def test_the_netlist_stays_as_it_is(monkeypatch):
+    stays = []
+
+    def write(netlist, *args, **options):
+        before = rtlil_of(netlist)
+        found = write_module(netlist, *args, **options)
+        stays.append(rtlil_of(netlist) == before)
+        return found
+
+    monkeypatch.setattr("cdma.hw.emit.netlist.write_module", write)
+    component = find_component("memory-port")
+    modules = written_modules(component.make("tiny"), component.top)
+    assert len(stays) >= len(modules)
+    assert all(stays)
 
 
 def test_modules_that_differ_in_sizes_share_one():
