@@ -27,9 +27,6 @@ USUAL_RATIO = 4
 """The compression ratio that is assumed before a stream's length is known, unless the tensor is
 known, from the step before, to have a better one."""
 
-POISON = 0xA5
-"""The byte that fills device memory while a tensor is out."""
-
 
 class CopyError(RuntimeError):
     """A tensor came back changed."""
@@ -38,9 +35,11 @@ class CopyError(RuntimeError):
 @dataclass(eq=False)
 class _Piece:
     name: str
-    device: Span
+    start: int
+    nbytes: int
     host: Buffer
     last: bool
+    device: Span | None = None
     stream_bytes: int = 0
     crc: int = 0
 
@@ -54,7 +53,7 @@ class Copier:
     Parameters
     ----------
     engine : Engine
-        With all of its memories free.
+        With all of its host memory free.
     jobs : mapping of str to CarriedTensor
         By the tensors' names.
     duplex : bool
@@ -85,8 +84,13 @@ class Copier:
         """True if any piece is in flight."""
         return any(self._flying.values())
 
-    def put(self, way: str, name: str) -> None:
-        """Queue a tensor in a direction, behind those that were put before."""
+    def put(self, way: str, name: str, device: Buffer) -> None:
+        """Queue a tensor in a direction, behind those that were put before.
+
+        `device` is where it is on the device, or is to be.
+        """
+        for piece in self._pieces[name]:
+            piece.device = device.span(piece.start, piece.nbytes)
         self._waiting[way].extend(self._pieces[name])
 
     def pump(self, begin: int) -> None:
@@ -137,26 +141,24 @@ class Copier:
         nbytes = sum(self.jobs[name].raw.size for name in names)
         return f"{len(names)} tensors, {nbytes:,} bytes, are out: {', '.join(names)}"
 
-    def check(self) -> None:
-        """Raise `CopyError` for a tensor that is back and not what its codec restores."""
-        for name, job in self.jobs.items():
-            back = np.concatenate([piece.device.array for piece in self._pieces[name]])
-            if self.has_ended("in", name) and not np.array_equal(back, job.restored):
-                wrong = int(np.argmax(back != job.restored))
-                raise CopyError(f"{name} came back changed, first at byte {wrong}")
+    def check(self, name: str, device: Buffer) -> None:
+        """Raise `CopyError` if a tensor that is back is not what its codec restores."""
+        restored = self.jobs[name].restored
+        back = device.array[: restored.size]
+        if not np.array_equal(back, restored):
+            wrong = int(np.argmax(back != restored))
+            raise CopyError(f"{name} came back changed, first at byte {wrong}")
 
     def _cut(self, name: str, job: CarriedTensor) -> Iterator[_Piece]:
-        device = self.engine.device.alloc(job.raw.size)
-        device.array[:] = job.raw
         for start in range(0, job.raw.size, PIECE_BYTES):
-            part = device.span(start, min(PIECE_BYTES, job.raw.size - start))
+            nbytes = min(PIECE_BYTES, job.raw.size - start)
             worst = (
-                part.nbytes
+                nbytes
                 if job.codec is None
-                else self.engine.shape.worst_stream_bytes(part.nbytes, job.codec)
+                else self.engine.shape.worst_stream_bytes(nbytes, job.codec)
             )
             host = self.engine.host.alloc(worst)
-            yield _Piece(name, part, host, last=start + part.nbytes == job.raw.size)
+            yield _Piece(name, start, nbytes, host, last=start + nbytes == job.raw.size)
 
     def _turn(self) -> str:
         """Direction of a half-duplex link: one with pieces in flight, else one that waits."""
@@ -178,15 +180,16 @@ class Copier:
         """Bytes that are expected on the link."""
         job = self.jobs[piece.name]
         usual = 1 if job.codec is None else min(1 / USUAL_RATIO, job.stream_bytes / job.raw.size)
-        return piece.stream_bytes or piece.device.nbytes * usual
+        return piece.stream_bytes or piece.nbytes * usual
 
     def _submit(self, way: str, piece: _Piece) -> Transfer:
         job = self.jobs[piece.name]
+        assert piece.device is not None
         if way == "out":
             return self.engine.submit(
                 piece.host,
                 piece.device,
-                piece.device.nbytes,
+                piece.nbytes,
                 CopyKind.DEVICE_TO_HOST,
                 job.codec,
                 parameters=job.parameters,
@@ -194,7 +197,7 @@ class Copier:
         return self.engine.submit(
             piece.device,
             piece.host.span(0, piece.stream_bytes),
-            piece.device.nbytes,
+            piece.nbytes,
             CopyKind.HOST_TO_DEVICE,
             job.codec,
             crc=None if job.codec is None else piece.crc,
@@ -205,7 +208,6 @@ class Copier:
         record = transfer.result().check()
         if way == "out":
             piece.stream_bytes, piece.crc = record.out_size, record.crc32
-            piece.device.array[:] = POISON
         if piece.last:
             now = self.machine.cycles - begin
             self.cycles[way, piece.name] = self._started[way, piece.name], now

@@ -1,14 +1,14 @@
 """A plan carried out: its swaps by the engine's RTL, with real data, beside the timeline's times.
 
-The processor is not simulated. Its layers take the times that the timeline gives them, what copies
-take of the memory's bandwidth included, as cycles that pass. What moves is real: each tensor is in
-the machine's device memory, goes out through the engine when the plan says so, is overwritten
-there, and must be back, to the bit, before the computation that reads it: of a lossy codec, what
-its golden model restores. Multiprocessors and host are golden models, too; their time is the
-timeline's.
+The processor is not simulated, but what it asks of the memory is: each layer takes its cycles of
+arithmetic, and accesses to the channels of the device's memory, which it shares with the engine.
+What moves is real: each tensor has its bytes of a device memory as large as the plan's limit, from
+the step that makes it until it has had its last use. It goes out through the engine when the plan
+says so, its memory is overwritten and given to others, and it must be back, to the bit, before the
+computation that reads it: of a lossy codec, what its golden model restores. Multiprocessors and
+host are golden models, too; their time is the timeline's.
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 from cdma.builds.errors import BuildError
@@ -17,11 +17,13 @@ from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
-from cdma.plan.timeline.trace import STREAMS, Event, Trace
+from cdma.plan.timeline.trace import Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.execute.copier import PIECE_BYTES, Copier, CopyError
+from cdma.sim.execute.device_memory import ADDRESSES_PER_BYTE, DeviceMemory
 from cdma.sim.execute.scaled import scaled
+from cdma.sim.execute.step_run import StepRun
 from cdma.sim.machine import Machine, MachineError
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.machine import PAGE_BYTES
@@ -36,11 +38,6 @@ MOST_CYCLES = 1_000_000
 RING_BYTES = 64 << 10
 ALIGNMENT_BYTES = 2 * 128
 """Of a piece's two buffers."""
-
-STEP_CYCLES = 16
-"""Between two looks at the records while something waits for them."""
-
-PATIENCE_CYCLES = 1_000_000
 
 
 class ExecutionError(RuntimeError):
@@ -86,8 +83,10 @@ class Execution:
     clock_hz : float
     cycles : int
         Of the step, measured.
-    compute_cycles : int
-        In which the computation did not wait.
+    compute_cycles : float
+        In which the computation did not wait: its layers' own, beside copies at the memory.
+    peak_bytes : int
+        The most memory that was reserved at once. `trace` has the timeline's, and the limit.
     copies : tuple of Executed
     link_out_cycles, link_in_cycles : float
         In which the link moved something, by the machine's own counters.
@@ -98,7 +97,8 @@ class Execution:
     trace: Trace
     clock_hz: float
     cycles: int
-    compute_cycles: int
+    compute_cycles: float
+    peak_bytes: int
     copies: tuple[Executed, ...]
     link_out_cycles: float
     link_in_cycles: float
@@ -109,18 +109,20 @@ class Execution:
         return self.trace.seconds * self.clock_hz
 
     @property
-    def error(self) -> float:
-        """Excess of the step's time over the timeline's, as a part of the latter.
+    def timeline_compute_cycles(self) -> float:
+        """The computation's cycles by the timeline, which stretches layers beside copies."""
+        return self.trace.busy("compute") * self.clock_hz
 
-        The cycles of the computation, `compute_share` of them, are the timeline's own: where they
-        hide the copies, this says little of the engine. `error_of` says it.
-        """
+    @property
+    def error(self) -> float:
+        """Excess of the step's time over the timeline's, as a part of the latter."""
         return self.cycles / self.timeline_cycles - 1
 
     @property
-    def compute_share(self) -> float:
-        """The part of the step's cycles in which the computation did not wait."""
-        return self.compute_cycles / self.cycles
+    def compute_error(self) -> float:
+        """By how much longer the computation took without its waits; 0 if there is none."""
+        timeline = self.timeline_compute_cycles
+        return self.compute_cycles / timeline - 1 if timeline else 0.0
 
     def error_of(self, way: str) -> float:
         """By how much longer copies of a direction, `out` or `in`, were in flight; 0 if none."""
@@ -189,26 +191,26 @@ def execute(
     config = scenario.placed_engine.config
     graph = small.scenario.graph
     jobs = {graph.tensors[t].name: tensor for t, tensor in small.tensors.items()}
-    memory_bytes = sum(
-        job.raw.size + job.memory_bytes(config) + ALIGNMENT_BYTES * -(-job.raw.size // PIECE_BYTES)
+    host_bytes = RING_BYTES + sum(
+        job.memory_bytes(config) + ALIGNMENT_BYTES * -(-job.raw.size // PIECE_BYTES)
         for job in jobs.values()
     )
-    memory_bytes = -(-(memory_bytes + RING_BYTES) // PAGE_BYTES) * PAGE_BYTES
+    limit_bytes = small.scenario.memory_bytes
     around = small.scenario.machine
     limit = throttle(plan.throttle)
     with Machine(
         generated_engine(config),
         around,
-        device_bytes=memory_bytes,
-        host_bytes=memory_bytes,
+        device_bytes=_pages(ADDRESSES_PER_BYTE * limit_bytes),
+        host_bytes=_pages(host_bytes),
         seed=machine_seed,
     ) as machine:
         driver = Engine(machine, throttles=(limit, limit), codecs=config.codecs)
         copier = Copier(driver, jobs, scenario.link.duplex)
-        run = _Run(copier, trace, around.clock_hz)
+        memory = DeviceMemory(driver.device, limit_bytes)
+        run = StepRun(copier, memory, small.scenario, plan, trace)
         try:
             run.run()
-            copier.check()
         except (BuildError, CopyError, DriverError, MachineError) as error:
             raise ExecutionError(f"{error}; {copier.describe_out()}") from error
         except KeyboardInterrupt as error:
@@ -221,124 +223,36 @@ def execute(
         trace=trace,
         clock_hz=around.clock_hz,
         cycles=run.cycles,
-        compute_cycles=run.compute_cycles,
-        copies=run.copies(),
+        compute_cycles=sum(computed.end - computed.start for computed in run.computed),
+        peak_bytes=memory.peak,
+        copies=_copies(copier, trace, around.clock_hz),
         link_out_cycles=counted.link_out_busy_cycles,
         link_in_cycles=counted.link_in_busy_cycles,
     )
 
 
-class _Run:
-    """The step, event by event.
+def _pages(nbytes: int) -> int:
+    return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
 
-    Every event waits for what the timeline's trace says that it waited for, but in the engine's own
-    time. Waits for the link are the copier's: copies of a direction are put in their order, and go
-    one after another.
-    """
 
-    def __init__(self, copier: Copier, trace: Trace, clock_hz: float) -> None:
-        self.copier = copier
-        self.trace = trace
-        self.clock_hz = clock_hz
-        self.cycles = 0
-        self.compute_cycles = 0
-        self._computed: set[int] = set()  # events of the trace that have ended
-        self._until: float | None = None  # when the one that runs ends
-        self._free = 0.0  # when the one before has ended
-        streams = {stream: deque[int]() for stream in STREAMS}
-        for index, event in enumerate(trace.events):
-            streams[event.stream].append(index)
-        self._to_compute = streams["compute"]
-        self._to_issue = {"out": streams["d2h"], "in": streams["h2d"]}
-
-    def run(self) -> None:
-        machine = self.copier.machine
-        machine.clear_counters()
-        begin = machine.cycles
-        moved = begin
-        while self._to_compute:
-            if self.copier.poll(begin):
-                moved = machine.cycles
-            now = machine.cycles - begin
-            self._compute(now)
-            self._issue(begin)
-            if not self._to_compute:
-                break
-            now = machine.cycles - begin
-            idle = self._until is None
-            step = STEP_CYCLES if idle or self.copier.busy else None
-            left = None if self._until is None else max(1, round(self._until) - now)
-            machine.run(min(n for n in (step, left) if n is not None))
-            if idle and machine.cycles - moved > PATIENCE_CYCLES:
-                self.copier.wait_for_oldest()
-                moved = machine.cycles
-        self.cycles = round(self._free)
-
-    def copies(self) -> tuple[Executed, ...]:
-        """All copies that were carried out, those to the host first, beside the timeline."""
-        found = []
-        for stream in ("d2h", "h2d"):
-            for event in self.trace.events:
-                if event.stream != stream:
-                    continue
-                way = _way(event)
-                start, end = self.copier.cycles[way, event.name]
-                found.append(
-                    Executed(
-                        name=event.name,
-                        way=way,
-                        nbytes=self.copier.jobs[event.name].raw.size,
-                        stream_bytes=self.copier.stream_bytes(event.name),
-                        start_cycle=start,
-                        end_cycle=end,
-                        timeline_start_cycle=event.start * self.clock_hz,
-                        timeline_end_cycle=self.trace.completion(event) * self.clock_hz,
-                    )
-                )
-        return tuple(found)
-
-    def _compute(self, now: int) -> None:
-        """End the computations that are due, and start those that can start."""
-        while self._to_compute:
-            index = self._to_compute[0]
-            if self._until is not None:
-                if now < self._until:
-                    return
-                self._free = self._until
-                self._until = None
-                self._computed.add(self._to_compute.popleft())
+def _copies(copier: Copier, trace: Trace, clock_hz: float) -> tuple[Executed, ...]:
+    """All copies that were carried out, those to the host first, beside the timeline."""
+    found = []
+    for stream, way in (("d2h", "out"), ("h2d", "in")):
+        for event in trace.events:
+            if event.stream != stream:
                 continue
-            event = self.trace.events[index]
-            if not self._may_start(event):
-                return
-            duration = event.seconds * self.clock_hz
-            # It could start when the last of what it waits for came, which was seen a little later.
-            copies = [c for c in self._awaited(event) if c.stream != "compute"]
-            ends = [self.copier.cycles[_way(copy), copy.name][1] for copy in copies]
-            self._until = max([self._free, *ends]) + duration
-            self.compute_cycles += round(duration)
-
-    def _issue(self, begin: int) -> None:
-        for way, copies in self._to_issue.items():
-            while copies and self._may_start(self.trace.events[copies[0]]):
-                self.copier.put(way, self.trace.events[copies.popleft()].name)
-        self.copier.pump(begin)
-
-    def _may_start(self, event: Event) -> bool:
-        return all(
-            wait.event is None or wait.reason == "link" or self._has_ended(wait.event)
-            for wait in event.waits
-        )
-
-    def _awaited(self, event: Event) -> list[Event]:
-        return [self.trace.events[wait.event] for wait in event.waits if wait.event is not None]
-
-    def _has_ended(self, index: int) -> bool:
-        event = self.trace.events[index]
-        if event.stream == "compute":
-            return index in self._computed
-        return self.copier.has_ended(_way(event), event.name)
-
-
-def _way(event: Event) -> str:
-    return "out" if event.stream == "d2h" else "in"
+            start, end = copier.cycles[way, event.name]
+            found.append(
+                Executed(
+                    name=event.name,
+                    way=way,
+                    nbytes=copier.jobs[event.name].raw.size,
+                    stream_bytes=copier.stream_bytes(event.name),
+                    start_cycle=start,
+                    end_cycle=end,
+                    timeline_start_cycle=event.start * clock_hz,
+                    timeline_end_cycle=trace.completion(event) * clock_hz,
+                )
+            )
+    return tuple(found)

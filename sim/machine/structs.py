@@ -114,6 +114,7 @@ RUN = Struct(
         Field("word", pointer(U8), "32 bits, when (word & mask) != value; null: never"),
         Field("mask", U64),
         Field("value", U64),
+        Field("computed", U64, "when nothing is computed any more"),
         Field("stopped", U64, "out: one of these came true"),
     ),
 )
@@ -137,6 +138,14 @@ PORT_COUNTERS = Struct(
 
 # The engine.
 
+LAYER = Struct(
+    "CdmaLayer",
+    (
+        Field("arithmetic_cycles", F64),
+        Field("memory_cycles", F64, "for which all channels serve nothing else"),
+    ),
+    "A layer of a computation, which takes the longer of both.",
+)
 ENGINE_COUNTERS = Struct(
     "CdmaCounters",
     (
@@ -202,7 +211,7 @@ BUDDY_COUNTERS = Struct(
 
 PIPELINE_STRUCTS = (PIPELINE_FAULT, RECORD, BATCH)
 BUS_STRUCTS = (MEMORY, ENVIRONMENT, FAULT, RUN, PORT_COUNTERS)
-ENGINE_STRUCTS = (ENGINE_COUNTERS,)
+ENGINE_STRUCTS = (LAYER, ENGINE_COUNTERS)
 BUDDY_STRUCTS = (ACCESS, ACCESS_RECORD, PLAY, BUDDY_COUNTERS)
 
 HEADERS = {

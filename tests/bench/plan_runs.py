@@ -1,7 +1,8 @@
 """Plans carried out by the engine's RTL, beside the timeline: the step, and each direction.
 
-A step's cycles are mostly computation's, which are the timeline's own; copies of a direction are
-the engine's alone. Networks of many small tensors are the hardest, as latencies weigh most there.
+Layers take the timeline's arithmetic, and share the simulated memory with the copies; the memory's
+limit is that of what is allocated. Networks of many small tensors are the hardest, as latencies
+weigh most there.
 """
 
 from typing import Any
@@ -30,22 +31,24 @@ def run(console: Console) -> dict[str, Any]:
     """Print the tables and return their figures."""
     rows = [row for name, batch in NETWORKS.items() for row in _rows(name, batch)]
     table = Table(title="Plans carried out by the RTL, off by", title_justify="left")
-    for heading in ("network", "policy", "step", "computed", *WAYS):
+    for heading in ("network", "policy", "step", "compute", *WAYS, "memory"):
         table.add_column(heading, justify="left" if heading in ("network", "policy") else "right")
     for row in rows:
         table.add_row(
             row["network"],
             row["policy"],
             f"{row['step']:+.2%}",
-            f"{row['computed']:.0%}",
+            f"{row['compute']:+.2%}",
             *(f"{row[way]:+.2%}" for way in WAYS),
+            f"{row['memory']:.1%}",
         )
     most = {
-        "step": max(abs(row["step"]) for row in rows),
+        **{part: max(abs(row[part]) for row in rows) for part in ("step", "compute")},
         "direction": max(abs(row[way]) for row in rows for way in WAYS),
     }
     table.add_section()
-    table.add_row("at most", "", f"{most['step']:.1%}", "", f"{most['direction']:.1%}", "")
+    limits = (f"{most[part]:.1%}" for part in ("step", "compute", "direction"))
+    table.add_row("at most", "", *limits, "", "")
     console.print(table)
     return {"plans": rows, "most": most}
 
@@ -69,7 +72,8 @@ def _rows(name: str, batch: int) -> list[dict[str, Any]]:
                 "network": name,
                 "policy": policy,
                 "step": done.error,
-                "computed": done.compute_share,
+                "compute": done.compute_error,
+                "memory": done.peak_bytes / done.trace.memory_bytes,
                 **{way: done.error_of(way) for way in WAYS},
             }
         )

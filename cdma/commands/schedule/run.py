@@ -104,6 +104,11 @@ def runs_as_dict(runs: Runs) -> dict[str, Any]:
                 "out_error": run.error_of("out"),
                 "in_error": run.error_of("in"),
                 "compute_cycles": run.compute_cycles,
+                "timeline_compute_cycles": run.timeline_compute_cycles,
+                "compute_error": run.compute_error,
+                "peak_bytes": run.peak_bytes,
+                "timeline_peak_bytes": run.trace.peak_bytes,
+                "memory_bytes": run.trace.memory_bytes,
                 "link_out_cycles": run.link_out_cycles,
                 "link_in_cycles": run.link_in_cycles,
                 "copies": [
@@ -132,10 +137,12 @@ def print_runs(console: Console, runs: Runs) -> None:
         console.print(_table(runs.done))
         console.print(
             "Cycles of steps that were made small by a factor, their copies done by the engine's "
-            "RTL with real activations, beside the timeline's of the same small steps. computed: "
-            "the part whose cycles are the timeline's own, as computation is not simulated. out, "
-            "in: cycles in which a copy was in flight. Everything came back bit for bit; of lossy "
-            "codecs, as their golden model restores it.\n",
+            "RTL with real activations, each beside how far it is from the timeline's of the same "
+            "small step. compute: cycles of the layers, which share the simulated memory's "
+            "channels with the copies; their arithmetic is the timeline's. out, in: cycles in "
+            "which a copy was in flight. memory: the most that was reserved at once, of the "
+            "plan's limit. Everything came back bit for bit; of lossy codecs, as their golden "
+            "model restores it.\n",
             highlight=False,
         )
     for name, why in runs.left_out.items():
@@ -143,8 +150,9 @@ def print_runs(console: Console, runs: Runs) -> None:
 
 
 def _table(done: Sequence[Execution]) -> Table:
-    headings = ["factor", "copies", "KB", "cycles", "timeline", "off by", "computed"]
-    headings += [heading for way in WAYS for heading in (way, "timeline", "off by")]
+    headings = ["factor", "copies", "KB", "cycles", "off by", "compute", "off by"]
+    headings += [heading for way in WAYS for heading in (way, "off by")]
+    headings.append("memory")
     table = figures_table("policy", headings)
     for run in done:
         moved = sum(copy.stream_bytes for copy in run.copies)
@@ -154,18 +162,19 @@ def _table(done: Sequence[Execution]) -> Table:
             str(len(run.copies)),
             f"{moved / 1000:,.0f}",
             f"{run.cycles:,}",
-            f"{run.timeline_cycles:,.0f}",
-            f"{100 * run.error:+.2f} %",
-            f"{100 * run.compute_share:.0f} %",
-            *(cell for way in WAYS for cell in _cells(run, way)),
+            _off(run.error),
+            f"{run.compute_cycles:,.0f}",
+            _off(run.compute_error),
+            *(
+                cell
+                for way in WAYS
+                for cell in (f"{run.in_flight_cycles(way):,.0f}", _off(run.error_of(way)))
+            ),
+            f"{100 * run.peak_bytes / run.trace.memory_bytes:.1f} %",
         )
     return table
 
 
-def _cells(run: Execution, way: str) -> tuple[str, str, str]:
-    """A direction: cycles with a copy in flight, the timeline's, and how far apart they are."""
-    return (
-        f"{run.in_flight_cycles(way):,.0f}",
-        f"{run.in_flight_cycles(way, timeline=True):,.0f}",
-        f"{100 * run.error_of(way):+.2f} %",
-    )
+def _off(error: float) -> str:
+    """How far something is from the timeline's."""
+    return f"{100 * error:+.2f} %"

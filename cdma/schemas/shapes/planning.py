@@ -167,6 +167,11 @@ class RunPlan(TypedDict):
     out_error: float | None
     in_error: float | None
     compute_cycles: float
+    timeline_compute_cycles: float
+    compute_error: float
+    peak_bytes: Bytes
+    timeline_peak_bytes: Bytes
+    memory_bytes: Bytes
     link_out_cycles: float
     link_in_cycles: float
     copies: list[RunCopy]

@@ -326,7 +326,7 @@ class Circuit:
         return found[0] if found else None
 
     def chunks(self, nets: Nets, within: Variable | None = None) -> Sequence[Chunk]:
-        """What bits are called, lowest first; with names shorter than `within`'s."""
+        """Return what bits are called, lowest first; with names shorter than `within`'s."""
         key = nets, within
         found = self._known_chunks.get(key)
         if found is None:

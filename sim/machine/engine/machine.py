@@ -1,6 +1,7 @@
 """The DMA engine in a machine: device memory, host memory, a link, registers and an interrupt."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,11 @@ class Machine(BusMachine):
         )
         library.cdma_engine_sleep(self._handle, sleep)
 
+    def reset(self) -> None:
+        """As of `BusMachine`; a computation ends, too."""
+        super().reset()
+        self._computes = False
+
     def run_until_word(
         self, address: int, budget: int, *, mask: int = 2**32 - 1, unlike: int = 0
     ) -> int:
@@ -166,6 +172,52 @@ class Machine(BusMachine):
         if not self._run(run):
             self._hang(budget, f"the word at {address:#x} stays {int(word[0]):#x}")
         return int(word[0])
+
+    def compute(self, layers: Sequence[tuple[float, float]], start: float | None = None) -> None:
+        """Compute layers one after another beside the engine, as a processor would.
+
+        A layer takes cycles of arithmetic, and accesses to the device's memory, spread over these.
+        It ends when both have ended. At a channel, copies come first: the computation's accesses
+        are served when nothing else waits, each for as long as a line takes.
+
+        Parameters
+        ----------
+        layers : sequence of (float, float)
+            For each, the cycles of its arithmetic, and those for which its accesses take all
+            channels if nothing else does.
+        start : float, optional
+            The cycle in which the first layer starts; one that is over counts for its arithmetic.
+            Now if absent.
+
+        Raises
+        ------
+        ValueError
+            A number is negative or not finite, or a computation has not ended.
+        """
+        table = np.array([tuple(layer) for layer in layers], lib.LAYER)
+        for name in lib.LAYER.names or ():
+            if not np.all((table[name] >= 0) & np.isfinite(table[name])):
+                raise ValueError(f"{name} must be 0 or more, not {table[name].tolist()}")
+        with self._running():
+            if self._computes:
+                raise ValueError("a computation has not ended; run until it has")
+            begin = float(self._library.cdma_bus_cycle(self._handle)) if start is None else start
+            self._library.cdma_engine_compute(self._handle, table.ctypes.data, len(table), begin)
+            self._computes = True
+
+    def run_computation(self, cycles: int) -> float | None:
+        """Run until the computation has ended, at most so many cycles.
+
+        Returns
+        -------
+        float or None
+            The cycle in which it ended, with its fraction; None if it has not.
+        """
+        if not self._run(RunStruct(cycles=cycles, computed=1)):
+            return None
+        self._computes = False
+        with self._open():
+            return float(self._library.cdma_engine_computed(self._handle))
 
     def counters(self) -> Counters:
         """Counts of the environment since they were cleared."""

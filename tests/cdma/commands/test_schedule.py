@@ -510,15 +510,18 @@ def test_an_engine_with_more_codecs_runs_the_plans_that_choose_them(
 
 
 def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, monkeypatch):
-    """Computation's cycles are the timeline's own, so that the step alone says little."""
+    """Where computation hides copies, the step alone says little of them."""
     times = {"out": (100, 90.0), "in": (120, 125.0)}
     done = Execution(
         policy="made up",
         factor=1.0,
-        trace=SimpleNamespace(seconds=990e-9),
+        trace=SimpleNamespace(
+            seconds=990e-9, busy=lambda _: 900e-9, peak_bytes=99, memory_bytes=100
+        ),
         clock_hz=1e9,
         cycles=1000,
-        compute_cycles=950,
+        compute_cycles=945.0,
+        peak_bytes=98,
         copies=tuple(
             Executed(
                 name="relu1",
@@ -538,9 +541,9 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
     monkeypatch.setattr("cdma.commands.schedule.run.execute", lambda *_a, **_b: done)
     assert main(["schedule", *QUICK, "--bound", "none", "--run"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    ways = "out timeline off by in timeline off by"
-    assert f"policy factor copies KB cycles timeline off by computed {ways}" in lines
-    figures = "1,000 990 +1.01 % 95 % 100 90 +11.11 % 120 125 -4.00 %"
+    headings = "cycles off by compute off by out off by in off by memory"
+    assert f"policy factor copies KB {headings}" in lines
+    figures = "1,000 +1.01 % 945 +5.00 % 100 +11.11 % 120 -4.00 % 98.0 %"
     assert f"made up 1/1 2 4 {figures}" in lines
 
 

@@ -60,13 +60,13 @@ class Second:
 
 def simulate_with_simpy(scenario: Scenario, plan: Plan) -> Second | None:
     """The step, or None if memory does not suffice."""
-    needs = _Needs(scenario, plan)
+    needs = Needs(scenario, plan)
     if max(needs.memory) > scenario.memory_bytes:
         return None
     return _Simulation(scenario, plan, needs).run()
 
 
-class _Needs:
+class Needs:
     """The memory of each step, and the turns of prefetches; time plays no part in them."""
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
@@ -185,7 +185,7 @@ class _Copy:
 
 
 class _Simulation:
-    def __init__(self, scenario: Scenario, plan: Plan, needs: _Needs) -> None:
+    def __init__(self, scenario: Scenario, plan: Plan, needs: Needs) -> None:
         self.scenario, self.needs, self.stages = scenario, needs, scenario.stages
         self.choices, self.staging = needs.choices, plan.mode.staging_bytes
         self.throttle = plan.throttle

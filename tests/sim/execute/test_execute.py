@@ -27,10 +27,12 @@ from cdma.plan.workload.layers import Layer, Tensor
 from cdma.sim.driver import DriverError, Engine
 from cdma.sim.execute import copier as copier_module
 from cdma.sim.execute.copier import CopyError
+from cdma.sim.execute.device_memory import DeviceMemory
 from cdma.sim.execute.execute import ExecutionError, execute
 from cdma.sim.execute.scaled import scaled
 from tests.lib.paths import ROOT
 from tests.lib.shares import configs
+from tests.plan.timeline.small_graphs import MANY_OPTIONS, random_graph
 
 DOCUMENT = ROOT / "docs" / "guide" / "plan" / "schedule-run.md"
 TOLERANCE = 0.05
@@ -65,6 +67,22 @@ def row(megabytes, densities):
             )
         )
     return Graph(name="row", batch=1, tensors=tuple(tensors), layers=tuple(layers))
+
+
+def memory_bound(graph):
+    """The graph, each of whose layers takes as long for its accesses as it took for arithmetic."""
+    found = device("titanx")
+    layers = tuple(
+        replace(
+            layer,
+            flops_forward=0,
+            flops_backward=0,
+            bytes_forward=layer.flops_forward / found.peak_flops * found.dram_bytes_per_s,
+            bytes_backward=layer.flops_backward / found.peak_flops * found.dram_bytes_per_s,
+        )
+        for layer in graph.layers
+    )
+    return replace(graph, layers=layers)
 
 
 @pytest.fixture
@@ -131,6 +149,31 @@ class TestAgainstTheTimeline:
         assert moved == sum(
             small.scenario.stream_bytes(t, choice) for t in small.scenario.graph.managed
         )
+
+    @pytest.mark.parametrize("choice", [SWAP, ZVC], ids=str)
+    def test_layers_that_wait_for_the_memory_take_longer_beside_copies(self, scenario, choice):
+        """The engine's reads and writes are the simulated memory's, and so are the layers'."""
+        bound = replace(scenario, graph=memory_bound(scenario.graph))
+        alone = execute(bound, plan(*[RETAIN] * 6), total_bytes=TOTAL_BYTES)
+        assert alone.compute_cycles == pytest.approx(alone.timeline_compute_cycles, rel=1e-3)
+        beside = execute(bound, plan(*[choice] * 6), total_bytes=TOTAL_BYTES)
+        agree(beside)
+        assert beside.compute_cycles > 1.01 * alone.compute_cycles
+        assert abs(beside.compute_error) < 0.01
+
+    def test_memory_is_reserved_within_the_limit(self, scenario):
+        """The same plan with more and more memory has the peak that the timeline has."""
+        swapped = plan(*[ZVC] * 6)
+        least = simulate(scenario, swapped).least_bytes
+        peaks = []
+        for memory_bytes in (least, least + (40 << 20), 2 * least):
+            run = execute(
+                replace(scenario, memory_bytes=memory_bytes), swapped, total_bytes=TOTAL_BYTES
+            )
+            assert run.peak_bytes <= run.trace.memory_bytes
+            assert run.peak_bytes == pytest.approx(run.trace.peak_bytes, rel=0.05)
+            peaks.append(run.peak_bytes)
+        assert peaks[0] < peaks[1]
 
     def test_throttled(self, scenario):
         fast = replace(scenario, link=replace(LINK, efficiency=1.0))
@@ -323,6 +366,53 @@ class TestFailures:
         with pytest.raises(ExecutionError, match="t3 came back changed, first at byte 7") as caught:
             execute(scenario, plan(*[SWAP] * 6), total_bytes=FEW_BYTES)
         assert isinstance(caught.value.__cause__, CopyError)
+
+    def test_what_is_written_beside_a_destination_is_found(self, scenario, monkeypatch):
+        """Tensors that stay have bytes of their own in the same memory."""
+        end = copier_module.Copier._end
+
+        def spoils(self, way, piece, transfer, begin):
+            end(self, way, piece, transfer, begin)
+            memory = piece.device.memory
+            if way == "in" and piece.name == "t3":
+                # The first bytes are those of the first tensor, which is kept.
+                memory.at(memory.base, 1)[0] ^= 1
+
+        monkeypatch.setattr(copier_module.Copier, "_end", spoils)
+        with pytest.raises(ExecutionError, match="t0 was changed where it stayed"):
+            execute(scenario, plan(RETAIN, *[SWAP] * 5), total_bytes=FEW_BYTES)
+
+    def test_a_step_that_needs_more_than_the_limit_ends_with_an_error(self, scenario, monkeypatch):
+        """As it would if the timeline told of less memory than there has to be."""
+        room = DeviceMemory.__init__
+
+        def smaller(self, memory, limit):
+            room(self, memory, limit * 9 // 10)
+
+        monkeypatch.setattr(DeviceMemory, "__init__", smaller)
+        swapped = plan(*[SWAP] * 6)
+        least = simulate(scenario, swapped).least_bytes
+        with pytest.raises(ExecutionError, match=r"there is no room for [\d,]+ bytes"):
+            execute(replace(scenario, memory_bytes=least), swapped, total_bytes=FEW_BYTES)
+
+
+@pytest.mark.parametrize("seed", configs({str(seed): seed for seed in range(12)}, quick="12"))
+def test_random_steps_with_little_memory_agree_with_the_timeline(seed):
+    """Skips, layers in place, all placements and codecs, layers bound by either."""
+    rng = np.random.default_rng(seed)
+    scenario = Scenario(
+        graph=random_graph(rng, 6),
+        device=device("titanx").with_efficiency(0.7),
+        link=replace(LINK, duplex=bool(rng.random() < 0.7)),
+        memory_bytes=1 << 60,
+    )
+    choices = plan(*(MANY_OPTIONS[i] for i in rng.integers(0, len(MANY_OPTIONS), 6)))
+    least = simulate(scenario, choices).least_bytes
+    tight = replace(scenario, memory_bytes=round(least * rng.choice([1.0, 1.1, 1.4])))
+    run = execute(tight, choices, total_bytes=2 * TOTAL_BYTES)
+    assert run.cycles == pytest.approx(run.timeline_cycles, rel=TOLERANCE)
+    assert run.peak_bytes <= run.trace.memory_bytes
+    assert abs(run.compute_error) < 0.02
 
 
 def test_documents_examples(capsys):

@@ -66,11 +66,13 @@ struct CdmaBus : cdma::Model {
   virtual void forget_traffic(uint64_t cycle) = 0;
   virtual bool any_valid() const = 0;
   virtual bool idle() const = 0;
+  virtual bool computes() const { return false; }
   virtual void describe_traffic(std::string& text) = 0;
 
  private:
   bool should_stop(const CdmaRun& run) {
     if (run.irq && top->irq) return true;
+    if (run.computed && !computes()) return true;
     if (run.word != nullptr) {
       uint32_t word;
       std::memcpy(&word, run.word, sizeof word);

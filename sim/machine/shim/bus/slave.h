@@ -80,6 +80,7 @@ class Slave {
     writes_.reset();
   }
 
+  Timing& timing() { return timing_; }
   const Timing& timing() const { return timing_; }
   const CdmaPortCounters& counters() const { return counters_; }
   void clear_counters() {

@@ -57,6 +57,16 @@ class Refresh {
   Time end_ = 0;
 };
 
+// What a computation reads and writes of a channel, in bursts of about a line. It takes what other
+// bursts leave: where both wait, the others come first.
+struct Load {
+  Time next = 0;   // when its next burst is there
+  Time apart = 0;  // from one to the next
+  Time length = 0;
+  uint64_t bursts = 0;  // that have still to be served
+  Time end = 0;         // of the last one that has been
+};
+
 // Serves one burst after the other, each for as long as its bytes take.
 class Server {
  public:
@@ -69,13 +79,31 @@ class Server {
     return static_cast<Time>(std::llround(static_cast<double>(bytes) * ticks_per_byte_));
   }
 
-  // When service starts of a burst that is there at `ready`.
+  // When service starts of a burst that is there at `ready`, which never goes back.
   Time serve(Time ready, uint64_t bytes, bool is_write = false) {
+    serve_load(ready);
     const Time start = refresh_.after(std::max(ready, free_));
     const Time length = cost(bytes);
     free_ = start + length;
     waiting_.push() = {start, length, bytes, is_write};
     return start;
+  }
+
+  // The load's bursts come from `start` on. The one before must have been served.
+  void set_load(const Load& load) { load_ = load; }
+  const Load& load() const { return load_; }
+
+  // Serves the load's bursts that can start before `until`.
+  void serve_load(Time until) {
+    while (load_.bursts != 0) {
+      const Time ready = std::max(load_.next, free_);
+      if (ready >= until) return;
+      const Time start = refresh_.after(ready);
+      if (start >= until) return;
+      load_.end = free_ = start + load_.length;
+      load_.next += load_.apart;
+      --load_.bursts;
+    }
   }
 
   // Calls `started(bytes, is_write)` for each burst whose service starts up to this cycle.
@@ -101,6 +129,7 @@ class Server {
     busy_ = busy(cycle);
     last_end_ = free_ = time_of(cycle);
     waiting_.clear();
+    load_ = {};
   }
 
  private:
@@ -117,6 +146,7 @@ class Server {
   Time busy_ = 0;
   Time last_end_ = 0;
   Ring<Use> waiting_;
+  Load load_;
 };
 
 // One channel of DRAM: reads and writes share its bus in the order in which they were accepted.
@@ -125,7 +155,11 @@ class DramChannel {
   DramChannel(const CdmaEnvironment& s, size_t, uint64_t seed)
       : bus_(s.dram_bytes_per_cycle, Refresh(s.refresh_interval, s.refresh_length, seed),
              2 * s.dram_outstanding),
-        latency_(s.dram_latency) {}
+        latency_(s.dram_latency),
+        awake_(s.refresh_interval == 0
+                   ? 1.0
+                   : 1.0 - static_cast<double>(s.refresh_length) /
+                               static_cast<double>(s.refresh_interval)) {}
 
   // A burst in whole beats, whose address is accepted in `cycle`.
   BeatTimes read(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t) {
@@ -139,6 +173,22 @@ class DramChannel {
   bool has_room(uint64_t) const { return true; }
   void take(uint64_t) {}
 
+  // From `start` on a computation asks for what takes the channel `busy`, spread over `spread` or as
+  // soon as it can be served. Its own latency is not counted: it asks in time.
+  void load(Time start, Time busy, Time spread) {
+    // What it takes alone includes refreshes.
+    const Time alone = static_cast<Time>(std::llround(static_cast<double>(busy) * awake_));
+    const uint64_t bursts = std::max<uint64_t>(busy != 0, alone / bus_.cost(kLoadBytes));
+    if (bursts == 0) return bus_.set_load({});
+    bus_.set_load({start + time_of(latency_), spread / bursts, alone / bursts, bursts, 0});
+  }
+  // Whether some of it has still to be served; and when the last was that has been.
+  bool has_load() const { return bus_.load().bursts != 0; }
+  Time load_end() const {
+    return bus_.load().end == 0 ? 0 : bus_.load().end - time_of(latency_);
+  }
+  void serve_load(uint64_t cycle) { bus_.serve_load(time_of(cycle + latency_)); }
+
   template <class Started>
   void advance(uint64_t cycle, Started started) {
     bus_.advance(cycle, started);
@@ -146,8 +196,11 @@ class DramChannel {
   void reset(uint64_t cycle) { bus_.reset(cycle); }
 
  private:
+  static constexpr uint64_t kLoadBytes = 128;  // a line of a GPU's second-level cache
+
   Server bus_;
   uint64_t latency_;
+  double awake_;
 };
 
 // The link: out go writes and requests, in comes what was read. A write leaves when all of it is

@@ -13,6 +13,11 @@ extern "C" {
 CdmaBus* cdma_engine_open(const CdmaEnvironment* environment, const char* waves);
 // `ports` has room for all memories and the host.
 void cdma_engine_counters(const CdmaBus* bus, CdmaCounters* counters, CdmaPortCounters* ports);
+// Computes layers one after another, beside the engine, from a cycle on that may be over. The layers
+// before must have ended.
+void cdma_engine_compute(CdmaBus* bus, const CdmaLayer* layers, uint64_t count, double start);
+// When the last layer ended that was computed.
+double cdma_engine_computed(const CdmaBus* bus);
 // Whether components sleep while nothing changes in them, as they do at first. Nothing else differs.
 void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps);
 // What the library was built for.

@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "bus/bus.h"
+#include "computation.h"
 #include "pins.h"
 
 namespace cdma {
@@ -50,6 +51,7 @@ struct CdmaEngine : CdmaBus {
   std::unique_ptr<Slave<HostPins, HostLink>> host;
   Window reads;
   Window writes;
+  Computation computation;
   double out_busy_before = 0;  // link time before the counters were cleared
   double in_busy_before = 0;
   uint64_t cleared = 0;
@@ -72,6 +74,7 @@ struct CdmaEngine : CdmaBus {
     const uint64_t cycle = time_cycle;
     Traffic dram;
     Traffic link;
+    computation.advance(cycle, memories);
     for (auto& memory : memories) memory.drive(cycle, dram);
     host->drive(cycle, link);
     willing.draw(random);
@@ -107,6 +110,7 @@ struct CdmaEngine : CdmaBus {
   void forget_traffic(uint64_t cycle) override {
     for (auto& memory : memories) memory.reset(cycle);
     host->reset(cycle);
+    computation.reset();
   }
 
   bool any_valid() const override {
@@ -120,6 +124,8 @@ struct CdmaEngine : CdmaBus {
     for (const auto& memory : memories) idle &= memory.idle();
     return idle;
   }
+
+  bool computes() const override { return computation.computes(); }
 
   void describe_traffic(std::string& text) override {
     for (auto& memory : memories) memory.describe(text);
@@ -143,6 +149,14 @@ EXPORT void cdma_engine_counters(const CdmaBus* bus, CdmaCounters* counters,
                engine.writes.most(), engine.cleared};
   for (const auto& memory : engine.memories) *ports++ = memory.counters();
   *ports = engine.host->counters();
+}
+
+EXPORT void cdma_engine_compute(CdmaBus* bus, const CdmaLayer* layers, uint64_t count,
+                                double start) {
+  static_cast<CdmaEngine&>(*bus).computation.begin(layers, count, start);
+}
+EXPORT double cdma_engine_computed(const CdmaBus* bus) {
+  return static_cast<const CdmaEngine&>(*bus).computation.end();
 }
 
 EXPORT void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps) { bus->sleeps = sleeps != 0; }
