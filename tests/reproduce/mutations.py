@@ -38,6 +38,7 @@ from cdma.reproduce import (
     comet,
     cswap,
     home,
+    larger_batches,
     memory_limited,
     roofline,
     scenarios,
@@ -205,6 +206,18 @@ def _no_threshold(patch: Patch) -> None:
         buddy_profile,
         "choose",
         lambda entries, overflow, _threshold, carve_out: choose(entries, overflow, 0.3, carve_out),
+    )
+
+
+def _no_waves(patch: Patch) -> None:
+    patch.setattr(larger_batches, "utilization", lambda rows, columns: 1.0)
+
+
+def _no_room(patch: Patch) -> None:
+    largest = larger_batches._largest
+    capacity = devices.device(larger_batches.DEVICE).capacity_bytes
+    patch.setattr(
+        larger_batches, "_largest", lambda network, nbytes: largest(network, min(nbytes, capacity))
     )
 
 
@@ -387,6 +400,18 @@ MUTATIONS = (
         text="the Buddy Threshold is 30 %, whatever is asked for",
         apply=_no_threshold,
         quick=("buddy/threshold",),
+    ),
+    Mutation(
+        name="no-waves",
+        text="a product's last wave of tiles, and its last tiles, are always full",
+        apply=_no_waves,
+        quick=("buddy/plateau",),
+    ),
+    Mutation(
+        name="no-room",
+        text="compression makes no room for a larger minibatch",
+        apply=_no_room,
+        rows=("buddy/larger-batches",),
     ),
     Mutation(
         name="one-link",

@@ -18,6 +18,7 @@ from tests.hw.codec.line_blocks import (
     pipeline,
 )
 from tests.hw.codec.xc.lines import LINE, bf16_lines, golden, xc_config
+from tests.sim.machine.pipeline.injection import found_in, injected
 from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
 
 # The builds take a minute for each width; the line codecs in Python have tests of their own.
@@ -173,6 +174,20 @@ def test_malformed_streams_are_answered_as_golden_answers_them(decompressor):
 
 def test_malformed_streams_under_stalls(decompressor):
     check_damaged(decompressor, np.random.default_rng(10), 1500, stalls=0.4, seed=11)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_injected_error_is_silent(decompressor, part):
+    """A million in all widths, of up to three bits or in bursts: the structure or the checksum
+    tells of each that changes a byte."""
+    rng = np.random.default_rng([15, part])
+    packets = transfers(rng, 3 * LINES, 3)
+    streams = compressed(packets)
+    batch = decompressor.run(injected(rng, streams), packets.sizes, crc32=checksums(packets))
+    found = found_in(batch, packets, streams)
+    assert found.injected > 0.7 * LINES
+    assert found.silent == 0
+    assert found.by_checksum > 0.3 * found.injected
 
 
 def test_a_million_lines(compressor, decompressor):
