@@ -89,7 +89,7 @@ def footprint(network: str, batch: int) -> int:
 
 
 def larger_batches(network: str, ratio: float) -> Batches:
-    """What fits without compression and with it, and what that is worth (Fig. 13c).
+    """Find the minibatches that fit without compression and with it, and their speeds (Fig. 13c).
 
     Where the largest minibatch is not the fastest, as its last wave is emptier, a smaller one is
     taken.

@@ -24,6 +24,7 @@ from cdma.plan.buddy.snapshots import (
     load_snapshots,
     read_arrays,
 )
+from cdma.sim.buddy.channels import ChannelsReplay, replay_channels, split
 from cdma.sim.buddy.content import Content, Region, ReplayError, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import Expected, expect
 from cdma.sim.buddy.replay import Replay, link_slowdowns, replay_trace, sweep_caches, sweep_links
@@ -35,6 +36,7 @@ __all__ = [
     "Allocation",
     "AllocationProfile",
     "Annotation",
+    "ChannelsReplay",
     "Content",
     "Expected",
     "Profile",
@@ -54,9 +56,11 @@ __all__ = [
     "pattern_trace",
     "profile",
     "read_arrays",
+    "replay_channels",
     "replay_trace",
     "snapshot_content",
     "spilling_content",
+    "split",
     "sweep_caches",
     "sweep_links",
 ]

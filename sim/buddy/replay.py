@@ -1,6 +1,7 @@
 """Traces through the buddy controller's RTL, held to the golden model bit for bit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,19 +111,77 @@ def replay_trace(
     stalls, seed
         Passed to the environment; see `BuddyMachine`.
     """
-    machine = machine or BuddyMachineConfig()
+    with open_replay(config, expected, machine, stalls=stalls, seed=seed) as opened:
+        playback = opened.machine.play(
+            expected.trace, most_reads=most_reads, most_writes=most_writes
+        )
+        return opened.finish(playback)
+
+
+class OpenReplay:
+    """A machine whose memory holds a content, for a trace to be played on.
+
+    Attributes
+    ----------
+    machine : BuddyMachine
+    """
+
+    def __init__(
+        self,
+        config: BuddyConfig,
+        expected: Expected,
+        machine: BuddyMachine,
+        driver: BuddyDriver,
+    ) -> None:
+        self.machine = machine
+        self._config = config
+        self._expected = expected
+        self._driver = driver
+
+    def finish(self, playback: Playback) -> Replay:
+        """Flush what was played, and compare everything."""
+        expected, around, driver = self._expected, self.machine, self._driver
+        seen = around.counters()
+        counters = driver.counters()
+        driver.flush()
+        faults = (
+            *_failed(playback, driver),
+            *_different_reads(playback, expected),
+            *_different_memory("device", around.device, expected.device_after),
+            *_different_memory("buddy", around.buddy, expected.buddy_after),
+        )
+        return Replay(
+            config=self._config,
+            machine=around.config,
+            playback=playback,
+            counters=counters,
+            link_out_busy=seen.link_out_busy_cycles / max(1, seen.cycles),
+            link_in_busy=seen.link_in_busy_cycles / max(1, seen.cycles),
+            faults=faults,
+        )
+
+
+@contextmanager
+def open_replay(
+    config: BuddyConfig,
+    expected: Expected,
+    machine: BuddyMachineConfig | None = None,
+    *,
+    stalls: float = 0.0,
+    seed: int = 0,
+) -> Iterator[OpenReplay]:
+    """Put a content into a machine's memory; parameters are those of `replay_trace`."""
     content = expected.content
-    around = BuddyMachine(
+    with BuddyMachine(
         generated_buddy(config),
-        machine,
+        machine or BuddyMachineConfig(),
         device_bytes=expected.device_before.size,
         buddy_bytes=expected.buddy_before.size,
         buddy_base=content.address_map.gbbr,
         id_bits=config.id_bits,
         stalls=stalls,
         seed=seed,
-    )
-    with around:
+    ) as around:
         driver = BuddyDriver(around, logical_bytes=content.address_map.logical_bytes)
         for start, region in zip(content.starts, content.regions, strict=True):
             address = driver.allocate(
@@ -133,25 +192,7 @@ def replay_trace(
         around.buddy[:] = expected.buddy_before
         driver.clear_counters()
         around.clear_counters()
-        playback = around.play(expected.trace, most_reads=most_reads, most_writes=most_writes)
-        seen = around.counters()
-        counters = driver.counters()
-        driver.flush()
-        faults = (
-            *_failed(playback, driver),
-            *_different_reads(playback, expected),
-            *_different_memory("device", around.device, expected.device_after),
-            *_different_memory("buddy", around.buddy, expected.buddy_after),
-        )
-    return Replay(
-        config=config,
-        machine=machine,
-        playback=playback,
-        counters=counters,
-        link_out_busy=seen.link_out_busy_cycles / max(1, seen.cycles),
-        link_in_busy=seen.link_in_busy_cycles / max(1, seen.cycles),
-        faults=faults,
-    )
+        yield OpenReplay(config, expected, around, driver)
 
 
 def sweep_caches(

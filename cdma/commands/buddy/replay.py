@@ -1,5 +1,6 @@
 """`cdma buddy replay`: traces through the buddy controller's RTL, and what moves for them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -22,11 +23,13 @@ from cdma.outputs import Force
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.schemas import document
 from cdma.sim.buddy import WORKLOADS, load_snapshots
+from cdma.sim.buddy.channels import replay_channels, split
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
-from cdma.sim.buddy.expected import Expected, expect
+from cdma.sim.buddy.expected import expect
 from cdma.sim.buddy.replay import (
     CACHE_SIZES,
     LINKS_GB_PER_S,
+    Replay,
     replay_trace,
     sweep_caches,
     sweep_links,
@@ -34,12 +37,14 @@ from cdma.sim.buddy.replay import (
 from cdma.sim.buddy.traces import PATTERNS, STRIDE_BYTES, load_trace, pattern_trace
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import MOST_READS
+from cdma.sim.machine.buddy.trace import AccessTrace
 
 CONFIG = "channel"
 DATA = "mixed"
 SPILLING_BYTES = 4 << 20
 """Seed of the random numbers, where the fraction of buddy accesses is given."""
 SWEEPS = ("cache", "link")
+MOST_CHANNELS = 64
 PROFILE = "profile"
 _TARGETS = {f"{target.ratio:.3g}": target for target in Target}
 
@@ -114,6 +119,15 @@ def replay(
     outstanding: Annotated[
         int, typer.Option(metavar="N", min=1, help="Reads, and writes, outstanding at once.")
     ] = MOST_READS,
+    channels: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_CHANNELS,
+            help="Channels that the pages go round, with as many shares of the link.",
+        ),
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of what is random.")] = 0,
     sweep: Annotated[
         str | None,
@@ -134,6 +148,8 @@ def replay(
     """
     if sweep is not None and sweep not in SWEEPS:
         raise UserError(f"unknown sweep {sweep!r}; choose {' or '.join(SWEEPS)}")
+    if sweep is not None and channels > 1:
+        raise UserError(f"a sweep is of one channel, not of {channels}; leave one of them out")
     chosen = find(BUDDY, config)
     read = [*files_of(data or []), *([] if trace is None else [trace]), *paths_of(chosen)]
     quiet = goes_to_standard_output(as_json=as_json, html=html)
@@ -154,8 +170,8 @@ def replay(
     else:
         made = load_trace(path_of_input(str(trace)), content)
     limits = {"most_reads": outstanding, "most_writes": outstanding}
-    plain: Expected = expect(content.uncompressed(), made)
-    baseline = ReplayRun("uncompressed", replay_trace(controller, plain, machine, **limits))
+    plain = _play(controller, content.uncompressed(), made, machine, channels, limits)
+    baseline = ReplayRun("uncompressed", plain)
     expected = expect(content, made)
     if sweep == "cache":
         caches = sweep_caches(controller, expected, machine, CACHE_SIZES, **limits)
@@ -164,7 +180,8 @@ def replay(
         links = sweep_links(controller, expected, machine, LINKS_GB_PER_S, **limits)
         runs = [ReplayRun(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
     else:
-        runs = [ReplayRun("compressed", replay_trace(controller, expected, machine, **limits))]
+        done = _play(controller, content, made, machine, channels, limits)
+        runs = [ReplayRun("compressed", done)]
     options = {
         "config": config,
         "metadata_cache_bytes": controller.cache.capacity_bytes,
@@ -173,6 +190,7 @@ def replay(
         "pattern": None if trace is not None else pattern,
         "accesses": len(made),
         "outstanding": outstanding,
+        "channels": channels,
         "seed": seed,
         "clock_hz": machine.clock_hz,
         "configuration": tables_of(controller),
@@ -188,6 +206,20 @@ def replay(
         typer.echo(f"{name}: {fault}", err=True)
     if faults:
         raise typer.Exit(1)
+
+
+def _play(
+    controller: BuddyConfig,
+    content: Content,
+    trace: AccessTrace,
+    machine: BuddyMachineConfig,
+    channels: int,
+    limits: Mapping[str, int],
+) -> Replay:
+    if channels == 1:
+        return replay_trace(controller, expect(content, trace), machine, **limits)
+    parts = split(content, trace, channels)
+    return replay_channels(controller, parts, machine, **limits).together
 
 
 def _with_cache(config: BuddyConfig, cache: str | None) -> BuddyConfig:

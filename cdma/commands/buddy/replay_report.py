@@ -59,7 +59,7 @@ def print_report(
     """A table with a column for each run."""
     table = plain_table(
         f"{options['accesses']:,} accesses, {baseline.replay.nbytes:,} bytes, "
-        f"on {options['config']} beside a channel of memory",
+        f"on {options['config']} beside {_memory(options['channels'])}",
     )
     table.add_column("", no_wrap=True)
     for run in (baseline, *runs):
@@ -82,6 +82,10 @@ def print_report(
         + f" {clock_note(baseline.replay.machine.clock_hz, BUDDY)}".rstrip(),
         highlight=False,
     )
+
+
+def _memory(channels: int) -> str:
+    return "a channel of memory" if channels == 1 else f"each of {channels} channels of memory"
 
 
 def _figures(run: ReplayRun, baseline: ReplayRun) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class Replay(TypedDict):
     trace: Annotated[str | None, "the file; null of a pattern"]
     pattern: str | None
     accesses: Count
-    outstanding: int
+    outstanding: Annotated[int, "of reads, and of writes, in each channel"]
+    channels: int
     seed: int
     clock_hz: float
     configuration: Configuration

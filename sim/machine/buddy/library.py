@@ -19,6 +19,10 @@ CountersStruct = structs.BUDDY_COUNTERS.ctype
 _SIGNATURES: Signatures = {
     "open": (c_void_p, [POINTER(EnvironmentStruct), c_char_p]),
     "play": (c_int32, [c_void_p, POINTER(PlayStruct)]),
+    "play_together": (
+        c_int32,
+        [POINTER(c_void_p), POINTER(PlayStruct), c_uint64, POINTER(c_uint64)],
+    ),
     "counters": (None, [c_void_p, POINTER(CountersStruct), c_void_p]),
     "sector_bytes": (c_uint64, []),
 }

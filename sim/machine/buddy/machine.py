@@ -1,10 +1,14 @@
 """The buddy controller in a machine: a GPU's accesses, device memory, buddy memory and its link."""
 
+import ctypes
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
@@ -145,7 +149,7 @@ class BuddyMachine(BusMachine):
         self.buddy_base = buddy_base
         self.device: ByteArray = np.zeros(device_bytes, np.uint8)
         self.buddy: ByteArray = np.zeros(buddy_bytes, np.uint8)
-        self._playing: tuple[object, ...] = ()
+        self._playing: _Playing | None = None
         environment = EnvironmentStruct(
             device=MemoryStruct(self.device.ctypes.data, device_bytes, 0),
             host=MemoryStruct(self.buddy.ctypes.data, buddy_bytes, buddy_base),
@@ -208,6 +212,22 @@ class BuddyMachine(BusMachine):
         ProtocolError, AssertionFailedError
             The controller misbehaved.
         """
+        playing = self._prepared(trace, most_reads, most_writes, apart, budget)
+        with self._running():
+            # What the simulator may look at until the next play.
+            self._playing = playing
+            self._check(self._library.cdma_buddy_play(self._handle, playing.play))
+        return self._played(playing)
+
+    def _prepared(
+        self,
+        trace: AccessTrace | Sequence[Access],
+        most_reads: int,
+        most_writes: int,
+        apart: bool,
+        budget: int | None,
+    ) -> "_Playing":
+        """The arrays of a play."""
         if not isinstance(trace, AccessTrace):
             trace = AccessTrace.of(trace)
         for name, value in (("most_reads", most_reads), ("most_writes", most_writes)):
@@ -230,15 +250,18 @@ class BuddyMachine(BusMachine):
             cycles=budget,
             record=records.ctypes.data,
         )
-        with self._running():
-            # What the simulator may look at until the next play.
-            self._playing = (table, data, mask, records, play)
-            self._check(self._library.cdma_buddy_play(self._handle, play))
+        return _Playing(trace, table, data, mask, records, play)
+
+    def _played(self, playing: "_Playing") -> Playback:
+        """The outcome of a play that has ended, or `HangError`."""
+        trace, play = playing.trace, playing.play
         if play.finished < len(trace):
             message = f"{play.finished} of {len(trace)} accesses are answered"
             self._stopped = message
-            self._hang(budget, message)
-        return Playback(trace=trace, data=data, records=records, cycles=int(play.took))
+            self._hang(int(play.cycles), message)
+        return Playback(
+            trace=trace, data=playing.data, records=playing.records, cycles=int(play.took)
+        )
 
     def counters(self) -> BuddyCounters:
         """Return the environment's counts since they were cleared."""
@@ -260,3 +283,77 @@ class BuddyMachine(BusMachine):
             link_out_busy_cycles=totals.link_out_busy_cycles,
             link_in_busy_cycles=totals.link_in_busy_cycles,
         )
+
+
+class _Playing(NamedTuple):
+    """The arrays that the simulator looks at while a play runs."""
+
+    trace: AccessTrace
+    table: npt.NDArray[np.void]
+    data: ByteArray
+    mask: ByteArray | None
+    records: npt.NDArray[np.void]
+    play: Any
+
+
+def play_together(
+    machines: Sequence[BuddyMachine],
+    traces: Sequence[AccessTrace],
+    *,
+    most_reads: int = MOST_READS,
+    most_writes: int = MOST_WRITES,
+    budget: int | None = None,
+) -> list[Playback]:
+    """Play a trace on each of several machines at the same time, cycle by cycle.
+
+    They are the channels of one memory: from then on they have one link, as fast as theirs
+    together, whose bursts follow one another in the order in which the channels ask for them.
+
+    Parameters
+    ----------
+    machines : sequence of BuddyMachine
+        With the same environments, on which nothing is under way.
+    traces : sequence of AccessTrace
+    most_reads, most_writes : int
+        Of each, as of `BuddyMachine.play`.
+    budget : int, optional
+        As of `BuddyMachine.play`; the longest of theirs if absent.
+
+    Returns
+    -------
+    list of Playback
+        One for each; `cycles` are from the common begin to its own end.
+
+    Raises
+    ------
+    ConfigError
+        They have other environments than each other.
+    ValueError, HangError, ProtocolError, AssertionFailedError
+        As of `BuddyMachine.play`.
+    """
+    if len({machine.config for machine in machines}) != 1:
+        raise ConfigError("machines that play together must have the same environment")
+    playing = [
+        machine._prepared(trace, most_reads, most_writes, True, budget)
+        for machine, trace in zip(machines, traces, strict=True)
+    ]
+    now = max(machine.cycles for machine in machines)
+    for machine in machines:
+        machine.run(now - machine.cycles)
+    longest = max(int(each.play.cycles) for each in playing)
+    plays = (lib.PlayStruct * len(playing))(*(each.play for each in playing))
+    for play in plays:
+        play.cycles = longest
+    handles = (ctypes.c_void_p * len(machines))(*(machine._handle for machine in machines))
+    failed = ctypes.c_uint64()
+    with ExitStack() as running:
+        for machine, each, play in zip(machines, playing, plays, strict=True):
+            running.enter_context(machine._running())
+            machine._playing = each._replace(play=play)
+        library = machines[0]._library
+        outcome = library.cdma_buddy_play_together(handles, plays, len(plays), failed)
+        machines[failed.value]._check(outcome)
+    return [
+        machine._played(each._replace(play=play))
+        for machine, each, play in zip(machines, playing, plays, strict=True)
+    ]

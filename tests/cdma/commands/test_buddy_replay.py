@@ -55,6 +55,20 @@ def test_json(capsys: pytest.CaptureFixture[str], data: str) -> None:
     assert report == _json(capsys, "--data", data, "--read-fraction", "0.5", "--pattern", "random")
 
 
+def test_several_channels(capsys: pytest.CaptureFixture[str], data: str) -> None:
+    few = ("--data", data, "--read-fraction", "1")
+    one, two = (_json(capsys, *few, "--channels", str(number)) for number in (1, 2))
+    assert two["bit_exact"]
+    assert (one["channels"], two["channels"]) == (1, 2)
+    assert two["runs"][0]["reads"] == one["runs"][0]["reads"] == 300
+    assert two["baseline"]["cycles"] < one["baseline"]["cycles"]
+
+
+def test_a_sweep_of_several_channels_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["buddy", "replay", *SMALL, "--channels", "2", "--sweep", "link"]) == 2
+    assert "a sweep is of one channel, not of 2" in capsys.readouterr().err
+
+
 def test_a_target_for_all(capsys: pytest.CaptureFixture[str], data: str) -> None:
     report = _json(capsys, "--data", data, "--target", "4", "--read-fraction", "1")
     assert {a["target"] for a in report["allocations"]} == {4.0}

@@ -1,6 +1,7 @@
 // The buddy controller's RTL in its environment: a GPU that plays traces, device memory, buddy
 // memory behind its link, and registers.
 #include <string>
+#include <vector>
 
 #include "abi.h"
 #include "bus/bus.h"
@@ -64,16 +65,26 @@ struct CdmaBuddy : CdmaBus {
   }
 
   void play(CdmaPlay& play) {
-    const uint64_t begin = time_cycle;
-    gpu.begin(play, begin);
+    const uint64_t start = time_cycle;
+    begin(play, start);
     try {
-      while (!gpu.done() && time_cycle - begin < play.cycles) step();
+      while (!gpu.done() && time_cycle - start < play.cycles) step();
     } catch (...) {
-      note(play, begin);
+      note(play, start);
       throw;
     }
-    note(play, begin);
+    note(play, start);
     if (gpu.done()) gpu.end();
+  }
+
+  void begin(CdmaPlay& play, uint64_t start) { gpu.begin(play, start); }
+
+  // A cycle of a play beside others, in which accesses may be left or not. False when none are.
+  bool step_of_play(CdmaPlay& play, uint64_t start) {
+    const bool runs = play.finished < play.accesses && time_cycle - start < play.cycles;
+    step();
+    if (runs) note(play, start);
+    return runs && play.finished < play.accesses;
   }
 
   void set_faults(CdmaFault* faults, uint64_t count) override {
@@ -123,6 +134,33 @@ EXPORT CdmaBus* cdma_buddy_open(const CdmaEnvironment* environment, const char* 
 
 EXPORT int32_t cdma_buddy_play(CdmaBus* bus, CdmaPlay* play) {
   return guarded(*bus, [&] { static_cast<CdmaBuddy&>(*bus).play(*play); });
+}
+
+EXPORT int32_t cdma_buddy_play_together(CdmaBus** buses, CdmaPlay* plays, uint64_t count,
+                                        uint64_t* failed) {
+  std::vector<HostLink*> links;
+  std::vector<CdmaBuddy*> all;
+  for (uint64_t i = 0; i < count; ++i) {
+    all.push_back(static_cast<CdmaBuddy*>(buses[i]));
+    links.push_back(&all.back()->buddy.timing());
+  }
+  HostLink::share(links);
+  const uint64_t begin = all.front()->time_cycle;
+  for (uint64_t i = 0; i < count; ++i) all[i]->begin(plays[i], begin);
+  for (bool any = true; any;) {
+    any = false;
+    for (uint64_t i = 0; i < count; ++i) {
+      *failed = i;
+      bool runs = false;
+      const int32_t outcome =
+          guarded(*all[i], [&] { runs = all[i]->step_of_play(plays[i], begin); });
+      if (outcome != kDone) return outcome;
+      any |= runs;
+    }
+  }
+  for (CdmaBuddy* bus : all)
+    if (bus->gpu.done()) bus->gpu.end();
+  return kDone;
 }
 
 EXPORT void cdma_buddy_counters(const CdmaBus* bus, CdmaBuddyCounters* counters,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 
 #include "abi.h"
 #include "random.h"
@@ -203,13 +204,28 @@ class DramChannel {
   double awake_;
 };
 
+// Both ways of a link, in which bursts follow one another, of one port or of several.
+struct Lanes {
+  Server out;
+  Server in;
+
+  // Of so many ports, each of which has such a link by itself.
+  Lanes(const CdmaEnvironment& s, uint64_t ports)
+      : out(static_cast<double>(ports) * s.link_out_bytes_per_cycle, Refresh(0, 0, 0),
+            2 * ports * s.link_outstanding),
+        in(static_cast<double>(ports) * s.link_in_bytes_per_cycle, Refresh(0, 0, 0),
+           ports * s.link_outstanding) {}
+};
+
 // The link: out go writes and requests, in comes what was read. A write leaves when all of it is
 // there, and is answered when it has arrived (posted: the answer needs no way back).
 class HostLink {
  public:
   HostLink(const CdmaEnvironment& s, size_t burst_bytes, uint64_t)
-      : out_(s.link_out_bytes_per_cycle, Refresh(0, 0, 0), 2 * s.link_outstanding),
-        in_(s.link_in_bytes_per_cycle, Refresh(0, 0, 0), s.link_outstanding),
+      : environment_(s),
+        lanes_(std::make_shared<Lanes>(s, 1)),
+        going_(s.link_outstanding),
+        coming_(s.link_outstanding),
         latency_(time_of(s.link_latency)),
         overhead_(s.link_overhead_bytes),
         buffer_(s.link_buffer_bursts * burst_bytes),
@@ -218,15 +234,19 @@ class HostLink {
 
   // `bytes` are those asked for, `beats * beat_bytes` less the unaligned head.
   BeatTimes read(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t bytes) {
-    const Time asked = out_.serve(time_of(cycle), overhead_) + out_.cost(overhead_);
-    const Time start = in_.serve(asked + 2 * latency_, bytes + overhead_);
-    const Time end = start + in_.cost(bytes + overhead_);
-    const Time per_beat = in_.cost(beat_bytes);
+    Server& in = lanes_->in;
+    const Time asked =
+        lanes_->out.serve(time_of(cycle), overhead_) + lanes_->out.cost(overhead_);
+    const Time start = in.serve(asked + 2 * latency_, bytes + overhead_);
+    const Time end = start + in.cost(bytes + overhead_);
+    const Time per_beat = in.cost(beat_bytes);
+    coming_.push() = {start, bytes};
     return {end - (beats - 1) * per_beat, per_beat};
   }
   Time write(uint64_t cycle, uint64_t beats, uint64_t beat_bytes, uint64_t bytes) {
-    const Time end =
-        out_.serve(time_of(cycle), bytes + overhead_, true) + out_.cost(bytes + overhead_);
+    const Time start = lanes_->out.serve(time_of(cycle), bytes + overhead_);
+    const Time end = start + lanes_->out.cost(bytes + overhead_);
+    going_.push() = {start, bytes};
     leaving_.push() = {end, beats * beat_bytes};
     return end + latency_;
   }
@@ -237,33 +257,58 @@ class HostLink {
 
   template <class Started>
   void advance(uint64_t cycle, Started started) {
-    out_.advance(cycle, [&](uint64_t bytes, bool is_write) {
-      if (is_write) started(bytes - overhead_, true);
-    });
-    in_.advance(cycle, [&](uint64_t bytes, bool) { started(bytes - overhead_, false); });
+    const auto nothing = [](uint64_t, bool) {};
+    lanes_->out.advance(cycle, nothing);
+    lanes_->in.advance(cycle, nothing);
+    pop(going_, cycle, [&](uint64_t bytes) { started(bytes, true); });
+    pop(coming_, cycle, [&](uint64_t bytes) { started(bytes, false); });
     while (!leaving_.empty() && leaving_.front().end <= time_of(cycle)) {
       room_ += leaving_.front().bytes;
       leaving_.pop();
     }
   }
   void reset(uint64_t cycle) {
-    out_.reset(cycle);
-    in_.reset(cycle);
+    lanes_->out.reset(cycle);
+    lanes_->in.reset(cycle);
+    going_.clear();
+    coming_.clear();
     leaving_.clear();
     room_ = buffer_;
   }
 
-  Time out_busy(uint64_t cycle) const { return out_.busy(cycle); }
-  Time in_busy(uint64_t cycle) const { return in_.busy(cycle); }
+  Time out_busy(uint64_t cycle) const { return lanes_->out.busy(cycle); }
+  Time in_busy(uint64_t cycle) const { return lanes_->in.busy(cycle); }
+
+  // One link for several ports, as fast as theirs together, which go on cycle by cycle at the same
+  // time. Nothing may be under way.
+  template <class Links>
+  static void share(const Links& links) {
+    const auto lanes = std::make_shared<Lanes>(links.front()->environment_, links.size());
+    for (HostLink* link : links) link->lanes_ = lanes;
+  }
 
  private:
   struct Leaving {
     Time end;
     uint64_t bytes;
   };
+  struct Moving {
+    Time start;
+    uint64_t bytes;
+  };
 
-  Server out_;
-  Server in_;
+  template <class Started>
+  static void pop(Ring<Moving>& moving, uint64_t cycle, Started started) {
+    while (!moving.empty() && moving.front().start <= time_of(cycle)) {
+      started(moving.front().bytes);
+      moving.pop();
+    }
+  }
+
+  CdmaEnvironment environment_;
+  std::shared_ptr<Lanes> lanes_;
+  Ring<Moving> going_;  // this port's own, until they start
+  Ring<Moving> coming_;
   Time latency_;
   uint64_t overhead_;
   uint64_t buffer_;

@@ -24,7 +24,7 @@ def decompressor(request):
 
 
 def originals(streams, element_bytes):
-    """What was compressed."""
+    """The data that was compressed."""
     codec = Zvc(element_bytes)
     lengths = streams.lengths.tolist()
     return Packets.of(
