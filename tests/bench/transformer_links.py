@@ -1,9 +1,10 @@
 """A transformer's saved tensors out and back through the engine, by codec and link.
 
-The closed form of the engine's times (`cdma.plan.engine_cost`, within a percent of the RTL) for each
-tensor that a step of GPT-2 saves, all of which leave and come back; streams are of the sizes that
-dense data has in captures. Of each link it is the smallest shipped engine that fills it with plain
-copies, with all codecs. It copies at its machine's clock, which the RTL's netlist does not reach.
+The closed form of the engine's times (`cdma.plan.engine_cost`, within a percent of the RTL) for
+each tensor that a step of GPT-2 saves, all of which leave and come back; streams are of the sizes
+that dense data has in captures. Of each link it is the smallest shipped engine that fills it with
+plain copies, with all codecs. It copies at its machine's clock, which the RTL's netlist does not
+reach.
 """
 
 from collections import Counter
@@ -35,8 +36,8 @@ mean square, and it takes float32 only."""
 def run(console: Console) -> dict[str, Any]:
     """Print the table and return its figures."""
     table = Table(
-        title=f"the saved tensors of a {NETWORK} step of {BATCH} out and back, in ms; in brackets how "
-        "many times as fast as plain copies, and what limits most bytes",
+        title=f"the saved tensors of a {NETWORK} step of {BATCH} out and back, in ms; in brackets "
+        "how many times as fast as plain copies, and what limits most bytes",
         title_justify="left",
     )
     for heading in ("elements", "GB", "link", "engine"):
