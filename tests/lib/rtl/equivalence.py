@@ -1,8 +1,10 @@
 """The proof that written Verilog does what Amaranth's RTLIL says, module by module.
 
 Each module is taken alone: instances below become ports of it, and registers and other wires of the
-same name are taken to be the same, which `equiv_simple` then proves for one cycle, and
-`equiv_induct` where one is not enough. Memories are cells of the same name.
+same name are taken to be the same, which is then proven. Memories are cells of the same name. Most
+bits follow from structure: as gates, both texts have the same ones, which Yosys merges into one.
+The rest is left to a solver: `equiv_simple` for one cycle, first no further back than to what both
+texts share, and `equiv_induct` where one is not enough.
 
 A proof is found once: it is kept under a hash of all that Yosys reads, in which modules are called
 alike whatever the design calls them. So components that have the same part share its proof.
@@ -23,6 +25,49 @@ from tests.formal.sby import PROOF_RESULTS, ProofResult, UndecidedError
 
 INDUCTION = 4
 """Cycles that `equiv_induct` looks at."""
+
+MERGING = [
+    # An `$equiv` cell whose bit nothing reads is to be proven, too.
+    "setattr -set keep 1 t:$equiv",
+    # Bits that are not defined are zeros, as for the solver, before a pass chooses their values.
+    "setundef -zero",
+    "opt_expr",
+    # Whole words first: what is one already is made of gates once.
+    "opt_merge",
+    "techmap",
+    "setundef -zero",
+    "opt_expr",
+    "opt_merge",
+    "opt_clean",
+]
+"""Yosys' commands that make one gate of those of both texts that have the same inputs.
+
+An `$equiv` cell has then the same bit twice, which Yosys counts as proven.
+"""
+
+BEYOND = r"""
+(* techmap_celltype = "$shiftx" *)
+module ones_beyond (A, B, Y);
+  parameter A_SIGNED = 0;
+  parameter B_SIGNED = 0;
+  parameter A_WIDTH = 1;
+  parameter B_WIDTH = 1;
+  parameter Y_WIDTH = 1;
+  input [A_WIDTH-1:0] A;
+  input [B_WIDTH-1:0] B;
+  output [Y_WIDTH-1:0] Y;
+  wire [Y_WIDTH-1:0] inverse;
+  \$shift #(
+    .A_SIGNED(0), .B_SIGNED(B_SIGNED), .A_WIDTH(A_WIDTH), .B_WIDTH(B_WIDTH), .Y_WIDTH(Y_WIDTH)
+  ) shift (.A(~A), .B(B), .Y(inverse));
+  assign Y = ~inverse;
+endmodule
+"""
+"""Verilog's part of a word at a place that varies, for `techmap`: of ones beyond the word's end.
+
+In Verilog those bits are not defined, and in Amaranth they are zeros. So both texts are equivalent
+only if such a place does not occur or does not matter.
+"""
 
 CHECKED = "checked"
 """The name of the module that is compared, in what Yosys reads."""
@@ -150,6 +195,12 @@ def parts_of_shared(modules: Sequence[WrittenModule]) -> list[tuple[WrittenModul
     return list(found.values())
 
 
+def _as_written(modules: Sequence[WrittenModule]) -> list[tuple[WrittenModule, dict[str, int]]]:
+    """Modules with the texts that `generate` writes, and the parameters that those have."""
+    shared = {module.name: (module, sizes) for module, sizes in parts_of_shared(modules)}
+    return [shared.get(module.name, (module, {})) for module in modules]
+
+
 def prove_design(modules: Sequence[WrittenModule], folder: Path, *, timeout_s: float) -> None:
     """Prove every module of a design, those with parameters for each that they stand for.
 
@@ -172,7 +223,7 @@ def prove_design(modules: Sequence[WrittenModule], folder: Path, *, timeout_s: f
     started = time.monotonic()
     late = []
     findings = []
-    for module, sizes in [*((module, {}) for module in modules), *parts_of_shared(modules)]:
+    for module, sizes in _as_written(modules):
         try:
             found = check_module(module, modules, folder / module.name, sizes, timeout_s=timeout_s)
         except TooSlowError:
@@ -269,7 +320,8 @@ def _files(
         lambda m: m[0].replace(m[1], called.get(m[1], m[1]), 1),
         re.sub(r"\n\s*(?=\n)", "", re.sub(r"//.*", "", module.text)),
     ).replace(f"module {module.name} ", f"module {CHECKED} ", 1)
-    return {"gold.il": stubs + gold, "gate.v": gate, "stubs.il": stubs}, list(called.values())
+    texts = {"gold.il": stubs + gold, "gate.v": gate, "stubs.il": stubs, "beyond.v": BEYOND}
+    return texts, list(called.values())
 
 
 def _decide(
@@ -289,11 +341,16 @@ def _decide(
             raise
         run_yosys(scripts[1], folder, timeout_s=timeout_s)
     status = (folder / "status.txt").read_text(encoding="utf-8")
-    found = re.search(r"Of those cells (\d+) are proven and (\d+) are unproven", status)
-    if found is None:
-        return Equivalence(module.name, 0, 0, _has_outputs(module), status)
-    proven, unproven = int(found[1]), int(found[2])
-    return Equivalence(module.name, proven, proven + unproven, _has_outputs(module), status)
+    made = re.search(r"(\d+) objects", (folder / "made.txt").read_text(encoding="utf-8"))
+    proven = re.search(r"Of those cells (\d+) are proven", status)
+    # Of those that there were at first: a cell that is lost is not proven.
+    return Equivalence(
+        module.name,
+        int(proven[1]) if proven else 0,
+        int(made[1]) if made else 0,
+        _has_outputs(module),
+        status,
+    )
 
 
 def _has_outputs(module: WrittenModule) -> bool:
@@ -304,7 +361,6 @@ def _script(stubs: Sequence[str], chosen: list[str], memories: list[str]) -> lis
     """Yosys' commands: with its passes for memories, and with what chooses parameters."""
     evert = [f"expose -evert {CHECKED}/t:{stub}" for stub in stubs]
     common = [
-        "proc -norom",
         "opt_expr -mux_undef",
         "opt_clean",
         "opt_dff",
@@ -318,6 +374,7 @@ def _script(stubs: Sequence[str], chosen: list[str], memories: list[str]) -> lis
         "read_rtlil gold.il",
         "delete t:$check t:$meminit_v2",
         f"hierarchy -top {CHECKED}",
+        "proc -norom",
         *common,
         "setattr -unset src -unset keep */c:*",
         "design -stash gold",
@@ -326,6 +383,8 @@ def _script(stubs: Sequence[str], chosen: list[str], memories: list[str]) -> lis
         "read_verilog -noblackbox gate.v",
         *chosen,
         f"hierarchy -top {CHECKED}",
+        "proc -norom",
+        "techmap -map beyond.v",
         *common,
         "setattr -unset src -unset keep */c:*",
         # A register's bits that nothing writes are what they were at first.
@@ -335,6 +394,9 @@ def _script(stubs: Sequence[str], chosen: list[str], memories: list[str]) -> lis
         f"design -copy-from gate -as gate {CHECKED}",
         "equiv_make gold gate equiv",
         "select -module equiv",
+        "tee -o made.txt select -count t:$equiv",
+        *MERGING,
+        "equiv_simple -short -ignore-unknown-cells",
         "equiv_simple -ignore-unknown-cells",
         f"equiv_induct -ignore-unknown-cells -seq {INDUCTION}",
         "tee -o status.txt equiv_status",
