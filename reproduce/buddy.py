@@ -227,8 +227,8 @@ def _zero_page() -> Measured:
     "AlexNet's share of buddy accesses costs more behind a slower link",
     under=f"the controller's RTL beside one of 32 channels; a stream of {READS:,} reads, 5.4 % of "
     "whose entries spill, evenly spread; targets of 2×; beside uncompressed memory. The direction "
-    "is the paper's, the size is not: our reads are answered in order, so that few outstanding "
-    "ones wait for each spilled one",
+    "is the paper's, the size is not: few outstanding reads do not hide the link's latency, which "
+    "comes after that of metadata that are not at hand",
     long=True,
 )
 def _alexnet() -> Measured:

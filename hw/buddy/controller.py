@@ -43,7 +43,9 @@ class BuddyController(wiring.Component):
     a part of the entry; no entry moves because of another one. INCR bursts of any length, size and
     alignment are supported; FIXED and WRAP are answered with SLVERR, as is every access that fails,
     with the reason in the registers. Writes of the same entry are performed in order of arrival; a
-    read returns the writes that were answered before it arrived.
+    read returns the writes that were answered before it arrived. Writes are answered in order of
+    arrival, and so are reads of the same ID; a read that waits for buddy memory may be overtaken by
+    reads of other IDs, but no burst is answered within another.
 
     Device reads and writes have ID 0 for entries and ID 1 for metadata; the buddy port uses ID 0.
     Bursts are INCR, of full-width beats, at most 4 for entries, and cross no 4 KiB boundary.

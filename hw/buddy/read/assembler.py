@@ -34,15 +34,11 @@ class EntryAssembler(wiring.Component):
     -------
     i : `In(stream.Signature(ExpectedEntry(config)))`
     device, buddy : `In(stream.Signature(ReadBeat(32)))`
-        Sectors, in the order of the requests.
+        Sectors, in the order of the entries.
     o : `Out(stream.Signature(KeptEntry()))`
         The stored entry; of size class 0 if the access has failed.
     info : `Out(stream.Signature(ReadInfo(config)))`
         The access of each entry.
-    read_done : `Out(1)`
-        An entry that is not fetched for a write has all of its data.
-    buddy_stall : `Out(1)`
-        An entry lacks only sectors of buddy memory, and none is valid.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -54,8 +50,6 @@ class EntryAssembler(wiring.Component):
                 "buddy": In(stream.Signature(ReadBeat(SECTOR_BYTES))),
                 "o": Out(stream.Signature(KeptEntry())),
                 "info": Out(stream.Signature(ReadInfo(config))),
-                "read_done": Out(1),
-                "buddy_stall": Out(1),
             }
         )
 
@@ -108,8 +102,6 @@ class EntryAssembler(wiring.Component):
             buddy_fire.eq(self.buddy.ready & self.buddy.valid),
             assembled.eq(assembling & (device_left == device_fire) & (buddy_left == buddy_fire)),
             self.i.ready.eq(assembled),
-            self.read_done.eq(assembled & ~entry.fetch),
-            self.buddy_stall.eq(self.buddy.ready & ~self.buddy.valid & (device_left == 0)),
         ]
         m.d.sync += complete.eq(assembled | (complete & ~done))
         with m.If(assembled):

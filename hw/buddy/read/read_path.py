@@ -1,4 +1,4 @@
-"""The read path: issue, assembly, decompression, response."""
+"""The read path: issue, overtaking, assembly, decompression, response."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
@@ -22,6 +22,7 @@ from cdma.hw.buddy.payloads import (
 from cdma.hw.buddy.read.assembler import EntryAssembler
 from cdma.hw.buddy.read.issue import ReadIssue
 from cdma.hw.buddy.read.response import ReadResponse
+from cdma.hw.buddy.read.spill_queues import SpillQueues
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
 from cdma.hw.codec.entry.decompressor import EntryDecompressor
 from cdma.hw.config import BuddyConfig
@@ -39,9 +40,11 @@ def outstanding_entries(config: BuddyConfig) -> int:
 class ReadPath(wiring.Component):
     """Reads entries from both memories, and decompresses them.
 
-        i ─ issue ─ expected ─ assembler ─ decompressor ─ response ─ beats, fetched
-              │                   │
-           requests          device, buddy beats
+        i ─ issue ─ expected ─ queues ─ assembler ─ decompressor ─ response ─ beats, fetched
+              │                  │
+           requests         device, buddy beats
+
+    Reads of other IDs overtake those that wait for buddy memory; see `SpillQueues`.
 
     Throughput: an entry per cycle, as far as the widths of the ports allow.
 
@@ -59,7 +62,7 @@ class ReadPath(wiring.Component):
     beats : `Out(stream.Signature(SubordinateReadBeat(config)))`
     fetched : `Out(stream.Signature(FetchedSector(config)))`
     data_done : `Out(1)`
-        A read that is not a fetch has all of its data.
+        The oldest read that is not a fetch has all of its data.
     read_done, fetch_done : `Out(1)`
         As in `ReadResponse`.
     error : `Out(ErrorReport())`
@@ -68,7 +71,7 @@ class ReadPath(wiring.Component):
     device_sectors, buddy_sectors, overfetched : `Out(range(5))`
         With `issued`: sectors requested from each memory, and those that were not needed.
     buddy_stall : `Out(1)`
-        As in `EntryAssembler`.
+        As in `SpillQueues`.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -107,6 +110,7 @@ class ReadPath(wiring.Component):
         m.submodules.device_sectors = device_sectors = Fifo(
             ReadBeat(SECTOR_BYTES), entries * ENTRY_SECTORS
         )
+        m.submodules.queues = queues = SpillQueues(config)
         m.submodules.assembler = assembler = EntryAssembler(config)
         m.submodules.decompressor = decompressor = EntryDecompressor(config.entry)
         m.submodules.infos = infos = Fifo(ReadInfo(config), DECOMPRESSIONS)
@@ -121,11 +125,14 @@ class ReadPath(wiring.Component):
         wiring.connect(m, issue.buddy_request, wiring.flipped(self.buddy_request))
         wiring.connect(m, issue.o, expected.i)
 
-        # Assembly.
-        wiring.connect(m, expected.o, assembler.i)
+        # Overtaking and assembly.
+        wiring.connect(m, expected.o, queues.i)
         wiring.connect(m, wiring.flipped(self.device_beats), device_sectors.i)
-        wiring.connect(m, device_sectors.o, assembler.device)
-        wiring.connect(m, wiring.flipped(self.buddy_beats), assembler.buddy)
+        wiring.connect(m, device_sectors.o, queues.device)
+        wiring.connect(m, wiring.flipped(self.buddy_beats), queues.buddy)
+        wiring.connect(m, queues.o, assembler.i)
+        wiring.connect(m, queues.o_device, assembler.device)
+        wiring.connect(m, queues.o_buddy, assembler.buddy)
 
         # Decompression and response.
         wiring.connect(m, assembler.o, decompressor.i)
@@ -136,13 +143,13 @@ class ReadPath(wiring.Component):
         wiring.connect(m, response.fetched, wiring.flipped(self.fetched))
         wiring.connect(m, response.error, wiring.flipped(self.error))
         m.d.comb += [
-            self.data_done.eq(assembler.read_done),
+            self.data_done.eq(queues.read_done),
             self.read_done.eq(response.read_done),
             self.fetch_done.eq(response.fetch_done),
             self.issued.eq(issue.issued),
             self.device_sectors.eq(issue.o.payload.fetched),
             self.buddy_sectors.eq(issue.o.payload.buddy),
             self.overfetched.eq(issue.overfetched),
-            self.buddy_stall.eq(assembler.buddy_stall),
+            self.buddy_stall.eq(queues.buddy_stall),
         ]
         return m
