@@ -12,6 +12,10 @@ ADDRESSES_PER_BYTE = 2
 buffers do not matter, as they do not where pages are mapped."""
 
 
+class MemoryLimitError(RuntimeError):
+    """Raised if a step needs more memory than the limit; the message has both."""
+
+
 class DeviceMemory:
     """Buffers of the simulated device, and a count of what no plan decides about.
 

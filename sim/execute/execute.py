@@ -21,7 +21,7 @@ from cdma.plan.timeline.trace import Trace
 from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.execute.copier import PIECE_BYTES, Copier, CopyError
-from cdma.sim.execute.device_memory import ADDRESSES_PER_BYTE, DeviceMemory
+from cdma.sim.execute.device_memory import ADDRESSES_PER_BYTE, DeviceMemory, MemoryLimitError
 from cdma.sim.execute.scaled import scaled
 from cdma.sim.execute.step_run import StepRun
 from cdma.sim.machine import Machine, MachineError
@@ -172,8 +172,8 @@ def execute(
         The plan does not fit the memory, or compresses on the way with a codec that the engine
         has not got.
     ExecutionError
-        A transfer failed, or a tensor came back changed. Names all that were out then; so does a
-        note of a `KeyboardInterrupt`.
+        A transfer failed, a tensor came back changed, or the step needed more than the plan's
+        limit. Names all that were out then; so does a note of a `KeyboardInterrupt`.
     BuildError
         The simulator cannot be built.
     """
@@ -211,7 +211,7 @@ def execute(
         run = StepRun(copier, memory, small.scenario, plan, trace)
         try:
             run.run()
-        except (BuildError, CopyError, DriverError, MachineError) as error:
+        except (BuildError, CopyError, DriverError, MachineError, MemoryLimitError) as error:
             raise ExecutionError(f"{error}; {copier.describe_out()}") from error
         except KeyboardInterrupt as error:
             error.add_note(copier.describe_out())

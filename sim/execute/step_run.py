@@ -12,7 +12,7 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.trace import Event, Trace
 from cdma.sim.driver import Buffer
 from cdma.sim.execute.copier import Copier, CopyError
-from cdma.sim.execute.device_memory import DeviceMemory
+from cdma.sim.execute.device_memory import DeviceMemory, MemoryLimitError
 from cdma.sim.execute.steps import Step, steps_of
 
 STEP_CYCLES = 16
@@ -117,6 +117,8 @@ class StepRun:
         ------
         CopyError
             A tensor came back changed, or was changed where it stayed.
+        MemoryLimitError
+            The step needs more memory than there is.
         DriverError, MachineError
             The engine did not do its part.
         """
@@ -322,7 +324,7 @@ class StepRun:
     def _await_offload(self, wanted: str) -> None:
         """Wait until another tensor has left, for its memory."""
         if not self._leaving:
-            raise CopyError(
+            raise MemoryLimitError(
                 f"there is no room for {wanted}, of {self.memory.limit:,} bytes, and nothing that "
                 "still leaves"
             )
