@@ -172,12 +172,11 @@ def replay(
     limits = {"most_reads": outstanding, "most_writes": outstanding}
     plain = _play(controller, content.uncompressed(), made, machine, channels, limits)
     baseline = ReplayRun("uncompressed", plain)
-    expected = expect(content, made)
     if sweep == "cache":
-        caches = sweep_caches(controller, expected, machine, CACHE_SIZES, **limits)
+        caches = sweep_caches(controller, expect(content, made), machine, CACHE_SIZES, **limits)
         runs = [ReplayRun(f"cache of {size:,} B", done) for size, done in caches.items()]
     elif sweep == "link":
-        links = sweep_links(controller, expected, machine, LINKS_GB_PER_S, **limits)
+        links = sweep_links(controller, expect(content, made), machine, LINKS_GB_PER_S, **limits)
         runs = [ReplayRun(f"link of {rate:g} GB/s", done) for rate, done in links.items()]
     else:
         done = _play(controller, content, made, machine, channels, limits)

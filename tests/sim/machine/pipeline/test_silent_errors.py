@@ -4,23 +4,15 @@ import numpy as np
 import pytest
 
 from cdma.golden.formats.zvc import Zvc
-from cdma.sim.machine import Packets, Pipeline
+from cdma.sim.machine import Packets
 from tests.lib.shares import configs
 from tests.sim.machine.pipeline.injection import BURST_BITS, found_in, injected
-from tests.sim.machine.pipeline.test_zvc_malformed import good_streams
-from tests.sim.machine.pipeline.zvc_cases import CONFIGS
+from tests.sim.machine.pipeline.test_zvc_malformed import decompressor, good_streams
+
+__all__ = ["decompressor"]
 
 STREAMS = configs({"many": 160_000, "few": 10_000}, quick=["few"])
 """Per shape; a fourth is empty. More than a million errors in all nine."""
-
-
-@pytest.fixture(scope="module", params=CONFIGS)
-def decompressor(request):
-    element_bytes, sector_bytes = request.param
-    with Pipeline(
-        "zvc-decompressor", element_bytes=element_bytes, sector_bytes=sector_bytes
-    ) as pipeline:
-        yield pipeline, element_bytes
 
 
 def originals(streams, element_bytes):
