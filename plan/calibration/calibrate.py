@@ -5,20 +5,22 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from cdma.plan.calibration.codecs import TIMED_CODECS
 from cdma.plan.calibration.fit import Fit, Timing, fit_efficiency, fit_rate, peak
 from cdma.plan.calibration.layers import LayerSample, layer_samples, passes
-from cdma.plan.calibration.networks import check_networks, step
+from cdma.plan.calibration.networks import check_networks, saved_bytes, step
 from cdma.plan.calibration.stopwatch import REPEATS, DeviceStopwatch, Stopwatch
 from cdma.plan.platform.codec_rates import DEVICE_CODECS, LAUNCH_SECONDS, codec_model
 from cdma.plan.platform.device import Device
 from cdma.plan.platform.link import Link
 from cdma.plan.timeline.errors import ScheduleError
+from cdma.plan.training.subject import Subject
 from cdma.plan.workload.capture.recorder import require
+from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.layers import KINDS, Layer
-from cdma.plan.workload.module_graph import trace
 
 MIB = 1 << 20
 
@@ -42,6 +44,8 @@ DENSITIES = (0.2, 0.5, 0.9)
 
 FITS_OF_COPIES = ("out", "in")
 
+NO_STEPS: Mapping[str, Subject] = MappingProxyType({})
+
 
 class CalibrationError(ScheduleError):
     """A device that cannot be timed: "cause; mend"."""
@@ -54,15 +58,24 @@ class NetworkCheck:
     Attributes
     ----------
     name : str
+    precision : str
+        `fp32`, or `autocast` to bfloat16.
     seconds : float
         That it took.
     planned_seconds : float
         By the calibrated device.
+    saved_bytes : int
+        That autograd saved for the backward pass, without parameters and buffers.
+    planned_saved_bytes : int
+        By the trace that is planned with.
     """
 
     name: str
+    precision: str
     seconds: float
     planned_seconds: float
+    saved_bytes: int
+    planned_saved_bytes: int
 
     @property
     def error(self) -> float:
@@ -78,8 +91,9 @@ class Calibration:
     ----------
     device : Device
     link : Link
-    layers, codecs, copies : tuple of Fit
-        What was fitted: efficiencies by kind of layer, rates by codec, rates `out` and `in`.
+    layers, narrow_layers, codecs, copies : tuple of Fit
+        What was fitted: efficiencies by kind of layer, and of those that multiply bfloat16 values;
+        rates by codec, rates `out` and `in`.
     networks : tuple of NetworkCheck
     timings : tuple of Timing
         All that was fitted to.
@@ -88,6 +102,7 @@ class Calibration:
     device: Device
     link: Link
     layers: tuple[Fit, ...]
+    narrow_layers: tuple[Fit, ...]
     codecs: tuple[Fit, ...]
     copies: tuple[Fit, ...]
     networks: tuple[NetworkCheck, ...]
@@ -128,6 +143,7 @@ def calibrate(
     name: str | None = None,
     engine: str,
     repeats: int = REPEATS,
+    steps: Mapping[str, Subject] = NO_STEPS,
     stopwatch: Stopwatch | None = None,
     progress: Callable[[str], object] = lambda text: None,
 ) -> Calibration:
@@ -146,6 +162,8 @@ def calibrate(
         The preset of the DMA engine that the device is imagined with.
     repeats : int
         Times that everything is done, after it was done once to warm up.
+    steps : mapping of str to Subject
+        More steps that are timed and planned, but not fitted to, by names for reports.
     stopwatch : Stopwatch, optional
         Instead of the device's own.
     progress : callable
@@ -155,13 +173,15 @@ def calibrate(
     ------
     CalibrationError
         The device has too little memory.
+    GraphError
+        A step cannot be traced.
     """
     torch = require("torch")
     watch = stopwatch or DeviceStopwatch(torch, where, repeats)
     torch.manual_seed(0)
     size = "cpu" if where == "cpu" else "gpu"
     try:
-        return _Run(torch, where, size, watch, progress).calibration(name, engine)
+        return _Run(torch, where, size, watch, steps, progress).calibration(name, engine)
     except torch.OutOfMemoryError as error:
         raise CalibrationError(
             f"{where} has too little free memory to be timed; end what else runs on it"
@@ -176,6 +196,7 @@ class _Run:
     where: str
     size: str
     watch: Stopwatch
+    steps: Mapping[str, Subject]
     progress: Callable[[str], object]
 
     def calibration(self, name: str | None, engine: str) -> Calibration:
@@ -203,14 +224,16 @@ class _Run:
             efficiency=dict.fromkeys(KINDS, 1.0),
             narrow_flops=narrow if narrow > wide else None,
         )
-        fits = _efficiencies(at_peak, layers)
+        fits = _efficiencies(at_peak, [each for each in layers if not each[2].narrow])
+        narrow_fits = _efficiencies(at_peak, [each for each in layers if each[2].narrow])
         copies = self._copies()
         codecs = self._codecs()
         rates = [fit for fit, _ in codecs]
         device = replace(
             at_peak,
             efficiency={fit.kind: _rounded(fit.value) for fit in fits},
-            efficiency_error={fit.kind: _rounded(fit.error) for fit in fits},
+            narrow_efficiency={fit.kind: _rounded(fit.value) for fit in narrow_fits} or None,
+            efficiency_error=_larger_errors((*fits, *narrow_fits)),
             codec_bytes_per_s={fit.kind: _rounded(fit.value) for fit in rates},
             codec_error={fit.kind: _rounded(fit.error) for fit in rates},
         )
@@ -226,6 +249,7 @@ class _Run:
             device=device,
             link=link,
             layers=fits,
+            narrow_layers=narrow_fits,
             codecs=tuple(rates),
             copies=(out, back),
             networks=tuple(self._networks(device)),
@@ -330,18 +354,39 @@ class _Run:
 
     def _networks(self, device: Device) -> Iterator[NetworkCheck]:
         scale = 1 if self.size == "cpu" else GPU_SCALE
-        for name, (module, example) in check_networks(self.torch, scale).items():
-            self.progress(f"step of {name}")
-            table = trace(module, example, target=self.size)
-            planned = sum(
-                max(device.layer_seconds(layer, backward=backward))
-                for layer in table.layers
-                for backward in (False, True)
-            )
-            there = module.to(self.where)
-            seconds = self.watch.time(step(there, example.to(self.where)))
-            fastest = Timing(kind="step", name=name, seconds=seconds).fastest
-            yield NetworkCheck(name=name, seconds=fastest, planned_seconds=planned)
+        precisions = ("fp32",) if device.narrow_flops is None else ("fp32", "autocast")
+        for name, subject in (check_networks(self.torch, scale) | dict(self.steps)).items():
+            for precision in precisions:
+                self.progress(f"step of {name}, {precision}")
+                yield self._network(device, name, subject, precision)
+
+    def _network(self, device: Device, name: str, subject: Subject, precision: str) -> NetworkCheck:
+        torch = self.torch
+        casts = None if precision == "fp32" else torch.bfloat16
+        graph = Graph.from_module(subject.module, subject.example, target=self.size, autocast=casts)
+        planned = sum(
+            max(device.layer_seconds(layer, backward=backward))
+            for layer in graph.layers
+            for backward in (False, True)
+        )
+        there = Subject(
+            subject.module.to(self.where),
+            torch.utils._pytree.tree_map_only(
+                torch.Tensor, lambda tensor: tensor.to(self.where), subject.example
+            ),
+        )
+        saved = saved_bytes(torch, there, casts)
+        seconds = self.watch.time(step(torch, there, casts))
+        there.module.zero_grad(set_to_none=True)
+        there.module.to("cpu")
+        return NetworkCheck(
+            name=name,
+            precision=precision,
+            seconds=min(seconds),
+            planned_seconds=planned,
+            saved_bytes=saved,
+            planned_saved_bytes=graph.saved_bytes,
+        )
 
     def _called(self) -> str:
         """A short name of the device."""
@@ -365,16 +410,24 @@ class _Run:
         return int(self.torch.get_device_module(self.where).mem_get_info()[1])
 
 
+def _larger_errors(fits: Sequence[Fit]) -> dict[str, float]:
+    """Each kind's error, of layers of either width the larger one."""
+    errors: dict[str, float] = {}
+    for fit in fits:
+        errors[fit.kind] = max(errors.get(fit.kind, 0.0), _rounded(fit.error))
+    return errors
+
+
 def _efficiencies(
     at_peak: Device, layers: Sequence[tuple[LayerSample, bool, Timing]]
 ) -> tuple[Fit, ...]:
-    """The fit of each kind, in the order of `KINDS`."""
+    """The fit of each kind that was timed, in the order of `KINDS`."""
     timings, ideal = defaultdict(list), defaultdict(list)
     for sample, backward, timing in layers:
         timings[sample.kind].append(timing)
         seconds = (max(at_peak.layer_seconds(x, backward=backward)) for x in sample.layers)
         ideal[sample.kind].append(sum(seconds))
-    return tuple(fit_efficiency(timings[kind], ideal[kind]) for kind in KINDS)
+    return tuple(fit_efficiency(timings[kind], ideal[kind]) for kind in KINDS if kind in timings)
 
 
 def _rounded(measured: float) -> float:

@@ -143,12 +143,14 @@ def _lstm(make: _Maker) -> Iterator[LayerSample]:
         rows *= make.scale
         state = (make.values(rows, units), make.values(rows, units))
         weights = (make.values(4 * units, units), make.values(4 * units, units))
-        bias = make.values(4 * units)
+        # GPUs take no cell with one of the two.
+        biases = (make.values(4 * units), make.values(4 * units))
 
-        def run(x: Any, h: Any, c: Any, w: Any, v: Any, b: Any) -> Any:
-            return make.torch.lstm_cell(x, (h, c), w, v, b)[0]
+        def run(x: Any, h: Any, c: Any, *parameters: Any) -> Any:
+            return make.torch.lstm_cell(x, (h, c), *parameters)[0]
 
-        yield make.sample("a step of", net, run, values, *state, *weights, bias, layers=LSTM_LAYERS)
+        tensors = (values, *state, *weights, *biases)
+        yield make.sample("a step of", net, run, *tensors, layers=LSTM_LAYERS)
 
 
 def _attention(make: _Maker) -> Iterator[LayerSample]:

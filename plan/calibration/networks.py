@@ -1,11 +1,14 @@
 """Whole steps that nothing was fitted to: what a calibrated device says, beside what they take."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from cdma.plan.training.subject import Subject, call
 
-def check_networks(torch: Any, scale: int) -> dict[str, tuple[Any, Any]]:
-    """Modules with a minibatch each, by name: a convolutional network and a transformer.
+
+def check_networks(torch: Any, scale: int) -> dict[str, Subject]:
+    """A small convolutional network and a small transformer, by name; losses are their sums.
 
     Parameters
     ----------
@@ -26,19 +29,49 @@ def check_networks(torch: Any, scale: int) -> dict[str, tuple[Any, Any]]:
     )
     transformer = nn.Sequential(_layer(torch, 256, 8), _layer(torch, 256, 8), nn.LayerNorm(256))
     return {
-        "convolutions": (convolutional, torch.randn(8 * scale, 3, 112, 112)),
-        "transformer": (transformer, torch.randn(4 * scale, 256, 256)),
+        "convolutions": Subject(convolutional, torch.randn(8 * scale, 3, 112, 112)),
+        "transformer": Subject(transformer, torch.randn(4 * scale, 256, 256)),
     }
 
 
-def step(module: Any, example: Any) -> Callable[[], Any]:
-    """A forward and a backward pass of a module."""
+def step(torch: Any, subject: Subject, autocast: Any = None) -> Callable[[], Any]:
+    """A forward and a backward pass, forward with casts to a type if one is given."""
 
     def run() -> None:
-        module.zero_grad(set_to_none=True)
-        module(example).sum().backward()
+        subject.module.zero_grad(set_to_none=True)
+        with _casts(torch, subject, autocast):
+            loss = call(subject.module, subject.example).sum()
+        loss.backward()
 
     return run
+
+
+def saved_bytes(torch: Any, subject: Subject, autocast: Any = None) -> int:
+    """Bytes of all memory that autograd saves forward, but for parameters' and buffers'."""
+    fixed = (*subject.module.parameters(), *subject.module.buffers())
+    addresses = {tensor.untyped_storage().data_ptr() for tensor in fixed}
+    # Holding them keeps their addresses apart.
+    saved: dict[int, Any] = {}
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in addresses:
+            saved[storage.data_ptr()] = storage
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+        _casts(torch, subject, autocast),
+    ):
+        call(subject.module, subject.example)
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def _casts(torch: Any, subject: Subject, autocast: Any) -> AbstractContextManager[Any]:
+    if autocast is None:
+        return nullcontext()
+    where = next(subject.module.parameters()).device.type
+    return torch.autocast(where, dtype=autocast)
 
 
 def _layer(torch: Any, columns: int, heads: int) -> Any:

@@ -1,7 +1,12 @@
-"""Devices that networks are trained on: what their makers publish, and what layers get of it."""
+"""Devices that networks are trained on: what their makers publish, and what layers get of it.
 
+Those of the folder `calibrated` are as `cdma calibrate` has timed and written them.
+"""
+
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 
 from cdma.plan.platform.codec_rates import DEVICE_CODECS
@@ -43,9 +48,12 @@ class Device:
     narrow_flops : float or None
         Of products of bfloat16 values that are added in float32, FLOP/s, without sparsity. None if
         the device has no units for them; then they are as slow as float32's.
+    narrow_efficiency : mapping of str to float, or None
+        By kind of layer, that of layers which multiply bfloat16 values. Kinds that are not in it
+        have `efficiency`.
     efficiency_error : mapping of str to float, or None
-        By kind of layer, the part of their time by which timed layers were off the fitted times.
-        Kinds that nobody has timed are not in it.
+        By kind of layer, the part of their time by which timed layers were off the fitted times;
+        of layers of either width the larger one. Kinds that nobody has timed are not in it.
     codec_bytes_per_s : mapping of str to float, or None
         By codec on the device's processors, the bytes per second that it was timed to read and
         write together. Those that are not in it have declared rates
@@ -62,6 +70,7 @@ class Device:
     source: str
     efficiency: Mapping[str, float] = field(default_factory=lambda: EFFICIENCY)
     narrow_flops: float | None = None
+    narrow_efficiency: Mapping[str, float] | None = field(default=None, metadata={"keys": KINDS})
     efficiency_error: Mapping[str, float] | None = field(default=None, metadata={"keys": KINDS})
     codec_bytes_per_s: Mapping[str, float] | None = field(
         default=None, metadata={"keys": DEVICE_CODECS}
@@ -81,12 +90,13 @@ class Device:
                 f"narrow_flops of device {self.name} must be at least its peak_flops, not "
                 f"{self.narrow_flops}"
             )
-        for kind, part in self.efficiency.items():
-            if not 0 < part <= 1:
-                raise ScheduleError(
-                    f"efficiency of {kind} on {self.name} must be more than 0 and at most 1, not "
-                    f"{part}"
-                )
+        for name in ("efficiency", "narrow_efficiency"):
+            for kind, part in (getattr(self, name) or {}).items():
+                if not 0 < part <= 1:
+                    raise ScheduleError(
+                        f"{name} of {kind} on {self.name} must be more than 0 and at most 1, not "
+                        f"{part}"
+                    )
         for codec, rate in (self.codec_bytes_per_s or {}).items():
             if not 0 < rate < float("inf"):
                 raise ScheduleError(
@@ -103,6 +113,17 @@ class Device:
         """Peak FLOP/s of products of bfloat16 values (`narrow`), or of float32 values."""
         return self.narrow_flops if narrow and self.narrow_flops else self.peak_flops
 
+    def layer_efficiency(self, layer: Layer) -> float:
+        """The part of either peak that a layer gets.
+
+        Raises
+        ------
+        KeyError
+            The device has no efficiency for the layer's kind.
+        """
+        narrow = self.narrow_efficiency if layer.narrow else None
+        return (narrow or {}).get(layer.kind, self.efficiency[layer.kind])
+
     def layer_seconds(self, layer: Layer, *, backward: bool) -> tuple[float, float]:
         """Seconds of arithmetic, and of memory alone, of which a layer takes the longer one.
 
@@ -111,7 +132,7 @@ class Device:
         KeyError
             The device has no efficiency for the layer's kind.
         """
-        part = self.efficiency[layer.kind]
+        part = self.layer_efficiency(layer)
         flops = layer.flops_backward if backward else layer.flops_forward
         nbytes = layer.bytes_backward if backward else layer.bytes_forward
         return (
@@ -121,7 +142,12 @@ class Device:
 
     def with_efficiency(self, efficiency: float) -> Self:
         """The device if every kind of layer got this part of its peak."""
-        return replace(self, efficiency=dict.fromkeys(KINDS, efficiency), efficiency_error=None)
+        return replace(
+            self,
+            efficiency=dict.fromkeys(KINDS, efficiency),
+            narrow_efficiency=None,
+            efficiency_error=None,
+        )
 
 
 # The three Keplers to Voltas are those of cDMA's Table I; their memory is NVIDIA's smaller one but
@@ -244,6 +270,15 @@ DEVICES: dict[str, Device] = {
         ),
     )
 }
+
+CALIBRATED: Mapping[str, Device] = {
+    found.name: found
+    for file in sorted((Path(__file__).parent / "calibrated").glob("*.toml"))
+    for found in (Device(**tomllib.loads(file.read_text(encoding="utf-8"))["device"]),)
+}
+"""Devices that were timed, by their names."""
+
+DEVICES.update(CALIBRATED)
 
 
 def device(name: str) -> Device:

@@ -4,7 +4,9 @@ A link that several devices share is written with their number: `pcie5x16/4` is 
 host and four devices that copy at the same time.
 """
 
+import tomllib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 COPY_EFFICIENCY = 0.8
@@ -101,6 +103,12 @@ LINKS = {
         Link("2080ti-pcie", 12.9e9, "CSWAP+, §6.1", in_bytes_per_s=11.8e9, efficiency=1.0),
     )
 }
+# As `cdma calibrate` has timed and written them.
+LINKS.update(
+    (found.name, found)
+    for file in sorted((Path(__file__).parent / "calibrated").glob("*.toml"))
+    for found in (Link(**tomllib.loads(file.read_text(encoding="utf-8"))["link"]),)
+)
 
 
 def link(name: str) -> Link:

@@ -167,6 +167,13 @@ class Graph:
         return tuple(sorted(chosen, key=lambda t: self.last_writers[t]))
 
     @cached_property
+    def saved_bytes(self) -> int:
+        """Bytes that the forward pass leaves for backward, parameters not counted."""
+        saved = {t for layer in self.layers for t in layer.saved}
+        kept = sum(layer.kept_bytes for layer in self.layers)
+        return sum(self.tensors[t].nbytes for t in saved) + kept
+
+    @cached_property
     def conv_inputs(self) -> tuple[int, ...]:
         """The managed tensors that a convolution reads: those vDNN offloads (CSWAP+, HOME)."""
         read = {

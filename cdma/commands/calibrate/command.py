@@ -16,6 +16,7 @@ from cdma.plan.calibration.calibrate import calibrate as calibrated
 from cdma.plan.calibration.calibrate import find_device
 from cdma.plan.calibration.stopwatch import REPEATS
 from cdma.plan.platform.environment import MACHINES, machine_config
+from cdma.plan.training.subject import load
 from cdma.schemas import document
 from cdma.terminal.console import terminal
 
@@ -50,6 +51,15 @@ def calibrate(
     repeats: Annotated[
         int, typer.Option(min=1, metavar="N", help="Times that everything is done.")
     ] = REPEATS,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A training step of your own, as of cdma train, to be timed and planned, too; "
+            "may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,12 +71,14 @@ def calibrate(
     machine_config(engine)
     require_outputs([out], force=force)
     where = find_device(on)
+    steps = {name: load(name) for name in step or ()}
     with Console(stderr=True).status(f"timing {where}") as status:
         found = calibrated(
             where,
             name=name,
             engine=engine,
             repeats=repeats,
+            steps=steps,
             progress=lambda text: status.update(f"timing {where}: {text}"),
         )
     tables = tables_of(found.device, found.link)

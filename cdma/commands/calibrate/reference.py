@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cdma.plan.calibration.published import missing_kinds, published_efficiencies
-from cdma.plan.platform.device import DEVICES
+from cdma.plan.platform.device import CALIBRATED, DEVICES
 from cdma.plan.workload.layers import KINDS
 
 DOCUMENT = "docs/reference/efficiencies.md"
@@ -17,8 +17,10 @@ The part of a device's peaks that layers of a kind get, as others have measured 
 --efficiency published` plans with it. Kinds that nobody was found to have measured keep the
 declared efficiency; nothing is taken over from one device to another. *Off by* is the part of its
 time by which what was measured is off the efficiency: of steps, after the fit; of a range, its
-half. A dash: the source has one figure, which says nothing of other shapes. Times of your own
-machine: [calibrate](../guide/plan/calibrate.md).
+half. A dash: the source has one figure, which says nothing of other shapes.
+
+Devices whose names end in `-calibrated` have been timed with `cdma calibrate` and have their own
+peaks and efficiencies ([calibrate](../guide/plan/calibrate.md), as also for your own machine).
 
 | device | kinds | declared | published | off by | what was measured | source |
 |---|---|---|---|---|---|---|"""
@@ -28,7 +30,8 @@ _NONE = "–"
 
 def document() -> str:
     """Compose the text that `DOCUMENT` must hold."""
-    return "\n".join([_HEAD, *(row for name in DEVICES for row in _rows(name))]) + "\n"
+    names = [name for name in DEVICES if name not in CALIBRATED]
+    return "\n".join([_HEAD, *(row for name in names for row in _rows(name))]) + "\n"
 
 
 def _rows(name: str) -> Iterator[str]:

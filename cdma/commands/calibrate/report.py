@@ -20,15 +20,19 @@ def as_dict(found: Calibration, where: str) -> dict[str, Any]:
         "source": found.device.source,
         "configuration": tables_of(found.device, found.link),
         "layers": [_fit(fit, "efficiency") for fit in found.layers],
+        "narrow_layers": [_fit(fit, "efficiency") for fit in found.narrow_layers],
         "copies": [_fit(fit, "bytes_per_s") for fit in found.copies],
         "codecs": [_fit(fit, "bytes_per_s") for fit in found.codecs],
         "codecs_left_out": list(found.codecs_left_out),
         "networks": [
             {
                 "name": network.name,
+                "precision": network.precision,
                 "seconds": network.seconds,
                 "planned_seconds": network.planned_seconds,
                 "error": network.error,
+                "saved_bytes": network.saved_bytes,
+                "planned_saved_bytes": network.planned_saved_bytes,
             }
             for network in found.networks
         ],
@@ -69,15 +73,21 @@ def print_report(console: Console, found: Calibration, where: str, out: Path) ->
     console.print(facts_grid(facts))
     console.print()
     console.print(_table("layer", "of its peak", found.layers, "{:.3f}", 1.0))
+    if found.narrow_layers:
+        console.print(_table("layer of bf16", "of its peak", found.narrow_layers, "{:.3f}", 1.0))
     console.print(_table("copy", "GB/s", found.copies, "{:.2f}", GB))
     console.print(_table("codec", "GB/s", found.codecs, "{:.2f}", GB))
-    networks = figures_table("step", ("ms", "planned ms", "off by"))
+    columns = ("precision", "ms", "planned ms", "off by", "saved GB", "planned GB")
+    networks = figures_table("step", columns)
     for network in found.networks:
         networks.add_row(
             network.name,
+            network.precision,
             f"{network.seconds * 1e3:,.2f}",
             f"{network.planned_seconds * 1e3:,.2f}",
             f"{100 * network.error:+.1f} %",
+            f"{network.saved_bytes / GB:,.3f}",
+            f"{network.planned_saved_bytes / GB:,.3f}",
         )
     console.print(networks)
     console.print(

@@ -65,6 +65,7 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
     scenario = comparisons[0].scenario
     graph, device, link = scenario.graph, scenario.device, scenario.link
     kinds = sorted({layer.kind for layer in graph.layers})
+    narrow = sorted({layer.kind for layer in graph.layers if layer.narrow})
     return {
         "network": graph.name,
         "dataset": settings.dataset,
@@ -94,6 +95,11 @@ def assumptions(comparisons: Sequence[Comparison], settings: ScheduleSettings) -
             None
             if len(settings.efficiencies) > 1
             else {kind: device.efficiency[kind] for kind in kinds}
+        ),
+        "narrow_efficiency": (
+            None
+            if device.narrow_efficiency is None
+            else {kind: device.narrow_efficiency.get(kind) for kind in narrow}
         ),
         "efficiency_error": (
             None

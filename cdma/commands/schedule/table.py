@@ -126,7 +126,8 @@ def _efficiency(facts: dict[str, Any], settings: ScheduleSettings) -> str:
     if settings.efficiencies:
         return " or ".join(f"{value:g}" for value in settings.efficiencies)
     kinds: dict[float, list[str]] = {}
-    for kind, value in facts["efficiency"].items():
+    narrow = {kind: part for kind, part in (facts["narrow_efficiency"] or {}).items() if part}
+    for kind, value in (facts["efficiency"] | narrow).items():
         kinds.setdefault(value, []).append(kind)
     usual = max(kinds, key=lambda value: len(kinds[value]))
     others = [

@@ -2,7 +2,7 @@
 
 from typing import Annotated, TypedDict
 
-from cdma.schemas.shapes.common import BytesPerSecond, Configuration, Seconds, Share
+from cdma.schemas.shapes.common import Bytes, BytesPerSecond, Configuration, Seconds, Share
 
 
 class FittedEfficiency(TypedDict):
@@ -29,9 +29,12 @@ class CheckedNetwork(TypedDict):
     """A step that nothing was fitted to."""
 
     name: str
+    precision: Annotated[str, "`fp32`, or `autocast` to bfloat16"]
     seconds: Seconds
     planned_seconds: Seconds
     error: Annotated[float, "how much longer than planned, as a part of it"]
+    saved_bytes: Annotated[Bytes, "that autograd saved, without parameters"]
+    planned_saved_bytes: Bytes
 
 
 class TimedWork(TypedDict):
@@ -52,6 +55,7 @@ class Calibrated(TypedDict):
     source: str
     configuration: Configuration
     layers: list[FittedEfficiency]
+    narrow_layers: Annotated[list[FittedEfficiency], "of products of bfloat16 values"]
     copies: Annotated[list[FittedRate], "out and in"]
     codecs: list[FittedRate]
     codecs_left_out: list[str]

@@ -75,6 +75,11 @@ class ScheduleAssumptions(TypedDict):
     memory_bytes: Bytes
     device: PlannedDevice
     efficiency: Annotated[dict[str, float] | None, "by kind of layer; null if several were asked"]
+    narrow_efficiency: Annotated[
+        dict[str, float | None] | None,
+        "by kind of layer that multiplies bfloat16 values, null for one that has `efficiency`; "
+        "null if the device tells none apart",
+    ]
     efficiency_error: Annotated[
         dict[str, float | None] | None,
         "by kind of layer, null for one that nobody has timed; null if the device's are declared",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.config import preset
-from cdma.plan.platform.device import DEVICES, EFFICIENCY, device
+from cdma.plan.platform.device import CALIBRATED, DEVICES, EFFICIENCY, device
 from cdma.plan.platform.link import LINKS, LinkError, link
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import SWAP
@@ -38,6 +38,7 @@ def test_every_device_has_an_engine_and_an_efficiency_for_every_kind(name: str) 
     assert found.name == name
     assert found.source
     assert set(found.efficiency) == set(KINDS)
+    assert set(found.narrow_efficiency or ()) <= set(KINDS)
     assert preset(found.engine).units > 0
     # Its channels feed the units of the preset.
     assert machine_config(found.engine).channels == preset(found.engine).units
@@ -45,7 +46,8 @@ def test_every_device_has_an_engine_and_an_efficiency_for_every_kind(name: str) 
 
 def test_an_unknown_device_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        ScheduleError, match=r"unknown device 'k80'; choose from k40, .*, h100, .*, mi300x$"
+        ScheduleError,
+        match=r"unknown device 'k80'; choose from k40, .*, h100, .*, h200-calibrated$",
     ):
         device("k80")
 
@@ -63,6 +65,31 @@ def test_an_efficiency_is_a_part(part: float) -> None:
     message = f"efficiency of pool on v100 must be more than 0 and at most 1, not {part}"
     with pytest.raises(ScheduleError, match=message):
         replace(device("v100"), efficiency={**EFFICIENCY, "pool": part})
+
+
+def test_layers_of_bfloat16_values_may_get_another_part() -> None:
+    found = replace(device("h100"), narrow_efficiency={"fc": 0.35})
+    layers = Graph.from_table("gpt2", 1).layers
+    products = next(layer for layer in layers if layer.kind == "fc" and layer.narrow)
+    attention = next(layer for layer in layers if layer.kind == "attention")
+    (arithmetic, memory), half = (
+        each.layer_seconds(products, backward=False) for each in (device("h100"), found)
+    )
+    assert half == pytest.approx((2 * arithmetic, 2 * memory))
+    assert found.layer_efficiency(attention) == EFFICIENCY["attention"]
+    assert found.layer_efficiency(replace(products, narrow=False)) == EFFICIENCY["fc"]
+    assert found.with_efficiency(0.5).layer_efficiency(products) == 0.5
+    with pytest.raises(ScheduleError, match="narrow_efficiency of fc on h100 must be more than 0"):
+        replace(found, narrow_efficiency={"fc": 0.0})
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_a_timed_device_is_slower_than_its_data_sheet(name: str) -> None:
+    timed, declared = device(name), device(name.removesuffix("-calibrated"))
+    assert timed.narrow_flops < declared.narrow_flops
+    assert timed.dram_bytes_per_s < declared.dram_bytes_per_s
+    assert set(timed.efficiency_error) == set(KINDS)
+    assert link(name).bytes_per_s < link("pcie5x16").bytes_per_s
 
 
 def test_one_efficiency_may_be_declared_for_all_kinds() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cdma.plan.calibration.networks import saved_bytes
+from cdma.plan.training.subject import Subject
 from cdma.plan.workload.graph import Graph
 
 pytestmark = pytest.mark.torch
@@ -130,34 +132,13 @@ def _made(make: Callable[..., Any], monkeypatch):
 
 
 def _saved_by_hooks(module, example, autocast=None) -> int:
-    """Bytes of the storages that a real step saves, but for those of parameters and buffers."""
     import torch
 
-    fixed = {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers())}
-    # Holding them keeps their addresses apart.
-    storages = {}
-
-    def pack(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in fixed:
-            storages[storage.data_ptr()] = storage
-        return tensor
-
-    arguments = example if isinstance(example, tuple) else (example,)
-    enabled = autocast is not None
-    with (
-        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-        torch.autocast("cpu", dtype=autocast, enabled=enabled),
-    ):
-        module(*arguments)
-    return sum(storage.nbytes() for storage in storages.values())
+    return saved_bytes(torch, Subject(module, example), autocast)
 
 
 def _saved_by_trace(module, example, **options) -> int:
-    graph = Graph.from_module(module, example, **options)
-    once = {t for layer in graph.layers for t in layer.saved}
-    kept = sum(layer.kept_bytes for layer in graph.layers)
-    return sum(graph.tensors[t].nbytes for t in once) + kept
+    return Graph.from_module(module, example, **options).saved_bytes
 
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
