@@ -22,6 +22,9 @@ PYTEST := $(PY) -m pytest
 PINS := $(if $(LOCKED),-c constraints.txt)
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 
+# Without bytecode each worker, and each command that a test starts, compiles all modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: run test check bench verify mutate synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run

@@ -44,7 +44,7 @@ class Checkout:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._hashes: dict[Path, str] = {}
-        self._closures: dict[tuple[str, bool], frozenset[str]] = {}
+        self._nexts: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
 
     @cached_property
     def files(self) -> list[Path]:
@@ -67,6 +67,11 @@ class Checkout:
         return found
 
     @cached_property
+    def module_files(self) -> frozenset[Path]:
+        """The packages' modules by their files."""
+        return frozenset(self.modules.values())
+
+    @cached_property
     def folders(self) -> set[str]:
         """The packages, with or without an `__init__`, by full name."""
         return {name[:end] for name in self.modules for end in _dots(name)}
@@ -84,10 +89,7 @@ class Checkout:
             # A package that is only around what is named runs its top, and no function.
             if (name, named) not in found and (name, True) not in found:
                 found.add((name, named))
-                direct = self._direct(name, named)
-                left += [(other, True) for other in direct]
-                around = {outer[:end] for outer in (*direct, name) for end in _dots(outer)}
-                left += [(other, False) for other in around & self.modules.keys()]
+                left += self._next(name, named)
         return frozenset(name for name, _ in found)
 
     def sources(self, names: Iterable[str]) -> str:
@@ -158,14 +160,18 @@ class Checkout:
             )
         )
 
-    def _direct(self, name: str, named: bool) -> frozenset[str]:
-        """The modules that a module names, or that its top does."""
-        if (name, named) not in self._closures:
-            found: set[str] = set()
+    def _next(self, name: str, named: bool) -> list[tuple[str, bool]]:
+        """The modules that a module names, or that its top does, and the packages around them."""
+        if (name, named) not in self._nexts:
+            direct: set[str] = set()
             for reference in self._references(name, named):
-                found |= self._resolved(reference)
-            self._closures[name, named] = frozenset(found)
-        return self._closures[name, named]
+                direct |= self._resolved(reference)
+            around = {outer[:end] for outer in (*direct, name) for end in _dots(outer)}
+            self._nexts[name, named] = [
+                *((other, True) for other in direct),
+                *((other, False) for other in around & self.modules.keys()),
+            ]
+        return self._nexts[name, named]
 
     def _resolved(self, reference: str) -> set[str]:
         """The module that a dotted name begins with; below a package and a dot, all of them."""
