@@ -18,6 +18,7 @@ BUILT_IN_HOOKS = {
     "digits-cnn": "cdma.plan.workload.capture.digits_cnn:subject",
     "digits-cnn-training": "cdma.plan.workload.capture.digits_cnn:training_subject",
     "tiny-gpt": "cdma.plan.workload.capture.tiny_gpt:subject",
+    "python-gpt": "cdma.plan.workload.capture.python_gpt:subject",
     "minilm": "cdma.plan.workload.capture.minilm:subject",
 }
 """The networks that need no `--hook`."""

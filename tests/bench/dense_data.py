@@ -1,7 +1,8 @@
 """Data that hardly has zeros, to measure codecs on: captures, and numbers of a few distributions.
 
-The shipped captures are of a small CNN with ReLU and of a small GPT in bf16. That of a pre-trained
-transformer is taken if `cdma capture minilm` has made it in `build/captures`.
+The shipped captures are of a small CNN with ReLU, and of a small GPT and one of GPT-2's size in
+bf16. That of a pre-trained transformer is taken if `cdma capture minilm` has made it in
+`build/captures`.
 """
 
 import re
@@ -16,7 +17,7 @@ from rich.table import Table
 from cdma.golden.formats.lossy.power_of_two import words_of_bf16
 from cdma.plan.workload.capture.capture import Activation, load_capture
 
-SHIPPED = ("digits-cnn-training", "tiny-gpt")
+SHIPPED = ("digits-cnn-training", "tiny-gpt", "python-gpt")
 MADE = Path("build/captures/minilm.json")
 DRAWN = "drawn numbers"
 DRAWN_NUMBERS = 64 * 4096

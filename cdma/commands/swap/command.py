@@ -38,6 +38,7 @@ from cdma.plan.platform.link import Link
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.platform.throttles import Throttle
 from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
+from cdma.plan.workload.capture.capture import BITS
 from cdma.schemas import document
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
@@ -230,7 +231,7 @@ def swap(
         )
     arrays = _arrays(files or [], capture, layout)
     if round_to is not None:
-        arrays = [(name, _rounded(name, array)) for name, array in arrays]
+        arrays = _rounded(arrays)
     if waves is not None:
         _require_one_size(arrays, element_bytes)
     with Swapper(backend) as swapper:
@@ -251,12 +252,19 @@ def swap(
         raise typer.Exit(1)
 
 
-def _rounded(name: str, array: Array) -> Array:
-    if array.dtype != np.float32:
-        raise UserError(
-            f"--round-to is for float32 arrays, and {name} has {array.dtype}; leave it out"
-        )
-    return rounded_to_bf16(array)
+def _rounded(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Array]]:
+    """All arrays in bf16: float32 ones rounded, and as they are those that have its bits."""
+    for name, array in arrays:
+        if array.dtype not in (np.float32, BITS["bf16"]):
+            raise UserError(
+                f"--round-to is for float32 arrays, and {name} has {array.dtype}; leave it out"
+            )
+    if all(array.dtype != np.float32 for _, array in arrays):
+        raise UserError("--round-to is for float32 arrays, and there are none; leave it out")
+    return [
+        (name, rounded_to_bf16(array) if array.dtype == np.float32 else array)
+        for name, array in arrays
+    ]
 
 
 def _wave_files(engine: str, waves: Path) -> list[Path]:

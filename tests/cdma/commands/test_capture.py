@@ -34,8 +34,8 @@ def _module(name: str, text: str) -> None:
 def test_unknown_network(capsys: pytest.CaptureFixture[str]) -> None:
     error = _fails(capsys, "alexnet")
     assert (
-        "no built-in network 'alexnet'; name digits-cnn, digits-cnn-training, tiny-gpt or minilm,"
-        in error
+        "no built-in network 'alexnet'; name digits-cnn, digits-cnn-training, tiny-gpt, "
+        "python-gpt or minilm," in error
     )
 
 

@@ -434,6 +434,8 @@ def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
         (["a.npy", "--bound", "1"], "zvc has no bound; leave --bound out, or choose quantize"),
         (["a.npy", "--codec", "auto", "--power-of-two"], "auto has no bound; leave --power-of-two"),
         (["a.npy", *LOSSY, "1", *CODEC], "--codec quantize is for --engine dma; choose --codec"),
+        (["a.npy", "int.npy", "--round-to", "bf16"], "for float32 arrays, and int.npy has int32"),
+        (["--capture", "tiny-gpt", "--round-to", "bf16"], "and there are none; leave it out"),
         (["half.npy", *LOSSY, "1"], "takes elements of 4 bytes, which are fp32, not 2; convert"),
         (["double.npy", *LOSSY, "1"], "quantize is for float32, not float64; convert the array"),
         (["int.npy", *LOSSY, "1"], "quantize is for float32, not int32; convert the array"),

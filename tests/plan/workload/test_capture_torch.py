@@ -3,6 +3,7 @@
 import random
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from cdma.cli import main
 from cdma.plan.workload import Capture, CaptureError, Subject, load_capture, record
-from cdma.plan.workload.capture import digits_cnn, tiny_gpt
+from cdma.plan.workload.capture import digits_cnn, python_gpt, tiny_gpt
 from tests.bench.dense_data import from_bf16
 from tests.lib.paths import ROOT
 
@@ -148,6 +149,52 @@ def test_keeping_gradients_does_not_change_the_training(gpt: Capture) -> None:
     later = record(tiny_gpt.subject, "tiny-gpt", epochs=(0, 1))
     names = [activation.name for activation in gpt.activations]
     assert {name: _bytes(later)[name] for name in names} == _bytes(gpt)
+
+
+@pytest.fixture
+def small_python_gpt(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Subject]:
+    """The subject of `python-gpt` with a small network, on the processor."""
+    small = {"BLOCKS": 2, "WIDTH": 64, "HEADS": 2, "CONTEXT": 64, "BATCH": 2, "EPOCH_STEPS": 3}
+    for name, value in small.items():
+        monkeypatch.setattr(python_gpt, name, value)
+    monkeypatch.setattr(python_gpt, "KEPT_BLOCKS", (0, 1))
+    monkeypatch.setattr(python_gpt, "KEPT_WEIGHTS", ("blocks.1.key", "blocks.1.up"))
+    monkeypatch.setattr(python_gpt, "library_sources", lambda: b"import this\n" * 200)
+    return lambda: python_gpt.subject_on("cpu")
+
+
+def test_gpt_of_gpt_2_s_size_keeps_what_the_shipped_capture_has(
+    small_python_gpt: Callable[[], Subject],
+) -> None:
+    found = record(small_python_gpt, "x", epochs=(0, 2))
+    first, second = (epoch["loss"] for epoch in found.recipe["history"])
+    assert second < first
+    shipped = {a.layer.replace("11", "1"): a for a in load_capture("python-gpt").activations}
+    kept = [a for a in found.activations if a.epoch == 2]
+    assert {a.layer for a in kept} == set(shipped)
+    for activation in kept:
+        other = shipped[activation.layer]
+        assert (activation.kind, activation.element_format, activation.array.ndim) == (
+            other.kind,
+            other.element_format,
+            other.array.ndim,
+        )
+        assert activation.array.shape[-2] == other.array.shape[-2]
+    # Parameters in bf16 are the optimizer's own, rounded, and change with them.
+    start, end = (
+        next(a.array for a in found.activations if (a.layer, a.epoch) == ("weights.blocks.1.up", n))
+        for n in (0, 2)
+    )
+    assert (start != end).any()
+
+
+def test_gpt_of_gpt_2_s_size_needs_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["capture", "python-gpt", "--out", str(tmp_path)]) == 2
+    assert "is trained on a GPU, and PyTorch finds none; capture" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_pre_trained_transformer_is_captured(
