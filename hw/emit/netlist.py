@@ -181,7 +181,7 @@ def to_verilog(
 
 
 @dataclass(frozen=True)
-class Circuit:
+class ModuleNetlist:
     """A module as Amaranth's netlist, which calls it by the name of where it was found first."""
 
     netlist: Any
@@ -205,7 +205,7 @@ class WrittenModule:
     name: str
     component: wiring.Component
     text: str
-    circuit: Circuit
+    circuit: ModuleNetlist
     ports: tuple[tuple[str, str, int], ...]
     instances: dict[str, str]
     signals: dict[str, str]
@@ -315,7 +315,7 @@ class _Converted:
     ports: list[Port]
     clocking: list[Port]
     sleepers: int
-    circuit: Circuit
+    circuit: ModuleNetlist
     below: list[str]
     written: Written = _NOT_WRITTEN
 
@@ -454,12 +454,12 @@ def _convert(
         signals[port.name] = (port.value, PortDirection(port.direction))
     design = fragment.prepare(signals, hierarchy=(name,))
     netlist = build_netlist(design)
-    circuit = Circuit(netlist, name)
+    circuit = ModuleNetlist(netlist, name)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
     # the same name apart.
     unlike = (f"{name}_{number}" for number in count(1))
     while circuit.name in modules and modules[circuit.name].circuit.rtlil != circuit.rtlil:
-        circuit = Circuit(netlist, next(unlike))
+        circuit = ModuleNetlist(netlist, next(unlike))
     name = circuit.name
     known = modules.get(name)
     if known is None:

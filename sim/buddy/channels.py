@@ -55,7 +55,7 @@ class ChannelsReplay:
         return replace(
             first,
             playback=Playback(
-                trace=_joined([playback.trace for playback in playbacks]),
+                trace=AccessTrace.joined([playback.trace for playback in playbacks]),
                 data=np.concatenate([playback.data for playback in playbacks]),
                 records=np.concatenate([playback.records for playback in playbacks]),
                 cycles=self.cycles,
@@ -92,7 +92,8 @@ def split(content: Content, trace: AccessTrace, channels: int) -> list[Expected]
             raise ReplayError(f"{channels} channels have not a page each; give more data, or fewer")
         own = np.flatnonzero(numbers % channels == channel)
         local = numbers[own] // channels * page_bytes + trace.address[own] % page_bytes
-        parts.append(expect(Content(tuple(regions), content.config), _accesses(trace, own, local)))
+        accesses = replace(trace.chosen(own), address=local)
+        parts.append(expect(Content(tuple(regions), content.config), accesses))
     return parts
 
 
@@ -153,30 +154,3 @@ def _pages_of(
 def _taken(data: ByteArray, pages: IntArray, page_bytes: int) -> ByteArray:
     """Pages of a region, the last of which may be a part of one."""
     return np.concatenate([data[page * page_bytes :][:page_bytes] for page in pages])
-
-
-def _joined(traces: Sequence[AccessTrace]) -> AccessTrace:
-    """Traces behind one another, for their sizes and directions."""
-    columns = ("write", "address", "nbytes", "id", "earliest", "beat_bytes", "burst", "data")
-    return AccessTrace(
-        **{name: np.concatenate([getattr(trace, name) for trace in traces]) for name in columns}
-    )
-
-
-def _accesses(trace: AccessTrace, chosen: IntArray, address: IntArray) -> AccessTrace:
-    """Some of a trace's accesses, at other addresses."""
-    nbytes = trace.nbytes[chosen]
-    starts = np.cumsum(nbytes) - nbytes
-    place = np.repeat(trace.offsets[chosen] - starts, nbytes) + np.arange(int(nbytes.sum()))
-    return replace(
-        trace,
-        write=trace.write[chosen],
-        address=address,
-        nbytes=nbytes,
-        id=trace.id[chosen],
-        earliest=trace.earliest[chosen],
-        beat_bytes=trace.beat_bytes[chosen],
-        burst=trace.burst[chosen],
-        data=trace.data[place],
-        mask=None if trace.mask is None else trace.mask[place],
-    )

@@ -19,9 +19,9 @@ from cdma.golden.formats.interface import IntArray, as_bytes
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
 from cdma.plan.buddy.snapshots import Allocation
+from cdma.sim.machine.bus.machine import whole_pages
 
 GBBR = 1 << 40
-_MEMORY_STEP = 4096
 
 _BITS_OF_TARGET = {Target.X1_33: 20, Target.X2: 12, Target.X4: 5, Target.X16: 0}
 """Random numbers of so many bits fill these targets' device slots, as BPC compresses them."""
@@ -91,9 +91,9 @@ class Content:
         device = np.dot(entries, np.array(DEVICE_SLOT_BYTES)[targets])
         buddy = np.dot(entries, np.array(BUDDY_SLOT_BYTES)[targets])
         return AddressMap(
-            device_bytes=_whole(int(device) + metadata),
+            device_bytes=whole_pages(int(device) + metadata),
             logical_bytes=logical,
-            carve_out_bytes=_whole(max(1, int(buddy))),
+            carve_out_bytes=whole_pages(max(1, int(buddy))),
             gbbr=GBBR,
             page_bytes=size,
         )
@@ -197,7 +197,3 @@ def spilling_content(
 
     region = Region(name="random", target=target, before=numbers(), after=numbers())
     return Content((region,), config)
-
-
-def _whole(nbytes: int) -> int:
-    return -(-nbytes // _MEMORY_STEP) * _MEMORY_STEP

@@ -35,8 +35,8 @@ class CarriedTensor:
         compress, their stream.
     restored : uint8 array
         What must be there when it is back: `raw`, unless the engine's codec is lossy.
-    stream_bytes : int
-        What the golden model makes of it.
+    stream : uint8 array
+        What the golden model makes of it: what host memory must hold then.
     codec : str or None
         The engine's; None copies.
     parameters : mapping of str to int
@@ -45,9 +45,14 @@ class CarriedTensor:
 
     raw: ByteArray
     restored: ByteArray
-    stream_bytes: int
+    stream: ByteArray
     codec: str | None = None
     parameters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def stream_bytes(self) -> int:
+        """Bytes of the stream."""
+        return self.stream.size
 
     def memory_bytes(self, config: EngineConfig) -> int:
         """The most bytes of host memory that the stream takes."""
@@ -76,12 +81,12 @@ def carried(
     """
     data = np.resize(as_bytes(values), nbytes)
     if model is None or model.where == "host":
-        return CarriedTensor(raw=data, restored=data, stream_bytes=data.size)
+        return CarriedTensor(raw=data, restored=data, stream=data)
     bound = _bound(values)
     if model.where == "sm":
         codec = _golden_codec(model, bound)
         raw = codec.compress(data if codec.lossless else data.view("<f4"))
-        return CarriedTensor(raw=raw, restored=raw, stream_bytes=raw.size)
+        return CarriedTensor(raw=raw, restored=raw, stream=raw)
     entry = line_codec(model.name)
     if entry.array_element_bytes(config.codec.element_bytes) == BF16_BYTES:
         data = np.resize(as_bytes(rounded_to_bf16(values)), nbytes)
@@ -94,7 +99,7 @@ def carried(
     return CarriedTensor(
         raw=data,
         restored=encoding.returned(data),
-        stream_bytes=encoding.stream(data).size,
+        stream=encoding.stream(data),
         codec=model.name,
         parameters=encoding.parameters,
     )

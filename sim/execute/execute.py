@@ -22,11 +22,12 @@ from cdma.sim.driver import DriverError
 from cdma.sim.driver.engine import Engine
 from cdma.sim.execute.copier import PIECE_BYTES, Copier, CopyError
 from cdma.sim.execute.device_memory import ADDRESSES_PER_BYTE, DeviceMemory, MemoryLimitError
+from cdma.sim.execute.execution_error import ExecutionError
 from cdma.sim.execute.scaled import scaled
 from cdma.sim.execute.step_run import StepRun
 from cdma.sim.machine import Machine, MachineError
 from cdma.sim.machine.build.rtl import generated_engine
-from cdma.sim.machine.bus.machine import PAGE_BYTES
+from cdma.sim.machine.bus.machine import whole_pages
 
 TOTAL_BYTES = 2 << 20
 """Bytes of all swapped tensors together, unless another number is given, or the step would exceed
@@ -38,10 +39,6 @@ MOST_CYCLES = 1_000_000
 RING_BYTES = 64 << 10
 ALIGNMENT_BYTES = 2 * 128
 """Of a piece's two buffers."""
-
-
-class ExecutionError(RuntimeError):
-    """Raised if the engine did not do its part; the message names what was out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +198,8 @@ def execute(
     with Machine(
         generated_engine(config),
         around,
-        device_bytes=_pages(ADDRESSES_PER_BYTE * limit_bytes),
-        host_bytes=_pages(host_bytes),
+        device_bytes=whole_pages(ADDRESSES_PER_BYTE * limit_bytes),
+        host_bytes=whole_pages(host_bytes),
         seed=machine_seed,
     ) as machine:
         driver = Engine(machine, throttles=(limit, limit), codecs=config.codecs)
@@ -229,10 +226,6 @@ def execute(
         link_out_cycles=counted.link_out_busy_cycles,
         link_in_cycles=counted.link_in_busy_cycles,
     )
-
-
-def _pages(nbytes: int) -> int:
-    return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
 
 
 def _copies(copier: Copier, trace: Trace, clock_hz: float) -> tuple[Executed, ...]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cdma.golden import LINE_BYTES
+from cdma.golden.formats.interface import Array
 from cdma.plan.timeline.placement import Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.timeline.timeline import simulate
 from cdma.plan.workload.capture.capture import Activation, load_capture
 from cdma.plan.workload.graph import Graph
+from cdma.plan.workload.layers import Tensor
 from cdma.sim.execute.carried_tensor import CarriedTensor, carried
 
 CAPTURES = ("digits-cnn", "digits-cnn-training")
@@ -78,18 +80,13 @@ def scaled(
     whole = sum(graph.tensors[t].nbytes for t in swapped or graph.managed)
     factor = min(1.0, most, total_bytes / whole)
     small = _small(graph, factor)
-    arrays = [
-        activation
-        for name in captures
-        for activation in load_capture(name).activations
-        if activation.array.dtype == np.float32
-    ]
+    arrays = captured_arrays(captures)
     tensors = {}
     densities = {}
     streams = {}
     for t, choice in swapped.items():
         tensor = small.tensors[t]
-        values = _nearest(arrays, tensor.kind, tensor.density or 0.0).array.reshape(-1)
+        values = nearest_array(arrays, tensor).reshape(-1)
         model = scenario.codec(choice)
         tensors[t] = carried(values, tensor.nbytes, model, engine.config)
         words = np.resize(values, tensor.nbytes // ELEMENT_BYTES).view(np.uint32)
@@ -134,5 +131,20 @@ def _small(graph: Graph, factor: float) -> Graph:
     )
 
 
-def _nearest(arrays: Sequence[Activation], kind: str, density: float) -> Activation:
-    return min(arrays, key=lambda a: abs(a.density - density) + OTHER_KIND * (a.kind != kind))
+def captured_arrays(captures: Sequence[str] = CAPTURES) -> list[Activation]:
+    """The arrays of float32 that captures have."""
+    return [
+        activation
+        for name in captures
+        for activation in load_capture(name).activations
+        if activation.array.dtype == np.float32
+    ]
+
+
+def nearest_array(arrays: Sequence[Activation], tensor: Tensor) -> Array:
+    """The array whose density is nearest to a tensor's, of its kind if that is about as near."""
+    density = tensor.density or 0.0
+    nearest = min(
+        arrays, key=lambda a: abs(a.density - density) + OTHER_KIND * (a.kind != tensor.kind)
+    )
+    return nearest.array

@@ -33,6 +33,7 @@ from cdma.plan.search.home_evaluator import StepProfile
 from cdma.plan.timeline.placement import SWAP, Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
 from cdma.reproduce import (
+    bandwidth_compression,
     buddy,
     cdma,
     comet,
@@ -93,7 +94,18 @@ def mutated(mutation: Mutation) -> Iterator[None]:
 def _forget() -> None:
     """Clear what rows have computed."""
     modules: tuple[ModuleType, ...]
-    modules = (buddy, cdma, comet, cswap, home, memory_limited, roofline, scenarios, swapping)
+    modules = (
+        bandwidth_compression,
+        buddy,
+        cdma,
+        comet,
+        cswap,
+        home,
+        memory_limited,
+        roofline,
+        scenarios,
+        swapping,
+    )
     for module in modules:
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
@@ -219,6 +231,10 @@ def _no_room(patch: Patch) -> None:
     patch.setattr(
         larger_batches, "_largest", lambda network, nbytes: largest(network, min(nbytes, capacity))
     )
+
+
+def _nothing_for_bandwidth(patch: Patch) -> None:
+    patch.setattr(bandwidth_compression, "for_bandwidth", lambda content: content.uncompressed())
 
 
 def _one_link(patch: Patch) -> None:
@@ -417,7 +433,13 @@ MUTATIONS = (
         name="one-link",
         text="the buddy controller stands behind the same link, whichever is asked for",
         apply=_one_link,
-        rows=("buddy/alexnet",),
+        rows=("buddy/links", "buddy/alexnet"),
+    ),
+    Mutation(
+        name="nothing-for-bandwidth",
+        text="compression for bandwidth alone keeps every entry as it is",
+        apply=_nothing_for_bandwidth,
+        rows=("buddy/bandwidth-only", "buddy/links"),
     ),
     Mutation(
         name="capuchin-swaps-all",

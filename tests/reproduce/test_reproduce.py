@@ -53,7 +53,7 @@ COUNTS = {
         (ClaimClass.NOT_CLAIMABLE, Kind.QUOTED): 4,
     },
     "buddy": {
-        (ClaimClass.SHAPE, Kind.MECHANISM): 5,
+        (ClaimClass.SHAPE, Kind.MECHANISM): 7,
         (ClaimClass.EXACT, Kind.MECHANISM): 2,
         (ClaimClass.EXACT, Kind.CONSTANT): 8,
         (ClaimClass.EXACT, Kind.ARITHMETIC): 3,

@@ -49,6 +49,7 @@ from cdma.commands.schedule.options import (
     Precision,
     Run,
     RunBytes,
+    RunContent,
     RunJobs,
     Seed,
     TraceFile,
@@ -75,7 +76,8 @@ from cdma.plan.timeline.scenario import Scenario
 from cdma.plan.workload.density import density
 from cdma.plan.workload.graph import Graph
 from cdma.schemas import document
-from cdma.sim.execute.execute import TOTAL_BYTES, ExecutionError
+from cdma.sim.execute.execute import TOTAL_BYTES
+from cdma.sim.execute.execution_error import ExecutionError
 from cdma.terminal.console import terminal
 
 _UNITS = {
@@ -117,6 +119,7 @@ def schedule(
     seed: Seed = 0,
     run: Run = False,
     run_bytes: RunBytes = None,
+    content: RunContent = None,
     jobs: RunJobs = 1,
     largest: LargestBatch = False,
     trace: TraceFile = None,
@@ -132,7 +135,8 @@ def schedule(
     names = _names(policies)
     _require_known(bound, mode)
     chosen_mode = None if mode is None else MODES[mode]
-    small_bytes = _bytes_to_run(run_bytes, run=run, jobs=jobs)
+    small_bytes = _bytes_to_run(run_bytes, content, run=run, jobs=jobs)
+    content_bytes = small_bytes if content is None else _bytes_of_content(content)
     source = density_source(densities, capture)
     require_picture("--plot", plot)
     quiet = goes_to_standard_output(as_json=as_json, trace=trace, html=html)
@@ -228,7 +232,7 @@ def schedule(
         )
         with open_atomically(plot, force=force) as image:
             image.write(picture)
-    runs = _run(first, small_bytes, jobs) if run else None
+    runs = _run(first, small_bytes, content_bytes, jobs) if run else None
     report = document("schedule", _as_json(comparisons, settings, runs))
     if html is not None:
         page = {"schedule.json": report}
@@ -276,10 +280,12 @@ def _require_known(bound: str, mode: str | None) -> None:
         raise UserError(f"unknown mode {mode!r}; choose {' or '.join(MODES)}")
 
 
-def _bytes_to_run(text: str | None, *, run: bool, jobs: int) -> int:
+def _bytes_to_run(text: str | None, content: str | None, *, run: bool, jobs: int) -> int:
     """Bytes that small plans swap; `UserError` if options of a run are given without one."""
-    if not run and (text is not None or jobs != 1):
-        raise UserError("--bytes and --jobs are of plans that are carried out; add --run")
+    if not run and (text is not None or content is not None or jobs != 1):
+        raise UserError(
+            "--bytes, --content and --jobs are of plans that are carried out; add --run"
+        )
     nbytes = TOTAL_BYTES if text is None else parse_bytes(text, "--bytes")
     if not LEAST_RUN_BYTES <= nbytes <= MOST_RUN_BYTES:
         raise UserError(
@@ -288,9 +294,16 @@ def _bytes_to_run(text: str | None, *, run: bool, jobs: int) -> int:
     return nbytes
 
 
-def _run(comparison: Comparison, total_bytes: int, jobs: int) -> Runs:
+def _bytes_of_content(text: str) -> int:
+    nbytes = parse_bytes(text, "--content")
+    if nbytes < LEAST_RUN_BYTES:
+        raise UserError(f"--content must be at least {LEAST_RUN_BYTES:,}, not {nbytes:,}")
+    return nbytes
+
+
+def _run(comparison: Comparison, total_bytes: int, content_bytes: int, jobs: int) -> Runs:
     try:
-        return run_plans(comparison, total_bytes, jobs)
+        return run_plans(comparison, total_bytes, content_bytes, jobs)
     except ExecutionError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

@@ -173,10 +173,24 @@ RunBytes = Annotated[
     ),
 ]
 
+RunContent = Annotated[
+    str | None,
+    typer.Option(
+        "--content",
+        metavar="BYTES",
+        help="With --run: what each plan's tensors have that goes out and back by itself, compared "
+        "with golden streams, as 1GB; as many as --bytes if not given.",
+        show_default=False,
+    ),
+]
+
 RunJobs = Annotated[
     int,
     typer.Option(
-        "--jobs", min=1, metavar="N", help="With --run: plans that are carried out at a time."
+        "--jobs",
+        min=1,
+        metavar="N",
+        help="With --run: processes, each with a plan's step or a part of a tensor at a time.",
     ),
 ]
 

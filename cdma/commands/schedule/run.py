@@ -1,9 +1,9 @@
 """`cdma schedule --run`: plans carried out by the engine's RTL, beside the timeline's cycles."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -13,10 +13,13 @@ from cdma.plan.policies.comparison import Comparison
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Placement, Plan
 from cdma.plan.timeline.scenario import Scenario
+from cdma.sim.execute.content_check import CheckedContent, check_part, joined, parts_of
 from cdma.sim.execute.execute import TOTAL_BYTES, Execution, execute
 from cdma.terminal.console import figures_table
 
 WAYS = ("out", "in")
+
+Result = TypeVar("Result")
 
 Outcome = Execution | str
 """What was carried out, or why nothing was."""
@@ -29,29 +32,41 @@ class Runs:
     Attributes
     ----------
     done : tuple of Execution
+    contents : tuple of CheckedContent
+        What went out and back besides, of each of them.
     left_out : mapping of str to str
         By policy.
     """
 
     done: tuple[Execution, ...]
+    contents: tuple[CheckedContent, ...]
     left_out: Mapping[str, str]
 
 
-def run_plans(comparison: Comparison, total_bytes: int = TOTAL_BYTES, jobs: int = 1) -> Runs:
+def run_plans(
+    comparison: Comparison,
+    total_bytes: int = TOTAL_BYTES,
+    content_bytes: int = TOTAL_BYTES,
+    jobs: int = 1,
+) -> Runs:
     """Carry out every plan that swaps something by means that the engine has.
+
+    Steps come first, each in one process; then their contents, in parts that any process takes.
 
     Parameters
     ----------
     comparison : Comparison
     total_bytes : int
         As of `cdma.sim.execute.execute.execute`.
+    content_bytes : int
+        Of each plan's tensors that go out and back by themselves, as of `parts_of`.
     jobs : int
-        Plans that are carried out at the same time, each in a process of its own; 1 is this one.
+        Processes, each with a plan's step or a part of a tensor at a time; 1 is this one.
 
     Raises
     ------
     ExecutionError
-        A tensor did not come back to the bit.
+        A tensor did not come back to the bit, or its stream is not the golden model's.
     """
     left_out: dict[str, str] = {}
     plans: list[Plan] = []
@@ -65,21 +80,39 @@ def run_plans(comparison: Comparison, total_bytes: int = TOTAL_BYTES, jobs: int 
     names = ", ".join(plan.policy for plan in plans)
     work = [partial(_carry_out, comparison.scenario, plan, total_bytes) for plan in plans]
     with Console(stderr=True).status(f"{names} on the engine"):
-        outcomes = [each() for each in work] if jobs == 1 else _in_processes(work, jobs)
+        outcomes = _carried_out(work, jobs)
     done = [outcome for outcome in outcomes if isinstance(outcome, Execution)]
+    ran = [
+        plan
+        for plan, outcome in zip(plans, outcomes, strict=True)
+        if isinstance(outcome, Execution)
+    ]
+    with Console(stderr=True).status(f"the content of {names} on the engine"):
+        contents = [check_content(comparison.scenario, plan, content_bytes, jobs) for plan in ran]
     refused = {
         plan.policy: outcome
         for plan, outcome in zip(plans, outcomes, strict=True)
         if isinstance(outcome, str)
     }
-    return Runs(done=tuple(done), left_out=left_out | refused)
+    return Runs(done=tuple(done), contents=tuple(contents), left_out=left_out | refused)
 
 
-def _in_processes(work: Sequence[Callable[[], Outcome]], jobs: int) -> list[Outcome]:
+def check_content(
+    scenario: Scenario, plan: Plan, total_bytes: int, jobs: int = 1
+) -> CheckedContent:
+    """Send a share of a plan's tensors out and back, in parts that any process takes."""
+    parts = parts_of(scenario, plan, total_bytes)
+    return joined(scenario, _carried_out((partial(check_part, part) for part in parts), jobs))
+
+
+def _carried_out(work: Iterable[Callable[[], Result]], jobs: int) -> list[Result]:
+    """The results of calls in their order, so many at a time."""
+    if jobs == 1:
+        return [each() for each in work]
     with extra("plan"):
         from joblib import Parallel, delayed
-    outcomes: list[Outcome] = Parallel(n_jobs=jobs)(delayed(each)() for each in work)
-    return outcomes
+    results: list[Result] = Parallel(n_jobs=jobs)(delayed(each)() for each in work)
+    return results
 
 
 def _carry_out(scenario: Scenario, plan: Plan, total_bytes: int) -> Outcome:
@@ -124,8 +157,21 @@ def runs_as_dict(runs: Runs) -> dict[str, Any]:
                     }
                     for copy in run.copies
                 ],
+                "content": {
+                    "bytes": content.nbytes,
+                    "stream_bytes": content.stream_bytes,
+                    "share": content.share,
+                    "tensors": [
+                        {
+                            "tensor": tensor.name,
+                            "bytes": tensor.nbytes,
+                            "stream_bytes": tensor.stream_bytes,
+                        }
+                        for tensor in content.tensors
+                    ],
+                },
             }
-            for run in runs.done
+            for run, content in zip(runs.done, runs.contents, strict=True)
         ],
         "left_out": dict(runs.left_out),
     }
@@ -145,6 +191,13 @@ def print_runs(console: Console, runs: Runs) -> None:
             "model restores it.\n",
             highlight=False,
         )
+        for run, content in zip(runs.done, runs.contents, strict=True):
+            console.print(
+                f"{run.policy}: {content.nbytes:,} bytes of its tensors, {content.share:.2%}, went "
+                f"out and back by themselves, as {content.stream_bytes:,} bytes; every stream was "
+                "the golden model's, to the bit.",
+                highlight=False,
+            )
     for name, why in runs.left_out.items():
         console.print(f"{name} was not run: {why}.", highlight=False)
 

@@ -160,6 +160,23 @@ class RunCopy(TypedDict):
     timeline_end_cycle: float
 
 
+class CarriedTensor(TypedDict):
+    """A share of a tensor that went out and back by itself."""
+
+    tensor: str
+    bytes: Bytes
+    stream_bytes: Bytes
+
+
+class RunContent(TypedDict):
+    """A share of a plan's tensors, whose streams were the golden model's."""
+
+    bytes: Bytes
+    stream_bytes: Bytes
+    share: float
+    tensors: list[CarriedTensor]
+
+
 class RunPlan(TypedDict):
     """A plan that the RTL has carried out, made small by a factor."""
 
@@ -180,6 +197,7 @@ class RunPlan(TypedDict):
     link_out_cycles: float
     link_in_cycles: float
     copies: list[RunCopy]
+    content: RunContent
 
 
 class Runs(TypedDict):

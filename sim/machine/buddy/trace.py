@@ -18,6 +18,9 @@ INCR = 1
 OKAY, SLVERR, DECERR = 0, 2, 3
 """Responses."""
 
+_COLUMNS = ("write", "address", "nbytes", "id", "earliest", "beat_bytes", "burst")
+"""The fields of a trace that have a row for each access."""
+
 
 class Access(NamedTuple):
     """One burst of a GPU's accesses.
@@ -135,6 +138,35 @@ class AccessTrace:
             data=np.zeros(int(sizes.sum()), np.uint8) if data is None else data,
             mask=mask,
             **others,
+        )
+
+    @classmethod
+    def joined(cls, traces: Sequence["AccessTrace"]) -> "AccessTrace":
+        """Traces behind one another; masks are there if any has one."""
+        masks = None
+        if any(trace.mask is not None for trace in traces):
+            masks = [
+                np.ones(trace.data.size, np.bool_) if trace.mask is None else trace.mask
+                for trace in traces
+            ]
+        return cls(
+            **{
+                name: np.concatenate([getattr(trace, name) for trace in traces])
+                for name in (*_COLUMNS, "data")
+            },
+            mask=None if masks is None else np.concatenate(masks),
+        )
+
+    def chosen(self, accesses: IntArray) -> "AccessTrace":
+        """Some of the accesses, by their numbers, with their data and masks."""
+        columns = {name: getattr(self, name)[accesses] for name in _COLUMNS}
+        nbytes = columns["nbytes"]
+        starts = np.cumsum(nbytes) - nbytes
+        place = np.repeat(self.offsets[accesses] - starts, nbytes) + np.arange(int(nbytes.sum()))
+        return AccessTrace(
+            **columns,
+            data=self.data[place],
+            mask=None if self.mask is None else self.mask[place],
         )
 
     def __len__(self) -> int:

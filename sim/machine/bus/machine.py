@@ -30,6 +30,11 @@ _RUN_ERRORS: dict[int, type[RunError]] = {ASSERTION: AssertionFailedError, PROTO
 _RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 
 
+def whole_pages(nbytes: int) -> int:
+    """The least bytes of a memory of whole pages that holds so many."""
+    return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+
+
 class BusMachine:
     """RTL that runs in C++, between memories that are numpy arrays.
 

@@ -1,6 +1,7 @@
 """`cdma schedule`: keys that stay, figures that fit together, errors that help, files whole."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,19 @@ import pytest
 from cdma.builds.documents import body
 from cdma.cli import main
 from cdma.commands.schedule.command import parse_bytes
+from cdma.commands.schedule.run import check_content
 from cdma.errors import UserError
 from cdma.hw.codec.registry import codec_of_number
-from cdma.plan.platform.device import DEVICES
-from cdma.plan.policies.registry import POLICIES
+from cdma.plan.platform.device import DEVICES, device
+from cdma.plan.platform.link import link
+from cdma.plan.policies.registry import POLICIES, plan_all
+from cdma.plan.timeline.scenario import Scenario
+from cdma.plan.workload.density import density
+from cdma.plan.workload.graph import Graph
 from cdma.plan.workload.networks import NETWORKS
-from cdma.sim.execute.execute import Executed, Execution, ExecutionError
+from cdma.sim.execute.content_check import parts_of
+from cdma.sim.execute.execute import Executed, Execution
+from cdma.sim.execute.execution_error import ExecutionError
 from cdma.synth.gates.clock import ENGINE, clock_note
 
 ASSUMPTION_KEYS = [
@@ -379,8 +387,10 @@ def test_a_sweep_is_one_table(capsys):
         ((*QUICK, "--plot", "x.jpg"), "--plot writes PNG, SVG or PDF, not 'x.jpg'; name a file"),
         ((*QUICK, "--efficiency", ".4,.5", "--trace", "t"), "are of one efficiency; give one"),
         ((*QUICK, "--bytes", "1MB"), "are of plans that are carried out; add --run"),
+        ((*QUICK, "--content", "1MB"), "are of plans that are carried out; add --run"),
         ((*QUICK, "--jobs", "2"), "are of plans that are carried out; add --run"),
         ((*QUICK, "--run", "--bytes", "1kB"), "--bytes must be 65,536 to 1,073,741,824, not 1,000"),
+        ((*QUICK, "--run", "--content", "1kB"), "--content must be at least 65,536, not 1,000"),
         ((*QUICK, "--run", "--bytes", "few"), "--bytes 'few' is no number of bytes"),
         ((*QUICK, "--efficiency", ".4,.5", "--run"), "are of one efficiency; give one"),
         ((*QUICK, "--trace", "no/t.json"), "cannot write no/t.json: No such file or directory"),
@@ -444,6 +454,41 @@ def test_plans_run_on_the_engine_beside_the_timeline(capsys):
             copies = [c for c in run["copies"] if c["way"] == way]
             assert {c["tensor"] for c in copies} == swapped
             assert 0 < abs(run[f"{way}_error"]) < 0.05
+        content = run["content"]
+        assert {tensor["tensor"] for tensor in content["tensors"]} == swapped
+        for key in ("bytes", "stream_bytes"):
+            assert content[key] == sum(tensor[key] for tensor in content["tensors"])
+        # All of it, as the small network has less than is asked for.
+        assert content["share"] == 1
+        assert content["bytes"] == sum(copy["bytes"] for copy in run["copies"]) / 2
+
+
+def test_content_has_as_many_bytes_as_asked_for(capsys):
+    report = schedule_json(
+        capsys,
+        *("--network", "digits_cnn", "--batch", "64", "--policy", "cdma", "--bound", "none"),
+        *("--run", "--bytes", "64KiB", "--content", "500kB"),
+    )
+    (run,) = report["runs"]["plans"]
+    assert run["content"]["bytes"] == pytest.approx(500_000, rel=0.01)
+    assert run["content"]["stream_bytes"] < 0.8 * run["content"]["bytes"]
+    step = sum(copy["bytes"] for copy in run["copies"] if copy["way"] == "out")
+    assert step == pytest.approx(64 << 10, rel=0.01)
+    whole = step / run["factor"]
+    assert run["content"]["share"] == pytest.approx(500_000 / whole, rel=0.02)
+
+
+def test_parts_of_a_plan_are_the_same_in_any_number_of_processes(monkeypatch):
+    monkeypatch.setattr("cdma.sim.execute.content_check.PART_BYTES", 8 << 10)
+    graph = density.apply(Graph.from_table("digits_cnn", 64))
+    scenario = Scenario(
+        graph=graph, device=device("titanx"), link=link("pcie3x16"), memory_bytes=1 << 30
+    )
+    plan = plan_all(scenario, ["cdma"])["cdma"].plan
+    assert len(list(parts_of(scenario, plan, 40 << 10))) > len(plan.choices)
+    alone, together = (check_content(scenario, plan, 40 << 10, jobs) for jobs in (1, 2))
+    assert alone == together
+    assert alone.nbytes == pytest.approx(40 << 10, rel=0.01)
 
 
 @pytest.mark.verify
@@ -539,12 +584,13 @@ def test_how_far_copies_are_off_stands_beside_the_step_that_hides_it(capsys, mon
         link_in_cycles=0.0,
     )
     monkeypatch.setattr("cdma.commands.schedule.run.execute", lambda *_a, **_b: done)
-    assert main(["schedule", *QUICK, "--bound", "none", "--run"]) == 0
+    assert main(["schedule", *QUICK, "--bound", "none", "--run", "--content", "64KiB"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     headings = "cycles off by compute off by out off by in off by memory"
     assert f"policy factor copies KB {headings}" in lines
     figures = "1,000 +1.01 % 945 +5.00 % 100 +11.11 % 120 -4.00 % 98.0 %"
     assert f"made up 1/1 2 4 {figures}" in lines
+    assert any(re.match(r"made up: 6\d,\d+ bytes of its tensors, ", line) for line in lines)
 
 
 def test_a_tensor_that_does_not_come_back_is_status_1(capsys, monkeypatch):

@@ -28,7 +28,8 @@ from cdma.sim.driver import DriverError, Engine
 from cdma.sim.execute import copier as copier_module
 from cdma.sim.execute.copier import CopyError
 from cdma.sim.execute.device_memory import DeviceMemory
-from cdma.sim.execute.execute import ExecutionError, execute
+from cdma.sim.execute.execute import execute
+from cdma.sim.execute.execution_error import ExecutionError
 from cdma.sim.execute.scaled import scaled
 from tests.lib.paths import ROOT
 from tests.lib.shares import configs
