@@ -188,11 +188,16 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     tail = bench.watch(unpacker.tail)
     slots = sum(name.startswith("slots.slot_") for name in inside.signals)
     word_bits = len(inside["slots.slot_0"]) // lanes
-    words = [
-        inside[f"slots.slot_{s}"].word_select(k, word_bits)
-        for s in range(slots)
-        for k in range(lanes)
-    ]
+    # The slots as they follow each other in the ring, from the first one on.
+    first_is, store_is = inside["slots.first_is"], inside["slots.store_is"]
+    in_order = [Signal(lanes * word_bits, name=f"in_order_{s}") for s in range(slots)]
+    for first in range(slots):
+        with m.If(first_is[first]):
+            m.d.comb += [
+                slot.eq(inside[f"slots.slot_{(first + s) % slots}"])
+                for s, slot in enumerate(in_order)
+            ]
+    words = [slot.word_select(k, word_bits) for slot in in_order for k in range(lanes)]
     elements = [word[: 8 * config.element_bytes] for word in words]
     if unpacker.lines_per_cycle == 1:
         o = bench.watch(unpacker.o, line_rules)
@@ -297,7 +302,10 @@ def unpacker_proof(config: CodecConfig, unpacker: Unpacker) -> Bench:
     bench.require(line_rules.inside == busy)
     bench.implies(active & ~done & (lines_left == 0), announced == 0)
     bench.require(held_count <= slots, start + level <= held_count * lanes)
-    bench.implies(held_count != 0, start + level + lanes >= held_count * lanes)
+    bench.implies((held_count != 0) & ~done, start + level + lanes >= held_count * lanes)
+    bench.require(inside["slots.lane_is"] == Const(1) << start, count_ones(first_is) == 1)
+    for held in range(slots + 1):
+        bench.implies(held_count == held, store_is == first_is.rotate_left(held % slots))
     bench.implies(~closed, (start + level == held_count * lanes) | done)
 
     # It ends: whoever is outside is willing, then something moves at once.
@@ -335,8 +343,14 @@ def test_unpacker_finds_the_lines_of_any_stream_two_beats_at_once(config, tmp_pa
 FAULTS = {
     "gives a line too many": ("& (packet.lines_left > 1)", ""),
     "pairs what it has offered alone": ("paired.eq(fits & ~waits_alone)", "paired.eq(fits)"),
-    "gives a line that is not all there": ("& (both <= level)", ""),
-    "gives a line that is too long": ("& (both <= lanes + head_elements)", ""),
+    "gives a line that is not all there": (
+        "Mux(level > lanes + head_elements, lanes + head_elements, level)",
+        "lanes + head_elements",
+    ),
+    "gives a line that is too long": (
+        "Mux(level > lanes + head_elements, lanes + head_elements, level)",
+        "level",
+    ),
     "forgets that there were two": ("Mux(paired, 1 + line.second_ends, 1)", "1"),
 }
 
