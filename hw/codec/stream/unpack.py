@@ -13,7 +13,7 @@ from cdma.hw.codec.stream.packet import PacketStates
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.selected import selected
+from cdma.hw.lib.lanes import selected
 
 
 class StreamTail(data.StructLayout):
@@ -239,7 +239,7 @@ class ElementSlots(wiring.Component):
 
 
 class _Place:
-    """Where reading goes on, with the slots that it leaves, and elements and slots held there."""
+    """The place at which reading goes on, and the elements and slots that are held from there."""
 
     def __init__(self, name: str, lanes: int, slots: int, level: Signal) -> None:
         self.start = Signal((lanes - 1).bit_length(), name=f"start_{name}")

@@ -17,7 +17,7 @@ from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.outbound.whole_lines import WholeLineCounter
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
-from cdma.hw.lib.selected import selected
+from cdma.hw.lib.lanes import selected
 
 
 # A job with 2 elements of head padding, cycle by cycle, with 8 lanes and heads of one element (H):

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 
-from cdma.hw.lib.selected import selected
+from cdma.hw.lib.lanes import selected
 
 
 @pytest.mark.parametrize("values", [[5], [3, 0, 9], [1, 2, 4, 8, 15]])
