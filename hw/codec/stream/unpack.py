@@ -161,7 +161,7 @@ class ElementSlots(wiring.Component):
 
         # Where reading goes on behind each length, and what is left then.
         stored = Mux(self.stores, self.count, 0)
-        after = [_Place(name, lanes, slots, self.level) for name in ("alone", "both")]
+        after = [_Position(name, lanes, slots, self.level) for name in ("alone", "both")]
         for place, length in zip(after, (self.alone, self.both), strict=True):
             end = Signal(range(lanes + self.shown))
             m.d.comb += [
@@ -238,8 +238,8 @@ class ElementSlots(wiring.Component):
         ]
 
 
-class _Place:
-    """The place at which reading goes on, and the elements and slots that are held from there."""
+class _Position:
+    """The position at which reading goes on, and what is held from there."""
 
     def __init__(self, name: str, lanes: int, slots: int, level: Signal) -> None:
         self.start = Signal((lanes - 1).bit_length(), name=f"start_{name}")
