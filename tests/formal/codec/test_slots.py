@@ -12,7 +12,6 @@ from tests.formal.lines import NARROW
 from tests.formal.sby import prove
 from tests.lib.shares import configs
 
-
 DECIDED = {name: NARROW[name] for name in ("4x2", "2x4", "8x1")}
 """Larger shapes take more than ten minutes with two beats shown."""
 
