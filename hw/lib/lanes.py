@@ -19,8 +19,22 @@ The multiplexers and the prefix sum stand for those of cDMA, §V-B and Fig 10.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+
+
+def selected(chosen: Value, values: Sequence[Value]) -> Value:
+    """The value whose bit is set, which takes no decoding; 0 if none is.
+
+    Parameters
+    ----------
+    chosen
+        A bit for each value, of which at most one is set.
+    """
+    gated = [value & chosen[i].replicate(len(value)) for i, value in enumerate(values)]
+    return reduce(or_, gated)
 
 
 def lanes_from(place: Value, lanes: int) -> Value:

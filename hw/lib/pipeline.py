@@ -53,6 +53,57 @@ class SkidBuffer(wiring.Component):
         return m
 
 
+class PingPongBuffer(wiring.Component):
+    """A two-entry buffer whose payload registers do not wait for the output's ready.
+
+    For sinks that know late in the cycle whether they are ready: a `SkidBuffer` then loads a whole
+    payload or none, and this one moves on a single bit. The payload comes through a multiplexer.
+
+    Latency: 1 cycle. Throughput: a transfer per cycle. Resources: two payload registers.
+
+    Parameters
+    ----------
+    shape
+        Shape of the payload.
+
+    Members
+    -------
+    i : `In(stream.Signature(shape))`
+    o : `Out(stream.Signature(shape))`
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        entries = [
+            Signal.like(self.o.payload, name=f"entry_{k}", reset_less=True) for k in range(2)
+        ]
+        valid = Signal(2)
+        writes_second = Signal()
+        reads_second = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~valid.all()),
+            self.o.valid.eq(valid.any()),
+            self.o.payload.eq(Mux(reads_second, entries[1], entries[0])),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [
+                valid.bit_select(reads_second, 1).eq(0),
+                reads_second.eq(~reads_second),
+            ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [
+                valid.bit_select(writes_second, 1).eq(1),
+                writes_second.eq(~writes_second),
+            ]
+            for k, entry in enumerate(entries):
+                with m.If(writes_second == k):
+                    m.d.sync += entry.eq(self.i.payload)
+        return m
+
+
 class HalfRateRegister(wiring.Component):
     """A one-entry buffer that cuts every combinational path, as it is not ready while it is full.
 

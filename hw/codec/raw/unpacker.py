@@ -56,6 +56,8 @@ class RawUnpacker(wiring.Component):
 
         m.submodules.packet = packet = PacketStates()
         left = Signal(LENGTH_BITS)
+        # What is left is the last beat. `left` would be looked at as a whole for that.
+        is_last = Signal()
         sector = Signal(range(config.sectors))
         lines_done = Signal()
         framing_error = Signal()
@@ -68,7 +70,7 @@ class RawUnpacker(wiring.Component):
         whole = Signal(range(width + 1))
         line_size = Signal(range(config.line_bytes + 1))
         m.d.comb += [
-            due.eq(Mux(left > width, width, left)),
+            due.eq(Mux(is_last, left, width)),
             there.eq(Mux(packet.closed, 0, Mux(beat.size > due, due, beat.size))),
             short.eq(there < due),
             # Of a packet that ends inside an element, this does not count.
@@ -80,8 +82,8 @@ class RawUnpacker(wiring.Component):
             self.o.valid.eq(packet.active & ~lines_done & (packet.closed | self.i.valid)),
             out.count.eq((whole + element_bytes - 1) // element_bytes),
             out.sol.eq(sector == 0),
-            out.eol.eq(short | (left <= width) | (sector == config.sectors - 1)),
-            out.last.eq(short | (left <= width)),
+            out.eol.eq(short | is_last | (sector == config.sectors - 1)),
+            out.last.eq(short | is_last),
             out.truncation.eq(Mux(short, Truncation.PAYLOAD, Truncation.NONE)),
             out.elements.as_value().eq(
                 Cat(Mux(j < whole, beat.data.word_select(j, 8), 0) for j in range(width))
@@ -103,7 +105,9 @@ class RawUnpacker(wiring.Component):
         ]
         with m.If(steps):
             m.d.sync += [
-                left.eq(left - due),
+                # Behind the last beat, nothing follows from it.
+                left.eq(left - width),
+                is_last.eq(left <= 2 * width),
                 sector.eq(Mux(out.eol, 0, sector + 1)),
                 lines_done.eq(out.last),
             ]
@@ -130,7 +134,7 @@ class RawUnpacker(wiring.Component):
             self.command.ready.eq(packet.command_ready),
         ]
         with m.If(self.command.ready):
-            m.d.sync += left.eq(self.command.payload)
+            m.d.sync += [left.eq(self.command.payload), is_last.eq(self.command.payload <= width)]
         with m.If(done):
             m.d.sync += [
                 register.eq(0) for register in (sector, lines_done, framing_error, trailing, size)

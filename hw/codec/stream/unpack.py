@@ -13,6 +13,7 @@ from cdma.hw.codec.stream.packet import PacketStates
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.lanes import selected
 
 
 class StreamTail(data.StructLayout):
@@ -61,7 +62,9 @@ class ElementSlots(wiring.Component):
     """Holds the beats that lines are read from, and shows the elements that come next.
 
     An element is kept with the count of its ones: counting what is picked would take too long for
-    a cycle, in which the next pick begins where the count says.
+    a cycle, in which the next pick begins where the count says. The slots are a ring, in which
+    beats stay where they were stored. Where reading goes on is known for each length that may be
+    read before it is known which one is.
 
     Latency: an element is seen in the cycle after its beat was stored. Throughput: a beat in, and
     `lanes` + `head_elements` elements out, per cycle, or twice as many.
@@ -81,13 +84,19 @@ class ElementSlots(wiring.Component):
     beat : `In(8 * config.sector_bytes)`
     count : `In(range(config.lanes + 1))`
         Whole elements of `beat`.
-    read : `In(range(chunk_beats * (config.lanes + head_elements) + 1))`
-        Elements that are read in this cycle.
+    alone, both : `In(range(chunk_beats * (config.lanes + head_elements) + 1))`
+        Lengths, of which one may be read.
+    reads, reads_both : `In(1)`
+        `alone` elements are read in this cycle; `both` elements, if both are set.
+    drop : `In(1)`
+        None of the elements that are there will be read. Nothing is stored or read until `clear`.
     clear : `In(1)`
         Forget all elements.
     words : `Out(data.ArrayLayout(...))`
         The next `chunk_beats` × (`lanes` + `head_elements`) elements, each with its count of ones
-        above it; what is not held is zero.
+        above it; what is not held is anything.
+    head : `Out(...)`
+        The first of them again, by a way that is shorter.
     level : `Out(...)`
         Elements that are there.
     free : `Out(1)`
@@ -106,32 +115,114 @@ class ElementSlots(wiring.Component):
                 "stores": In(1),
                 "beat": In(8 * config.sector_bytes),
                 "count": In(range(config.lanes + 1)),
-                "read": In(range(shown + 1)),
+                "alone": In(range(shown + 1)),
+                "both": In(range(shown + 1)),
+                "reads": In(1),
+                "reads_both": In(1),
+                "drop": In(1),
                 "clear": In(1),
                 "words": Out(data.ArrayLayout(unsigned(_word_bits(config)), shown)),
+                "head": Out(_word_bits(config)),
                 "level": Out(range(self.slots * config.lanes + 1)),
                 "free": Out(1),
             }
         )
 
+    # Four lanes, three slots, where the oldest elements are in slot 1:
+    #
+    #     slot_0   e  f  g  h        store_is  0 0 1     the next beat goes to slot 2
+    #     slot_1   a  b  c  d        first_is  0 1 0
+    #     slot_2   .  .  .  .        lane_is   0 0 1 0   start = 2: what comes next is c d e f …
+
     def elaborate(self, platform) -> Module:
         m = Module()
-        lanes, slots, shown = self.config.lanes, self.slots, self.shown
+        lanes, slots = self.config.lanes, self.slots
         element_bits = 8 * self.config.element_bytes
-        word_bits = _word_bits(self.config)
-        lane_bits = (lanes - 1).bit_length()
-
-        # Elements from `start` in the first slot on, `level` of them.
-        held = [Signal(lanes * word_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)]
-        held_count = Signal(range(slots + 1))
-        start = Signal(lane_bits)
-
-        # The view: what stands from `start` on.
-        view: list[Value] = [slot.word_select(i, word_bits) for slot in held for i in range(lanes)][
-            : lanes + shown - 1
+        held = [
+            Signal(lanes * _word_bits(self.config), name=f"slot_{s}", reset_less=True)
+            for s in range(slots)
         ]
+        held_count = Signal(range(slots + 1))
+        start = Signal((lanes - 1).bit_length())
+        lane_is = Signal(lanes, init=1)
+        first_is = Signal(slots, init=1)
+        store_is = Signal(slots, init=1)
+        self._show(m, held, start, lane_is, first_is)
+
+        arriving = Cat(
+            Cat(element, count_ones(element))
+            for element in (self.beat.word_select(i, element_bits) for i in range(lanes))
+        )
+        for s, slot in enumerate(held):
+            with m.If(self.stores & store_is[s]):
+                m.d.sync += slot.eq(arriving)
+        with m.If(self.stores):
+            m.d.sync += store_is.eq(store_is.rotate_left(1))
+
+        # Where reading goes on behind each length, and what is left then.
+        stored = Mux(self.stores, self.count, 0)
+        after = [_Position(name, lanes, slots, self.level) for name in ("alone", "both")]
+        for place, length in zip(after, (self.alone, self.both), strict=True):
+            end = Signal(range(lanes + self.shown))
+            m.d.comb += [
+                end.eq(start + length),
+                place.start.eq(end),
+                place.lane_is.eq(1 << place.start),
+                place.freed.eq(end >> len(start)),
+                place.held_count.eq(held_count - place.freed + self.stores),
+                place.level.eq(self.level - length + stored),
+            ]
+            with m.Switch(place.freed):
+                for freed in range((lanes + self.shown - 1) // lanes + 1):
+                    with m.Case(freed):
+                        m.d.comb += place.first_is.eq(first_is.rotate_left(freed % slots))
+        alone, both = after
+        with m.If(self.reads):
+            m.d.sync += [
+                start.eq(Mux(self.reads_both, both.start, alone.start)),
+                lane_is.eq(Mux(self.reads_both, both.lane_is, alone.lane_is)),
+                first_is.eq(Mux(self.reads_both, both.first_is, alone.first_is)),
+                held_count.eq(Mux(self.reads_both, both.held_count, alone.held_count)),
+                self.level.eq(Mux(self.reads_both, both.level, alone.level)),
+                Assert(Mux(self.reads_both, both.freed, alone.freed) <= held_count),
+            ]
+        with m.Else():
+            m.d.sync += [
+                held_count.eq(held_count + self.stores),
+                self.level.eq(self.level + stored),
+            ]
+        with m.If(self.drop):
+            m.d.sync += self.level.eq(0)
+        with m.If(self.clear):
+            m.d.sync += [register.eq(0) for register in (held_count, start, self.level)]
+            m.d.sync += [register.eq(1) for register in (lane_is, first_is, store_is)]
+        m.d.comb += self.free.eq(held_count != slots)
+        m.d.sync += Assert(held_count <= slots)
+        return m
+
+    def _show(
+        self, m: Module, held: Sequence[Value], start: Value, lane_is: Value, first_is: Value
+    ) -> None:
+        """Show what stands from `start` in the first slot on."""
+        lanes, slots, shown = self.config.lanes, self.slots, self.shown
+        word_bits = _word_bits(self.config)
+
+        def words_from(first: int) -> list[Value]:
+            """All words, as they follow each other if this is the first slot."""
+            return [
+                held[(first + s) % slots].word_select(i, word_bits)
+                for s in range(slots)
+                for i in range(lanes)
+            ]
+
+        turned = [words_from(s) for s in range(slots)]
+        view: list[Value] = []
+        for position in range(min(lanes + shown - 1, slots * lanes)):
+            word = Signal(word_bits, name=f"in_order_{position}")
+            m.d.comb += word.eq(selected(first_is, [words[position] for words in turned]))
+            view.append(word)
         view += [C(0, word_bits)] * (lanes + shown - 1 - len(view))
-        for k in reversed(range(lane_bits)):
+        for k in reversed(range(len(start))):
             distance = 1 << k
             width = shown + distance - 1
             picked = [Signal(word_bits, name=f"view_{distance}_{i}") for i in range(width)]
@@ -139,45 +230,24 @@ class ElementSlots(wiring.Component):
                 far = view[i + distance] if i + distance < len(view) else 0
                 m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
             view = list(picked)
-        m.d.comb += self.words.as_value().eq(Cat(view))
-
-        # Let go of the slots that were read to their ends.
-        most_freed = (lanes + shown - 1) // lanes
-        end = Signal(range(lanes + shown))
-        freed = Signal(range(most_freed + 1))
-        kept_count = Signal(range(slots + 1))
         m.d.comb += [
-            end.eq(start + self.read),
-            freed.eq(end >> lane_bits),
-            kept_count.eq(held_count - freed),
-            self.free.eq(held_count != slots),
-        ]
-        later = [*held, *(C(0),) * 3]
-        moved = []
-        for s in range(slots):
-            # Three and more are read to their ends in a cycle only if two beats are shown.
-            third = Mux(freed[0], later[s + 3], later[s + 2]) if most_freed > 2 else later[s + 2]
-            stays = Mux(freed[1], third, Mux(freed[0], later[s + 1], held[s]))
-            moved.append(Mux(freed[2], 0, stays) if most_freed > 3 else stays)
-
-        # Store the beat behind what stays.
-        arriving = Cat(
-            Cat(element, count_ones(element))
-            for element in (self.beat.word_select(i, element_bits) for i in range(lanes))
-        )
-        m.d.sync += [
-            *(
-                held[s].eq(Mux(self.stores & (kept_count == s), arriving, moved[s]))
-                for s in range(slots)
+            self.words.as_value().eq(Cat(view)),
+            self.head.eq(
+                selected(first_is, [selected(lane_is, words[:lanes]) for words in turned])
             ),
-            start.eq(end[:lane_bits]),
-            held_count.eq(kept_count + self.stores),
-            self.level.eq(self.level - self.read + Mux(self.stores, self.count, 0)),
         ]
-        with m.If(self.clear):
-            m.d.sync += [register.eq(0) for register in (held_count, start, self.level)]
-        m.d.sync += [Assert(held_count <= slots), Assert(freed <= held_count)]
-        return m
+
+
+class _Position:
+    """The position at which reading goes on, and what is held from there."""
+
+    def __init__(self, name: str, lanes: int, slots: int, level: Signal) -> None:
+        self.start = Signal((lanes - 1).bit_length(), name=f"start_{name}")
+        self.lane_is = Signal(lanes, name=f"lane_is_{name}")
+        self.first_is = Signal(slots, name=f"first_is_{name}")
+        self.freed = Signal(range(slots + 1), name=f"freed_{name}")
+        self.held_count = Signal(range(slots + 1), name=f"held_count_{name}")
+        self.level = Signal.like(level, name=f"level_{name}")
 
 
 class _Packet:
@@ -196,7 +266,8 @@ class _Packet:
 class _Line:
     """The line beat that is found in this cycle, and registers of the line.
 
-    `announced` of its elements are still to come, behind `overhead` elements of head;
+    `announced` of its elements are still to come: as many as its head says, `in_head`, or fewer if
+    the line is `busy`. They stand behind `overhead` elements of head;
     `beat_elements` of them belong to this beat and are `there` if the packet does not end before.
     `second_announced` are those of the line behind it, and `second_ends` if its first beat is all.
     """
@@ -204,9 +275,11 @@ class _Line:
     def __init__(self, config: CodecConfig, head_elements: int) -> None:
         self.busy = Signal()
         self.payload_left = Signal(range(config.elements + 1))
+        self.in_head = Signal(range(config.elements + 1))
         self.announced = Signal(range(config.elements + 1))
         self.overhead = Signal(range(head_elements + 1))
         self.beat_elements = Signal(range(config.lanes + 1))
+        self.held = Signal(range(4 * config.lanes + 1))
         self.there = Signal(range(config.lanes + 1))
         self.no_mask = Signal()
         self.short = Signal()
@@ -312,28 +385,32 @@ class Unpacker(wiring.Component):
         line = _Line(self.config, self.head_elements)
         words = [slots.words[i] for i in range(slots.shown)]
 
-        self._find_line(m, packet, line, words, slots.level)
+        head = [slots.head] if self._length_elements == 1 else words[: self._length_elements]
+        self._find_line(m, packet, line, head, slots.level)
         self._give_line(m, packet, line, words)
         lines_given: Value = C(1)
-        read_given: Value = line.overhead + line.there
+        paired: Value = C(0)
+        both: Value = C(0)
         ends_packet: Value = line.last
         goes_on: Value = ~line.ends_line
         payload_left: Value = line.announced - line.beat_elements
         if self.lines_per_cycle == 2:
             paired, both, second_last = self._second_line(m, packet, line, words, slots.level)
             lines_given = Mux(paired, 1 + line.second_ends, 1)
-            read_given = Mux(paired, both, line.overhead + line.there)
             ends_packet = line.last | second_last
             if self.chunk_beats == 2:
                 goes_on = Mux(paired, ~line.second_ends, goes_on)
                 payload_left = Mux(paired, line.second_announced - self.config.lanes, payload_left)
 
         step = Signal()
-        read = Signal.like(slots.read)
         m.d.comb += [
             step.eq(self.o.valid & self.o.ready),
-            read.eq(Mux(step & ~line.empty & ~line.no_mask, read_given, 0)),
-            slots.read.eq(read),
+            slots.alone.eq(line.overhead + line.beat_elements),
+            slots.both.eq(both),
+            slots.reads.eq(step & ~line.empty & ~line.short),
+            slots.reads_both.eq(paired),
+            # Of a line that is cut off, what is there is the rest of the packet.
+            slots.drop.eq(step & ~line.empty & line.short & ~line.no_mask),
         ]
         with m.If(step):
             m.d.sync += [
@@ -346,13 +423,13 @@ class Unpacker(wiring.Component):
         self._take_packet(m, packet, line, slots)
         return m
 
-    def _payload_elements(self, words: Sequence[Value]) -> Value:
-        """The payload of the line that these words begin."""
-        needed = self.codec.length_bytes(self.config) // self.config.element_bytes
-        return self.codec.payload_elements(words[:needed], self.config)
+    @property
+    def _length_elements(self) -> int:
+        """Elements of a line's head that tell its length."""
+        return self.codec.length_bytes(self.config) // self.config.element_bytes
 
     def _find_line(
-        self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value
+        self, m: Module, packet: _Packet, line: _Line, head: Sequence[Value], level: Value
     ) -> None:
         """Find what is there of the line, less only if the packet ends here.
 
@@ -361,14 +438,15 @@ class Unpacker(wiring.Component):
         """
         lanes = self.config.lanes
         m.d.comb += [
-            line.announced.eq(Mux(line.busy, line.payload_left, self._payload_elements(words))),
+            line.in_head.eq(self.codec.payload_elements(head, self.config)),
+            line.announced.eq(Mux(line.busy, line.payload_left, line.in_head)),
             line.overhead.eq(Mux(line.busy, 0, self.head_elements)),
             line.beat_elements.eq(Mux(line.announced > lanes, lanes, line.announced)),
+            # All that the level tells is there before what is announced.
             line.no_mask.eq(level < line.overhead),
-            line.short.eq(line.no_mask | (level < line.overhead + line.beat_elements)),
-            line.there.eq(
-                Mux(line.no_mask, 0, Mux(line.short, level - line.overhead, line.beat_elements))
-            ),
+            line.held.eq(Mux(line.no_mask, 0, level - line.overhead)),
+            line.short.eq(line.no_mask | ((line.held < lanes) & (line.announced > line.held))),
+            line.there.eq(Mux(line.short, line.held, line.beat_elements)),
             line.empty.eq(packet.lines_left == 0),
             line.ends_line.eq(line.short | (line.announced <= lanes)),
             line.last.eq(line.empty | line.short | (line.ends_line & (packet.lines_left == 1))),
@@ -405,7 +483,8 @@ class Unpacker(wiring.Component):
         ]
         for i in range(self.config.lanes):
             element = Mux(line.busy, elements[i], elements[i + self.head_elements])
-            m.d.comb += out.elements[i].eq(Mux(i < given, element, 0))
+            is_there = ~line.empty & (i < line.held) & (i < line.announced)
+            m.d.comb += out.elements[i].eq(Mux(is_there, element, 0))
 
     def _second_line(
         self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value
@@ -427,6 +506,9 @@ class Unpacker(wiring.Component):
         element_bits = 8 * self.config.element_bytes
         wide = self.chunk_beats == 2
         most = lanes if wide else lanes - 1
+        # A whole line is not busy.
+        announced = line.announced if wide else line.in_head
+        overhead = line.overhead if wide else head_elements
         shown = lanes + head_elements if wide else lanes
         behind = list(words[head_elements:])
         if wide:
@@ -441,35 +523,39 @@ class Unpacker(wiring.Component):
             nearer = [Signal(len(words[0]), name=f"behind_{distance}_{i}") for i in range(width)]
             for i in range(width):
                 far = behind[i + distance] if i + distance < len(behind) else 0
-                m.d.comb += nearer[i].eq(Mux(line.announced[k], far, behind[i]))
+                m.d.comb += nearer[i].eq(Mux(announced[k], far, behind[i]))
             behind = list(nearer)
         second_count = Signal(range(self.config.elements + 1))
         both = Signal(range(2 * (self.config.elements + head_elements) + 1))
-        two_masks = Signal()
+        before = Signal.like(both)
+        limit = Signal.like(level)
+        rest = Signal.like(limit)
         fits = Signal()
         m.d.comb += [
-            line.second_announced.eq(self._payload_elements(behind)),
+            line.second_announced.eq(
+                self.codec.payload_elements(behind[: self._length_elements], self.config)
+            ),
             line.second_ends.eq(line.second_announced <= lanes if wide else 1),
+            second_count.eq(
+                Mux(line.second_ends, line.second_announced, lanes)
+                if wide
+                else line.second_announced
+            ),
+            # The second head stands before, too, and what is left there must hold its payload.
+            before.eq(overhead + announced + head_elements),
+            both.eq(before + second_count),
+            limit.eq(
+                level if wide else Mux(level > lanes + head_elements, lanes + head_elements, level)
+            ),
+            rest.eq(limit - before),
+            fits.eq(
+                (line.announced <= lanes if wide else ~line.busy)
+                & (packet.lines_left > 1)
+                & ~line.no_mask
+                & (before <= limit)
+                & (second_count <= rest)
+            ),
         ]
-        if wide:
-            m.d.comb += [
-                second_count.eq(Mux(line.second_ends, line.second_announced, lanes)),
-                both.eq(line.overhead + line.announced + head_elements + second_count),
-                two_masks.eq(
-                    ~line.no_mask & (line.overhead + line.announced + head_elements <= level)
-                ),
-            ]
-            first_ends = line.announced <= lanes
-            together = two_masks
-        else:
-            m.d.comb += [
-                second_count.eq(line.second_announced),
-                both.eq(line.announced + second_count + 2 * head_elements),
-                two_masks.eq(~line.no_mask & (line.announced + 2 * head_elements <= level)),
-            ]
-            first_ends = ~line.busy
-            together = two_masks & (both <= lanes + head_elements)
-        m.d.comb += fits.eq(first_ends & (packet.lines_left > 1) & together & (both <= level))
         # A line that was offered alone leaves alone: what is offered must not change.
         paired = Signal()
         waits_alone = Signal()
@@ -479,7 +565,7 @@ class Unpacker(wiring.Component):
         second = self.o.payload.second
         second_last = Signal()
         m.d.comb += [
-            second_last.eq(paired & (packet.lines_left == 2) & line.second_ends),
+            second_last.eq((packet.lines_left == 2) & line.second_ends),
             second.sol.eq(1),
             second.eol.eq(line.second_ends & (paired if wide else 1)),
         ]
@@ -492,7 +578,7 @@ class Unpacker(wiring.Component):
         for i in range(shown - head_elements):
             element = behind[head_elements + i][:element_bits]
             m.d.comb += second.elements[i].eq(Mux(paired & (i < second_count), element, 0))
-        return paired, both, second_last
+        return paired, both, paired & second_last
 
     def _take_packet(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
         """Take beats in, drop those behind the lines or a framing error, and tell of the end."""

@@ -14,32 +14,37 @@ from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.beat import ReceivedBeat
+from cdma.hw.lib.countdown import Countdown
 from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class _Job:
-    """Registers of the job whose lines are split off, and what they are behind the next line.
+    """Registers of the job whose lines are split off.
 
-    `left` and `capacity` are those from the next line on; `over` is set behind the last one.
+    `left` counts the whole lines from the next one on, `left_over` are the bytes behind them, and
+    `room` and `room_over` are those of the capacity; `over` is set behind the last line.
     """
 
     def __init__(self, config: EngineConfig, job: data.View) -> None:
+        line_bits = (config.codec.line_bytes - 1).bit_length()
         self.active = Signal()
         self.index = Signal.like(job.codec, name="index")
         self.parameters = Signal.like(job.parameters, name="parameters")
         self.over = Signal()
         self.unit = Signal(range(config.units))
         self.address = Signal.like(job.dst, name="address")
-        self.left = Signal.like(job.length, name="left")
-        self.capacity = Signal.like(job.capacity, name="capacity")
+        self.left = Countdown(len(job.length) - line_bits)
+        self.left_over = Signal(line_bits)
+        self.room = Countdown(len(job.capacity) - line_bits)
+        self.room_over = Signal(line_bits)
         self.lines = Signal(IssuedLines()["lines"].shape)
-        self.left_behind = Signal.like(self.left, name="left_behind")
-        self.capacity_behind = Signal.like(self.capacity, name="capacity_behind")
-        self.capacity_last = Signal.like(self.capacity, name="capacity_last")
 
 
 class _FoundLines:
-    """The lines that the codec's unpacker offers, and the end of its packet."""
+    """The lines that the codec's unpacker offers, and the end of its packet.
+
+    `first_ready` says that the first line would be taken; what comes in no pairs is then taken.
+    """
 
     def __init__(self, codec: CodecConfig) -> None:
         self.valid = Signal()
@@ -47,6 +52,7 @@ class _FoundLines:
         self.second = Signal(LineBeat(codec))
         self.paired = Signal()
         self.line_fire = Signal()
+        self.first_ready = Signal()
         self.tail_valid = Signal()
         self.tail_ready = Signal()
 
@@ -132,6 +138,8 @@ class LineSplitter(wiring.Component):
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
         job = _Job(self.config, self.job.payload)
+        m.submodules.left = job.left
+        m.submodules.room = job.room
         found = _FoundLines(codec)
         unpackers = self._unpackers(m)
         self._choose_unpacker(m, job, found, unpackers, tails)
@@ -174,7 +182,10 @@ class LineSplitter(wiring.Component):
                 selected.eq(is_one_of(job.index, (i,), codec)),
                 unpacker.i.payload.eq(self.i.payload),
                 unpacker.i.valid.eq(self.i.valid & selected),
-                unpacker.o.ready.eq(found.line_fire & selected),
+                # Without a pair to look at, whether it is taken does not follow from what is there.
+                unpacker.o.ready.eq(
+                    (found.line_fire if lines_per_cycle == 2 else found.first_ready) & selected
+                ),
                 unpacker.tail.ready.eq(found.tail_ready & selected),
             ]
             with m.If(selected):
@@ -241,7 +252,8 @@ class LineSplitter(wiring.Component):
         m.d.comb += [
             sent.next_unit.eq(Mux(job.unit == units - 1, 0, job.unit + 1)),
             second_unit.eq(Mux(halfway, job.unit, sent.next_unit)),
-            sent.first.eq(found.valid & ~halfway & takes[job.unit]),
+            found.first_ready.eq(~halfway & takes[job.unit]),
+            sent.first.eq(found.valid & found.first_ready),
             sent.second.eq(
                 found.valid
                 & found.paired
@@ -276,55 +288,49 @@ class LineSplitter(wiring.Component):
     def _commands(self, m: Module, job: _Job) -> tuple[data.View, data.View]:
         """The commands of the line that comes next and of the one behind it.
 
-        Behind the job's last line, `left` and what follows from it are meaningless.
+        Behind the job's last line, what is left of it is meaningless.
         """
         codec = self.config.codec
-        command = Signal(LineCommand(codec), name="this_command")
-        next_command = Signal(LineCommand(codec))
-        # Of their own, as a command whose fields depend on each other looks like a loop to linters.
-        line_size, behind_size = Signal.like(command.size), Signal.like(command.size)
-        line_writable = Signal.like(command.writable)
-        behind_writable = Signal.like(command.writable)
-        m.d.comb += [
-            line_size.eq(Mux(job.left > codec.line_bytes, codec.line_bytes, job.left)),
-            line_writable.eq(Mux(job.capacity > line_size, line_size, job.capacity)),
-            job.left_behind.eq(job.left - codec.line_bytes),
-            job.capacity_behind.eq(job.capacity - line_writable),
-            behind_size.eq(
-                Mux(job.left_behind > codec.line_bytes, codec.line_bytes, job.left_behind)
-            ),
-            behind_writable.eq(
-                Mux(job.capacity_behind > behind_size, behind_size, job.capacity_behind)
-            ),
-            job.capacity_last.eq(job.capacity_behind - behind_writable),
-            command.size.eq(line_size),
-            command.writable.eq(line_writable),
-            command.address.eq(job.address),
-            next_command.size.eq(behind_size),
-            next_command.writable.eq(behind_writable),
-            next_command.address.eq(job.address + codec.line_bytes),
-            *(one.codec.eq(job.index) for one in (command, next_command)),
-            *(one.parameters.eq(job.parameters) for one in (command, next_command)),
-        ]
-        return command, next_command
+        # Of the first line that is not whole, and of the first one that has no room as a whole.
+        both_over = Mux(job.room_over > job.left_over, job.left_over, job.room_over)
+        commands = []
+        for before, name in enumerate(("this_command", "next_command")):
+            command = Signal(LineCommand(codec), name=name)
+            is_whole = ~(job.left.is_zero | (job.left.is_one if before else 0))
+            has_part = job.room.is_one if before else job.room.is_zero
+            has_none = job.room.is_over | (job.room.is_zero if before else 0)
+            # Of its own, as a command whose fields depend on each other looks like a loop.
+            size = Signal.like(command.size, name=f"{name}_size")
+            m.d.comb += [
+                size.eq(Mux(is_whole, codec.line_bytes, job.left_over)),
+                command.size.eq(size),
+                command.writable.eq(size),
+                command.address.eq(job.address + before * codec.line_bytes),
+                command.codec.eq(job.index),
+                command.parameters.eq(job.parameters),
+            ]
+            with m.If(has_none):
+                m.d.comb += command.writable.eq(0)
+            with m.Elif(has_part):
+                m.d.comb += command.writable.eq(Mux(is_whole, job.room_over, both_over))
+            commands.append(command)
+        return commands[0], commands[1]
 
     def _step(self, m: Module, job: _Job, sent: _SentLines) -> None:
         """Go on to the line behind those that ended in this cycle."""
         line_bytes, units = self.config.codec.line_bytes, self.config.units
-        with m.If(self.split == 1):
-            m.d.sync += [
-                job.unit.eq(sent.next_unit),
-                job.address.eq(job.address + line_bytes),
-                job.left.eq(job.left_behind),
-                job.capacity.eq(job.capacity_behind),
-            ]
-        with m.If(self.split == 2):
-            m.d.sync += [
-                job.unit.eq(Mux(sent.next_unit == units - 1, 0, sent.next_unit + 1)),
-                job.address.eq(job.address + 2 * line_bytes),
-                job.left.eq(job.left - 2 * line_bytes),
-                job.capacity.eq(job.capacity_last),
-            ]
+        m.d.comb += [
+            signal.eq(self.split == lines)
+            for count in (job.left, job.room)
+            for lines, signal in ((1, count.one), (2, count.two))
+        ]
+        following = Mux(sent.next_unit == units - 1, 0, sent.next_unit + 1)
+        for lines, unit in ((1, sent.next_unit), (2, following)):
+            with m.If(self.split == lines):
+                m.d.sync += [
+                    job.unit.eq(unit),
+                    job.address.eq(job.address + lines * line_bytes),
+                ]
         m.d.sync += job.lines.eq(job.lines + self.split)
 
     def _end_job(
@@ -351,6 +357,10 @@ class LineSplitter(wiring.Component):
             job_ends.i.payload.lines.eq(job.lines),
             self.job.ready.eq(~job.active | done),
             x_begins.eq(self.job.valid & self.job.ready),
+            job.left.load.eq(self.job.ready),
+            job.left.value.eq(arriving.length[line_bits:]),
+            job.room.load.eq(self.job.ready),
+            job.room.value.eq(arriving.capacity[line_bits:]),
             job_lines.eq((arriving.length + (codec.line_bytes - 1)) >> line_bits),
         ]
         for i, (entry, unpacker, _) in enumerate(unpackers):
@@ -367,8 +377,8 @@ class LineSplitter(wiring.Component):
                 job.over.eq(0),
                 job.unit.eq(arriving.first_unit),
                 job.address.eq(arriving.dst),
-                job.left.eq(arriving.length),
-                job.capacity.eq(arriving.capacity),
+                job.left_over.eq(arriving.length[:line_bits]),
+                job.room_over.eq(arriving.capacity[:line_bits]),
                 job.lines.eq(0),
                 *(Assert(unpacker.command.ready) for _, unpacker, _ in unpackers),
             ]

@@ -17,6 +17,7 @@ from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.outbound.whole_lines import WholeLineCounter
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
+from cdma.hw.lib.lanes import selected
 
 
 # A job with 2 elements of head padding, cycle by cycle, with 8 lanes and heads of one element (H):
@@ -120,8 +121,13 @@ class LineDrain(wiring.Component):
         issued = self.ends.payload
         fits: Value = C(1)
         if self.config.drain_beats == 1:
-            # With heads of several sizes, a chunk may be longer than a beat and its own head.
-            fits = heads.beat.sol & heads.mate.eol & (merger.count_merged <= merger.chunk_elements)
+            # Of each line and the next one, before it is known which one it is.
+            counts = [lines.payload.count for lines in self.lines]
+            short = [
+                count + mate <= merger.most_merged
+                for count, mate in zip(counts, [*counts[1:], counts[0]], strict=True)
+            ]
+            fits = heads.beat.sol & heads.mate.eol & selected(t.unit_is, short)
         mergeable = Signal()
         stalled = Signal()
         stalled_alone = Signal()
@@ -200,8 +206,8 @@ class LineDrain(wiring.Component):
         """Take what was sent or dropped from the queues, and go on to the next unit."""
         m.d.comb += t.lines_begun.eq((t.line_fire & ~t.inside_line) + t.merge_fire)
         for k in range(self.config.units):
-            first = t.line_fire & (t.unit == k)
-            second = t.merge_fire & (t.next_unit == k)
+            first = t.line_fire & t.unit_is[k]
+            second = t.merge_fire & t.next_unit_is[k]
             m.d.comb += [
                 self.lines[k].ready.eq(first | second),
                 self.reports[k].ready.eq((first & ~t.inside_line) | second),
@@ -212,9 +218,12 @@ class LineDrain(wiring.Component):
                 t.drained.eq(t.drained + Mux(t.merge_fire, 1 + heads.mate_ends, heads.beat.eol)),
             ]
             with m.If(t.merge_fire & heads.mate_ends):
-                m.d.sync += t.unit.eq(_following(t.next_unit, self.config.units))
+                m.d.sync += [
+                    t.unit.eq(_following(t.next_unit, self.config.units)),
+                    t.unit_is.eq(t.next_unit_is.rotate_left(1)),
+                ]
             with m.Elif(heads.beat.eol):
-                m.d.sync += t.unit.eq(t.next_unit)
+                m.d.sync += [t.unit.eq(t.next_unit), t.unit_is.eq(t.next_unit_is)]
             with m.If(~t.inside_line & ~t.line_failed):
                 m.d.sync += t.line_failed.eq(t.faulty)
                 with m.If(t.faulty):
@@ -302,6 +311,7 @@ class LineDrain(wiring.Component):
                 t.codec_index.eq(job.codec),
                 t.tail_pad.eq(job.tail_pad),
                 t.unit.eq(job.first_unit),
+                t.unit_is.eq(1 << job.first_unit),
                 t.drained.eq(0),
                 t.last_sent.eq(0),
                 t.line_failed.eq(0),
@@ -309,7 +319,11 @@ class LineDrain(wiring.Component):
 
 
 class _Transfer:
-    """The registers of the transfer that is drained, and what is decided in this cycle."""
+    """The registers of the transfer that is drained, and what is decided in this cycle.
+
+    The unit whose line is next, `unit`, has its bit set in `unit_is`, too: what decides about
+    lines is selected by that, in less time than the lines themselves.
+    """
 
     def __init__(self, config: EngineConfig) -> None:
         job = DrainJob(config)
@@ -320,6 +334,8 @@ class _Transfer:
         self.tail_pad = Signal(job["tail_pad"].shape)
         self.unit = Signal(job["first_unit"].shape)
         self.next_unit = Signal(job["first_unit"].shape)
+        self.unit_is = Signal(config.units, init=1)
+        self.next_unit_is = Signal(config.units)
         self.inside_line = Signal()
         self.drained = Signal(IssuedLines()["lines"].shape)
         self.last_sent = Signal()
@@ -347,12 +363,16 @@ class _QueueHeads:
     """
 
     def __init__(self, m: Module, drain: LineDrain, t: _Transfer) -> None:
-        m.d.comb += t.next_unit.eq(_following(t.unit, drain.config.units))
-        self.beat_valid, self.beat = _select(m, drain.lines, t.unit, "beat")
-        self.report_valid, self.report = _select(m, drain.reports, t.unit, "report")
-        self.mate_valid, self.mate = _select(m, drain.lines, t.next_unit, "mate")
+        m.d.comb += [
+            t.next_unit.eq(_following(t.unit, drain.config.units)),
+            t.next_unit_is.eq(t.unit_is.rotate_left(1)),
+        ]
+        of_unit, of_next = (t.unit, t.unit_is), (t.next_unit, t.next_unit_is)
+        self.beat_valid, self.beat = _select(m, drain.lines, *of_unit, "beat")
+        self.report_valid, self.report = _select(m, drain.reports, *of_unit, "report")
+        self.mate_valid, self.mate = _select(m, drain.lines, *of_next, "mate")
         self.mate_report_valid, self.mate_report = _select(
-            m, drain.reports, t.next_unit, "mate_report"
+            m, drain.reports, *of_next, "mate_report"
         )
         # In a chunk of one beat, lines merge as a whole or not at all.
         self.mate_ends: Value = C(1)
@@ -363,16 +383,21 @@ class _QueueHeads:
             m.d.comb += self.first_report.eq(Mux(t.inside_line, self.mate_report, self.report))
 
 
+CARRIED = ("elements", "mask", "crc32", "summary")
+"""Fields that nothing is decided by."""
+
+
 def _following(unit: Value, units: int) -> Value:
     return Mux(unit == units - 1, 0, unit + 1)
 
 
-def _select(m: Module, streams: Any, unit: Value, name: str) -> tuple[Signal, Any]:
-    """Select the valid and the payload of one of several streams."""
+def _select(m: Module, streams: Any, unit: Value, unit_is: Value, name: str) -> tuple[Signal, Any]:
+    """Select the valid and the payload of one of several streams: of a unit, told in both ways."""
     valid = Signal(name=f"{name}_valid")
     payload: Any = Signal(streams[0].payload.shape(), name=name)
-    m.d.comb += [
-        valid.eq(Array(s.valid for s in streams)[unit]),
-        payload.as_value().eq(Array(s.payload.as_value() for s in streams)[unit]),
-    ]
+    m.d.comb += valid.eq(selected(unit_is, [s.valid for s in streams]))
+    for field, _ in payload.shape():
+        values = [Value.cast(s.payload[field]) for s in streams]
+        chosen = Array(values)[unit] if field in CARRIED else selected(unit_is, values)
+        m.d.comb += Value.cast(payload[field]).eq(chosen)
     return valid, payload

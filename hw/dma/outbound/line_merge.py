@@ -39,6 +39,9 @@ class LineMerger(wiring.Component):
         The chunk's elements, zero behind the last one that counts.
     count_alone, count_merged : `Out(...)`
         Elements of the first line beat alone, and of both.
+    most_merged : `Out(...)`
+        Elements that two whole lines may have, beside their heads, if they are to be merged. With
+        heads of several sizes, a chunk may be longer than a beat and its own head.
     """
 
     def __init__(self, config: CodecConfig, *, chunk_beats: int = 1) -> None:
@@ -55,6 +58,7 @@ class LineMerger(wiring.Component):
                 "elements": Out(data.ArrayLayout(8 * config.element_bytes, self.chunk_elements)),
                 "count_alone": Out(range(self.beat_elements + 1)),
                 "count_merged": Out(range(2 * self.beat_elements + 1)),
+                "most_merged": Out(range(self.chunk_elements + 1)),
             }
         )
 
@@ -69,6 +73,7 @@ class LineMerger(wiring.Component):
         m.d.comb += [
             self.has_head.eq(Cat(selected for _, selected in heads).any()),
             self.count_alone.eq(self.first.count + Mux(begins_with_head, head_elements, 0)),
+            self.most_merged.eq(self.chunk_elements - (head_elements << 1)),
             self.count_merged.eq(self.count_alone + self.second.count + head_elements),
         ]
         first_heads = [(size, self.first.sol & selected) for size, selected in heads]

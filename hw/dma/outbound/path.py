@@ -22,7 +22,7 @@ from cdma.hw.dma.payloads import DrainJob, OutJob, OutOutcome, ReadJob, WriteJob
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister, SkidBuffer
+from cdma.hw.lib.pipeline import HalfRateRegister, PingPongBuffer, PipelineRegister, SkidBuffer
 
 THROTTLE_CLASSES = 2
 
@@ -204,7 +204,9 @@ class OutPath(wiring.Component):
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
             connect(unit.o, buffer.i)
             # The drain knows late in the cycle whether it takes a report.
-            m.submodules[f"next_report_{k}"] = next_report = SkidBuffer(reports.o.payload.shape())
+            m.submodules[f"next_report_{k}"] = next_report = PingPongBuffer(
+                reports.o.payload.shape()
+            )
             connect(buffer.o, drain.lines[k])
             connect(reports.o, next_report.i)
             connect(next_report.o, drain.reports[k])

@@ -36,6 +36,13 @@ class LineRequest(data.StructLayout):
         )
 
 
+class _PendingLine(data.StructLayout):
+    """A line that has been requested: `beats` less one are read for it."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"line": LineRequest(config), "beats": range(config.sectors + 1)})
+
+
 class LineFault(data.StructLayout):
     """The first error among the bus's responses to the reads of a line.
 
@@ -102,7 +109,7 @@ class LineReader(wiring.Component):
         line = self.i.payload
 
         # Request the beats that the line lies in. `second`: those of the first page are requested.
-        m.submodules.pending = pending = Fifo(LineRequest(config), self.lines)
+        m.submodules.pending = pending = Fifo(_PendingLine(config), self.lines)
         second = Signal()
         in_page = Signal(page_bits)
         end = Signal(page_bits + 1)
@@ -133,25 +140,22 @@ class LineReader(wiring.Component):
             self.request.valid.eq(self.i.valid & pending.i.ready),
             self.i.ready.eq(self.request.ready & pending.i.ready & ~second_follows),
             pending.i.valid.eq(self.i.valid & self.request.ready & ~second_follows),
-            pending.i.payload.eq(line),
+            pending.i.payload.line.eq(line),
+            pending.i.payload.beats.eq((line.address[:width_bits] + line.size - 1) >> width_bits),
         ]
         with m.If(self.request.valid & self.request.ready):
             m.d.sync += second.eq(second_follows)
 
         # Assemble the sectors. Those of a line that begins inside a beat are one beat behind: a
         # sector is the end of the beat before and the beginning of the present one.
-        expected = pending.o.payload
+        expected = pending.o.payload.line
         lane_bits = (config.lanes - 1).bit_length()
         offset = Signal(width_bits)
         used = Signal(range(config.sectors + 2))
         sector = Signal(range(config.sectors))
         primed = Signal()
         held = Signal(8 * width, reset_less=True)
-        beats_less_one = Signal(range(config.sectors + 1))
-        m.d.comb += [
-            offset.eq(expected.address[:width_bits]),
-            beats_less_one.eq((offset + expected.size - 1) >> width_bits),
-        ]
+        m.d.comb += offset.eq(expected.address[:width_bits])
         needs_beat = Signal()
         primes = Signal()
         steps = Signal()
@@ -162,7 +166,7 @@ class LineReader(wiring.Component):
         fault_stays = fault_valid & ~self.fault.ready if config.sectors == 1 else fault_valid
         ends = Signal()
         m.d.comb += [
-            needs_beat.eq(used <= beats_less_one),
+            needs_beat.eq(used <= pending.o.payload.beats),
             primes.eq((offset != 0) & ~primed),
             ends.eq(~primes & (sector == config.sectors - 1)),
             sectors.i.valid.eq(

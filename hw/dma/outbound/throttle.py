@@ -1,6 +1,6 @@
 """Token buckets that limit how fast device memory is read (cDMA, §V-D)."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +14,8 @@ class TokenBucket(wiring.Component):
     Tokens come in at `rate`, up to `burst`; each line takes as many as it has bytes. In any time t
     at most rate · t + burst bytes are let through.
 
-    Latency: a line's tokens are missing in the next cycle. Throughput: two lines per cycle.
+    Latency: a line's tokens are missing in the next cycle; a rate of 0 lets everything through from
+    the next cycle on. Throughput: two lines per cycle.
 
     Parameters
     ----------
@@ -48,29 +49,33 @@ class TokenBucket(wiring.Component):
         line_bytes = self.config.codec.line_bytes
         line = line_bytes << RATE_FRACTION_BITS
         tokens = Signal(BURST_BITS + RATE_FRACTION_BITS)
+        # How many lines they are enough for follows from a register, as the issuer needs it early.
+        enough = Signal(2)
         most = Signal.like(tokens)
         # How many lines pass is known last: the tokens behind each number are there by then.
         passed = [Signal.like(tokens, name=f"tokens_after_{lines}") for lines in range(3)]
+        enough_then = [Signal.like(enough, name=f"enough_after_{lines}") for lines in range(3)]
         m.d.comb += [
             most.eq(
                 Mux(self.burst < 2 * line_bytes, 2 * line_bytes, self.burst) << RATE_FRACTION_BITS
             ),
+            self.permits.eq(Mux(enough[1], 2, enough[0])),
         ]
         for lines, after in enumerate(passed):
             more = Signal(len(tokens) + 1, name=f"more_after_{lines}")
             m.d.comb += [
                 more.eq(tokens + self.rate - lines * line),
                 after.eq(Mux(more > most, most, more)),
+                # The most are enough for two.
+                enough_then[lines].eq(Cat(more >= line, more >= 2 * line)),
             ]
         with m.If(self.rate == 0):
-            m.d.comb += self.permits.eq(2)
-            m.d.sync += tokens.eq(most)
+            m.d.sync += [tokens.eq(most), enough.eq(0b11)]
         with m.Else():
-            m.d.comb += self.permits.eq(Mux(tokens >= 2 * line, 2, tokens >= line))
             with m.Switch(self.passed):
                 for lines, after in enumerate(passed[:-1]):
                     with m.Case(lines):
-                        m.d.sync += tokens.eq(after)
+                        m.d.sync += [tokens.eq(after), enough.eq(enough_then[lines])]
                 with m.Default():
-                    m.d.sync += tokens.eq(passed[-1])
+                    m.d.sync += [tokens.eq(passed[-1]), enough.eq(enough_then[-1])]
         return m

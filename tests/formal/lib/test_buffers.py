@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from amaranth.hdl import Signal, Value
+from amaranth.hdl import Mux, Signal, Value
 from amaranth.lib import data
 
 from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
@@ -12,6 +12,7 @@ from cdma.hw.lib.beat import Beat, ReceivedBeat
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import (
     HalfRateRegister,
+    PingPongBuffer,
     PipelineControl,
     PipelineRegister,
     SkidBuffer,
@@ -41,6 +42,28 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
     )
     bench.implies(inside["spare_valid"], inside["front_valid"])
     bench.cover(inside["spare_valid"])
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte"]))
+def test_ping_pong_buffer_is_a_queue(shape, tmp_path):
+    bench = Bench()
+    buffer = PingPongBuffer(shape)
+    inside = bench.add(buffer)
+    i, o = bench.drive(buffer.i), bench.watch(buffer.o)
+    order = Order(bench, len(Value.cast(buffer.o.payload)), count_bits=2)
+    order.comes(one(i.moves, i.payload))
+    order.leaves(one(o.moves, o.payload))
+    valid, reads_second = inside["valid"], inside["reads_second"]
+    entries = [Value.cast(inside[f"entry_{k}"]) for k in range(2)]
+    order.on_the_way(
+        one(valid.any(), Mux(reads_second, entries[1], entries[0])),
+        one(valid.all(), Mux(reads_second, entries[0], entries[1])),
+    )
+    # The one that is read next is valid if any is, and the one that is written next is free.
+    bench.implies(valid.any(), valid.bit_select(reads_second, 1))
+    bench.require(inside["writes_second"] == reads_second ^ (valid.any() & ~valid.all()))
+    bench.cover(valid.all())
     prove(bench, tmp_path, depth=2)
 
 

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import (
     HalfRateRegister,
+    PingPongBuffer,
     PipelineControl,
     PipelineRegister,
     SkidBuffer,
@@ -41,7 +42,7 @@ class ControlledRegister(wiring.Component):
         return m
 
 
-BUFFERS = [SkidBuffer, PipelineRegister, ControlledRegister]
+BUFFERS = [SkidBuffer, PingPongBuffer, PipelineRegister, ControlledRegister]
 
 
 def payloads(count):
@@ -91,7 +92,13 @@ def test_blocked_buffer_has_no_bubble_when_it_is_let_go(bench):
 
 @pytest.mark.parametrize(
     ("buffer", "entries"),
-    [(SkidBuffer, 2), (PipelineRegister, 1), (ControlledRegister, 1), (HalfRateRegister, 1)],
+    [
+        (SkidBuffer, 2),
+        (PingPongBuffer, 2),
+        (PipelineRegister, 1),
+        (ControlledRegister, 1),
+        (HalfRateRegister, 1),
+    ],
 )
 def test_blocked_buffer_holds_its_entries(buffer, entries):
     given, _ = transfer(Bench(buffer(16)), 5, sink=from_cycle(30))

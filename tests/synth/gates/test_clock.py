@@ -5,7 +5,7 @@ import pytest
 from cdma.sim.machine import MACHINES
 from cdma.synth.baseline import read_baseline
 from cdma.synth.components import block_names
-from cdma.synth.gates.clock import BUDDY, CODEC, ENGINE, clock_note
+from cdma.synth.gates.clock import BUDDY, CODEC, ENGINE, WIRES_LEAVE, clock_note
 
 ALL = [ENGINE, CODEC, BUDDY]
 
@@ -24,8 +24,14 @@ def test_a_note_names_what_the_clock_is_of():
     assert "unit gates (no wires)" in note
 
 
-def test_no_note_where_the_rtl_clocks_that_fast():
-    assert clock_note(ENGINE.mhz * 1e6, ENGINE) == ""
+def test_what_is_reached_without_wires_only_is_not_reached_yet():
+    reached_hz = ENGINE.mhz * 1e6
+    assert clock_note(1.01 * reached_hz, ENGINE).startswith("The RTL does not clock at")
+    assert clock_note(reached_hz, ENGINE).startswith("With wires, the RTL does not clock at")
+
+
+def test_no_note_where_the_rtl_clocks_that_fast_with_wires():
+    assert clock_note(WIRES_LEAVE * ENGINE.mhz * 1e6, ENGINE) == ""
     assert clock_note(50e6, CODEC) == ""
 
 
