@@ -218,6 +218,10 @@ class EngineConfig:
         line's first one always do, which a link as fast as the port needs.
     split_beats
         The same of what is split off a stream on its way in; 2 needs two `split_lines`.
+    transfers
+        Descriptors that are fetched ahead, transfers that may wait in each path, and records whose
+        response may be outstanding; and twice as many transfers may have begun and have no record
+        yet. So small transfers end at this many per round trip to host memory.
 
     Raises
     ------
@@ -234,6 +238,7 @@ class EngineConfig:
     split_lines: int = 2
     drain_beats: int = 1
     split_beats: int = 1
+    transfers: int = 4
 
     def __post_init__(self) -> None:
         if not 1 <= self.units <= 16:
@@ -264,6 +269,8 @@ class EngineConfig:
                 "split_beats must be 1 or 2, and at most split_lines, "
                 f"{self.split_lines}, not {self.split_beats!r}"
             )
+        if not 2 <= self.transfers <= 64:
+            raise ConfigError(f"transfers must be 2 to 64, not {self.transfers!r}")
 
     @property
     def codecs(self) -> tuple[str, ...]:

@@ -132,6 +132,10 @@ def generate(
             autocompletion=among(1, 2),
         ),
     ] = None,
+    transfers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Engine: descriptors ahead, and transfers in each path."),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -221,6 +225,7 @@ def generate(
         split_lines=split_lines,
         drain_beats=drain_beats,
         split_beats=split_beats,
+        transfers=transfers,
     )
     of_zvc = _given(latency=latency)
     of_entries = _given(mode=mode)

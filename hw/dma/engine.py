@@ -17,9 +17,9 @@ from cdma.hw.dma.control.checker import DescriptorChecker
 from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, Dispatcher
-from cdma.hw.dma.control.record import RECORDS, InterruptCoalescer, RecordWriter
+from cdma.hw.dma.control.record import InterruptCoalescer, RecordWriter
 from cdma.hw.dma.control.registers import Registers
-from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.ring import DescriptorFetcher
 from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
@@ -158,8 +158,8 @@ class DmaEngine(wiring.Component):
             config.host_bytes,
             HOST_ADDRESS_BITS,
             HOST_ID_BITS,
-            reads=(PREFETCH, config.read_bursts),
-            writes=(config.write_bursts, RECORDS),
+            reads=(config.transfers, config.read_bursts),
+            writes=(config.write_bursts, config.transfers),
         )
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         wiring.connect(m, host.m_axi, wiring.flipped(self.m_axi_host))

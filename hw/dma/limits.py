@@ -3,9 +3,6 @@
 ENTRY_BYTES = 64
 """Size and alignment of a descriptor and of a completion record."""
 
-PREFETCH = 4
-"""Descriptors that are in flight or wait to be carried out."""
-
 QUEUED_LINES = 4
 """Lines of the worst case that may wait at a unit, and as many others as these have beats: those
 that are split off the stream faster than one unit expands them."""

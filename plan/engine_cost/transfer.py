@@ -21,12 +21,12 @@ one still takes its time on the link, and before the link's the first one is gat
 of the tensor is as fast as its own narrowest bottleneck (`cdma.plan.engine_cost.variable_density`).
 
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
-is its flow and its record or descriptor on the link; but descriptors come no faster than `PREFETCH`
-per round trip.
+is its flow and its record or descriptor on the link; but descriptors come no faster than
+`EngineConfig.transfers` per round trip.
 
 The engine's own cycles are measured in its RTL, once; all else is the configuration's. How far this
 is from the RTL stands in docs/guide/swap/estimate.md; short transfers in the ring in large numbers
-may take 15 % longer than this says.
+may take 15 % longer than this says, and 30 % where they are more than four at once.
 """
 
 import math
@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS, PREFETCH
+from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS
 from cdma.plan.engine_cost.bottlenecks import (
     LINE_CYCLES,
     READ_CYCLES,
@@ -185,7 +185,7 @@ def transfer_cost(
         latency_cycles=fixed + moving - flow,
         flow_cycles=flow + uneven,
         link_cycles=occupied,
-        fetch_cycles=(fetch + FETCH_CYCLES) / PREFETCH,
+        fetch_cycles=(fetch + FETCH_CYCLES) / engine.transfers,
         limit=limit,
         clock_hz=machine.clock_hz,
     )

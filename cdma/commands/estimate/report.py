@@ -116,6 +116,7 @@ def assumptions(report: Report) -> dict[str, Any]:
             "split_lines": engine.split_lines,
             "drain_beats": engine.drain_beats,
             "split_beats": engine.split_beats,
+            "transfers": engine.transfers,
         },
         "machine": {
             "clock_hz": machine.clock_hz,

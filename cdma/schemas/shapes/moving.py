@@ -113,6 +113,7 @@ class EstimateEngine(TypedDict):
     split_lines: int
     drain_beats: int
     split_beats: int
+    transfers: int
 
 
 class EstimateMachine(TypedDict):

@@ -16,9 +16,6 @@ from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
 
-STARTED = 8
-"""Descriptors that may be outstanding at once."""
-
 
 class Completion(data.StructLayout):
     """A record, and its address.
@@ -105,7 +102,9 @@ class RetireUnit(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.waiting = waiting = Fifo(StartedDescriptor(self.config), STARTED)
+        m.submodules.waiting = waiting = Fifo(
+            StartedDescriptor(self.config), 2 * self.config.transfers
+        )
         m.submodules.completions = completions = PipelineRegister(Completion())
         wiring.connect(m, wiring.flipped(self.started), waiting.i)
         wiring.connect(m, completions.o, wiring.flipped(self.o))

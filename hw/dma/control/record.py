@@ -12,9 +12,6 @@ from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.fifo import Fifo
 
-RECORDS = 4
-"""Records whose response may be outstanding."""
-
 
 class RecordInfo(data.StructLayout):
     """The fields of a record that are needed when it has been written.
@@ -98,7 +95,7 @@ class RecordWriter(wiring.Component):
         width_bits = (width - 1).bit_length()
         entry_bits = (ENTRY_BYTES - 1).bit_length()
         beats = max(1, ENTRY_BYTES // width)
-        m.submodules.pending = pending = Fifo(RecordInfo(), RECORDS - 1)
+        m.submodules.pending = pending = Fifo(RecordInfo(), self.config.transfers - 1)
 
         # The record that is sent: its request, then its beats.
         held = Signal(Completion(), reset_less=True)

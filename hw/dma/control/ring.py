@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, FetchedDescriptor
-from cdma.hw.dma.limits import ENTRY_BYTES, PREFETCH
+from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
 
@@ -34,7 +34,7 @@ class RingFault(data.StructLayout):
 
 
 class DescriptorFetcher(wiring.Component):
-    """Fetches descriptors in their order, up to `PREFETCH` ahead.
+    """Fetches descriptors in their order, up to `config.transfers` ahead.
 
     A descriptor is requested only when the queue has space for it. After a fault nothing is fetched
     until `clear`; descriptors that were requested after the one at fault are dropped.
@@ -99,14 +99,16 @@ class DescriptorFetcher(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.queue = queue = Fifo(FetchedDescriptor(), PREFETCH - 1)
+        m.submodules.queue = queue = Fifo(FetchedDescriptor(), self.config.transfers - 1)
         # The addresses of descriptors that are requested: they lie anywhere in their beats.
-        m.submodules.expected = expected = Fifo(unsigned(HOST_ADDRESS_BITS), PREFETCH - 1)
+        m.submodules.expected = expected = Fifo(
+            unsigned(HOST_ADDRESS_BITS), self.config.transfers - 1
+        )
         m.submodules.requests = requests = PipelineRegister(unsigned(HOST_ADDRESS_BITS))
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 
         # Descriptors that are requested or queued; each has its place in the queue.
-        reserved = Signal(range(PREFETCH + 1))
+        reserved = Signal(range(self.config.transfers + 1))
         request_fire = Signal()
         registers_bad = Signal()
         dropped = Signal()
@@ -138,6 +140,7 @@ class DescriptorFetcher(wiring.Component):
         ahead = Signal(INDEX_BITS)
         invalid = Signal()
         request_pending = Signal()
+        has_room = Signal()
         m.d.comb += [
             entries.eq(1 << self.log2_entries),
             index.eq(requested & (entries - 1)),
@@ -146,7 +149,8 @@ class DescriptorFetcher(wiring.Component):
             invalid.eq((self.log2_entries == 0) | (ahead > entries) | self.outside),
             request_pending.eq(self.enable & ~self.faulty & (requested != self.tail)),
             registers_bad.eq(request_pending & invalid),
-            request_fire.eq(request_pending & ~invalid & (reserved != PREFETCH) & requests.i.ready),
+            has_room.eq(reserved != self.config.transfers),
+            request_fire.eq(request_pending & ~invalid & has_room & requests.i.ready),
             requests.i.valid.eq(request_fire),
             requests.i.payload.eq(address),
             expected.i.valid.eq(request_fire),

@@ -15,7 +15,6 @@ from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
-from cdma.hw.dma.outbound.issue import JOBS
 from cdma.hw.dma.payloads import (
     CollectJob,
     InJob,
@@ -145,12 +144,12 @@ class InPath(wiring.Component):
         m.submodules.splitter = splitter = LineSplitter(config)
         m.submodules.gather = gather = LineReportCollector(config)
         # Jobs wait here for the stages that get to them last.
-        m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), JOBS - 1)
-        m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), JOBS - 1)
+        m.submodules.split_jobs = split_jobs = Fifo(SplitJob(config), config.transfers - 1)
+        m.submodules.gather_jobs = gather_jobs = Fifo(CollectJob(config), config.transfers - 1)
         # What the first stages tell waits here for the last one.
-        m.submodules.received = received = Fifo(ReceiveOutcome(), JOBS - 1)
-        m.submodules.tails = tails = Fifo(StreamTail(), JOBS - 1)
-        m.submodules.ends = ends = Fifo(IssuedLines(), JOBS - 1)
+        m.submodules.received = received = Fifo(ReceiveOutcome(), config.transfers - 1)
+        m.submodules.tails = tails = Fifo(StreamTail(), config.transfers - 1)
+        m.submodules.ends = ends = Fifo(IssuedLines(), config.transfers - 1)
 
         def connect(source: Any, sink: Any) -> None:
             wiring.connect(m, source, sink)

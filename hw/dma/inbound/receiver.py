@@ -8,7 +8,6 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
-from cdma.hw.dma.outbound.issue import JOBS
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
 from cdma.hw.lib.beat import ReceivedBeat
@@ -34,7 +33,8 @@ class _Job:
     A packet that has ended early is `closed`; `primed` says that `held` has the beat before.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, config: EngineConfig) -> None:
+        width = config.host_bytes
         width_bits = (width - 1).bit_length()
         self.active = Signal()
         self.closed = Signal()
@@ -44,7 +44,7 @@ class _Job:
         self.given = Signal(OFFSET_BITS)
         self.primed = Signal()
         self.held = Signal(8 * width, reset_less=True)
-        self.jobs_asked = Signal(range(JOBS + 2))
+        self.jobs_asked = Signal(range(config.transfers + 2))
 
 
 class _Step:
@@ -126,14 +126,14 @@ class StreamReceiver(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         width = self.config.host_bytes
-        m.submodules.jobs = jobs = Fifo(ReceiveJob(), JOBS)
-        m.submodules.asked = asked = Fifo(_AskedJob(width), JOBS)
+        m.submodules.jobs = jobs = Fifo(ReceiveJob(), self.config.transfers)
+        m.submodules.asked = asked = Fifo(_AskedJob(width), self.config.transfers)
         m.submodules.queue = queue = Fifo(ReadBeat(width), self.config.read_beats)
         wiring.connect(m, wiring.flipped(self.beats), queue.i)
         with m.If(self.beats.valid):
             m.d.sync += Assert(self.beats.ready)
 
-        job = _Job(width)
+        job = _Job(self.config)
         asking, asked_all = self._ask(m, job, jobs, asked, queue)
         step = self._find_step(m, job, jobs, asked, queue)
         self._give(m, job, step, queue)

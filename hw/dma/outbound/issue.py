@@ -11,9 +11,6 @@ from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import SkidBuffer
 
-JOBS = 4
-"""Jobs whose lines may be outstanding at once."""
-
 
 class LineIssuer(wiring.Component):
     """Splits jobs into lines and issues them to the units round-robin, up to two per cycle.
@@ -86,7 +83,7 @@ class LineIssuer(wiring.Component):
         throttle_class = Signal()
         lines = Signal.like(self.ends.payload.lines)
 
-        m.submodules.job_ends = job_ends = Fifo(IssuedLines(), JOBS - 1)
+        m.submodules.job_ends = job_ends = Fifo(IssuedLines(), self.config.transfers - 1)
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
 
         has_credit = Signal(config.units)

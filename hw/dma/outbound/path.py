@@ -14,7 +14,7 @@ from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BIT
 from cdma.hw.dma.interleave import unit_of
 from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.drain import LineDrain
-from cdma.hw.dma.outbound.issue import JOBS, LineIssuer
+from cdma.hw.dma.outbound.issue import LineIssuer
 from cdma.hw.dma.outbound.throttle import BURST_BITS, RATE_BITS, TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit, LineReport
 from cdma.hw.dma.outbound.writer import StreamWriter
@@ -25,6 +25,9 @@ from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import HalfRateRegister, PingPongBuffer, PipelineRegister, SkidBuffer
 
 THROTTLE_CLASSES = 2
+
+WRITING = 4
+"""Jobs that are drained and not answered, which the stages hold; more need a queue."""
 
 
 class OutJobSplitter(wiring.Component):
@@ -167,8 +170,8 @@ class OutPath(wiring.Component):
         m.submodules.packer = packer = ElementPacker(config.codec, chunk_beats=config.drain_beats)
         m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
         # Jobs are queued for the stages that get to them last.
-        m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), JOBS - 1)
-        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), JOBS - 1)
+        m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), config.transfers - 1)
+        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), config.transfers - 1)
 
         def connect(source: Any, sink: Any) -> None:
             wiring.connect(m, source, sink)
@@ -238,15 +241,20 @@ class OutPath(wiring.Component):
         connect(wiring.flipped(self.write_response), responses.i)
         connect(responses.o, writer.response)
 
+        drained = drain.outcome
+        if config.transfers > WRITING:
+            m.submodules.drained = queue = Fifo(drained.payload.shape(), config.transfers - WRITING)
+            connect(drain.outcome, queue.i)
+            drained = queue.o
         m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome(config.codec.result_bits))
         connect(outcomes.o, wiring.flipped(self.outcome))
         outcome_fire = Signal()
         m.d.comb += [
-            outcomes.i.valid.eq(drain.outcome.valid & writer.outcome.valid),
-            outcomes.i.payload.read.eq(drain.outcome.payload),
+            outcomes.i.valid.eq(drained.valid & writer.outcome.valid),
+            outcomes.i.payload.read.eq(drained.payload),
             outcomes.i.payload.write.eq(writer.outcome.payload),
             outcome_fire.eq(outcomes.i.valid & outcomes.i.ready),
-            drain.outcome.ready.eq(outcome_fire),
+            drained.ready.eq(outcome_fire),
             writer.outcome.ready.eq(outcome_fire),
             issuer.abort.eq(self.abort),
             self.issued.eq(issuer.issued),

@@ -17,6 +17,10 @@ RATIO = 2.6
 QUEUED_BYTES = 1 << 20
 QUEUED = 32
 
+SMALL_BYTES, SMALL_RATIO = 4 << 10, 13
+SMALL_COUNTS = (30, 60)
+TRANSFERS = (4, 8, 16, 32)
+
 # In cycles of theirs. AXI DMA of AMD, PG021; iDMA's back end, which has no descriptors.
 AXI_DMA_FETCH = 10
 AXI_DMA_READ = 28
@@ -28,7 +32,8 @@ IDMA_FULL_BYTES = 16
 def run(console: Console) -> dict[str, Any]:
     """Print the tables and return their figures."""
     with Rig(PRESETS["titanx_gen3"], NEAR) as near, Rig.of_preset("titanx_gen3") as far:
-        return {"launch": _launch(console, near, far), "sizes": _sizes(console, near, far)}
+        figures = {"launch": _launch(console, near, far), "sizes": _sizes(console, near, far)}
+    return {**figures, "small": _small(console)}
 
 
 def _launch(console: Console, near: Rig, far: Rig) -> dict[str, Any]:
@@ -106,6 +111,36 @@ def _size(rig: Rig, nbytes: int, codec: str | None) -> dict[str, float]:
         "queued_utilization": queued.data_utilization,
         "queued_utilization_with_records": queued.utilization,
     }
+
+
+def _small(console: Console) -> dict[str, dict[str, float]]:
+    """Cycles that each of many small transfers takes, by how many the engine has at once."""
+    figures = {}
+    printed = table(
+        f"titanx_gen3: queued transfers of {SMALL_BYTES:,} bytes at {SMALL_RATIO}x, cycles each",
+        "transfers",
+        "to the host",
+        "to the device",
+        "the link alone, with records",
+    )
+    array = with_ratio(SMALL_BYTES, SMALL_RATIO, "random")
+    for count in TRANSFERS:
+        with Rig.of_preset("titanx_gen3", transfers=count, write_bursts=max(16, count)) as rig:
+            stream = rig.out(array)
+            few, many = (
+                [rig.queued(array, n).cycles, rig.queued_into(stream, n)] for n in SMALL_COUNTS
+            )
+            each = SMALL_COUNTS[1] - SMALL_COUNTS[0]
+            out, into = ((after - before) / each for before, after in zip(few, many, strict=True))
+            link = (stream.link_bytes + ENTRY_BYTES) / stream.link_rate
+        figures[str(count)] = {"out": out, "in": into, "link": link}
+        printed.add_row(str(count), f"{out:.1f}", f"{into:.1f}", f"{link:.1f}")
+    console.print(printed)
+    console.print(
+        f"{SMALL_COUNTS[1]} transfers less {SMALL_COUNTS[0]}, from the doorbell to the last "
+        "record; write_bursts as many as transfers, at least the preset's 16."
+    )
+    return figures
 
 
 def _plain(nbytes: int) -> ByteArray:

@@ -116,6 +116,7 @@ class Rig:
         sleep: bool = True,
     ) -> None:
         size = 4 * MAX_BYTES
+        self.engine = engine
         self.machine = Machine(
             generated_engine(engine, sleep=sleep),
             environment,
@@ -201,6 +202,29 @@ class Rig:
         )
         np.testing.assert_array_equal(self.back.array[:nbytes], self.source.array[:nbytes])
         return back
+
+    def queued_into(self, round_trip: RoundTrip, count: int) -> int:
+        """Cycles in which so many copies of a stream get back to the device, with one doorbell."""
+        nbytes = round_trip.nbytes
+        for k in range(count):
+            self.driver.submit(
+                self.back.span(k * nbytes, nbytes),
+                self.stream.span(0, round_trip.link_bytes),
+                nbytes,
+                CopyKind.HOST_TO_DEVICE,
+                "zvc",
+                crc=round_trip.record.crc32,
+                doorbell=False,
+            )
+        self.machine.run_until_idle(10_000)
+        begin = self.machine.cycles
+        self.driver.doorbell()
+        for record in self.driver.wait_all():
+            record.check()
+        cycles = self.machine.cycles - begin
+        restored = self.back.array[: count * nbytes].reshape(count, nbytes)
+        np.testing.assert_array_equal(restored, np.tile(self.source.array[:nbytes], (count, 1)))
+        return cycles
 
     def queued(
         self,

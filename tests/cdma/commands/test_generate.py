@@ -231,6 +231,7 @@ def test_metadata_cache_has_the_shape_that_was_asked_for():
             ["engine", "--split-lines", "1", "--split-beats", "2"],
             "split_beats must be 1 or 2, and at most split_lines, 1, not 2",
         ),
+        (["engine", "--transfers", "1"], "transfers must be 2 to 64, not 1"),
         (["zip"], "component must be one of engine, buddy, sector-mapper"),
         (["packer", "--config", "h100"], "config must be one of titanx_gen3"),
         (["packer", "--element-bytes", "3"], "element_bytes must be 4, 2 or 1, not 3"),

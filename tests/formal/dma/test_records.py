@@ -1,5 +1,7 @@
 """Records of descriptors: one for each, in order, whatever the paths and the bus do."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
@@ -324,25 +326,16 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
 
 
 SHORT = "64-short"
-CASES = {SHORT: (host(64), True)} | {name: (config, False) for name, config in HOSTS.items()}
+CASES = {SHORT: replace(host(64), transfers=2), **HOSTS}
 """Short: with queues for fewer descriptors than the engine has."""
 
 
-@pytest.fixture
-def config(request, monkeypatch) -> EngineConfig:
-    config, short = request.param
-    if short:
-        monkeypatch.setattr("cdma.hw.dma.control.completion.STARTED", 2)
-        monkeypatch.setattr("cdma.hw.dma.control.record.RECORDS", 2)
-    return config
-
-
-@pytest.mark.parametrize("config", configs(CASES, quick=()), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=()))
 def test_each_descriptor_ends_in_one_record(config, tmp_path):
     prove(records_proof(config, progress=False), tmp_path, depth=2, cover_depth=cover_depth(config))
 
 
-@pytest.mark.parametrize("config", configs(CASES, quick=()), indirect=True)
+@pytest.mark.parametrize("config", configs(CASES, quick=()))
 def test_descriptors_go_on_when_paths_and_bus_answer(config, tmp_path):
     prove(
         records_proof(config, progress=True),
@@ -380,7 +373,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
-@pytest.mark.parametrize("config", [CASES[SHORT]], ids=[SHORT], indirect=True)
+@pytest.mark.parametrize("config", [CASES[SHORT]], ids=[SHORT])
 def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
     with pytest.raises(ProofError, match=r"(?s)bmc to depth 20: FAIL.*Assert failed in top"):

@@ -7,7 +7,7 @@ from amaranth.hdl._ast import AnyConst, AnySeq
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.control.descriptor import FetchedDescriptor
-from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, DescriptorFetcher
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate
@@ -103,7 +103,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     bench.implies(beat != 0, open_requests != 0)
     bench.require(expected.count == open_requests + request.valid)
     bench.implies((expected.count != 0) & ~expected.items[0][0], was_asked, open_requests == 0)
-    bench.require(expected.count + queue.count <= PREFETCH)
+    bench.require(expected.count + queue.count <= config.transfers)
     bench.require(inside["reserved"] == expected.count + queue.count)
     bench.require(fetcher.idle == (inside["reserved"] == 0))
     places = Order(bench, 64, count_bits=COUNT_BITS)
@@ -193,7 +193,7 @@ def fetcher_proof(config: EngineConfig) -> Bench:
         failed & ended,
         clear & failed & (given == 1),
         o.moves & (given == 1),
-        queue.count == PREFETCH,
+        queue.count == config.transfers,
         o.moves & (index == 0) & (given == 2),
     )
     return bench
@@ -206,7 +206,7 @@ def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
 
 
 FAULTS = {
-    "asks without room": ("(reserved != PREFETCH) &", ""),
+    "asks without room": ("& has_room", ""),
     "loses a request": ("& requests.i.ready", ""),
     "gives what follows a fault": ("(self.faulty | read_failed)", "read_failed"),
     "gives what is faulty": ("(self.faulty | read_failed)", "self.faulty"),

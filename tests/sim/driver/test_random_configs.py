@@ -1,5 +1,6 @@
 """Engines of many shapes, drawn over all fields, each built and run against numpy."""
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -19,12 +20,15 @@ PROGRAMS = 40
 
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
-    rng = Random(14)
+    rng, depths = Random(14), Random(15)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
     return [
-        _config(rng, count, sector_bytes, element_bytes)
+        replace(
+            _config(rng, count, sector_bytes, element_bytes),
+            transfers=depths.choice((2, 3, 4, 5, 8, 32, 64)),
+        )
         for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
     ]
 
@@ -59,7 +63,7 @@ def _name(config: EngineConfig) -> str:
         f"U{config.units}-S{codec.sector_bytes}-E{codec.element_bytes}-{codec.latency}-"
         f"{'+'.join(codec.codecs)}-B{config.buffer_bytes}-R{config.read_buffer_bytes}-"
         f"W{config.write_bursts}-L{config.split_lines}-"
-        f"D{config.drain_beats}-P{config.split_beats}"
+        f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}"
     )
 
 
@@ -75,6 +79,7 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {one.drain_beats for one in CONFIGS} == {1, 2}
     assert {one.split_beats for one in CONFIGS} == {1, 2}
     assert {1, 64} <= {one.write_bursts for one in CONFIGS}
+    assert {2, 64} <= {one.transfers for one in CONFIGS}
     assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
     assert any(one.read_buffer_bytes == 32 * one.host_bytes for one in CONFIGS)
     assert {name for one in CONFIGS for name in one.codecs} == {"zvc", "raw", "xc"}

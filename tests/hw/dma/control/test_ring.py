@@ -8,22 +8,26 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.config import CodecConfig, EngineConfig
-from cdma.hw.dma.control.ring import PREFETCH, DescriptorFetcher
+from cdma.hw.dma.control.ring import DescriptorFetcher
 from tests.lib.simulator import Simulator
 
 BASE = 0x1_0000_1000
 
 
-def config_of(width):
-    return EngineConfig(codec=CodecConfig(sector_bytes=width), host_bytes=width)
+def config_of(width, transfers=4):
+    return EngineConfig(
+        codec=CodecConfig(sector_bytes=width), host_bytes=width, transfers=transfers
+    )
 
 
 class Ring:
     """The fetcher between registers and a host that answers after some cycles."""
 
-    def __init__(self, width, *, entries_log2=3, stall=0.0, latency=9, faults=None, seed=0):
+    def __init__(
+        self, width, *, transfers=4, entries_log2=3, stall=0.0, latency=9, faults=None, seed=0
+    ):
         self.width = width
-        self.fetcher = DescriptorFetcher(config_of(width))
+        self.fetcher = DescriptorFetcher(config_of(width, transfers))
         self.log2 = entries_log2
         self.stall, self.latency, self.faults = stall, latency, faults or {}
         self.rng = random.Random(seed)
@@ -126,9 +130,10 @@ def test_ring_wraps_as_descriptors_end():
 
 
 def test_no_more_are_fetched_than_there_is_room_for():
-    ring = Ring(32).run(doorbell(8), hold=True)
-    assert len(ring.requests) == PREFETCH
-    assert not ring.idle
+    for transfers in (2, 4, 7):
+        ring = Ring(32, transfers=transfers).run(doorbell(8), hold=True)
+        assert len(ring.requests) == transfers
+        assert not ring.idle
 
 
 def test_nothing_is_fetched_while_disabled():

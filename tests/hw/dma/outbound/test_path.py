@@ -217,6 +217,18 @@ def test_responses_are_taken_whatever_the_outcomes_wait_for(device):
     check(device, jobs, host, outcomes)
 
 
+def test_more_transfers_wait_for_their_responses_at_once(device):
+    jobs = [job(0x8000 + 128 * k, 16 + k % 3, 0x400 * k) for k in range(20)]
+    cycles = {}
+    for transfers in (2, 4, 16):
+        config = replace(SMALL, transfers=transfers)
+        host, outcomes, issued = run(config, jobs, device, response_cycles=200)
+        check(device, jobs, host, outcomes)
+        cycles[transfers] = len(issued)
+    assert cycles[16] < cycles[4] / 2
+    assert cycles[4] <= cycles[2]
+
+
 def test_three_units_and_lines_that_cross_pages(device):
     config = EngineConfig(units=3, buffer_bytes=3 * 6 * 128)
     jobs = [job(4096 - 4 * k, 4 * k + 260, 0x400 * k + 4 * k) for k in range(1, 5)]
