@@ -18,7 +18,7 @@ from cdma.hw.emit.verilog import generate
 OPENED = ("out_path", "in_path")
 """Instances of the engine whose own instances are shown."""
 
-PASSED = frozenset({"Fifo", "PipelineRegister", "SkidBuffer"})
+PASSED = frozenset({"Fifo", "PingPongBuffer", "PipelineRegister", "SkidBuffer"})
 """Classes that only hold what passes; what drives them drives what they drive."""
 
 OUTSIDE = {"m_axi_mem": "device memory", "m_axi_host": "host memory", "s_axil": "software"}
