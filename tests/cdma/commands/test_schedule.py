@@ -40,6 +40,7 @@ ASSUMPTION_KEYS = [
     "memory_bytes",
     "device",
     "efficiency",
+    "narrow_efficiency",
     "efficiency_error",
     "efficiencies",
     "link",
