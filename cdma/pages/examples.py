@@ -52,6 +52,8 @@ class Example:
         The example needs PyTorch.
     varies : tuple of str
         Regular expressions of what another machine prints otherwise, as a time that it took.
+    sometimes : tuple of str
+        Regular expressions of the beginnings of lines that another machine may not print.
     """
 
     guide: str
@@ -60,6 +62,7 @@ class Example:
     lines: int = 60
     has_torch: bool = False
     varies: tuple[str, ...] = ()
+    sometimes: tuple[str, ...] = ()
 
 
 PROFILE = "guide/buddy/buddy-profile.md"
@@ -78,6 +81,8 @@ EXAMPLES: Mapping[str, Example] = {
         has_torch=True,
         # A processor may have a faster peak of bf16, or none.
         varies=(r"fp32(, \S+ of bf16)?", NUMBER),
+        sometimes=(r"^ \w+, bf16 ", r"^ \w+ +autocast "),
+        lines=80,
     ),
     "capture": Example(
         "guide/plan/capture.md",

@@ -1,6 +1,7 @@
 """The report of `cdma calibrate`: a JSON object, and tables."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,9 @@ def print_report(console: Console, found: Calibration, where: str, out: Path) ->
     }
     console.print(facts_grid(facts))
     console.print()
-    console.print(_table("layer", "of its peak", found.layers, "{:.3f}", 1.0))
-    if found.narrow_layers:
-        console.print(_table("layer of bf16", "of its peak", found.narrow_layers, "{:.3f}", 1.0))
+    narrow_fits = (replace(fit, kind=f"{fit.kind}, bf16") for fit in found.narrow_layers)
+    fits = (*found.layers, *narrow_fits)
+    console.print(_table("layer", "of its peak", fits, "{:.3f}", 1.0))
     console.print(_table("copy", "GB/s", found.copies, "{:.2f}", GB))
     console.print(_table("codec", "GB/s", found.codecs, "{:.2f}", GB))
     columns = ("precision", "ms", "planned ms", "off by", "saved GB", "planned GB")

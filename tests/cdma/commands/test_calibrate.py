@@ -1,6 +1,7 @@
 """`cdma calibrate`: its file is a device that commands take; bad input leaves nothing behind."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,15 @@ def test_the_file_is_a_device_that_plans_are_made_for(capsys):
     device, link = find(DEVICE, "device.toml").value, find(LINK, "device.toml").value
     assert table_of(device) == report["configuration"]["device"]
     assert table_of(link) == report["configuration"]["link"]
+    counted = Counter((timing["kind"], timing["narrow"]) for timing in report["timings"])
     for fit in report["layers"]:
         assert device.efficiency[fit["kind"]] == pytest.approx(fit["efficiency"], rel=1e-3)
         # Errors are those of the timings that the report prints.
-        assert fit["timings"] == sum(timing["kind"] == fit["kind"] for timing in report["timings"])
+        assert fit["timings"] == counted[fit["kind"], False]
+    for fit in report["narrow_layers"]:
+        found = device.narrow_efficiency[fit["kind"]]
+        assert found == pytest.approx(fit["efficiency"], rel=1e-3)
+        assert fit["timings"] == counted[fit["kind"], True]
     step = ["schedule", "--network", "digits_cnn", "--policy", "vdnn,comet", "--json"]
     assert main([*step, "--device", "device.toml", "--link", "device.toml"]) == 0
     assumed = json.loads(capsys.readouterr().out)["assumptions"]
