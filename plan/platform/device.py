@@ -3,12 +3,11 @@
 Those of the folder `calibrated` are as `cdma calibrate` has timed and written them.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Self
 
+from cdma.plan.platform.calibrated import calibrated_files
 from cdma.plan.platform.codec_rates import DEVICE_CODECS
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.workload.layers import KINDS, Layer
@@ -272,9 +271,7 @@ DEVICES: dict[str, Device] = {
 }
 
 CALIBRATED: Mapping[str, Device] = {
-    found.name: found
-    for file in sorted((Path(__file__).parent / "calibrated").glob("*.toml"))
-    for found in (Device(**tomllib.loads(file.read_text(encoding="utf-8"))["device"]),)
+    found.name: found for found in (Device(**tables["device"]) for tables in calibrated_files())
 }
 """Devices that were timed, by their names."""
 

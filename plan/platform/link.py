@@ -4,10 +4,10 @@ A link that several devices share is written with their number: `pcie5x16/4` is 
 host and four devices that copy at the same time.
 """
 
-import tomllib
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
+
+from cdma.plan.platform.calibrated import calibrated_files
 
 COPY_EFFICIENCY = 0.8
 """Part of a PCIe or NVLink peak that copies get, as declared: V100 and 2080 Ti got 0.66 to 0.81 of
@@ -105,9 +105,7 @@ LINKS = {
 }
 # As `cdma calibrate` has timed and written them.
 LINKS.update(
-    (found.name, found)
-    for file in sorted((Path(__file__).parent / "calibrated").glob("*.toml"))
-    for found in (Link(**tomllib.loads(file.read_text(encoding="utf-8"))["link"]),)
+    (found.name, found) for found in (Link(**tables["link"]) for tables in calibrated_files())
 )
 
 
