@@ -12,6 +12,10 @@ from typing import Any
 
 from cdma.plan.workload.capture.capture import CaptureError
 from cdma.plan.workload.capture.recorder import Subject, require
+from cdma.plan.workload.capture.training_state import (
+    outputs_with_gradients,
+    weights_and_moments,
+)
 
 BLOCKS = 12
 WIDTH = 768
@@ -137,37 +141,16 @@ class _Run:
         By layer the `weights` and their `gradients` in bf16, and Adam's mean (`adam_m`) and mean of
         squares (`adam_v`) in float32; and the gradients by the outputs of GELU.
         """
-        outputs = {}
-
-        def keep(name: str, output: Any) -> None:
-            output.retain_grad()
-            outputs[name] = output
-
-        handles = [
-            self.model.blocks[block].gelu.register_forward_hook(
-                lambda _module, _inputs, output, name=f"blocks.{block}.gelu": keep(name, output)
-            )
-            for block in KEPT_BLOCKS
-        ]
-        try:
-            self.model.train()
+        self.model.train()
+        names = [f"blocks.{block}.gelu" for block in KEPT_BLOCKS]
+        with outputs_with_gradients(self.model, names) as outputs:
             self._loss(*self.probe).backward()
-        finally:
-            for handle in handles:
-                handle.remove()
         own = {id(p): o for p, o in zip(self._parameters, self._own, strict=True)}
-        kept = {}
+        kept: dict[str, Any] = {}
         for name in KEPT_WEIGHTS:
             weights = self.model.get_submodule(name).weight
-            kept[f"weights.{name}"] = weights.detach()[:KEPT_ROWS].clone()
-            kept[f"gradients.{name}"] = weights.grad[:KEPT_ROWS].clone()
-            # Before the first step there is none.
             state = self._optimizer.state.get(own[id(weights)], {})
-            kept |= {
-                f"{moment}.{name}": state[key][:KEPT_ROWS].clone()
-                for moment, key in (("adam_m", "exp_avg"), ("adam_v", "exp_avg_sq"))
-                if key in state
-            }
+            kept |= weights_and_moments(name, weights, state, KEPT_ROWS)
         kept |= {
             f"gradients.{name}": output.grad[:, -KEPT_PLACES:] for name, output in outputs.items()
         }
