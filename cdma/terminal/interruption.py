@@ -3,6 +3,10 @@
 Either one raises `KeyboardInterrupt` in the main thread, so that whatever removes temporary files
 does so. Programs that we have started (compilers, Yosys, and what they have started) are ended
 until there are none: a worker thread may begin another one before it hears of the end.
+
+The kernel may give a signal to any thread, and does so while the main one starts a program. Python
+then only takes note of it, and the main thread, which alone may act, can be in a call by then that
+lasts as long as the program. So a thread of its own hears of each signal and wakes the main one.
 """
 
 import ctypes
@@ -16,6 +20,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WAKE = signal.SIGURG
+"""Interrupts a call and means nothing else; nobody is sent it who does not ask for it."""
 SWEEP_S = 0.05
 PATIENCE_S = 3.0
 """After so long, whoever has not ended by himself is killed."""
@@ -44,6 +50,9 @@ class Interruption:
         self._swallowed = threading.Event()
         self._sweeper: threading.Thread | None = None
         self._ended = threading.Event()
+        self._waker: threading.Thread | None = None
+        self._pipe = (-1, -1)
+        self._wakeup_before = -1
 
     @property
     def status(self) -> int | None:
@@ -55,7 +64,13 @@ class Interruption:
             for each in SIGNALS:
                 if signal.getsignal(each) is not signal.SIG_IGN:
                     self._before[each] = signal.signal(each, self._interrupt)
+            self._before[_WAKE] = signal.signal(_WAKE, lambda number, frame: None)
             self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+            self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
+            self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            self._waker = threading.Thread(target=self._wake, daemon=True)
+            self._waker.start()
         return self
 
     def __exit__(
@@ -64,13 +79,20 @@ class Interruption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._ended.set()
         if self._sweeper is not None:
-            self._ended.set()
             self._sweeper.join(LONGEST_S)
         for each, handler in self._before.items():
             signal.signal(each, handler)
-        if self._before:
+        if self._waker is not None:
             sys.unraisablehook = self._hook
+            signal.set_wakeup_fd(self._wakeup_before)
+            # A full pipe wakes it as well.
+            with suppress(BlockingIOError):
+                os.write(self._pipe[1], b"\0")
+            self._waker.join()
+            for end in self._pipe:
+                os.close(end)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.signal is None:
@@ -80,6 +102,18 @@ class Interruption:
             self._sweeper = threading.Thread(target=self._sweep, daemon=True)
             self._sweeper.start()
         raise KeyboardInterrupt
+
+    def _wake(self) -> None:
+        """Wake the main thread after a signal, until it has acted."""
+        main = threading.main_thread().ident
+        assert main is not None
+        while not self._ended.is_set():
+            numbers = os.read(self._pipe[0], 64)
+            # A process that was forked off us may write there too, and then nobody acts.
+            patience = int(LONGEST_S / SWEEP_S) if set(numbers) & set(SIGNALS) else 0
+            while self.signal is None and not self._ended.wait(SWEEP_S) and patience > 0:
+                signal.pthread_kill(main, _WAKE)
+                patience -= 1
 
     def _unraisable(self, unraisable: Any) -> None:
         # The interpreter may be where no exception can be raised, as in a weak reference's callback
@@ -109,8 +143,11 @@ class Interruption:
                 return
             if self._swallowed.is_set() and not self._ended.is_set():
                 self._swallowed.clear()
+                main = threading.main_thread().ident
                 assert self.signal is not None
-                signal.raise_signal(self.signal)
+                assert main is not None
+                # To that thread, so that a call ends that it has begun meanwhile.
+                signal.pthread_kill(main, self.signal)
             time.sleep(SWEEP_S)
             waited += SWEEP_S
 

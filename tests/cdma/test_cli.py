@@ -298,6 +298,27 @@ def test_a_signal_leaves_no_temporary_file(tmp_path, number):
     assert os.listdir(tmp_path) == ["a.npy"]
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_another_thread_gets_ends_a_call_of_the_main_one(number):
+    """As the kernel chooses while the main thread starts a program, for which it waits next."""
+    code = (
+        "import os, signal, sys, threading, time, cdma.app\n"
+        "def run(arguments):\n"
+        "    def send():\n"
+        "        time.sleep(0.2)\n"
+        "        signal.pthread_kill(threading.get_ident(), int(sys.argv[1]))\n"
+        "        threading.Event().wait()\n"
+        "    threading.Thread(target=send, daemon=True).start()\n"
+        "    os.read(os.pipe()[0], 1)\n"
+        "cdma.app.run = run\n"
+        "from cdma.cli import main\n"
+        "sys.exit(main(['--version']))"
+    )
+    process = start(code, str(int(number)))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (128 + number, "", "")
+
+
 def alive(pid):
     """Return True if a process exists and has not ended."""
     try:
