@@ -222,6 +222,12 @@ class EngineConfig:
         Descriptors that are fetched ahead, transfers that may wait in each path, and records whose
         response may be outstanding; and twice as many transfers may have begun and have no record
         yet. So small transfers end at this many per round trip to host memory.
+    host_address_bits, device_address_bits
+        Width of addresses on the buses to host and to device memory. What a descriptor names beyond
+        them lies outside of every window.
+    host_id_bits, device_id_bits
+        Width of IDs there. The engine uses two bits at the host and one at the memories; the others
+        are 0.
 
     Raises
     ------
@@ -239,6 +245,10 @@ class EngineConfig:
     drain_beats: int = 1
     split_beats: int = 1
     transfers: int = 4
+    host_address_bits: int = 64
+    device_address_bits: int = 40
+    host_id_bits: int = 2
+    device_id_bits: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.units <= 16:
@@ -271,6 +281,15 @@ class EngineConfig:
             )
         if not 2 <= self.transfers <= 64:
             raise ConfigError(f"transfers must be 2 to 64, not {self.transfers!r}")
+        for field, least, most in (
+            ("host_address_bits", 32, 64),
+            ("device_address_bits", 32, 40),
+            ("host_id_bits", 2, 16),
+            ("device_id_bits", 1, 16),
+        ):
+            bits = getattr(self, field)
+            if not least <= bits <= most:
+                raise ConfigError(f"{field} must be {least} to {most}, not {bits!r}")
 
     @property
     def codecs(self) -> tuple[str, ...]:

@@ -134,6 +134,16 @@ class Axi4Signature(wiring.Signature):
         )
 
 
+def connect_resized(m: Module, bus: wiring.PureInterface, pins: wiring.PureInterface) -> None:
+    """Connect a manager's bus to pins of other widths of address and ID.
+
+    Bits that the pins lack are dropped, and those that they have beyond the bus are 0.
+    """
+    for name, member in bus.signature.members.items():
+        inner, outer = getattr(bus, name), getattr(pins, name)
+        m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
+
+
 class AxiResponse(enum.Enum, shape=unsigned(2)):  # type: ignore[call-arg]
     """BRESP and RRESP."""
 

@@ -12,15 +12,12 @@ from cdma.hw.codec.interface import LineCodec
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import (
     DESCRIPTOR_DTYPE,
-    DEVICE_ADDRESS_BITS,
-    HOST_ADDRESS_BITS,
     RECORD_DTYPE,
     Flag,
     Opcode,
     Status,
 )
 from cdma.hw.dma.control.registers import register_source
-from cdma.hw.dma.engine import HOST_ID_BITS, MEMORY_ID_BITS
 from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS
 from cdma.hw.emit.bench.files import Bench, hex_rows, source
 from cdma.hw.registers.map import register_map
@@ -257,9 +254,13 @@ def engine_bench(config: EngineConfig, name: str) -> Bench | None:
     device = _Bus(
         "device",
         tuple(f"m_axi_mem{unit}" for unit in range(config.units)),
-        Axi4Signature(sector_bytes, DEVICE_ADDRESS_BITS, MEMORY_ID_BITS),
+        Axi4Signature(sector_bytes, config.device_address_bits, config.device_id_bits),
     )
-    host = _Bus("host", ("m_axi_host",), Axi4Signature(host_bytes, HOST_ADDRESS_BITS, HOST_ID_BITS))
+    host = _Bus(
+        "host",
+        ("m_axi_host",),
+        Axi4Signature(host_bytes, config.host_address_bits, config.host_id_bits),
+    )
     values = {
         "name": name,
         "units": config.units,
@@ -270,10 +271,10 @@ def engine_bench(config: EngineConfig, name: str) -> Bench | None:
         "longest": _LONGEST_CYCLES,
         "sector_bytes": sector_bytes,
         "host_bytes": host_bytes,
-        "device_address_bits": DEVICE_ADDRESS_BITS,
-        "host_address_bits": HOST_ADDRESS_BITS,
-        "device_id_bits": MEMORY_ID_BITS,
-        "host_id_bits": HOST_ID_BITS,
+        "device_address_bits": config.device_address_bits,
+        "host_address_bits": config.host_address_bits,
+        "device_id_bits": config.device_id_bits,
+        "host_id_bits": config.host_id_bits,
         "device_burst": _MEMORY_BURST_BEATS,
         "host_burst": HOST_BURST_BEATS,
         "wires": f"{device.wires()}\n{host.wires()}",

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature
+from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, connect_resized
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.bus.read_half import ReadHalf
 from cdma.hw.bus.timeout import SilenceTimer
@@ -21,7 +21,7 @@ from cdma.hw.dma.control.record import InterruptCoalescer, RecordWriter
 from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.ring import DescriptorFetcher
 from cdma.hw.dma.control.supervisor import Supervisor
-from cdma.hw.dma.control.windows import RingWindowChecker
+from cdma.hw.dma.control.windows import PAGE_BITS, RingWindowChecker
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InPath
@@ -39,6 +39,7 @@ from cdma.hw.registers.port import RegisterPort
 
 MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2
+"""What the engine itself uses of IDs; a bus may have wider ones."""
 
 SLEEPERS = (
     OutPath,
@@ -116,9 +117,9 @@ class DmaEngine(wiring.Component):
     s_axil : `In(AxiLiteSignature(12, 32))`
         The registers of docs/reference/registers.md.
     m_axi_mem0, m_axi_mem1, … : `Out(Axi4Signature(sector_bytes, 40, 1))`
-        Device memory, for each unit.
+        Device memory, for each unit; the configuration may have other widths of address and ID.
     m_axi_host : `Out(Axi4Signature(host_bytes, 64, 2))`
-        Host memory.
+        Host memory; the same holds of it.
     irq : `Out(1)`
         High while an enabled bit of IRQ_STATUS is set.
     """
@@ -129,13 +130,15 @@ class DmaEngine(wiring.Component):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        memory = Axi4Signature(config.codec.sector_bytes, DEVICE_ADDRESS_BITS, MEMORY_ID_BITS)
+        memory = Axi4Signature(
+            config.codec.sector_bytes, config.device_address_bits, config.device_id_bits
+        )
         super().__init__(
             {
                 "s_axil": In(AxiLiteSignature(ADDRESS_BITS, DATA_BITS)),
                 **{f"m_axi_mem{k}": Out(memory) for k in range(config.units)},
                 "m_axi_host": Out(
-                    Axi4Signature(config.host_bytes, HOST_ADDRESS_BITS, HOST_ID_BITS)
+                    Axi4Signature(config.host_bytes, config.host_address_bits, config.host_id_bits)
                 ),
                 "irq": Out(1),
             }
@@ -162,7 +165,7 @@ class DmaEngine(wiring.Component):
             writes=(config.write_bursts, config.transfers),
         )
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
-        wiring.connect(m, host.m_axi, wiring.flipped(self.m_axi_host))
+        connect_resized(m, host.m_axi, self.m_axi_host)
 
         self._connect_descriptors(m)
         self._connect_host(m)
@@ -236,7 +239,7 @@ class DmaEngine(wiring.Component):
             wiring.connect(m, in_path.write_request[k], memory.write_request[0])
             wiring.connect(m, in_path.write_beats[k], memory.write_beats[0])
             wiring.connect(m, memory.write_response[0], in_path.write_response[k])
-            wiring.connect(m, memory.m_axi, wiring.flipped(getattr(self, f"m_axi_mem{k}")))
+            connect_resized(m, memory.m_axi, getattr(self, f"m_axi_mem{k}"))
         return memories
 
     def _connect_supervisor(self, m: Module) -> None:
@@ -310,15 +313,17 @@ class DmaEngine(wiring.Component):
             ring_window.log2_entries.eq(registers.ring_size.log2_entries),
             parts.fetcher.outside.eq(ring_window.outside),
         ]
-        for window, name in (
-            (ring_window.window, "descriptor"),
-            (checker.record_window, "record"),
-            (checker.host_window, "host"),
-            (checker.device_window, "device"),
+        host_bits, device_bits = self.config.host_address_bits, self.config.device_address_bits
+        for window, name, address_bits in (
+            (ring_window.window, "descriptor", host_bits),
+            (checker.record_window, "record", host_bits),
+            (checker.host_window, "host", host_bits),
+            (checker.device_window, "device", device_bits),
         ):
+            last = getattr(registers, f"{name}_window_last").address
             m.d.comb += [
                 window.base.eq(getattr(registers, f"{name}_window_base").address),
-                window.last.eq(getattr(registers, f"{name}_window_last").address),
+                window.last.eq(_reachable(last, address_bits - PAGE_BITS)),
             ]
         for port in (parts.host, *memories):
             bus = registers.host_bus if port is parts.host else registers.device_bus
@@ -386,3 +391,10 @@ class DmaEngine(wiring.Component):
             registers.reservation_high_water.value.eq(out_path.reserved * sector_bytes),
             registers.outstanding_high_water.value.eq(out_path.outstanding),
         ]
+
+
+def _reachable(page: Value, bits: int) -> Value:
+    """Return a page's number, at most the greatest one that a bus has with so many bits."""
+    if bits >= len(page):
+        return page
+    return Mux(page[bits:].any(), (1 << bits) - 1, page)

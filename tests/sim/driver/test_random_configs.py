@@ -20,7 +20,7 @@ PROGRAMS = 40
 
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
-    rng, depths = Random(14), Random(15)
+    rng, depths, buses = Random(14), Random(15), Random(16)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
@@ -28,6 +28,10 @@ def draw_configs() -> list[EngineConfig]:
         replace(
             _config(rng, count, sector_bytes, element_bytes),
             transfers=depths.choice((2, 3, 4, 5, 8, 32, 64)),
+            host_address_bits=buses.choice((48, 52, 64)),
+            device_address_bits=buses.choice((37, 40)),
+            host_id_bits=buses.choice((2, 3, 8)),
+            device_id_bits=buses.choice((1, 2, 8)),
         )
         for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
     ]
@@ -63,7 +67,9 @@ def _name(config: EngineConfig) -> str:
         f"U{config.units}-S{codec.sector_bytes}-E{codec.element_bytes}-{codec.latency}-"
         f"{'+'.join(codec.codecs)}-B{config.buffer_bytes}-R{config.read_buffer_bytes}-"
         f"W{config.write_bursts}-L{config.split_lines}-"
-        f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}"
+        f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}-"
+        f"A{config.host_address_bits}.{config.device_address_bits}-"
+        f"I{config.host_id_bits}.{config.device_id_bits}"
     )
 
 

@@ -67,6 +67,9 @@ def draw_setup(seed: int, config: EngineConfig) -> Setup:
     )
     device_base = rng.choice((0, 0x12_3456_8000, (1 << 40) - DEVICE_BYTES))
     host_base = rng.choice((0, 0x89AB_CDEF_0000_0000, (1 << 64) - HOST_BYTES))
+    # Where the buses reach.
+    device_base %= 1 << config.device_address_bits
+    host_base %= 1 << config.host_address_bits
     interrupts = rng.random() < 0.4
     options: dict[str, object] = {
         "ring_entries": rng.choice((2, 4, 8, 16)),
