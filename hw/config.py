@@ -279,8 +279,9 @@ class EngineConfig:
                 "split_beats must be 1 or 2, and at most split_lines, "
                 f"{self.split_lines}, not {self.split_beats!r}"
             )
-        if not 2 <= self.transfers <= 64:
-            raise ConfigError(f"transfers must be 2 to 64, not {self.transfers!r}")
+        # With two, a transfer behind two fences was seen to wait for ever.
+        if not 4 <= self.transfers <= 64:
+            raise ConfigError(f"transfers must be 4 to 64, not {self.transfers!r}")
         for field, least, most in (
             ("host_address_bits", 32, 64),
             ("device_address_bits", 32, 40),

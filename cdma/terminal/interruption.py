@@ -22,6 +22,7 @@ from typing import Any, Self
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WAKE = signal.SIGURG
 """Interrupts a call and means nothing else; nobody is sent it who does not ask for it."""
+WAKER_STACK_BYTES = 256 << 10
 SWEEP_S = 0.05
 PATIENCE_S = 3.0
 """After so long, whoever has not ended by himself is killed."""
@@ -70,7 +71,10 @@ class Interruption:
             os.set_blocking(self._pipe[1], False)
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
             self._waker = threading.Thread(target=self._wake, daemon=True)
+            # It calls hardly anything, and a command may have to do with little memory.
+            usual = threading.stack_size(WAKER_STACK_BYTES)
             self._waker.start()
+            threading.stack_size(usual)
         return self
 
     def __exit__(
