@@ -35,6 +35,13 @@ def find_named(table: Mapping[str, Named], name: str, *, field: str = "config") 
     return table[name]
 
 
+def _check_range(config: object, field: str, least: int, greatest: int) -> None:
+    """Raise `ConfigError` if a field of a configuration is not within both bounds."""
+    value = getattr(config, field)
+    if not least <= value <= greatest:
+        raise ConfigError(f"{field} must be {least} to {greatest}, not {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class CodecConfig:
     """The shape of the lines, and the codecs that they can be in.
@@ -251,8 +258,7 @@ class EngineConfig:
     device_id_bits: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.units <= 16:
-            raise ConfigError(f"units must be 1 to 16, not {self.units!r}")
+        _check_range(self, "units", 1, 16)
         if self.host_bytes != self.codec.sector_bytes:
             raise ConfigError(
                 f"host_bytes must be the codec's sector_bytes, {self.codec.sector_bytes}, not "
@@ -263,8 +269,7 @@ class EngineConfig:
                 "buffer_bytes must hold two lines for each unit, "
                 f"{2 * self.units * self.codec.line_bytes}, not {self.buffer_bytes!r}"
             )
-        if not 1 <= self.write_bursts <= 64:
-            raise ConfigError(f"write_bursts must be 1 to 64, not {self.write_bursts!r}")
+        _check_range(self, "write_bursts", 1, 64)
         if self.read_buffer_bytes < 32 * self.host_bytes:
             raise ConfigError(
                 f"read_buffer_bytes must hold two bursts, {32 * self.host_bytes}, not "
@@ -280,17 +285,11 @@ class EngineConfig:
                 f"{self.split_lines}, not {self.split_beats!r}"
             )
         # With two, a transfer behind two fences was seen to wait for ever.
-        if not 4 <= self.transfers <= 64:
-            raise ConfigError(f"transfers must be 4 to 64, not {self.transfers!r}")
-        for field, least, most in (
-            ("host_address_bits", 32, 64),
-            ("device_address_bits", 32, 40),
-            ("host_id_bits", 2, 16),
-            ("device_id_bits", 1, 16),
-        ):
-            bits = getattr(self, field)
-            if not least <= bits <= most:
-                raise ConfigError(f"{field} must be {least} to {most}, not {bits!r}")
+        _check_range(self, "transfers", 4, 64)
+        _check_range(self, "host_address_bits", 32, 64)
+        _check_range(self, "device_address_bits", 32, 40)
+        _check_range(self, "host_id_bits", 2, 16)
+        _check_range(self, "device_id_bits", 1, 16)
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -466,10 +465,8 @@ class MetadataCacheConfig:
                 "capacity_bytes must be a power of two and hold a set in each slice, "
                 f"{self.slices * self.ways * self.line_bytes}, not {self.capacity_bytes!r}"
             )
-        if not 1 <= self.misses <= 64:
-            raise ConfigError(f"misses must be 1 to 64, not {self.misses!r}")
-        if not 4 <= self.lookups <= 512:
-            raise ConfigError(f"lookups must be 4 to 512, not {self.lookups!r}")
+        _check_range(self, "misses", 1, 64)
+        _check_range(self, "lookups", 4, 512)
 
     @property
     def sets(self) -> int:
@@ -530,15 +527,10 @@ class BuddyConfig:
             raise ConfigError(
                 f"page_bytes must be a power of two, at least {MIN_PAGE_BYTES}, not {size!r}"
             )
-        for name, least, greatest in (
-            ("pages", 1, 1 << 20),
-            ("reads", 4, 256),
-            ("writes", 2, 256),
-            ("id_bits", 1, 16),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= greatest:
-                raise ConfigError(f"{name} must be {least} to {greatest}, not {value!r}")
+        _check_range(self, "pages", 1, 1 << 20)
+        _check_range(self, "reads", 4, 256)
+        _check_range(self, "writes", 2, 256)
+        _check_range(self, "id_bits", 1, 16)
 
     @property
     def metadata_line_entries(self) -> int:

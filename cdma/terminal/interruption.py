@@ -20,14 +20,15 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_WAKE = signal.SIGURG
-"""Interrupts a call and means nothing else; nobody is sent it who does not ask for it."""
-WAKER_STACK_BYTES = 256 << 10
 SWEEP_S = 0.05
 PATIENCE_S = 3.0
 """After so long, whoever has not ended by himself is killed."""
 LONGEST_S = 10.0
 """So long an interrupted command waits for its children."""
+
+_WAKE = signal.SIGURG
+"""Interrupts a call and means nothing else; nobody is sent it who does not ask for it."""
+_WAKER_STACK_BYTES = 256 << 10
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -72,7 +73,7 @@ class Interruption:
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
             self._waker = threading.Thread(target=self._wake, daemon=True)
             # It calls hardly anything, and a command may have to do with little memory.
-            usual = threading.stack_size(WAKER_STACK_BYTES)
+            usual = threading.stack_size(_WAKER_STACK_BYTES)
             self._waker.start()
             threading.stack_size(usual)
         return self
@@ -109,15 +110,15 @@ class Interruption:
 
     def _wake(self) -> None:
         """Wake the main thread after a signal, until it has acted."""
-        main = threading.main_thread().ident
-        assert main is not None
         while not self._ended.is_set():
             numbers = os.read(self._pipe[0], 64)
+            if not set(numbers) & set(SIGNALS):
+                continue
             # A process that was forked off us may write there too, and then nobody acts.
-            patience = int(LONGEST_S / SWEEP_S) if set(numbers) & set(SIGNALS) else 0
-            while self.signal is None and not self._ended.wait(SWEEP_S) and patience > 0:
-                signal.pthread_kill(main, _WAKE)
-                patience -= 1
+            for _ in range(int(LONGEST_S / SWEEP_S)):
+                if self.signal is not None or self._ended.wait(SWEEP_S):
+                    break
+                _signal_main(_WAKE)
 
     def _unraisable(self, unraisable: Any) -> None:
         # The interpreter may be where no exception can be raised, as in a weak reference's callback
@@ -147,13 +148,17 @@ class Interruption:
                 return
             if self._swallowed.is_set() and not self._ended.is_set():
                 self._swallowed.clear()
-                main = threading.main_thread().ident
                 assert self.signal is not None
-                assert main is not None
-                # To that thread, so that a call ends that it has begun meanwhile.
-                signal.pthread_kill(main, self.signal)
+                _signal_main(self.signal)
             time.sleep(SWEEP_S)
             waited += SWEEP_S
+
+
+def _signal_main(number: int) -> None:
+    """Send a signal to the main thread itself, so that a call ends which it has begun."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, number)
 
 
 def _adopt_orphans() -> None:

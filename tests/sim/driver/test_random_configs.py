@@ -27,6 +27,7 @@ def draw_configs() -> list[EngineConfig]:
     return [
         replace(
             _config(rng, count, sector_bytes, element_bytes),
+            # So often 4 that the shapes which were run before stay as they were.
             transfers=depths.choice((4, 4, 4, 5, 8, 32, 64)),
             host_address_bits=buses.choice((48, 52, 64)),
             device_address_bits=buses.choice((37, 40)),

@@ -56,6 +56,19 @@ def in_parts(count: int) -> pytest.MarkDecorator:
     )
 
 
+def ring_fails(engine: Engine, first: FirstError) -> None:
+    """Run an engine until its ring has stopped, because of that."""
+    for _ in range(400):
+        status = engine.registers.read("STATUS")
+        if status["ring_error"]:
+            break
+        engine.machine.run(20)
+    assert status["ring_error"], f"the ring goes on: {status}; {engine.machine.outstanding()}"
+    assert engine.registers.read("IRQ_STATUS")["ring_error"]
+    got = engine.first_error()
+    assert got == first, f"{got} instead of {first}"
+
+
 class EngineBench:
     """Carries out transfers, and finds whatever is not as it should be.
 
@@ -181,16 +194,7 @@ class EngineBench:
         raise AssertionError(f"not idle: {status}; {self.machine.outstanding()}")
 
     def ring_fails(self, first: FirstError) -> None:
-        """Until the ring has stopped, because of that."""
-        for _ in range(400):
-            status = self.engine.registers.read("STATUS")
-            if status["ring_error"]:
-                break
-            self.machine.run(20)
-        assert status["ring_error"], f"the ring goes on: {status}; {self.machine.outstanding()}"
-        assert self.engine.registers.read("IRQ_STATUS")["ring_error"]
-        got = self.engine.first_error()
-        assert got == first, f"{got} instead of {first}"
+        ring_fails(self.engine, first)
 
     def recovers(self) -> None:
         """Good transfers succeed, both ways."""

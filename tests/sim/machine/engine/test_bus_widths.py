@@ -10,7 +10,7 @@ from cdma.hw.dma.control.descriptor import Opcode, Status, WindowDetail
 from cdma.sim.driver import CopyKind, Engine, FirstError
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
-from tests.sim.machine.engine.bench import NEAR, TIMEOUT_CYCLES
+from tests.sim.machine.engine.bench import NEAR, TIMEOUT_CYCLES, ring_fails
 from tests.sim.machine.engine.cases import SMALL
 
 HOST_BITS, DEVICE_BITS = 48, 36
@@ -105,12 +105,11 @@ def test_windows_may_end_beyond_the_bus(engine, last):
 def test_record_beyond_the_bus_stops_the_ring(engine):
     nowhere = HOST_BASE + MEMORY_BYTES // 2 + (1 << HOST_BITS)
     engine.submit_raw({"opcode": Opcode.FENCE, "record": nowhere})
-    for _ in range(100):
-        if engine.registers.read("STATUS")["ring_error"]:
-            break
-        engine.machine.run(20)
-    assert engine.first_error() == FirstError(
-        status=Status.OUTSIDE_WINDOW, detail=WindowDetail.RECORD, tag=0, fault_address=nowhere
+    ring_fails(
+        engine,
+        FirstError(
+            status=Status.OUTSIDE_WINDOW, detail=WindowDetail.RECORD, tag=0, fault_address=nowhere
+        ),
     )
 
 
@@ -121,11 +120,10 @@ def test_ring_beyond_the_bus_is_not_read(engine):
     registers.write_long("RING_BASE", base)
     registers.write("CONTROL", enable=1)
     registers.write("RING_TAIL", index=1)
-    for _ in range(100):
-        if registers.read("STATUS")["ring_error"]:
-            break
-        engine.machine.run(20)
-    assert engine.first_error() == FirstError(
-        status=Status.OUTSIDE_WINDOW, detail=WindowDetail.RING, tag=0, fault_address=base
+    ring_fails(
+        engine,
+        FirstError(
+            status=Status.OUTSIDE_WINDOW, detail=WindowDetail.RING, tag=0, fault_address=base
+        ),
     )
     assert registers.read("RING_HEAD")["index"] == 0
