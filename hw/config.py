@@ -284,8 +284,7 @@ class EngineConfig:
                 "split_beats must be 1 or 2, and at most split_lines, "
                 f"{self.split_lines}, not {self.split_beats!r}"
             )
-        # With two, a transfer behind two fences was seen to wait for ever.
-        _check_range(self, "transfers", 4, 64)
+        _check_range(self, "transfers", 2, 64)
         _check_range(self, "host_address_bits", 32, 64)
         _check_range(self, "device_address_bits", 32, 40)
         _check_range(self, "host_id_bits", 2, 16)

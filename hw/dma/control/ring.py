@@ -99,11 +99,12 @@ class DescriptorFetcher(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.queue = queue = Fifo(FetchedDescriptor(), self.config.transfers - 1)
+        # A place is reserved in both, so neither is asked whether it is ready. A queue of one would
+        # not be while what it holds moves on to the output.
+        depth = max(2, self.config.transfers - 1)
+        m.submodules.queue = queue = Fifo(FetchedDescriptor(), depth)
         # The addresses of descriptors that are requested: they lie anywhere in their beats.
-        m.submodules.expected = expected = Fifo(
-            unsigned(HOST_ADDRESS_BITS), self.config.transfers - 1
-        )
+        m.submodules.expected = expected = Fifo(unsigned(HOST_ADDRESS_BITS), depth)
         m.submodules.requests = requests = PipelineRegister(unsigned(HOST_ADDRESS_BITS))
         wiring.connect(m, queue.o, wiring.flipped(self.o))
 

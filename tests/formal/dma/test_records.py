@@ -1,5 +1,7 @@
 """Records of descriptors: one for each, in order, whatever the paths and the bus do."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
@@ -323,15 +325,8 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
     return bench
 
 
-class ShortQueues(EngineConfig):
-    """Queues for fewer descriptors than an engine may have, so that they fill in few cycles."""
-
-    def __post_init__(self) -> None:
-        pass
-
-
 SHORT = "64-short"
-CASES = {SHORT: ShortQueues(codec=HOSTS["64"].codec, host_bytes=64, transfers=2), **HOSTS}
+CASES = {SHORT: replace(host(64), transfers=2), **HOSTS}
 """Short: with queues for fewer descriptors than the engine has."""
 
 

@@ -136,6 +136,15 @@ def test_no_more_are_fetched_than_there_is_room_for():
         assert not ring.idle
 
 
+@pytest.mark.parametrize("width", [32, 128])
+@pytest.mark.parametrize("transfers", [2, 3, 4])
+@pytest.mark.parametrize("latency", [0, 1, 9])
+def test_none_is_lost_however_little_room_there_is(width, transfers, latency):
+    ring = Ring(width, transfers=transfers, latency=latency).run(doorbell(8))
+    assert [number for number, _ in ring.got] == list(range(8))
+    assert ring.idle
+
+
 def test_nothing_is_fetched_while_disabled():
     ring = Ring(32).run(lambda ctx, cycle, fetcher: ctx.set(fetcher.tail, 5))
     assert not ring.requests
