@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, Inside
@@ -102,6 +103,8 @@ class Queue:
         The items as runs, the oldest first.
     items : list[tuple[Value, Value]]
         The items one by one: whether the queue has so many, and the item.
+    numbered : list[Value]
+        The items, the oldest first, whether one is at the output or not.
     """
 
     def __init__(
@@ -133,7 +136,84 @@ class Queue:
         end = fifo.first + stored
         bench.require((fifo.free == end) | (fifo.free + fifo.depth == end))
 
+    @property
+    def numbered(self) -> list[Value]:
+        (holds, oldest), *stored = self.items
+        rows = [row for _, row in stored]
+        return [*(Mux(holds, *pair) for pair in zip([oldest, *rows], rows, strict=False)), rows[-1]]
+
     @classmethod
     def inside(cls, bench: Bench, inside: Inside, path: str) -> "Queue":
         """That of a component inside another one."""
         return cls(bench, inside.component(path), inside, f"{path}.")
+
+
+class FollowedFifo(Fifo):
+    """A `Fifo`'s behavior, cycle by cycle, of which one item is known, and all others are free.
+
+    It serves proofs with queues that are too long to be seen as a whole. What holds for the item
+    that is followed, whichever it is, holds for all.
+
+    Attributes
+    ----------
+    follows : Signal
+        To be driven: the item that comes in now is to be followed, instead of any before it.
+    followed : Signal
+        One is followed, and it is in the queue.
+    ahead : Signal
+        Items that are before it.
+    item : Signal
+    """
+
+    def __init__(self, shape: Any, depth: int) -> None:
+        super().__init__(shape, depth)
+        self.follows = Signal()
+        self.followed = Signal()
+        self.ahead = Signal(range(depth + 2))
+        self.item = Signal(len(Value.cast(self.o.payload)), reset_less=True)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        stored = Signal(range(self.depth + 1))
+        holds = Signal()
+        writes, reads, leaves = Signal(), Signal(), Signal()
+        output = Signal.like(self.o.payload, name="output", reset_less=True)
+        m.d.comb += [
+            self.i.ready.eq(stored != self.depth),
+            writes.eq(self.i.valid & self.i.ready),
+            reads.eq((stored != 0) & (self.o.ready | ~holds)),
+            leaves.eq(self.o.valid & self.o.ready),
+            self.o.valid.eq(holds),
+            self.o.payload.eq(output),
+        ]
+        m.d.sync += stored.eq(stored + writes - reads)
+        shows = self.followed & (self.ahead == holds)
+        with m.If(reads):
+            m.d.sync += [
+                holds.eq(1),
+                Value.cast(output).eq(Mux(shows, self.item, AnySeq(len(self.item)))),
+            ]
+        with m.Elif(self.o.ready):
+            m.d.sync += holds.eq(0)
+        with m.If(leaves):
+            m.d.sync += [
+                self.followed.eq(self.followed & (self.ahead != 0)),
+                self.ahead.eq(self.ahead - 1),
+            ]
+        with m.If(writes & self.follows):
+            m.d.sync += [
+                self.followed.eq(1),
+                self.ahead.eq(stored + holds - leaves),
+                self.item.eq(Value.cast(self.i.payload)),
+            ]
+        return m
+
+    def require(self, bench: Bench, inside: Inside, prefix: str) -> Value:
+        """State what holds of it; returns the number of its items."""
+        stored, holds = inside[f"{prefix}stored"], inside[f"{prefix}holds"]
+        bench.require(stored <= self.depth)
+        bench.implies(self.followed, self.ahead < stored + holds)
+        bench.implies(
+            self.followed & holds & (self.ahead == 0), Value.cast(self.o.payload) == self.item
+        )
+        return stored + holds

@@ -3,6 +3,8 @@
 Since the rules are the same on both sides, proofs of single components add up to the whole.
 """
 
+from typing import Any
+
 from amaranth.hdl import Const, Mux, Signal, Value
 
 from cdma.hw.codec.payloads import Truncation
@@ -27,6 +29,16 @@ def beat_rules(data_bytes: int) -> Rules:
             (~beat.last, beat.size == data_bytes),
             *((beat.size <= j, beat.data.word_select(j, 8) == 0) for j in range(data_bytes)),
         ]
+
+    return rules
+
+
+def beat_sizes(data_bytes: int) -> Rules:
+    """`Beat`, for where it does not matter what is behind its bytes."""
+
+    def rules(bench: Bench, port: Port) -> list[Condition]:
+        beat = port.payload
+        return [(ALWAYS, beat.size <= data_bytes), (~beat.last, beat.size == data_bytes)]
 
     return rules
 
@@ -145,4 +157,45 @@ class ExpandedRules:
             (sector.mask_missing, nothing),
             (sector.empty, nothing & ~sector.mask_missing),
             *((~sector.present[i], sector.elements[i] == 0) for i in range(self.config.lanes)),
+        ]
+
+
+class CollectedRules:
+    """`BurstSender`'s `data` and `burst`: a burst comes with its last beat, or later, and is of the
+    beats that have come since the burst before it. Each of them names a byte.
+
+    Attributes
+    ----------
+    number : Signal
+        Of the burst whose beats come.
+    beats : Signal
+        Those of it that have come before.
+    burst_fire, data_fire : Signal
+        A burst, or a beat, comes now.
+    """
+
+    def __init__(self, burst_beats: int, *, number_bits: int) -> None:
+        self.burst_beats = burst_beats
+        self.number = Signal(number_bits, name="burst_number")
+        self.beats = Signal(range(burst_beats + 1), name="burst_beats")
+        self.data_fire = Signal(name="data_fire")
+        self.burst_fire = Signal(name="burst_fire")
+
+    def conditions(self, bench: Bench, data: Any, burst: Any) -> list[Value]:
+        """What holds at the two streams in each cycle."""
+        beats = Signal(range(self.burst_beats + 2), name="burst_beats_now")
+        bench.m.d.comb += [
+            self.data_fire.eq(data.valid & data.ready),
+            self.burst_fire.eq(burst.valid & burst.ready),
+            beats.eq(self.beats + self.data_fire),
+        ]
+        bench.m.d.sync += [
+            self.beats.eq(Mux(self.burst_fire, 0, beats)),
+            self.number.eq(self.number + self.burst_fire),
+        ]
+        return [
+            beats <= self.burst_beats,
+            ~burst.valid | burst.ready,
+            ~burst.valid | (burst.payload.beats + 1 == beats),
+            ~data.valid | data.payload.strobe.any(),
         ]

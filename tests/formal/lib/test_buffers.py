@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
 from amaranth.lib import data
 
 from cdma.hw.bus.axi import AxiStreamBeat, AxiStreamReceiver, AxiStreamSender
@@ -20,7 +21,7 @@ from cdma.hw.lib.pipeline import (
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.formal.bench import Bench
 from tests.formal.order import Order, one
-from tests.formal.queues import OpenFifo, Queue, StraightFifo
+from tests.formal.queues import FollowedFifo, OpenFifo, Queue, StraightFifo
 from tests.formal.rules import axis_rules, beat_rules, received_rules
 from tests.formal.sby import prove
 from tests.lib.shares import configs, widths
@@ -129,6 +130,32 @@ def test_straight_fifo_does_what_a_fifo_does(depth, tmp_path):
     for (there, item), (_, same) in zip(*(queue.items for queue in queues), strict=True):
         bench.implies(there, item == same)
     bench.cover(insides[0]["stored"] == depth)
+    prove(bench, tmp_path, depth=2)
+
+
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4]))
+def test_followed_item_is_that_of_a_fifo(depth, tmp_path):
+    bench = Bench()
+    m = bench.m
+    fifo, followed = StraightFifo(8, depth), FollowedFifo(8, depth)
+    inside, followed_inside = bench.add(fifo), bench.add(followed)
+    queue = Queue(bench, fifo, inside)
+    i, o = bench.drive(fifo.i), bench.watch(fifo.o)
+    m.d.comb += [
+        followed.follows.eq(AnySeq(1)),
+        followed.i.valid.eq(i.valid),
+        followed.i.payload.eq(i.payload),
+        followed.o.ready.eq(o.ready),
+    ]
+    bench.require(followed.i.ready == i.ready, followed.o.valid == o.valid)
+    bench.require(followed.require(bench, followed_inside, "") == queue.count)
+    bench.require(followed_inside["stored"] == inside["stored"])
+    for place, item in enumerate(queue.numbered):
+        bench.implies(followed.followed & (followed.ahead == place), item == followed.item)
+    shows = Signal()
+    m.d.comb += shows.eq(followed.followed & o.valid & (followed.ahead == 0))
+    bench.implies(shows, followed.o.payload == o.payload)
+    bench.cover(shows & o.ready, followed.followed & (followed.ahead == depth))
     prove(bench, tmp_path, depth=2)
 
 

@@ -1,0 +1,239 @@
+"""Writes of packets: no byte outside what the job gave room for, no burst over a page."""
+
+from dataclasses import dataclass
+
+import pytest
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl._ast import AnySeq
+
+from cdma.hw.bus.burst import PAGE_BYTES
+from cdma.hw.codec.stream.pack import OFFSET_BITS
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.limits import HOST_BURST_BEATS
+from cdma.hw.dma.outbound.burst_sender import BurstSender
+from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
+from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, BoundedJob, StreamWriter
+from tests.formal.bench import Bench
+from tests.formal.broken import break_elaborate
+from tests.formal.rules import CollectedRules, beat_sizes
+from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
+
+NUMBER_BITS = 1
+"""Of a burst that is collected: one is, at a time."""
+MOVE_CYCLES = 2
+"""In which nothing need move though all outside are willing."""
+
+
+class AnySender(BurstSender):
+    """Whatever becomes of bursts: `test_burst_sender` proves what does."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += [self.data.ready.eq(AnySeq(1)), self.burst.ready.eq(AnySeq(1))]
+        return m
+
+
+class AnyResponses(WriteResponseCollector):
+    """Takes bursts when it likes."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += self.pending.ready.eq(AnySeq(1))
+        return m
+
+
+@pytest.fixture(autouse=True)
+def _only_the_collection(monkeypatch):
+    module = "cdma.hw.dma.outbound.writer"
+    monkeypatch.setattr(f"{module}.BurstSender", AnySender)
+    monkeypatch.setattr(f"{module}.WriteResponseCollector", AnyResponses)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Parameters of a writer, of which only the bursts are fewer than the engine's."""
+
+    data_bytes: int
+    burst_beats: int = HOST_BURST_BEATS
+    address_bits: int = HOST_ADDRESS_BITS
+    size_bits: int = OFFSET_BITS
+    bursts: int = 4
+
+    def writer(self) -> StreamWriter:
+        return StreamWriter(
+            self.data_bytes,
+            self.bursts,
+            burst_beats=self.burst_beats,
+            address_bits=self.address_bits,
+            size_bits=self.size_bits,
+        )
+
+
+def device(sector_bytes: int, line_bytes: int = 128) -> Shape:
+    """The writer of an expansion unit, whose packets are lines."""
+    return Shape(sector_bytes, DEVICE_BURST_BEATS, DEVICE_ADDRESS_BITS, line_bytes.bit_length())
+
+
+SHAPES = {
+    **{f"host-{width}": Shape(width) for width in (4, 32, 64, 128)},
+    **{f"device-{width}": device(width) for width in (32, 64, 128)},
+}
+
+
+def writer_proof(shape: Shape) -> Bench:
+    """Any jobs, any packets, and bursts that are taken at any time."""
+    bench = Bench()
+    m = bench.m
+    writer = shape.writer()
+    inside = bench.add(writer)
+    width, bits = shape.data_bytes, shape.address_bits
+    width_bits = (width - 1).bit_length()
+    burst_bits = (shape.burst_beats - 1).bit_length()
+    job, i = bench.drive(writer.job), bench.drive(writer.i, beat_sizes(width))
+    sender, pending = inside.component("sender"), inside.component("responses").pending
+    collected = CollectedRules(shape.burst_beats, number_bits=NUMBER_BITS)
+    bench.require(*collected.conditions(bench, sender.data, sender.burst))
+    bench.implies(pending.valid, pending.ready)
+
+    # The job that waits, and that of the packet that comes.
+    next_job = inside.component("next_job")
+    waits, held = (
+        inside["next_job.held_valid"],
+        BoundedJob(bits, shape.size_bits)(inside["next_job.held"]),
+    )
+    asked, own = (Signal(job.payload.shape(), name=name) for name in ("asked", "own"))
+    open_packet = Signal()
+    begins = Signal()
+    offset = Signal(bits)
+    ends = Signal()
+    m.d.comb += [
+        begins.eq(next_job.o.valid & next_job.o.ready),
+        ends.eq(i.moves & i.payload.last),
+    ]
+    with m.If(i.moves):
+        m.d.sync += offset.eq(offset + width)
+    with m.If(ends):
+        m.d.sync += open_packet.eq(0)
+    with m.If(begins):
+        m.d.sync += [open_packet.eq(1), own.eq(asked), offset.eq(0)]
+    with m.If(job.moves):
+        m.d.sync += asked.eq(job.payload)
+    bench.implies(begins, ~open_packet | ends)
+    bench.implies(i.moves, open_packet)
+    bench.require(inside["active"] == open_packet)
+    pad = held.job.dst[:width_bits]
+    bench.implies(
+        waits,
+        held.job.as_value() == asked.as_value(),
+        held.capped == (asked.limit > asked.capacity),
+        held.limit == asked.limit + pad,
+        held.capacity == asked.capacity + pad,
+    )
+
+    # Its bytes in memory, counted from the beat in which they begin.
+    first_byte, room = Signal(range(width)), Signal(shape.size_bits + 2)
+    end = Signal(shape.size_bits + 2)
+    m.d.comb += [
+        first_byte.eq(own.dst[:width_bits]),
+        room.eq(Mux(own.limit < own.capacity, own.limit, own.capacity)),
+        end.eq(first_byte + room),
+    ]
+    address = Signal(bits)
+    m.d.comb += address.eq(Cat(Const(0, width_bits), own.dst[width_bits:]) + offset)
+    space_left, first = inside["space_left"], inside["first"]
+    allowed = Signal(width)
+    m.d.comb += [
+        bit.eq((offset + j >= first_byte) & (offset + j < end)) for j, bit in enumerate(allowed)
+    ]
+    bench.require(offset[:width_bits] == 0)
+    bench.implies(
+        open_packet,
+        inside["address"] == address,
+        inside["space_for_beat"] == (space_left > width),
+        ~first | (inside["head_pad"] == first_byte),
+        ~first | (offset == 0),
+        first | (offset != 0) | (space_left == 0),
+        (space_left == 0) | (offset + space_left == end),
+    )
+
+    # The beats of a burst name bytes of the room, one behind the other, within a page.
+    count, burst_address = inside["count"], inside["burst_address"]
+    place = inside["address"][width_bits : width_bits + burst_bits]
+    bench.require(count == collected.beats)
+    bench.implies(
+        count != 0,
+        open_packet,
+        ~first,
+        space_left != 0,
+        place >= count,
+        burst_address == address - count * width,
+    )
+    strobe, burst = sender.data.payload.strobe, sender.burst.payload
+    bench.implies(sender.data.valid, (strobe & ~allowed) == 0)
+    # With the last one, or behind it, its address and size are told.
+    begins_at, in_page = Signal(bits), Signal(range(2 * PAGE_BYTES))
+    m.d.comb += [
+        begins_at.eq(address - count * width),
+        in_page.eq(burst.address[: PAGE_BYTES.bit_length() - 1] + (burst.beats + 1) * width),
+    ]
+    bench.implies(
+        sender.burst.valid,
+        burst.address == begins_at,
+        burst.address[:width_bits] == 0,
+        in_page <= PAGE_BYTES,
+    )
+    # Behind the room nothing is written, nor where there is none.
+    bench.implies(i.moves & (offset >= end), ~sender.data.valid)
+    bench.implies(i.moves & (room == 0), ~sender.data.valid)
+    willing = sender.data.ready & sender.burst.ready & pending.ready & i.valid
+    bench.progress(
+        willing & (job.valid | waits | open_packet), i.moves | job.moves, cycles=MOVE_CYCLES
+    )
+    longest = min(shape.burst_beats, ((1 << shape.size_bits) - 1) // width)
+    bench.cover(
+        sender.data.valid & ~strobe[0] & strobe[-1],
+        sender.data.valid & strobe[0] & ~strobe[-1] & ~i.payload.last,
+        sender.data.valid & strobe[0] & ~strobe[-1] & (i.payload.size == width),
+        ends & ~sender.data.valid & sender.burst.valid & (burst.beats == 1),
+        i.moves & (offset >= end) & (room != 0),
+        ends & (own.capacity == 0),
+        sender.burst.valid & (in_page == PAGE_BYTES) & (burst.beats == 1) & ~i.payload.last,
+        sender.burst.valid & (burst.beats == longest - 1),
+    )
+    return bench
+
+
+@pytest.mark.parametrize("shape", configs(SHAPES, quick=()))
+def test_writes_stay_in_the_room_of_their_job(shape, tmp_path):
+    prove(writer_proof(shape), tmp_path, depth=MOVE_CYCLES + 2, cover_depth=HOST_BURST_BEATS + 9)
+
+
+FAULTS = {
+    "writes behind the room": ("Mux(p.space_for_beat, width, p.space_left)", "width"),
+    "writes before the destination": ("start.eq(Mux(p.first, p.head_pad, 0))", "start.eq(0)"),
+    "has room for a byte more": (
+        "space.eq(Mux(bounded.capped, bounded.capacity, bounded.limit))",
+        "space.eq(Mux(bounded.capped, bounded.capacity, bounded.limit) + 1)",
+    ),
+    "forgets the capacity": ("bounded.capped.eq(job.limit > job.capacity)", "bounded.capped.eq(0)"),
+    "crosses a page": ("(at_boundary | p.fills_space)", "p.fills_space"),
+    "has room again behind its end": ("Mux(p.space_for_beat, p.space_left - width, 0)", "width"),
+    "counts what is not written": (
+        "burst.beats.eq(Mux(p.writes, count, count - 1))",
+        "burst.beats.eq(count)",
+    ),
+    "goes to the burst before": ("Mux(count == 0, p.address, burst_address)", "burst_address"),
+    "takes the next job too early": (
+        "~p.active | (p.i_fire & self.i.payload.last)",
+        "~p.active | p.i_fire",
+    ),
+    "never begins": ("~p.active | (p.i_fire & self.i.payload.last)", "p.i_fire"),
+}
+
+
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
+def test_writer_with_a_fault_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, StreamWriter, *fault)
+    with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
+        check(writer_proof(SHAPES["host-32"]), tmp_path, depth=8, planted=True)
