@@ -22,6 +22,7 @@ from cdma.hw.config import (
     EntryConfig,
     find_named,
 )
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 
 if TYPE_CHECKING:
     from cdma.hw.emit.bench.files import Bench
@@ -140,15 +141,17 @@ class Component:
         )
         return made
 
-    def bench(self, config: Any, name: str) -> "Bench | None":
-        """The bench of the component in a configuration, as a module of that name.
+    def bench(self, config: Any, name: str, reset: str = DEFAULT_RESET) -> "Bench | None":
+        """The bench of the component in a configuration, as a module of that name and reset.
 
         None if the component has no bench, or none in this configuration.
         """
         if not self.bench_path:
             return None
         module, _, function = self.bench_path.partition(":")
-        made: Bench | None = getattr(import_module(f"cdma.hw.{module}"), function)(config, name)
+        made: Bench | None = getattr(import_module(f"cdma.hw.{module}"), function)(
+            config, name, RESETS[reset]
+        )
         return made
 
     def sleepers(self) -> tuple[Any, ...]:

@@ -38,6 +38,7 @@ from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.dma.control.descriptor_header import descriptor_header, descriptor_header_name
 from cdma.hw.emit.ip.folder import ip_files
 from cdma.hw.emit.names import check_module_name
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 from cdma.hw.emit.verilog import STYLES, Verilog
 from cdma.hw.emit.verilog import generate as generate_verilog
 from cdma.hw.registers.docs import c_header, header_name, write_html
@@ -200,6 +201,14 @@ def generate(
             autocompletion=among(*STYLES),
         ),
     ] = STYLES[0],
+    reset: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help=f"Of registers, one of {', '.join(RESETS)}.",
+            autocompletion=among(*RESETS),
+        ),
+    ] = DEFAULT_RESET,
     force: Force = False,
 ) -> None:
     """Write a block as Verilog, with a JSON file that describes its ports.
@@ -212,6 +221,8 @@ def generate(
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
     if style not in STYLES:
         raise UserError(f"--style must be one of {', '.join(STYLES)}, not {style}")
+    if reset not in RESETS:
+        raise UserError(f"--reset must be one of {', '.join(RESETS)}, not {reset}")
     if name is not None:
         check_module_name(name)
     # Before the RTL, which may take long; which files there will be is not known yet.
@@ -263,7 +274,7 @@ def generate(
         if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
-    verilog = _kept(component, chosen, top, assertions, style)
+    verilog = _kept(component, chosen, top, assertions, style, reset)
     sidecar = document("sidecar", {**verilog.sidecar, CONFIGURATION: tables})
     verilog = dataclasses.replace(verilog, sidecar=sidecar)
     if registers is not None:
@@ -276,7 +287,7 @@ def generate(
                 clock_mhz=CLOCK_MHZ if clock_mhz is None else clock_mhz,
                 headers=headers,
                 registers=registers,
-                bench=found.bench(chosen, top),
+                bench=found.bench(chosen, top, reset),
             )
         }
     else:
@@ -294,14 +305,18 @@ def generate(
     )
 
 
-def _kept(component: str, config: Config, name: str, assertions: bool, style: str) -> Verilog:
+def _kept(
+    component: str, config: Config, name: str, assertions: bool, style: str, reset: str
+) -> Verilog:
     """The component's Verilog, from the simulators' cache where possible."""
 
     def make() -> Verilog:
-        return generate_verilog(component, config, name=name, assertions=assertions, style=style)
+        return generate_verilog(
+            component, config, name=name, assertions=assertions, style=style, reset=reset
+        )
 
     try:
-        key = f"generate {component} {config} {name} {assertions} {style}"
+        key = f"generate {component} {config} {name} {assertions} {style} {reset}"
         return kept(COMPONENTS[component].module, key, make)
     except CacheError:
         # Only a second run is slower for it.

@@ -20,6 +20,7 @@ from cdma.hw.dma.control.descriptor import (
 from cdma.hw.dma.control.registers import register_source
 from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS
 from cdma.hw.emit.bench.files import Bench, hex_rows, source
+from cdma.hw.emit.reset import Reset
 from cdma.hw.registers.map import register_map
 
 _SEED = 1
@@ -244,7 +245,7 @@ class _Bus:
         ]
 
 
-def engine_bench(config: EngineConfig, name: str) -> Bench | None:
+def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
     """Return the engine's bench, if the golden models have lines of its size."""
     if config.codec.line_bytes != LINE_BYTES:
         return None
@@ -263,6 +264,7 @@ def engine_bench(config: EngineConfig, name: str) -> Bench | None:
     )
     values = {
         "name": name,
+        "reset": f".{reset.port}({reset.of('rst')})",
         "units": config.units,
         "device_size": _MEMORY_BYTES,
         "host_size": _MEMORY_BYTES,

@@ -17,6 +17,7 @@ from typing import Any
 
 from amaranth.hdl import (
     Cat,
+    ClockDomain,
     ClockSignal,
     Elaboratable,
     Fragment,
@@ -119,7 +120,12 @@ def ports_of(component: wiring.Component, *, is_packed: bool = False) -> list[Po
 
 
 def to_verilog(
-    top: wiring.Component, name: str, *, assertions: bool, sleepers: Sleepers = ()
+    top: wiring.Component,
+    name: str,
+    *,
+    assertions: bool,
+    sleepers: Sleepers = (),
+    async_reset: bool = False,
 ) -> list[ModuleText]:
     """Convert a component and all below it.
 
@@ -135,6 +141,8 @@ def to_verilog(
         Classes of components, not the top's, that get clocks of their own (`cdma.hw.lib.sleep`).
         The top then has three more ports. `wakes` and `clks` have a bit for each instance: whether
         the next edge would change anything in it, and its clock. `awake` makes all of them tell so.
+    async_reset
+        Reset registers at once, without a clock.
 
     Returns
     -------
@@ -149,7 +157,7 @@ def to_verilog(
     modules: dict[str, _Converted] = {}
     progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, progress, sleepers, is_top=True)
+        _convert(top, name, modules, progress, _Making(sleepers, async_reset), is_top=True)
     progress.step()
     script = [
         *([] if assertions else ["delete t:$check"]),
@@ -216,7 +224,7 @@ class WrittenModule:
 
 
 def written_modules(
-    top: wiring.Component, name: str, *, assertions: bool = False
+    top: wiring.Component, name: str, *, assertions: bool = False, async_reset: bool = False
 ) -> list[WrittenModule]:
     """Convert a component and all below it by `cdma.hw.emit.writer`.
 
@@ -231,6 +239,8 @@ def written_modules(
         Of the top module, and the prefix of the others.
     assertions
         Keep them in the text, as SystemVerilog immediate assertions.
+    async_reset
+        Reset registers at once, without a clock.
 
     Raises
     ------
@@ -238,10 +248,10 @@ def written_modules(
         The component has logic that the writer has no Verilog for.
     """
     modules: dict[str, _Converted] = {}
-    writer = _Writer(assertions)
+    making = _Making((), async_reset, _Writer(assertions))
     progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, progress, (), is_top=True, writer=writer)
+        _convert(top, name, modules, progress, making, is_top=True)
     progress.step()
     return [
         WrittenModule(
@@ -304,6 +314,18 @@ class _Writer:
 
 
 @dataclass(frozen=True)
+class _Making:
+    """What `_convert` makes of all modules: netlists, or what the writer writes."""
+
+    sleepers: Sleepers
+    async_reset: bool
+    writer: _Writer | None = None
+
+    def domain(self, name: str) -> ClockDomain:
+        return ClockDomain(name, async_reset=self.async_reset)
+
+
+@dataclass(frozen=True)
 class _Converted:
     """A module's circuit.
 
@@ -362,12 +384,12 @@ def _convert(
     name: str,
     modules: dict[str, _Converted],
     progress: Tally,
-    sleepers: Sleepers,
+    making: _Making,
     *,
     is_top: bool = False,
-    writer: _Writer | None = None,
 ) -> _Converted:
     """Convert a component and those below it, each for itself, and enter them in `modules`."""
+    sleepers, writer = making.sleepers, making.writer
     # Where each subcomponent is among the fragments below, and what it was converted to.
     parts: list[tuple[int, wiring.Component, _Converted]] = []
     # What is alike but in its number shares a module: converting takes most of the time, and an
@@ -384,9 +406,7 @@ def _convert(
         likeness = _likeness(stem, subcomponent) if stem != subname else None
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(
-                subcomponent, f"{name}_{stem}", modules, progress, sleepers, writer=writer
-            )
+            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress, making)
             if likeness is not None:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
@@ -452,7 +472,7 @@ def _convert(
     for port in clocking[2:]:
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
-    design = fragment.prepare(signals, hierarchy=(name,))
+    design = fragment.prepare(signals, hierarchy=(name,), missing_domain=making.domain)
     netlist = build_netlist(design)
     circuit = ModuleNetlist(netlist, name)
     # What is alike but in nothing else than its number has one module; other numbers tell others of

@@ -1,7 +1,8 @@
 """Any component by name, as Verilog that people can read, with a JSON sidecar for tools."""
 
+import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +21,7 @@ from cdma.hw.emit.netlist import (
     to_verilog,
     written_modules,
 )
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.ports import RecordPortSignature
 
@@ -71,6 +73,7 @@ def generate(
     assertions: bool = False,
     sleep: bool = False,
     style: str | None = None,
+    reset: str = DEFAULT_RESET,
 ) -> Verilog:
     """Generate a component as Verilog, with a sidecar that describes its ports.
 
@@ -94,12 +97,15 @@ def generate(
         "readable": by `cdma.hw.emit.writer`, with the source's names, its `if` and its `case`.
         "netlist": Amaranth's RTLIL by way of Yosys, an assignment for each operator. Readable if
         not given, but of what sleeps the netlist.
+    reset : str
+        One of `cdma.hw.emit.reset.RESETS`: "sync-high", "sync-low", "async-high" or "async-low".
 
     Raises
     ------
     ConfigError
         There is no component of that name, it cannot have this configuration, a module cannot
-        have this name, or there is no such style, or the component cannot be written in it.
+        have this name, there is no such style or reset, or the component cannot be written in
+        that style.
 
     Examples
     --------
@@ -114,6 +120,9 @@ def generate(
         raise ConfigError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
     if sleep and style != "netlist":
         raise ConfigError(f"style must be netlist for components that sleep, not {style!r}")
+    if reset not in RESETS:
+        raise ConfigError(f"reset must be one of {', '.join(RESETS)}, not {reset!r}")
+    way = RESETS[reset]
     component = find_component(component_name)
     chosen = component.config(config)
     parameters = component.parameters(chosen)
@@ -121,19 +130,29 @@ def generate(
     made = component.make(chosen)
     sleepers = component.sleepers() if sleep else ()
     # Before the conversion, which elaborates the component and renames its signals.
-    sidecar = _sidecar(component_name, top, made, parameters)
+    sidecar = _sidecar(component_name, top, made, parameters, way)
     if style == "readable":
         try:
-            modules = shared_modules(written_modules(made, top, assertions=assertions))
+            modules = shared_modules(
+                written_modules(made, top, assertions=assertions, async_reset=way.is_asynchronous)
+            )
         except UnsupportedCell as error:
             raise ConfigError(
                 f"style of {component_name} cannot be readable, as {error}; take netlist"
             ) from error
     else:
-        modules = to_verilog(made, top, assertions=assertions, sleepers=sleepers)
+        modules = to_verilog(
+            made,
+            top,
+            assertions=assertions,
+            sleepers=sleepers,
+            async_reset=way.is_asynchronous,
+        )
+    if way.is_active_low:
+        modules[0] = replace(modules[0], text=_active_low(modules[0].text, way.port))
     unneeded = READABLE_WAIVERS if style == "netlist" else ()
     waivers = {rule: why for rule, why in LINT_WAIVERS.items() if rule not in unneeded}
-    text = _header(component_name, parameters, assertions, sleepers, waivers) + "".join(
+    text = _header(component_name, parameters, assertions, sleepers, way, waivers) + "".join(
         map(_commented, modules)
     )
     text += "".join(f"/* verilator lint_on {rule} */\n" for rule in waivers)
@@ -145,6 +164,7 @@ def _header(
     parameters: dict[str, Any],
     assertions: bool,
     sleepers: Sleepers,
+    reset: Reset,
     waivers: dict[str, str],
 ) -> str:
     width = max(len("assertions"), *map(len, parameters))
@@ -155,12 +175,34 @@ def _header(
         *(f"{parameter:{width}} = {value}" for parameter, value in parameters.items()),
         f"{'assertions':{width}} = {'on (SystemVerilog)' if assertions else 'off'}",
         "",
-        "One clock; synchronous reset, active high. Ready and valid are AMBA's: a transfer is a",
-        "rising edge with both high; a valid payload stays until then.",
+        *_reset_lines(reset),
         *(["Edges of clks may be left out where wakes, before them, is low."] if sleepers else []),
     ]
     rules = [f"/* verilator lint_off {rule} */  // {why}" for rule, why in waivers.items()]
     return "\n".join([*(f"// {line}".rstrip() for line in lines), "", *rules, "", ""])
+
+
+def _reset_lines(reset: Reset) -> list[str]:
+    """What the header says of clock and reset, and of handshakes."""
+    ready = "Ready and valid are AMBA's: a transfer is a"
+    about = f"One clock; {reset.kind} reset, active {reset.asserted}."
+    if reset.is_asynchronous:
+        about += f" {reset.port} must end synchronously to clk."
+        return [about, ready, "rising edge with both high; a valid payload stays until then."]
+    return [f"{about} {ready}", "rising edge with both high; a valid payload stays until then."]
+
+
+def _active_low(text: str, port: str) -> str:
+    """The top module with a reset that is active low; without registers it has none.
+
+    Modules below, and registers of the top itself, go on with the inverse.
+    """
+    declared = re.search(r"^  input (wire )?rst(,?)$", text, re.M)
+    if declared is None:
+        return text
+    renamed = f"  input {declared[1] or ''}{port}{declared[2]}"
+    text = text.replace(declared[0], renamed, 1)
+    return text.replace("\n);\n", f"\n);\n  wire rst = !{port};\n", 1)
 
 
 def _commented(module: ModuleText) -> str:
@@ -177,7 +219,11 @@ def _commented(module: ModuleText) -> str:
 
 
 def _sidecar(
-    component_name: str, name: str, component: wiring.Component, parameters: dict[str, Any]
+    component_name: str,
+    name: str,
+    component: wiring.Component,
+    parameters: dict[str, Any],
+    reset: Reset,
 ) -> dict[str, Any]:
     return {
         "generator": f"cdma {version('cdma-rtl')}",
@@ -191,7 +237,11 @@ def _sidecar(
             if key.endswith("_latency")
         },
         "clock": "clk",
-        "reset": {"port": "rst", "active": "high", "synchronous": True},
+        "reset": {
+            "port": reset.port,
+            "active": reset.asserted,
+            "synchronous": not reset.is_asynchronous,
+        },
         "interfaces": _interfaces(component),
     }
 

@@ -1,4 +1,4 @@
-"""What refers to itself is collected between tests, once there may be much of it."""
+"""Objects that refer to themselves are collected between tests, once there may be many."""
 
 import gc
 import weakref

@@ -11,12 +11,13 @@ from cdma.hw.codec.zvc.axis import CompressCommand, DecompressCommand
 from cdma.hw.config import CodecConfig
 from cdma.hw.emit.bench.files import Bench
 from cdma.hw.emit.bench.streams import Packet, stream_bench
+from cdma.hw.emit.reset import Reset
 
 _DENSITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
 _SEED = 1
 
 
-def compressor_bench(config: CodecConfig, name: str) -> Bench | None:
+def compressor_bench(config: CodecConfig, name: str, reset: Reset) -> Bench | None:
     """Return the bench of the compressor, if the golden model has lines of its size."""
     if config.line_bytes != LINE_BYTES:
         return None
@@ -26,10 +27,11 @@ def compressor_bench(config: CodecConfig, name: str) -> Bench | None:
         data_bytes=config.sector_bytes,
         command=CompressCommand(),
         status=TransferStatus(),
+        reset=reset,
     )
 
 
-def decompressor_bench(config: CodecConfig, name: str) -> Bench | None:
+def decompressor_bench(config: CodecConfig, name: str, reset: Reset) -> Bench | None:
     """Return the bench of the decompressor, if the golden model has lines of its size."""
     if config.line_bytes != LINE_BYTES:
         return None
@@ -39,6 +41,7 @@ def decompressor_bench(config: CodecConfig, name: str) -> Bench | None:
         data_bytes=config.sector_bytes,
         command=DecompressCommand(),
         status=TransferStatus(),
+        reset=reset,
     )
 
 

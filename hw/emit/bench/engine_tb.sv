@@ -81,7 +81,7 @@ module @name@_tb;
   );
 
   @name@ dut (
-    .clk(clk), .rst(rst), .irq(irq),
+    .clk(clk), @reset@, .irq(irq),
     .s_axil_awaddr(offset), .s_axil_awprot(3'b000), .s_axil_awvalid(awvalid),
     .s_axil_awready(awready), .s_axil_wdata(value), .s_axil_wstrb(4'b1111),
     .s_axil_wvalid(wvalid), .s_axil_wready(wready), .s_axil_bresp(bresp), .s_axil_bvalid(bvalid),

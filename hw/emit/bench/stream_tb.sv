@@ -51,7 +51,7 @@ module @name@_tb;
     .taken(statuses_taken), .errors(status_errors));
 
   @name@ dut (
-    .clk(clk), .rst(rst),
+    .clk(clk), @reset@,
     .s_cmd_valid(cmd_valid), .s_cmd_ready(cmd_ready),
 @command_ports@
     .s_axis_tvalid(in_valid), .s_axis_tready(in_ready), .s_axis_tdata(in[0+:8*BYTES]),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from amaranth.lib import data
 
 from cdma.hw.emit.bench.files import Bench, hex_rows, source
+from cdma.hw.emit.reset import Reset
 
 _CYCLES_PER_BEAT = 16
 """The most that a run may take, on average: with both sides stalled for half of the cycles."""
@@ -36,6 +37,7 @@ def stream_bench(
     data_bytes: int,
     command: data.StructLayout,
     status: data.StructLayout,
+    reset: Reset,
 ) -> Bench:
     """Return the bench of a block with ports `s_cmd`, `s_axis`, `m_axis` and `m_sts`.
 
@@ -49,11 +51,14 @@ def stream_bench(
         Width of the streams.
     command, status
         Layouts of the records at `s_cmd` and `m_sts`.
+    reset
+        The block's.
     """
     inputs = [row for packet in packets for row in _rows(packet.content, data_bytes)]
     outputs = [row for packet in packets for row in _rows(packet.output, data_bytes)]
     values = {
         "name": name,
+        "reset": f".{reset.port}({reset.of('rst')})",
         "bytes": data_bytes,
         "packets": len(packets),
         "beats_in": len(inputs),

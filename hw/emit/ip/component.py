@@ -167,7 +167,8 @@ def _add_model(document: Element, sidecar: Mapping[str, Any], files: str) -> Non
     ports = node(model, "ports")
     _add_port(ports, sidecar["clock"], "input", 1, "Clock: rising edges.")
     reset = sidecar["reset"]
-    _add_port(ports, reset["port"], "input", 1, "Reset: synchronous, active high.")
+    kind = "synchronous" if reset["synchronous"] else "asynchronous"
+    _add_port(ports, reset["port"], "input", 1, f"Reset: {kind}, active {reset['active']}.")
     for interface in sidecar["interfaces"]:
         for port in interface["ports"]:
             about = port["description"]

@@ -46,7 +46,7 @@ def constraints(sidecar: dict[str, Any], clock_mhz: float) -> str:
         f"# {sidecar['module']} at {clock_mhz:g} MHz, times in ns.",
         f"# {OUTSIDE:.0%} of a cycle is outside the ports, {UNCERTAINTY:.0%} is jitter, skew and "
         "margin.",
-        "# No path is false or takes several cycles: one clock, and reset is synchronous to it.",
+        f"# No path is false or takes several cycles: one clock, and {_reset(sidecar)}.",
         f"create_clock -name {clock} -period {period_ns:.3f} [get_ports {clock}]",
         f"set_clock_uncertainty {UNCERTAINTY * period_ns:.3f} [get_clocks {clock}]",
         f"set_max_fanout {MAX_FANOUT} [current_design]",
@@ -56,6 +56,13 @@ def constraints(sidecar: dict[str, Any], clock_mhz: float) -> str:
         for bound, delay_ns in (("max", OUTSIDE * period_ns), ("min", 0.0)):
             lines.append(f"set_{way}_delay -{bound} {delay_ns:.3f} -clock {clock} {_ports(names)}")
     return "\n".join([*lines, ""])
+
+
+def _reset(sidecar: dict[str, Any]) -> str:
+    """What holds of the reset: how it begins when it is asynchronous is no path."""
+    if sidecar["reset"]["synchronous"]:
+        return "reset is synchronous to it"
+    return "reset ends synchronously to it"
 
 
 def _ports(names: Sequence[str]) -> str:

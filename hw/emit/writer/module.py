@@ -292,14 +292,15 @@ class _ModuleWriter:
         return self.printer.exact((net,))
 
     def _sequential(self, held: list[Variable]) -> list[str]:
-        by_clock: dict[tuple[int, str], list[Variable]] = defaultdict(list)
+        by_clock: dict[tuple[int, str, int], list[Variable]] = defaultdict(list)
         for variable in held:
             assert variable.cell is not None
             cell = self.circuit.cells[variable.cell]
-            by_clock[cell.clk, cell.clk_edge].append(variable)
+            by_clock[cell.clk, cell.clk_edge, getattr(cell, "arst", 0)].append(variable)
         lines: list[str] = []
-        for (clock, edge), variables in by_clock.items():
-            head = f"always @({edge}edge {self._clock(clock)})"
+        for (clock, edge, reset), variables in by_clock.items():
+            at_once = f" or posedge {self._clock(reset)}" if reset else ""
+            head = f"always @({edge}edge {self._clock(clock)}{at_once})"
             targets = [self._target(v) for v in variables]
             with_reset = [t for t in targets if t.reset is not None]
             without = [t for t in targets if t.reset is None]
@@ -320,14 +321,16 @@ class _ModuleWriter:
             return Target(variable, variable.cell, None, [])
         own = bits_of(variable.cell, 0, variable.width)
         self.initial[variable.name] = f" = {literal(_bits(cell.init, variable.width))}"
+        reset = _bits(cell.init, variable.width) if cell.arst else None
         index = list_of(self.circuit, cell.data)
         if index is None:
-            return Target(variable, variable.cell, cell.data, [])
+            return Target(variable, variable.cell, cell.data, [], reset)
         default = self.circuit.cells[index].default
         target = Target(
-            variable, index, None if default == own else default, self.usage.processes[index]
+            variable, index, None if default == own else default, self.usage.processes[index], reset
         )
-        split_reset(target, self._reset)
+        if reset is None:
+            split_reset(target, self._reset)
         return target
 
     @property

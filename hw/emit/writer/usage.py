@@ -18,7 +18,6 @@ from cdma.hw.emit.writer.circuit import (
     Constant,
     Nets,
     Slice,
-    UnsupportedCell,
     Variable,
     bits_of,
 )
@@ -131,9 +130,8 @@ class Usage:
             case _nir.Instance():
                 pass
             case _nir.FlipFlop():
-                if cell.arst != 0:
-                    raise UnsupportedCell("asynchronous resets")
                 self._visit((cell.clk,), variable.name)
+                self._visit((cell.arst,), variable.name)
                 source = list_of(self.circuit, cell.data)
                 if source is None:
                     self._visit(cell.data, variable.name)

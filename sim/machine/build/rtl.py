@@ -10,6 +10,7 @@ from cdma.builds.cache import cached, digest
 from cdma.builds.imports import imported, path_of
 from cdma.hw.components import Config, find_component
 from cdma.hw.config import BuddyConfig, CodecConfig, EngineConfig
+from cdma.hw.emit.reset import DEFAULT_RESET
 from cdma.hw.emit.verilog import Verilog, generate
 
 
@@ -20,6 +21,7 @@ def generated(
     assertions: bool = True,
     sleep: bool = False,
     style: str = "netlist",
+    reset: str = DEFAULT_RESET,
 ) -> Verilog:
     """Return what `cdma.hw.emit.verilog.generate` returns, from the cache where possible.
 
@@ -39,8 +41,10 @@ def generated(
     chosen = component.config(config)
     return kept(
         component.module,
-        f"{name} {chosen} {assertions} {sleep} {style}",
-        lambda: generate(name, chosen, assertions=assertions, sleep=sleep, style=style),
+        f"{name} {chosen} {assertions} {sleep} {style} {reset}",
+        lambda: generate(
+            name, chosen, assertions=assertions, sleep=sleep, style=style, reset=reset
+        ),
         also=_codec_modules(chosen),
     )
 

@@ -150,12 +150,20 @@ def _wrong_starts(module: WrittenModule, parameters: Mapping[str, int]) -> list[
 
 
 def _wrong_clocks(module: WrittenModule) -> list[str]:
-    """Edges of other clocks than the only one that the RTLIL has, which Yosys takes for alike."""
+    """Edges of other clocks and resets than those that the RTLIL has, which Yosys takes for alike.
+
+    In the RTLIL all registers are reset in one way. In the text, blocks that begin with the reset
+    must be so, too.
+    """
     clocks = set(re.findall(r"^    connect \\CLK (.*)$", module.rtlil, re.M)) - {"1'0"}
     assert clocks <= {"\\clk [0]"}, f"{module.name} has other clocks: {clocks}"
     assert not re.search(r"CLK_POLARITY (0|1'0)$", module.rtlil, re.M)
-    edges = re.findall(r"@\(\s*([^*)]*?)\s*\)", module.text)
-    return [edge for edge in edges if edge != "posedge clk"]
+    resets = set(re.findall(r"^    connect \\ARST (.*)$", module.rtlil, re.M)) - {"1'0"}
+    assert resets <= {"\\rst [0]"}, f"{module.name} has other resets: {resets}"
+    assert not re.search(r"ARST_POLARITY (0|1'0)$", module.rtlil, re.M)
+    at_once = "posedge clk or posedge rst" if resets else "posedge clk"
+    blocks = re.findall(r"@\(\s*([^*)]*?)\s*\)(?: begin)?\s+(if \(rst\))?", module.text)
+    return [edges for edges, reset in blocks if edges != (at_once if reset else "posedge clk")]
 
 
 def _number(literal: str, parameters: Mapping[str, int]) -> int:
@@ -308,6 +316,8 @@ def _files(
     """What Yosys reads of a module, and the names in it of those that it has instances of.
 
     Names of modules follow from their order, so that two that differ in these only are the same.
+    Registers that are reset at once, which `_wrong_clocks` has looked at, are reset by the clock in
+    both texts: `equiv_induct` takes steps of the clock.
     """
     by_name = {other.name: other for other in others}
     types = dict.fromkeys(re.findall(r"^  cell \\(\S+) ", module.rtlil, re.M))
@@ -316,12 +326,19 @@ def _files(
     gold = re.sub(
         r"(?m)^(  cell \\)(\S+)(?= )", lambda m: m[1] + called[m[2]], _renamed(module)
     ).replace(f"module \\{module.name}\n", f"module \\{CHECKED}\n", 1)
+    gold = re.sub(r"(?ms)^  cell \$adff .*?^  end$", _by_clock, gold)
     gate = INSTANCE.sub(
         lambda m: m[0].replace(m[1], called.get(m[1], m[1]), 1),
         re.sub(r"\n\s*(?=\n)", "", re.sub(r"//.*", "", module.text)),
     ).replace(f"module {module.name} ", f"module {CHECKED} ", 1)
+    gate = gate.replace("@(posedge clk or posedge rst)", "@(posedge clk)")
     texts = {"gold.il": stubs + gold, "gate.v": gate, "stubs.il": stubs, "beyond.v": BEYOND}
     return texts, list(called.values())
+
+
+def _by_clock(register: re.Match[str]) -> str:
+    """The register, reset by the clock."""
+    return register[0].replace("$adff", "$sdff", 1).replace("\\ARST", "\\SRST")
 
 
 def _decide(

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from cdma.hw.components import COMPONENTS
 from cdma.hw.emit.ip.folder import ip_files
+from cdma.hw.emit.reset import DEFAULT_RESET
 from tests.lib.rtl.verilog import verilog_of
 
 
-def write_kit(component: str, config, folder: Path) -> str:
+def write_kit(component: str, config, folder: Path, *, reset: str = DEFAULT_RESET) -> str:
     """Write the folder of a block that has a bench; return the block's name."""
-    verilog = verilog_of(component, config)
-    bench = COMPONENTS[component].bench(config, verilog.name)
+    verilog = verilog_of(component, config, reset=reset)
+    made = COMPONENTS[component]
+    bench = made.bench(made.config(config), verilog.name, reset)
     assert bench is not None
     for path, text in ip_files(verilog, clock_mhz=1000, bench=bench).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
