@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reset:
-    """How a block is reset.
+    """A way to reset a block.
 
     Attributes
     ----------

@@ -183,7 +183,7 @@ def _header(
 
 
 def _reset_lines(reset: Reset) -> list[str]:
-    """What the header says of clock and reset, and of handshakes."""
+    """Lines of the header about clock, reset and handshakes."""
     ready = "Ready and valid are AMBA's: a transfer is a"
     about = f"One clock; {reset.kind} reset, active {reset.asserted}."
     if reset.is_asynchronous:

@@ -59,7 +59,7 @@ def constraints(sidecar: dict[str, Any], clock_mhz: float) -> str:
 
 
 def _reset(sidecar: dict[str, Any]) -> str:
-    """What holds of the reset: how it begins when it is asynchronous is no path."""
+    """The reset and the clock, in words: an asynchronous beginning is no path."""
     if sidecar["reset"]["synchronous"]:
         return "reset is synchronous to it"
     return "reset ends synchronously to it"
