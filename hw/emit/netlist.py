@@ -315,7 +315,7 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Making:
-    """What `_convert` makes of all modules: netlists, or what the writer writes."""
+    """The form that `_convert` gives all modules: netlists, or what the writer writes."""
 
     sleepers: Sleepers
     async_reset: bool
