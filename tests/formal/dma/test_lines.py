@@ -1,0 +1,375 @@
+"""Lines of a transfer: each lies in the job's bytes, one behind the other, whole but the last."""
+
+from typing import Any
+
+import pytest
+from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib import wiring
+
+from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
+from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
+from cdma.hw.dma.inbound.splitter import LineSplitter
+from cdma.hw.dma.outbound.issue import LineIssuer
+from tests.formal.bench import Bench, Condition, Port
+from tests.formal.broken import break_elaborate
+from tests.formal.lines import TINY
+from tests.formal.queues import FollowedFifo
+from tests.formal.sby import ProofError, check, prove
+from tests.lib.shares import configs
+
+
+@pytest.fixture(autouse=True)
+def _contents_of_queues_are_free(monkeypatch):
+    monkeypatch.setattr("cdma.hw.dma.outbound.issue.Fifo", FollowedFifo)
+
+
+def engine(width: int, units: int, **fields: Any) -> EngineConfig:
+    codec = TINY if width == 4 else CodecConfig(sector_bytes=width, line_bytes=128)
+    # Room for a few lines of each unit, so that it comes to an end early.
+    room = 2 * units * codec.line_bytes
+    return EngineConfig(codec=codec, host_bytes=width, units=units, buffer_bytes=room, **fields)
+
+
+ENGINES = {
+    "tiny": engine(4, 2, read_buffer_bytes=128),
+    "one": engine(32, 1),
+    "three": engine(32, 3),
+    "titanx": engine(32, 6),
+    "wide": engine(64, 4),
+    "line-per-beat": engine(128, 2),
+}
+
+
+def length_rules(_bench: Bench, port: Port) -> list[Condition]:
+    """Jobs have at least a byte."""
+    return [(Const(1), port.payload.length != 0)]
+
+
+def issuer_proof(config: EngineConfig) -> Bench:
+    """Any jobs, units that take lines when they like, room that is freed, and any throttle."""
+    bench = Bench()
+    m = bench.m
+    issuer = LineIssuer(config)
+    inside = bench.add(issuer)
+    line_bytes, units = config.codec.line_bytes, config.units
+    job = bench.drive(issuer.i, length_rules)
+    for wire in (issuer.permits, issuer.abort, issuer.ends.ready):
+        m.d.comb += wire.eq(AnySeq(len(wire)))
+    bench.assume(issuer.permits != 3, ~job.valid | (job.payload.first_unit < units))
+    slots = [inside.component(f"slot_{k}").i for k in range(units)]
+    free = []
+    for k, output in enumerate(issuer.o):
+        credit = inside[f"credit_{k}"]
+        m.d.comb += [
+            output.ready.eq(AnySeq(1)),
+            issuer.freed[k].eq(AnySeq(len(issuer.freed[k]))),
+        ]
+        # What is freed was reserved before.
+        bench.assume(issuer.freed[k] + credit <= config.unit_beats)
+        bench.require(credit <= config.unit_beats)
+        free.append(slots[k].ready & (credit >= config.codec.sectors))
+    inside.component("job_ends").require(bench, inside, "job_ends.")
+    ends = inside.component("job_ends").i
+
+    # The job's bytes that are issued, and the unit of its next line.
+    own = Signal(job.payload.shape(), name="own")
+    sent, lines = Signal(LENGTH_BITS), Signal(LENGTH_BITS)
+    left, size, next_size = Signal(LENGTH_BITS), Signal(LENGTH_BITS), Signal(LENGTH_BITS)
+    unit = Signal(range(units))
+    active, first, second = inside["active"], inside["first"], inside["second"]
+    issued = first + second
+    m.d.comb += [
+        left.eq(own.length - sent),
+        size.eq(Mux(left > line_bytes, line_bytes, left)),
+        next_size.eq(Mux(left - size > line_bytes, line_bytes, left - size)),
+    ]
+    with m.If(first):
+        m.d.sync += [
+            sent.eq(sent + size + Mux(second, next_size, 0)),
+            lines.eq(lines + issued),
+            unit.eq((unit + issued) % units),
+        ]
+    with m.If(job.moves):
+        m.d.sync += [
+            own.eq(job.payload),
+            sent.eq(0),
+            lines.eq(0),
+            unit.eq(job.payload.first_unit),
+        ]
+    bench.require(unit < units)
+    bench.implies(
+        active,
+        sent < own.length,
+        sent == (lines * line_bytes)[:LENGTH_BITS],
+        inside["bytes_left"] == left,
+        inside["address"] == (own.src + sent)[:DEVICE_ADDRESS_BITS],
+        inside["unit"] == unit,
+        inside["codec"] == own.codec,
+        inside["parameters"] == own.parameters,
+        inside["lines"] == lines[: len(inside["lines"])],
+    )
+
+    # Lines are of the job's bytes that come next, and go to the units in turn.
+    bench.implies(first, active, ~issuer.abort)
+    bench.implies(second, first, left > line_bytes)
+    for k, slot in enumerate(slots):
+        takes_first, takes_second, offset = (
+            Signal(name=f"takes_first_{k}"),
+            Signal(name=f"takes_second_{k}"),
+            Signal(DEVICE_ADDRESS_BITS, name=f"offset_{k}"),
+        )
+        line = slot.payload
+        m.d.comb += [
+            takes_first.eq(first & (unit == k)),
+            takes_second.eq(second & ((unit + 1) % units == k)),
+            offset.eq(line.address - own.src),
+        ]
+        bench.require(slot.valid == (takes_first | takes_second))
+        bench.implies(slot.valid, free[k])
+        bench.implies(takes_first, offset == sent, line.size == size)
+        bench.implies(takes_second, offset == sent + line_bytes, line.size == next_size)
+        bench.implies(
+            slot.valid,
+            line.size != 0,
+            line.size <= line_bytes,
+            offset + line.size <= own.length,
+            line.codec == own.codec,
+            line.parameters == own.parameters,
+        )
+
+    # A job ends with its last line, or when all do.
+    all_issued = left == size + Mux(second, next_size, 0)
+    bench.implies(ends.valid, active, ends.ready, issuer.abort | (first & all_issued))
+    bench.implies(ends.valid, ends.payload.lines == (lines + issued)[: len(ends.payload.lines)])
+    bench.implies(ends.valid, ends.payload.aborted == issuer.abort)
+    bench.implies(active & first & all_issued, ends.valid)
+    bench.implies(job.moves & active, ends.valid)
+    willing = ends.ready & (issuer.permits != 0) & Array(free)[unit]
+    bench.progress(willing & active, first | ends.valid, cycles=0)
+    bench.implies(job.valid & ~active, job.ready)
+    bench.cover(
+        first & (size != line_bytes) & (lines == 0),
+        first & (left == line_bytes) & (lines == 1),
+        ends.valid & issuer.abort & (lines == 1),
+        job.moves & active,
+        active & (inside["credit_0"] < config.codec.sectors),
+    )
+    if units > 1:
+        bench.cover(second & (next_size != line_bytes), second & (unit == units - 1))
+    return bench
+
+
+def cover_depth(config: EngineConfig) -> int:
+    """Lines that take all of a unit's room, and some cycles."""
+    return config.units * config.unit_beats // config.codec.sectors + 6
+
+
+@pytest.mark.parametrize("config", configs(ENGINES, quick=["one"]))
+def test_lines_that_are_read_are_those_of_the_job(config, tmp_path):
+    prove(issuer_proof(config), tmp_path, depth=2, cover_depth=cover_depth(config))
+
+
+ISSUER_FAULTS = {
+    "goes on behind the job": (
+        "first_size.eq(Mux(bytes_left > line_bytes, line_bytes, bytes_left))",
+        "first_size.eq(line_bytes)",
+    ),
+    "reads the first line twice": (
+        "slot.i.payload.address.eq(address + Mux(is_second, line_bytes, 0))",
+        "slot.i.payload.address.eq(address)",
+    ),
+    "leaves a line out": (
+        "address.eq(address + Mux(second, 2 * line_bytes, line_bytes))",
+        "address.eq(address + 2 * line_bytes)",
+    ),
+    "has a second line where there is none": ("& (bytes_left > line_bytes) ", ""),
+    "ends with a line left": ("(first & (bytes_left_next == 0))", "first"),
+    "reads without room": ("has_credit[k].eq(credit >= sectors)", "has_credit[k].eq(1)"),
+    "reads on during an abort": ("active & ~self.abort & (bytes_left != 0)", "active"),
+    "goes to the wrong unit": ("Mux(second, third_unit, second_unit)", "second_unit"),
+    "forgets what it was asked": ("bytes_left.eq(job.length)", "bytes_left.eq(job.length + 1)"),
+    "stops": ("(self.permits != 0) & unit_free[unit]),", "(self.permits == 2) & unit_free[unit]),"),
+}
+
+
+@pytest.mark.parametrize("fault", configs(ISSUER_FAULTS, quick=()))
+def test_issuer_with_a_fault_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, LineIssuer, *fault)
+    with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
+        check(issuer_proof(ENGINES["three"]), tmp_path, depth=8, planted=True)
+
+
+class AnyUnpacker(wiring.Component):
+    """Finds lines, whole or not, wherever it likes, and as many as it likes."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.comb += [self.command.ready.eq(1), self.i.ready.eq(AnySeq(1))]
+        for stream in (self.o, self.tail):
+            m.d.comb += [
+                stream.valid.eq(AnySeq(1)),
+                Value.cast(stream.payload).eq(AnySeq(len(Value.cast(stream.payload)))),
+            ]
+        return m
+
+
+def any_unpackers(self, m: Module) -> list[tuple[Any, Any, int]]:
+    """`LineSplitter._unpackers` without what finds lines."""
+    found = []
+    for entry in self.config.codec.entries:
+        lines = min(self.config.split_lines, entry.lines_per_cycle)
+        real = entry.unpacker(
+            self.config.codec, lines_per_cycle=lines, chunk_beats=self.config.split_beats
+        )
+        unpacker = AnyUnpacker(real.signature)
+        m.submodules[f"{entry.name}_unpacker"] = unpacker
+        found.append((entry, unpacker, lines))
+    return found
+
+
+def splitter_proof(config: EngineConfig) -> Bench:
+    """Any jobs, whatever becomes of their streams, and units that take lines when they like."""
+    bench = Bench()
+    m = bench.m
+    splitter = LineSplitter(config)
+    inside = bench.add(splitter)
+    line_bytes, units = config.codec.line_bytes, config.units
+    line_bits = line_bytes.bit_length() - 1
+    job = bench.drive(splitter.job)
+    bench.drive(splitter.i)
+    for stream in (splitter.ends, splitter.tail, *splitter.lines):
+        m.d.comb += stream.ready.eq(AnySeq(1))
+    for k in range(units):
+        bench.watch(splitter.commands[k])
+    bench.assume(~job.valid | (job.payload.first_unit < units))
+    for entry in config.codec.entries:
+        unpacker = inside.component(f"{entry.name}_unpacker")
+        bench.assume(~unpacker.o.valid | (inside["active"] & ~inside["over"]))
+
+    # The job, and its lines that have ended; of more than there can be, the most.
+    own = Signal(job.payload.shape(), name="own")
+    number, next_number = Signal(OFFSET_BITS), Signal(OFFSET_BITS + 1)
+    m.d.comb += next_number.eq(number + splitter.split)
+    m.d.sync += number.eq(Mux(next_number[-1], ~0, next_number))
+    with m.If(splitter.job.ready):
+        m.d.sync += [own.eq(job.payload), number.eq(0)]
+    whole, room = own.length >> line_bits, own.capacity >> line_bits
+    active, unit = inside["active"], inside["unit"]
+    for name, count in (("left", whole), ("room", room)):
+        counter = inside.component(name)
+        bench.implies(active, counter.is_over == (number > count))
+        bench.implies(
+            active & (number <= count),
+            inside[f"{name}.count"] == count - number,
+            counter.is_zero == (count == number),
+            counter.is_one == (count == number + 1),
+        )
+    bench.require(inside["index"] == own.codec, inside["parameters"] == own.parameters)
+    bench.require(inside["left_over"] == own.length[:line_bits])
+    bench.require(inside["room_over"] == own.capacity[:line_bits])
+    bench.implies(active, unit < units)
+    bench.implies(
+        active & ~number.all(),
+        inside["address"] == (own.dst + (number << line_bits))[:DEVICE_ADDRESS_BITS],
+    )
+
+    # Each command is of the line that comes next, or of the one behind it.
+    begun = []
+    for k in range(units):
+        slot = inside.component(f"command_slot_{k}").i
+        command = slot.payload
+        line = Signal(OFFSET_BITS + 1, name=f"line_{k}")
+        offset = Signal(OFFSET_BITS + 1 + line_bits, name=f"offset_{k}")
+        rest = Signal(signed(OFFSET_BITS + 2 + line_bits), name=f"rest_{k}")
+        left = Signal(signed(OFFSET_BITS + 2 + line_bits), name=f"left_{k}")
+        m.d.comb += [
+            line.eq(number + (unit != k)),
+            offset.eq(line << line_bits),
+            rest.eq(own.capacity - offset),
+            left.eq(own.length - offset),
+        ]
+        here = slot.valid & ~number.all()
+        begun.append(slot.valid & slot.ready)
+        bench.implies(here, active, slot.ready)
+        bench.implies(
+            here,
+            command.address == (own.dst + offset)[:DEVICE_ADDRESS_BITS],
+            command.codec == own.codec,
+            command.parameters == own.parameters,
+        )
+        # No byte is named behind the capacity, whatever the stream.
+        bench.implies(
+            slot.valid & (command.writable != 0), offset + command.writable <= own.capacity
+        )
+        bench.implies(here & (rest <= 0), command.writable == 0)
+        # In a line of the job, all of its bytes are that there is room for.
+        inner = here & (left > 0)
+        bench.implies(inner, command.size == Mux(left > line_bytes, line_bytes, left))
+        bench.implies(
+            inner & (rest > 0), command.writable == Mux(rest < command.size, rest, command.size)
+        )
+    first = inside.component("command_slot_0").i
+    bench.cover(
+        first.valid
+        & (number == 1)
+        & (own.capacity == line_bytes + 1)
+        & (own.length > 2 * line_bytes),
+        first.valid & (number == 1) & (own.length == line_bytes + 1) & (own.capacity == own.length),
+        first.valid & (own.capacity == 0),
+        first.valid & (number == 3) & (own.length == 1),
+        job.moves & active,
+    )
+    if units > 1:
+        bench.cover(first.valid & (unit != 0), splitter.split == 2)
+    return bench
+
+
+SPLITTERS = {
+    "tiny": engine(4, 2, read_buffer_bytes=128),
+    "one": engine(32, 1),
+    "pairs": engine(32, 6, split_lines=2),
+    "chunks": engine(32, 3, split_lines=2, split_beats=2),
+    "64": engine(64, 3),
+    "128": engine(128, 2, split_lines=2),
+}
+
+
+@pytest.mark.parametrize("config", configs(SPLITTERS, quick=["one"]))
+def test_lines_that_are_written_are_those_of_the_job(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(LineSplitter, "_unpackers", any_unpackers)
+    prove(splitter_proof(config), tmp_path, depth=2, cover_depth=12)
+
+
+SPLITTER_FAULTS = {
+    "writes behind the capacity": (
+        "command.writable.eq(Mux(is_whole, job.room_over, both_over))",
+        "command.writable.eq(size)",
+    ),
+    "writes where there is no room": ("command.writable.eq(0)", "command.writable.eq(size)"),
+    "goes behind the data": (
+        "size.eq(Mux(is_whole, codec.line_bytes, job.left_over))",
+        "size.eq(codec.line_bytes)",
+    ),
+    "writes two lines to one place": (
+        "job.address + before * codec.line_bytes",
+        "job.address",
+    ),
+    "leaves a line out": (
+        "job.address.eq(job.address + lines * line_bytes)",
+        "job.address.eq(job.address + 2 * line_bytes)",
+    ),
+    "takes the larger of two ends": (
+        "Mux(job.room_over > job.left_over, job.left_over, job.room_over)",
+        "Mux(job.room_over > job.left_over, job.room_over, job.left_over)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", configs(SPLITTER_FAULTS, quick=()))
+def test_splitter_with_a_fault_is_found(fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(LineSplitter, "_unpackers", any_unpackers)
+    break_elaborate(monkeypatch, LineSplitter, *fault)
+    with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
+        check(splitter_proof(SPLITTERS["pairs"]), tmp_path, depth=8, planted=True)
