@@ -1,6 +1,7 @@
 """Objects that refer to themselves are collected between tests, once there may be many."""
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -9,8 +10,13 @@ from tests.lib.garbage import GROWTH_BYTES, Garbage, resident_bytes
 
 
 class Design:
+    """Refers to itself, and warns when it goes, as one that was never elaborated does."""
+
     def __init__(self):
         self.itself = self
+
+    def __del__(self):
+        warnings.warn("created but never used", stacklevel=1)
 
 
 def design():

@@ -223,6 +223,8 @@ def any_unpackers(self, m: Module) -> list[tuple[Any, Any, int]]:
         real = entry.unpacker(
             self.config.codec, lines_per_cycle=lines, chunk_beats=self.config.split_beats
         )
+        # Only its ports are: Amaranth warns of components that are not elaborated.
+        real._MustUse__used = True
         unpacker = AnyUnpacker(real.signature)
         m.submodules[f"{entry.name}_unpacker"] = unpacker
         found.append((entry, unpacker, lines))
