@@ -49,11 +49,11 @@ CODECS = {
 def line_rules(config: CodecConfig):
     """`LineRequest`, of bytes that there are."""
 
-    def rules(_bench: Bench, port: Port) -> list[Condition]:
+    def rules(bench: Bench, port: Port) -> list[Condition]:
         line = port.payload
         element_bits = (config.element_bytes - 1).bit_length()
         end = Signal(DEVICE_ADDRESS_BITS + 1)
-        _bench.m.d.comb += end.eq(line.address + line.size)
+        bench.m.d.comb += end.eq(line.address + line.size)
         return [
             (Const(1), line.size != 0),
             (Const(1), line.size <= config.line_bytes),
