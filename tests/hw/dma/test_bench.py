@@ -6,6 +6,7 @@ import pytest
 
 from cdma.hw.config import CodecConfig, EngineConfig, preset
 from cdma.hw.dma.bench import engine_bench
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, change_row, make, write_kit
 
@@ -112,4 +113,4 @@ def test_passes_in_other_shapes(config, tmp_path):
 
 
 def test_lines_that_no_golden_model_has_have_no_bench():
-    assert engine_bench(preset("tiny"), "cdma_engine") is None
+    assert engine_bench(preset("tiny"), "cdma_engine", RESETS[DEFAULT_RESET]) is None

@@ -4,6 +4,7 @@ import pytest
 
 from cdma.hw.codec.zvc.bench import compressor_bench, decompressor_bench
 from cdma.hw.config import CodecConfig, preset
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, change_row, make, write_kit
 from tests.lib.shares import names
@@ -129,12 +130,12 @@ def test_passes_in_other_shapes(component, element_bytes, sector_bytes, tmp_path
 
 @pytest.mark.parametrize("bench", [compressor_bench, decompressor_bench])
 def test_lines_that_no_golden_model_has_have_no_bench(bench):
-    assert bench(preset("tiny").codec, "block") is None
+    assert bench(preset("tiny").codec, "block", RESETS[DEFAULT_RESET]) is None
 
 
 @pytest.mark.parametrize("bench", [compressor_bench, decompressor_bench])
 def test_some_packets_are_damaged(bench):
-    made = bench(CodecConfig(), "block")
+    made = bench(CodecConfig(), "block", RESETS[DEFAULT_RESET])
     # The status is in the lowest bits of a record.
     statuses = {int(row, 16) & 15 for row in made.vectors["block_status.hex"].split()}
     assert 0 in statuses
