@@ -21,7 +21,7 @@ from amaranth.hdl import (
     Signal,
     Value,
 )
-from amaranth.hdl._ast import AnySeq, Property, Statement, Switch
+from amaranth.hdl._ast import AnySeq, Assign, Property, Statement, Switch
 from amaranth.tracer import get_src_loc
 
 Condition = tuple[Value, Value]
@@ -54,6 +54,12 @@ class Port:
     moves: Value
     waiting: Signal
     unchanged: Value
+
+
+def anything(stream: Any) -> list[Assign]:
+    """Let a stream that nothing else drives offer whatever it likes, whenever it likes."""
+    payload = Value.cast(stream.payload)
+    return [stream.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
 
 
 def channel(axi: Any, name: str, *fields: str) -> tuple[SimpleNamespace, list[str]]:
@@ -170,10 +176,7 @@ class Bench(Elaboratable):
     def drive(self, stream: Any, rules: Rules | None = None) -> Port:
         """Let anything come in at a stream that keeps the rules."""
         port = self._port(stream.valid, stream.ready, stream.payload)
-        self.m.d.comb += [
-            stream.valid.eq(AnySeq(1)),
-            Value.cast(stream.payload).eq(AnySeq(len(Value.cast(stream.payload)))),
-        ]
+        self.m.d.comb += anything(stream)
         return self._driven(port, rules)
 
     def watch(self, stream: Any, rules: Rules | None = None) -> Port:

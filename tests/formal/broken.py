@@ -1,10 +1,14 @@
-"""Components broken on purpose: what a proof must find."""
+"""Components broken on purpose, and that a proof finds it."""
 
 import inspect
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.hdl import Elaboratable
+
+from tests.formal.sby import ProofError, check
 
 
 def break_elaborate(
@@ -24,3 +28,10 @@ def break_elaborate(
     scope: dict[str, Any] = {}
     exec(sources[name].replace(right, wrong), vars(inspect.getmodule(component)), scope)
     monkeypatch.setattr(component, name, scope[name])
+
+
+def find_fault(design: Elaboratable, folder: Path, *, depth: int, cover_depth: int = 20) -> None:
+    """Assert that an assertion fails in the first `depth` cycles of a design with a fault."""
+    found = rf"(?s)bmc to depth {depth}: FAIL.*Assert failed in top"
+    with pytest.raises(ProofError, match=found):
+        check(design, folder, depth=depth, cover_depth=cover_depth, planted=True)

@@ -42,7 +42,35 @@ class OpenFifo(Fifo):
         return m
 
 
-class StraightFifo(Fifo):
+class _ModeledFifo(Fifo):
+    """A `Fifo` whose items are kept in another way than in a memory."""
+
+    def _handshakes(self, m: Module) -> tuple[Signal, Signal, Signal, Signal, Any]:
+        """Drive the ports; returns `stored`, `holds`, `writes`, `reads` and the output's register.
+
+        The latter is to be loaded with `reads`.
+        """
+        stored = Signal(range(self.depth + 1))
+        holds = Signal()
+        writes = Signal()
+        reads = Signal()
+        output = Signal.like(self.o.payload, name="output", reset_less=True)
+        m.d.comb += [
+            self.i.ready.eq(stored != self.depth),
+            writes.eq(self.i.valid & self.i.ready),
+            reads.eq((stored != 0) & (self.o.ready | ~holds)),
+            self.o.valid.eq(holds),
+            self.o.payload.eq(output),
+        ]
+        m.d.sync += stored.eq(stored + writes - reads)
+        with m.If(reads):
+            m.d.sync += holds.eq(1)
+        with m.Elif(self.o.ready):
+            m.d.sync += holds.eq(0)
+        return stored, holds, writes, reads, output
+
+
+class StraightFifo(_ModeledFifo):
     """A `Fifo`'s behavior, cycle by cycle, with its items always at the same positions.
 
     It serves proofs with many properties of a queue's items, which are hard to state while items
@@ -61,23 +89,9 @@ class StraightFifo(Fifo):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        stored = Signal(range(self.depth + 1))
-        holds = Signal()
-        writes = Signal()
-        reads = Signal()
-        output = Signal.like(self.o.payload, name="output", reset_less=True)
-        m.d.comb += [
-            self.i.ready.eq(stored != self.depth),
-            writes.eq(self.i.valid & self.i.ready),
-            reads.eq((stored != 0) & (self.o.ready | ~holds)),
-            self.o.valid.eq(holds),
-            self.o.payload.eq(output),
-        ]
-        m.d.sync += stored.eq(stored + writes - reads)
+        stored, _holds, writes, reads, output = self._handshakes(m)
         with m.If(reads):
-            m.d.sync += [holds.eq(1), Value.cast(output).eq(self.rows[0])]
-        with m.Elif(self.o.ready):
-            m.d.sync += holds.eq(0)
+            m.d.sync += Value.cast(output).eq(self.rows[0])
         for place, row in enumerate(self.rows):
             with m.If(writes & (stored - reads == place)):
                 m.d.sync += row.eq(Value.cast(self.i.payload))
@@ -148,7 +162,7 @@ class Queue:
         return cls(bench, inside.component(path), inside, f"{path}.")
 
 
-class FollowedFifo(Fifo):
+class FollowedFifo(_ModeledFifo):
     """A `Fifo`'s behavior, cycle by cycle, of which one item is known, and all others are free.
 
     It serves proofs with queues that are too long to be seen as a whole. What holds for the item
@@ -174,27 +188,12 @@ class FollowedFifo(Fifo):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        stored = Signal(range(self.depth + 1))
-        holds = Signal()
-        writes, reads, leaves = Signal(), Signal(), Signal()
-        output = Signal.like(self.o.payload, name="output", reset_less=True)
-        m.d.comb += [
-            self.i.ready.eq(stored != self.depth),
-            writes.eq(self.i.valid & self.i.ready),
-            reads.eq((stored != 0) & (self.o.ready | ~holds)),
-            leaves.eq(self.o.valid & self.o.ready),
-            self.o.valid.eq(holds),
-            self.o.payload.eq(output),
-        ]
-        m.d.sync += stored.eq(stored + writes - reads)
+        stored, holds, writes, reads, output = self._handshakes(m)
+        leaves = Signal()
+        m.d.comb += leaves.eq(self.o.valid & self.o.ready)
         shows = self.followed & (self.ahead == holds)
         with m.If(reads):
-            m.d.sync += [
-                holds.eq(1),
-                Value.cast(output).eq(Mux(shows, self.item, AnySeq(len(self.item)))),
-            ]
-        with m.Elif(self.o.ready):
-            m.d.sync += holds.eq(0)
+            m.d.sync += Value.cast(output).eq(Mux(shows, self.item, AnySeq(len(self.item))))
         with m.If(leaves):
             m.d.sync += [
                 self.followed.eq(self.followed & (self.ahead != 0)),

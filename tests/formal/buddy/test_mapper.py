@@ -34,8 +34,8 @@ from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.sby import check, prove
 from tests.lib.shares import configs
 
 CONFIGS = {
@@ -313,8 +313,7 @@ FAULTS = {
 def test_arithmetic_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     proof, component, right, wrong = fault
     break_elaborate(monkeypatch, component, right, wrong)
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 1: FAIL.*Assert failed in top"):
-        check(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1, planted=True)
+    find_fault(ARITHMETIC[proof](TINY), tmp_path, depth=1, cover_depth=1)
 
 
 @pytest.mark.verify
@@ -325,5 +324,4 @@ def test_stage_that_loses_what_waits_is_found(tmp_path, monkeypatch):
         "placed.o.ready.eq(checked.i.ready)",
         "placed.o.ready.eq(placed.o.valid)",
     )
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 6: FAIL.*Assert failed in top"):
-        check(stages_proof(TINY), tmp_path, depth=6, planted=True)
+    find_fault(stages_proof(TINY), tmp_path, depth=6)

@@ -15,10 +15,12 @@ from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.reader import LineReader
 from tests.formal.bench import Bench, Condition, Port
-from tests.formal.broken import break_elaborate
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.engines import HOSTS, codec_of, engine_of
 from tests.formal.lines import TINY
 from tests.formal.queues import FollowedFifo
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.rules import ALWAYS
+from tests.formal.sby import prove
 from tests.lib.shares import configs
 
 MOVE_CYCLES = 1
@@ -41,7 +43,7 @@ def _contents_of_queues_are_free(monkeypatch):
 
 CODECS = {
     "tiny": TINY,
-    **{str(width): CodecConfig(sector_bytes=width, line_bytes=128) for width in (32, 64, 128)},
+    **{str(width): codec_of(width) for width in (32, 64, 128)},
     "bytes": CodecConfig(element_bytes=1, sector_bytes=32, line_bytes=128),
 }
 
@@ -55,10 +57,10 @@ def line_rules(config: CodecConfig):
         end = Signal(DEVICE_ADDRESS_BITS + 1)
         bench.m.d.comb += end.eq(line.address + line.size)
         return [
-            (Const(1), line.size != 0),
-            (Const(1), line.size <= config.line_bytes),
-            (Const(1), line.address[:element_bits] == 0),
-            (Const(1), end <= 1 << DEVICE_ADDRESS_BITS),
+            (ALWAYS, line.size != 0),
+            (ALWAYS, line.size <= config.line_bytes),
+            (ALWAYS, line.address[:element_bits] == 0),
+            (ALWAYS, end <= 1 << DEVICE_ADDRESS_BITS),
         ]
 
     return rules
@@ -162,16 +164,13 @@ READER_FAULTS = {
 @pytest.mark.parametrize("fault", configs(READER_FAULTS, quick=()))
 def test_reader_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, LineReader, *fault)
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 8: FAIL.*Assert failed in top"):
-        check(reader_proof(CODECS["64"], lines=2), tmp_path, depth=8, planted=True)
+    find_fault(reader_proof(CODECS["64"], lines=2), tmp_path, depth=8)
 
 
 ENGINES = {
-    "4": EngineConfig(codec=TINY, host_bytes=4, units=2, read_buffer_bytes=256),
-    **{
-        str(width): EngineConfig(codec=CODECS[str(width)], host_bytes=width)
-        for width in (32, 64, 128)
-    },
+    **HOSTS,
+    # A cover is as deep as the buffer.
+    "4": engine_of(4, units=2, read_buffer_bytes=256),
 }
 """By the bytes of a beat."""
 
@@ -187,7 +186,7 @@ def receiver_proof(config: EngineConfig) -> Bench:
     room_beats = config.read_beats
 
     def rules(_bench: Bench, port: Port) -> list[Condition]:
-        return [(Const(1), port.payload.size != 0)]
+        return [(ALWAYS, port.payload.size != 0)]
 
     job = bench.drive(receiver.job, rules)
     m.d.comb += receiver.abort.eq(AnySeq(1))
@@ -312,5 +311,4 @@ RECEIVER_FAULTS = {
 def test_receiver_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, StreamReceiver, *fault)
     small = replace(ENGINES["32"], read_buffer_bytes=1024)
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 16: FAIL.*Assert failed in top"):
-        check(receiver_proof(small), tmp_path, depth=16, planted=True)
+    find_fault(receiver_proof(small), tmp_path, depth=16)

@@ -8,7 +8,7 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 
 from cdma.hw.bus.burst import BusError
-from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion, RetireUnit
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Record, Status
 from cdma.hw.dma.control.dispatch import Dispatcher, StartedDescriptor, Way
@@ -17,11 +17,11 @@ from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.dma.control.supervisor import Supervisor
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
-from tests.formal.broken import break_elaborate
-from tests.formal.lines import TINY
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.engines import HOSTS
 from tests.formal.order import Order, Run, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.sby import prove
 from tests.lib.shares import configs
 
 COUNT_BITS = 5
@@ -40,15 +40,6 @@ def _queues_are_open(monkeypatch):
         "cdma.hw.dma.control.record",
         fifo=StraightFifo,
     )
-
-
-def host(width: int) -> EngineConfig:
-    codec = TINY if width == 4 else CodecConfig(sector_bytes=width, line_bytes=128)
-    return EngineConfig(codec=codec, host_bytes=width)
-
-
-HOSTS = {str(width): host(width) for width in (4, 32, 64, 128)}
-"""By the bytes of a beat."""
 
 
 def cover_depth(config: EngineConfig) -> int:
@@ -326,7 +317,7 @@ def records_proof(config: EngineConfig, *, progress: bool) -> Bench:
 
 
 SHORT = "64-short"
-CASES = {SHORT: replace(host(64), transfers=2), **HOSTS}
+CASES = {SHORT: replace(HOSTS["64"], transfers=2), **HOSTS}
 """Short: with queues for fewer descriptors than the engine has."""
 
 
@@ -376,12 +367,10 @@ FAULTS = {
 @pytest.mark.parametrize("config", [CASES[SHORT]], ids=[SHORT])
 def test_way_to_records_with_a_fault_is_found(config, fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, *fault)
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 20: FAIL.*Assert failed in top"):
-        check(records_proof(config, progress=False), tmp_path, depth=20, planted=True)
+    find_fault(records_proof(config, progress=False), tmp_path, depth=20)
 
 
 @pytest.mark.verify
 def test_way_to_records_that_stops_is_found(tmp_path, monkeypatch):
     break_elaborate(monkeypatch, RetireUnit, "m.d.comb += self.outcome_out.ready.eq(1)", "pass")
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(records_proof(HOSTS["64"], progress=True), tmp_path, depth=14, planted=True)
+    find_fault(records_proof(HOSTS["64"], progress=True), tmp_path, depth=14)

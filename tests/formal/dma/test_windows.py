@@ -15,8 +15,8 @@ from cdma.hw.dma.control.registers import Registers
 from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench, channel
-from tests.formal.broken import break_elaborate
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.sby import prove
 from tests.lib.shares import configs
 
 WIDEST_BEAT = 128
@@ -181,8 +181,7 @@ LINES = {
 
 
 def finds_it(tmp_path) -> None:
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 6: FAIL.*Assert failed in top"):
-        check(checker_proof(), tmp_path, depth=6, planted=True)
+    find_fault(checker_proof(), tmp_path, depth=6)
 
 
 @pytest.mark.parametrize("fault", configs(FUNCTIONS, quick=()))
@@ -249,5 +248,4 @@ def test_ring_is_judged_when_the_engine_is_enabled(tmp_path):
 
 @pytest.mark.verify
 def test_registers_that_do_not_close_are_found(tmp_path):
-    with pytest.raises(ProofError, match=r"(?s)bmc to depth 14: FAIL.*Assert failed in top"):
-        check(ring_proof(closed=False), tmp_path, depth=14, planted=True)
+    find_fault(ring_proof(closed=False), tmp_path, depth=14)
