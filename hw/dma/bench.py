@@ -264,7 +264,7 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
     )
     values = {
         "name": name,
-        "reset": f".{reset.port}({reset.of('rst')})",
+        "reset": reset.connection("rst"),
         "units": config.units,
         "device_size": _MEMORY_BYTES,
         "host_size": _MEMORY_BYTES,

@@ -21,9 +21,9 @@ class Reset:
     is_asynchronous: bool
     is_active_low: bool
 
-    def of(self, asserted: str) -> str:
-        """The pin's value in Verilog, where a signal is 1 during reset."""
-        return f"!{asserted}" if self.is_active_low else asserted
+    def connection(self, asserted: str) -> str:
+        """The port in an instance's Verilog, where that signal is 1 during reset."""
+        return f".{self.port}({'!' if self.is_active_low else ''}{asserted})"
 
     @property
     def asserted(self) -> str:

@@ -44,7 +44,9 @@ class Garbage:
     def collect(self) -> None:
         """Collect it if the process has grown by `GROWTH_BYTES` since it was smallest."""
         now = self.resident()
-        if now > self.least + GROWTH_BYTES:
+        if now <= self.least + GROWTH_BYTES:
+            self.least = min(self.least, now)
+        else:
             # What these objects warn of is an earlier test's, and would fail the next one.
             with warnings.catch_warnings(action="ignore"):
                 gc.collect()
@@ -52,8 +54,7 @@ class Garbage:
             with suppress(AttributeError):
                 ctypes.CDLL(None).malloc_trim(0)
             # What is left is in use.
-            now = self.least = self.resident()
-        self.least = min(self.least, now)
+            self.least = self.resident()
 
 
 _GARBAGE = pytest.StashKey[Garbage]()

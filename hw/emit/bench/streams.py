@@ -58,7 +58,7 @@ def stream_bench(
     outputs = [row for packet in packets for row in _rows(packet.output, data_bytes)]
     values = {
         "name": name,
-        "reset": f".{reset.port}({reset.of('rst')})",
+        "reset": reset.connection("rst"),
         "bytes": data_bytes,
         "packets": len(packets),
         "beats_in": len(inputs),

@@ -320,8 +320,9 @@ class _ModuleWriter:
         if isinstance(cell, _nir.SyncReadPort):
             return Target(variable, variable.cell, None, [])
         own = bits_of(variable.cell, 0, variable.width)
-        self.initial[variable.name] = f" = {literal(_bits(cell.init, variable.width))}"
-        reset = _bits(cell.init, variable.width) if cell.arst else None
+        initial = _bits(cell.init, variable.width)
+        self.initial[variable.name] = f" = {literal(initial)}"
+        reset = initial if cell.arst else None
         index = list_of(self.circuit, cell.data)
         if index is None:
             return Target(variable, variable.cell, cell.data, [], reset)

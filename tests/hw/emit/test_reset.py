@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_asynchronous_registers_are_equivalent_to_amaranths(design, tmp_path):
 def test_a_register_that_is_reset_in_another_way_is_found(right, wrong, tmp_path):
     module, *_ = modules = asynchronous("crc32")
     assert right in module.text
-    damaged = module.__class__(**{**vars(module), "text": module.text.replace(right, wrong, 1)})
+    damaged = replace(module, text=module.text.replace(right, wrong, 1))
     assert not check_module(damaged, modules, tmp_path).holds
 
 
@@ -58,8 +59,7 @@ def test_a_synchronous_module_has_no_other_edge_than_the_clocks(tmp_path):
     component = find_component("crc32")
     (module, *_) = modules = written_modules(component.make(None), "crc32")
     assert "@(posedge clk)" in module.text
-    text = module.text.replace("@(posedge clk)", f"@{BOTH}", 1)
-    damaged = module.__class__(**{**vars(module), "text": text})
+    damaged = replace(module, text=module.text.replace("@(posedge clk)", f"@{BOTH}", 1))
     assert not check_module(damaged, modules, tmp_path).holds
 
 
@@ -95,7 +95,7 @@ BENCH = """
 module bench;
   reg clk = 1'b0;
   reg in_reset = 1'b1;
-  crc32 dut (.clk(clk), .@port@(@level@), .i_valid(1'b1), .i_size(6'd32), .i_last(1'b0),
+  crc32 dut (.clk(clk), @reset@, .i_valid(1'b1), .i_size(6'd32), .i_last(1'b0),
     .o_ready(1'b1), .result_ready(1'b1));
   initial begin
     repeat (6) #1 clk = !clk;
@@ -117,7 +117,7 @@ def test_registers_are_reset_with_or_without_a_clock(reset, style, tmp_path):
     require(ICARUS)
     way = RESETS[reset]
     verilog = verilog_of("crc32", style=style, reset=reset)
-    bench = BENCH.replace("@port@", way.port).replace("@level@", way.of("in_reset"))
+    bench = BENCH.replace("@reset@", way.connection("in_reset"))
     (tmp_path / "bench.v").write_text(f"{verilog.text}\n{bench}")
     build = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "bench.v"]
     subprocess.run(build, cwd=tmp_path, check=True)
