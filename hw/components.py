@@ -196,7 +196,7 @@ COMPONENTS: dict[str, Component] = {
         _c("quantize-line-decompressor", "codec.quantize.decompressor.pipeline:of_values", CODEC),
         _c("packer", "codec.stream.pack:Packer", CODEC),
         _c("unpacker", "codec.stream.unpack:Unpacker", CODEC),
-        _c("crc32", "lib.crc:Crc32", CODEC, "sector_bytes"),
+        _c("crc32", "lib.codes.crc:Crc32", CODEC, "sector_bytes"),
         _c("compression-unit", "dma.outbound.unit:CompressionUnit", ENGINE, "codec", "unit_lines"),
         _c("expansion-unit", "dma.inbound.expansion:ExpansionUnit", ENGINE, "codec", "unit_lines"),
         _c("unit-buffer", "dma.outbound.buffer:UnitBuffer", ENGINE),

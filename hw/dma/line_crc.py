@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import Sector
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
+from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
 
 
 class LineCrc(wiring.Component):

@@ -1,1 +1,1 @@
-"""Parts that any component uses: streams, buffers, wide adders, checksums, error correction."""
+"""Parts that any component uses: streams, buffers, memories, wide adders, codes."""

@@ -20,7 +20,7 @@ from amaranth.lib import data
 from cdma.golden.buddy.entry import METADATA_BITS
 from cdma.hw.buddy.payloads import DEVICE_ADDRESS_BITS, MetadataError
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.ecc import codeword_bits
+from cdma.hw.lib.codes.ecc import codeword_bits
 
 ROW_BYTES = 32
 ROW_BITS = 8 * ROW_BYTES

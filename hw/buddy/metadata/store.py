@@ -21,7 +21,7 @@ from cdma.hw.buddy.metadata.line import (
 )
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.ecc import EccDecoder, EccEncoder
+from cdma.hw.lib.codes.ecc import EccDecoder, EccEncoder
 
 
 class StepSequencer(wiring.Component):

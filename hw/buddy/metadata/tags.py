@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.buddy.metadata.line import LineShape, StoreTask, TagAccess, TagWord
 from cdma.hw.buddy.metadata.replacement import TreePlru
 from cdma.hw.config import MetadataCacheConfig
-from cdma.hw.lib.ecc import EccDecoder, EccEncoder, codeword_bits
+from cdma.hw.lib.codes.ecc import EccDecoder, EccEncoder, codeword_bits
 
 
 class TagArray(wiring.Component):

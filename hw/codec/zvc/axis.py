@@ -22,7 +22,7 @@ from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
 from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.ports import RecordPortSignature, RecordReceiver, RecordSender

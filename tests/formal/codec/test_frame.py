@@ -7,7 +7,7 @@ from cdma.hw.codec.stream.checker import LineError, StreamChecker
 from cdma.hw.codec.stream.frame import LinePadder, PacketTrimmer
 from cdma.hw.codec.stream.status import ByteMeter, CompressorStatus, DecompressorStatus
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from tests.formal.bench import Bench
 from tests.formal.lines import WITH_SHIPPED
 from tests.formal.order import Order, one

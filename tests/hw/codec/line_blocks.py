@@ -19,7 +19,7 @@ from cdma.hw.codec.stream.status import DecompressorStatus, Expectation, Transfe
 from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
 from cdma.hw.codec.zvc.axis import CompressCommand, DecompressCommand, ZvcCompressorAxis
 from cdma.hw.emit.netlist import to_verilog
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister

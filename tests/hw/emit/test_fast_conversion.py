@@ -16,7 +16,7 @@ from cdma.hw.config import PRESETS, CodecConfig, EntryConfig
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.emit import fast_conversion as faster
 from cdma.hw.emit.fast_conversion import fast_conversion
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from tests.lib.shares import names
 
 

@@ -23,7 +23,7 @@ from amaranth.lib.memory import Memory
 
 from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from tests.lib.simulator.simulator import Simulator
 
 BOTH = [Simulator, amaranth.sim.Simulator]

@@ -86,7 +86,7 @@ def test_what_is_kept_is_not_made_again(tmp_path, monkeypatch):
 def test_a_component_with_few_sources_depends_on_what_it_is_made_of(edited):
     module = rtl.find_component("crc32").module
     before = rtl._source_texts(module)
-    edited("cdma.hw.lib.crc")
+    edited("cdma.hw.lib.codes.crc")
     assert rtl._source_texts(module) != before
 
 

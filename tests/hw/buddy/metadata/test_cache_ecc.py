@@ -8,7 +8,7 @@ import pytest
 from cdma.hw.buddy.metadata.line import ROW_WORDS, WORD_BITS, LineShape, TagWord
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.config import METADATA_CACHES
-from cdma.hw.lib.ecc import codeword_bits
+from cdma.hw.lib.codes.ecc import codeword_bits
 from tests.hw.buddy.metadata.bench import CacheBench, Clear, Flip, Flush, Lookup, Settle, initial
 from tests.hw.buddy.metadata.memory import Behavior
 

@@ -14,7 +14,7 @@ from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.inbound.expansion import ExpansionUnit, PacketShifter
-from cdma.hw.lib.gf2 import FORWARD, power, times
+from cdma.hw.lib.codes.gf2 import FORWARD, power, times
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 from tests.lib.rtl.payloads import beats_of, config_id, sparse
 from tests.lib.shares import configs, widths

@@ -11,7 +11,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
-from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
+from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 
 LINE = 128

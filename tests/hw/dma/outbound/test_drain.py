@@ -12,7 +12,7 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.drain import LineDrain
-from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
+from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 from tests.lib.shares import widths
 

@@ -10,8 +10,8 @@ from cdma.hw.bus.burst import BusError, ReadGuard
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.outbound.reader import LineReader
 from cdma.hw.dma.outbound.unit import CompressionUnit
+from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
 from cdma.hw.lib.fifo import Fifo
-from cdma.hw.lib.gf2 import FORWARD, ONES, power, times
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIG = CodecConfig()

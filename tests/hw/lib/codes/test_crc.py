@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from cdma.hw.lib.crc import Crc32
+from cdma.hw.lib.codes.crc import Crc32
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import beats_of, packets_of
 

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 from amaranth.hdl import Module
 
-from cdma.hw.lib.ecc import (
+from cdma.hw.lib.codes.ecc import (
     EccDecoder,
     EccEncoder,
     check_bits,

@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.lib.beat import Beat
-from cdma.hw.lib.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
+from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, parities, power
 from cdma.hw.lib.pipeline import PipelineRegister
 
 
