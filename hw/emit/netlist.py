@@ -9,9 +9,9 @@ module if they are alike.
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -35,6 +35,7 @@ from cdma.builds.progress import Tally
 from cdma.hw.emit.fast_conversion import fast_conversion, rtlil_of
 from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.emit.writer.sharing import Text, share
+from cdma.hw.lib.ram import Ram
 from cdma.hw.lib.sleep import add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
@@ -157,7 +158,7 @@ def to_verilog(
     modules: dict[str, _Converted] = {}
     progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, progress, _Making(sleepers, async_reset), is_top=True)
+        _convert(top, name, modules, progress, _Making(name, sleepers, async_reset), is_top=True)
     progress.step()
     script = [
         *([] if assertions else ["delete t:$check"]),
@@ -248,7 +249,7 @@ def written_modules(
         The component has logic that the writer has no Verilog for.
     """
     modules: dict[str, _Converted] = {}
-    making = _Making((), async_reset, _Writer(assertions))
+    making = _Making(name, (), async_reset, _Writer(assertions))
     progress = Tally("RTL", 1)
     with fast_conversion():
         _convert(top, name, modules, progress, making, is_top=True)
@@ -291,7 +292,7 @@ def _sizes(module: WrittenModule) -> dict[str, int]:
         "WIDTH" if name == "i_payload" else f"{name.removesuffix('_payload')}_WIDTH".upper(): width
         for name, _, width in module.ports
     }
-    return {**widths, **sizes}
+    return {**sizes, **{name: width for name, width in widths.items() if name not in sizes}}
 
 
 _NOT_WRITTEN = Written("", {}, {})
@@ -315,14 +316,21 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Making:
-    """The form that `_convert` gives all modules: netlists, or what the writer writes."""
+    """The form that `_convert` gives all modules: netlists, or what the writer writes.
 
+    `top` is the name of the top module.
+    """
+
+    top: str
     sleepers: Sleepers
     async_reset: bool
     writer: _Writer | None = None
 
-    def domain(self, name: str) -> ClockDomain:
-        return ClockDomain(name, async_reset=self.async_reset)
+    def domain_of(self, component: wiring.Component) -> Callable[[str], ClockDomain]:
+        """Make a component's clock domain by its name."""
+        if isinstance(component, Ram):
+            return partial(ClockDomain, reset_less=True)
+        return partial(ClockDomain, async_reset=self.async_reset)
 
 
 @dataclass(frozen=True)
@@ -406,7 +414,8 @@ def _convert(
         likeness = _likeness(stem, subcomponent) if stem != subname else None
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
-            converted = _convert(subcomponent, f"{name}_{stem}", modules, progress, making)
+            subcomponent_name = _module_name(subcomponent, f"{name}_{stem}", making.top)
+            converted = _convert(subcomponent, subcomponent_name, modules, progress, making)
             if likeness is not None:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
@@ -472,7 +481,9 @@ def _convert(
     for port in clocking[2:]:
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
-    design = fragment.prepare(signals, hierarchy=(name,), missing_domain=making.domain)
+    design = fragment.prepare(
+        signals, hierarchy=(name,), missing_domain=making.domain_of(component)
+    )
     netlist = build_netlist(design)
     circuit = ModuleNetlist(netlist, name)
     # What is alike but in nothing else than its number has one module; other numbers tell others of
@@ -483,13 +494,13 @@ def _convert(
     name = circuit.name
     known = modules.get(name)
     if known is None:
-        # A component without registers has no clock.
-        has_clock = "clk" in netlist.top.ports_i
+        # A component without registers has no clock, and a memory is not reset.
+        unused = {"clk", "rst"} - netlist.top.ports_i.keys()
         known = modules[name] = _Converted(
             name,
             component,
             ports,
-            clocking if has_clock else clocking[2:],
+            [port for port in clocking if port.name not in unused],
             len(clks),
             circuit,
             [converted.name for _, _, converted in parts],
@@ -498,6 +509,16 @@ def _convert(
             written = writer.write(netlist, name, [*known.clocking, *ports])
             known = modules[name] = replace(known, written=written)
     return known
+
+
+def _module_name(component: wiring.Component, path: str, top: str) -> str:
+    """Name a component's module: after where it is, but memories after their sizes.
+
+    So memories of the same sizes have the same module, wherever they are.
+    """
+    if isinstance(component, Ram):
+        return f"{top}_ram_{component.depth}x{component.width}"
+    return path
 
 
 def _declared(ports: Iterable[Port]) -> list[tuple[str, str, int]]:

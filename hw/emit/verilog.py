@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +12,7 @@ from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.components import Config, find_component
 from cdma.hw.config import ConfigError
 from cdma.hw.emit.docstrings import members, summary
+from cdma.hw.emit.memories import memories_of, replaceable
 from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.netlist import (
     ModuleText,
@@ -24,6 +25,7 @@ from cdma.hw.emit.netlist import (
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.ports import RecordPortSignature
+from cdma.hw.lib.ram import Ram
 
 LINT_WAIVERS = {
     "CASEOVERLAP": "of several cases that match, the first is meant",
@@ -133,13 +135,15 @@ def generate(
     sidecar = _sidecar(component_name, top, made, parameters, way)
     if style == "readable":
         try:
-            modules = shared_modules(
-                written_modules(made, top, assertions=assertions, async_reset=way.is_asynchronous)
+            written = written_modules(
+                made, top, assertions=assertions, async_reset=way.is_asynchronous
             )
         except UnsupportedCell as error:
             raise ConfigError(
                 f"style of {component_name} cannot be readable, as {error}; take netlist"
             ) from error
+        memories = memories_of(written)
+        modules = shared_modules(written)
     else:
         modules = to_verilog(
             made,
@@ -148,12 +152,17 @@ def generate(
             sleepers=sleepers,
             async_reset=way.is_asynchronous,
         )
+        memories = memories_of(modules)
+    sidecar["memories"] = [asdict(memory) for memory in memories]
     if way.is_active_low:
         modules[0] = replace(modules[0], text=_active_low(modules[0].text, way.port))
     unneeded = READABLE_WAIVERS if style == "netlist" else ()
     waivers = {rule: why for rule, why in LINT_WAIVERS.items() if rule not in unneeded}
     text = _header(component_name, parameters, assertions, sleepers, way, waivers) + "".join(
-        map(_commented, modules)
+        replaceable(_commented(module), top)
+        if isinstance(module.component, Ram)
+        else _commented(module)
+        for module in modules
     )
     text += "".join(f"/* verilator lint_on {rule} */\n" for rule in waivers)
     return Verilog(top, text, sidecar)

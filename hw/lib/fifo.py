@@ -1,8 +1,10 @@
 """A stream's queue in a memory."""
 
-from amaranth.hdl import Module, Mux, ShapeLike, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from cdma.hw.lib.ram import Ram
 
 
 class Fifo(wiring.Component):
@@ -30,10 +32,9 @@ class Fifo(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.storage = storage = memory.Memory(shape=self._shape, depth=self.depth, init=[])
-        write = storage.write_port()
-        read = storage.read_port()
-
+        m.submodules.storage = storage = Ram(Shape.cast(self._shape).width, self.depth)
+        write_address = Signal(range(self.depth))
+        read_address = Signal(range(self.depth))
         stored = Signal(range(self.depth + 1))
         holds = Signal()
         i_fire = Signal()
@@ -42,11 +43,13 @@ class Fifo(wiring.Component):
             self.i.ready.eq(stored != self.depth),
             i_fire.eq(self.i.valid & self.i.ready),
             read_fire.eq((stored != 0) & (self.o.ready | ~holds)),
-            write.data.eq(self.i.payload),
-            write.en.eq(i_fire),
-            read.en.eq(read_fire),
+            storage.write_enable.eq(i_fire),
+            storage.write_address.eq(write_address),
+            storage.write_data.eq(self.i.payload),
+            storage.read_enable.eq(read_fire),
+            storage.read_address.eq(read_address),
             self.o.valid.eq(holds),
-            self.o.payload.eq(read.data),
+            Value.cast(self.o.payload).eq(storage.read_data),
         ]
         # Whether the sink is ready is known last.
         with m.If(read_fire):
@@ -54,12 +57,17 @@ class Fifo(wiring.Component):
         with m.Else():
             m.d.sync += stored.eq(Mux(i_fire, stored + 1, stored))
         with m.If(i_fire):
-            m.d.sync += write.addr.eq(Mux(write.addr == self.depth - 1, 0, write.addr + 1))
+            m.d.sync += write_address.eq(_behind(write_address, self.depth))
         with m.If(read_fire):
             m.d.sync += [
-                read.addr.eq(Mux(read.addr == self.depth - 1, 0, read.addr + 1)),
+                read_address.eq(_behind(read_address, self.depth)),
                 holds.eq(1),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += holds.eq(0)
         return m
+
+
+def _behind(address: Signal, depth: int) -> Value:
+    """The place behind one, in a memory whose last one is before its first."""
+    return Mux(address == depth - 1, 0, address + 1)

@@ -31,14 +31,19 @@ class OpenFifo(Fifo):
 
     def elaborate(self, platform) -> Module:
         m = super().elaborate(platform)
-        storage, _src_loc = m._named_submodules["storage"]
+        storage, src_loc = m._named_submodules["storage"]
+        # Its own elaboration, to which ports are added that a memory has not.
+        opened = storage.elaborate(platform)
+        storage._MustUse__used = True
+        m._named_submodules["storage"] = (opened, src_loc)
+        words, _src_loc = opened._named_submodules["words"]
         m.d.comb += [
-            self.first.eq(storage.read_ports[0].addr),
-            self.free.eq(storage.write_ports[0].addr),
+            self.first.eq(storage.read_address),
+            self.free.eq(storage.write_address),
         ]
         for address, row in enumerate(self.rows):
-            port = storage.read_port(domain="comb")
-            m.d.comb += [port.addr.eq(address), row.eq(Value.cast(port.data))]
+            port = words.read_port(domain="comb")
+            m.d.comb += [port.addr.eq(address), row.eq(port.data)]
         return m
 
 

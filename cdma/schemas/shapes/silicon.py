@@ -32,6 +32,14 @@ class SidecarReset(TypedDict):
     synchronous: bool
 
 
+class SidecarMemory(TypedDict):
+    """Memories of the same sizes, each with a port that writes and one that reads."""
+
+    words: Count
+    bits: Count
+    instances: Count
+
+
 class Sidecar(TypedDict):
     """A generated block: its ports, parameters and latencies."""
 
@@ -44,6 +52,7 @@ class Sidecar(TypedDict):
     clock: str
     reset: SidecarReset
     interfaces: list[SidecarInterface]
+    memories: list[SidecarMemory]
     configuration: Configuration
     file: Annotated[str, "the Verilog beside it"]
 

@@ -1,13 +1,14 @@
 """Miss status holding registers: outstanding fetches, and lines until they are used."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.buddy.metadata.line import ROW_BITS, ROW_BYTES, LineShape
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.bus.burst import BusError, ReadBeat
 from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.lib.ram import Ram
 
 
 class MshrFile(wiring.Component):
@@ -65,11 +66,7 @@ class MshrFile(wiring.Component):
         m = Module()
         shape = LineShape(self.config)
         lines = self.config.misses
-        m.submodules.rows = rows = memory.Memory(
-            shape=ROW_BITS, depth=max(2, lines << shape.row_bits), init=[]
-        )
-        write = rows.write_port()
-        read = rows.read_port()
+        m.submodules.rows = rows = Ram(ROW_BITS, max(2, lines << shape.row_bits))
 
         allocated = Signal(range(lines + 1))
         complete = Signal(range(lines + 1))
@@ -91,12 +88,12 @@ class MshrFile(wiring.Component):
             beat_fire.eq(self.beats.valid),
             last.eq(row.all() if shape.row_bits else 1),
             line_done.eq(beat_fire & last),
-            write.addr.eq(Cat(row, filled)),
-            write.data.eq(self.beats.payload.data),
-            write.en.eq(beat_fire),
-            read.addr.eq(Cat(self.row, oldest)),
-            read.en.eq(self.read),
-            self.data.eq(read.data),
+            rows.write_enable.eq(beat_fire),
+            rows.write_address.eq(Cat(row, filled)),
+            rows.write_data.eq(self.beats.payload.data),
+            rows.read_enable.eq(self.read),
+            rows.read_address.eq(Cat(self.row, oldest)),
+            self.data.eq(rows.read_data),
             self.complete.eq(complete != 0),
             error.eq(earlier_error),
         ]

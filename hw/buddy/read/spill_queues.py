@@ -1,7 +1,7 @@
 """Queues aside for reads that wait for buddy memory, so that reads of other IDs overtake them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import ENTRY_SECTORS
@@ -12,6 +12,7 @@ from cdma.hw.buddy.read.waiting_order import WaitingOrder
 from cdma.hw.bus.burst import ReadBeat
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.ram import Ram
 from cdma.hw.lib.round_robin import RoundRobinArbiter
 
 PLACES = FETCHES
@@ -95,12 +96,8 @@ class SpillQueues(wiring.Component):
         queues = self.queues + 1
         places = queues * PLACES
         m.submodules.order = order = WaitingOrder(queues, PLACES)
-        m.submodules.entries = entries = memory.Memory(
-            shape=ExpectedEntry(self.config), depth=places, init=[]
-        )
-        m.submodules.sectors = sectors = memory.Memory(
-            shape=ReadBeat(SECTOR_BYTES), depth=places * ENTRY_SECTORS, init=[]
-        )
+        m.submodules.entries = entries = Ram(ExpectedEntry(self.config).size, places)
+        m.submodules.sectors = sectors = Ram(ReadBeat(SECTOR_BYTES).size, places * ENTRY_SECTORS)
         # Entries that were set aside and lack sectors of buddy memory.
         spill = data.StructLayout(
             {
@@ -113,9 +110,8 @@ class SpillQueues(wiring.Component):
         )
         m.submodules.spills = spills = Fifo(spill, places)
 
-        store = sectors.write_port()
-        buddy_fire = self._store_buddy(m, order, spills, store)
-        aside = self._set_aside(m, order, entries, spills, store, buddy_fire)
+        buddy_fire = self._store_buddy(m, order, spills, sectors)
+        aside = self._set_aside(m, order, entries, spills, sectors, buddy_fire)
         self._send(m, order, entries, sectors, aside)
         self._tell_done(m, order.arrive & ~spills.o.payload.fetch)
         m.d.comb += self.buddy_stall.eq(spills.o.valid & ~self.buddy.valid & ~self.o.valid)
@@ -125,9 +121,7 @@ class SpillQueues(wiring.Component):
         """The queue of an entry: of its ID's low bits, or the last one if it is a fetch."""
         return Mux(entry.fetch, self.queues, entry.access.id & (self.queues - 1))
 
-    def _store_buddy(
-        self, m: Module, order: WaitingOrder, spills: Fifo, store: memory.WritePort
-    ) -> Signal:
+    def _store_buddy(self, m: Module, order: WaitingOrder, spills: Fifo, sectors: Ram) -> Signal:
         """Store sectors of buddy memory behind those of device memory.
 
         Returns
@@ -150,9 +144,9 @@ class SpillQueues(wiring.Component):
         ]
         with m.If(fire):
             m.d.comb += [
-                store.en.eq(1),
-                store.addr.eq(Cat(index, spill.place, spill.queue)),
-                store.data.eq(self.buddy.payload),
+                sectors.write_enable.eq(1),
+                sectors.write_address.eq(Cat(index, spill.place, spill.queue)),
+                sectors.write_data.eq(self.buddy.payload),
             ]
             m.d.sync += stored.eq(Mux(last, 0, stored + 1))
         return fire
@@ -161,9 +155,9 @@ class SpillQueues(wiring.Component):
         self,
         m: Module,
         order: WaitingOrder,
-        entries: memory.Memory,
+        entries: Ram,
         spills: Fifo,
-        store: memory.WritePort,
+        sectors: Ram,
         buddy_fire: Signal,
     ) -> Signal:
         """Set entries aside that lack sectors of buddy memory, or are behind such ones.
@@ -172,7 +166,7 @@ class SpillQueues(wiring.Component):
         -------
         The entry at `i` is to be set aside.
         """
-        keep = entries.write_port()
+        keep = Signal(ExpectedEntry(self.config))
         entry = self.i.payload
         queue = Signal(range(self.queues + 1))
         moved = Signal(range(ENTRY_SECTORS + 1))
@@ -197,11 +191,12 @@ class SpillQueues(wiring.Component):
             order.enter.eq(last),
             order.enter_queue.eq(queue),
             order.enter_waits.eq(entry.buddy != 0),
-            keep.en.eq(last),
-            keep.addr.eq(Cat(order.enter_place, queue)),
-            keep.data.eq(entry),
+            keep.eq(entry),
             # Overfetched sectors are dropped here.
-            keep.data.fetched.eq(entry.device),
+            keep.fetched.eq(entry.device),
+            entries.write_enable.eq(last),
+            entries.write_address.eq(Cat(order.enter_place, queue)),
+            entries.write_data.eq(keep),
             spills.i.valid.eq(last & (entry.buddy != 0)),
             spills.i.payload.place.eq(order.enter_place),
             spills.i.payload.queue.eq(queue),
@@ -213,9 +208,9 @@ class SpillQueues(wiring.Component):
             m.d.comb += [self.device.ready.eq(fire), self.i.ready.eq(last)]
         with m.If(fire & (moved < entry.device)):
             m.d.comb += [
-                store.en.eq(1),
-                store.addr.eq(Cat(moved[:SECTOR_INDEX_BITS], order.enter_place, queue)),
-                store.data.eq(self.device.payload),
+                sectors.write_enable.eq(1),
+                sectors.write_address.eq(Cat(moved[:SECTOR_INDEX_BITS], order.enter_place, queue)),
+                sectors.write_data.eq(self.device.payload),
             ]
         m.d.sync += moved.eq(Mux(last, 0, moved + fire))
         return aside
@@ -224,15 +219,14 @@ class SpillQueues(wiring.Component):
         self,
         m: Module,
         order: WaitingOrder,
-        entries: memory.Memory,
-        sectors: memory.Memory,
+        entries: Ram,
+        sectors: Ram,
         aside: Signal,
     ) -> None:
         """Send what goes straight on, and in preference what has left its queue."""
         count = range(ENTRY_SECTORS + 1)
         m.submodules.arbiter = arbiter = RoundRobinArbiter(self.queues + 1)
-        kept = entries.read_port()
-        load = sectors.read_port()
+        kept = Signal(ExpectedEntry(self.config))
         queue = Signal(range(self.queues + 1))
         place = Signal(PLACE_BITS)
         begins = Signal()
@@ -286,8 +280,9 @@ class SpillQueues(wiring.Component):
             first_address.eq(
                 Cat(Cat(*order.first_place).word_select(arbiter.grant, PLACE_BITS), arbiter.grant)
             ),
-            kept.en.eq(begins),
-            kept.addr.eq(first_address),
+            entries.read_enable.eq(begins),
+            entries.read_address.eq(first_address),
+            Value.cast(kept).eq(entries.read_data),
             fire.eq(self.o.valid & self.o.ready),
             order.leave.eq(leaving & fire),
             order.leave_queue.eq(queue),
@@ -299,20 +294,23 @@ class SpillQueues(wiring.Component):
         sector_fire = Signal()
         of_device = Signal()
         with m.If(begins):
-            m.d.comb += [load.en.eq(1), load.addr.eq(first_address << SECTOR_INDEX_BITS)]
+            m.d.comb += [
+                sectors.read_enable.eq(1),
+                sectors.read_address.eq(first_address << SECTOR_INDEX_BITS),
+            ]
         with m.Else():
             m.d.comb += [
-                load.en.eq(sector_fire),
-                load.addr.eq(Cat((sent + 1)[:SECTOR_INDEX_BITS], place, queue)),
+                sectors.read_enable.eq(sector_fire),
+                sectors.read_address.eq(Cat((sent + 1)[:SECTOR_INDEX_BITS], place, queue)),
             ]
         m.d.sync += sent.eq(Mux(begins, 0, sent + sector_fire))
         with m.If(leaving):
             m.d.comb += [
-                entry.eq(kept.data),
-                of_device.eq(sent < kept.data.device),
+                entry.eq(kept),
+                of_device.eq(sent < kept.device),
                 self.o_device.valid.eq(of_device),
-                self.o_buddy.valid.eq(~of_device & (sent < kept.data.device + kept.data.buddy)),
-                self.o_device.payload.eq(load.data),
+                self.o_buddy.valid.eq(~of_device & (sent < kept.device + kept.buddy)),
+                self.o_device.payload.eq(sectors.read_data),
                 sector_fire.eq(
                     (self.o_device.valid & self.o_device.ready)
                     | (self.o_buddy.valid & self.o_buddy.ready)
@@ -324,7 +322,7 @@ class SpillQueues(wiring.Component):
                 self.o_device.valid.eq(straight & self.device.valid),
                 self.o_device.payload.eq(self.device.payload),
             ]
-        m.d.comb += self.o_buddy.payload.eq(load.data)
+        m.d.comb += self.o_buddy.payload.eq(sectors.read_data)
         with m.If(~aside):
             m.d.comb += [
                 self.device.ready.eq(straight & self.o_device.ready),

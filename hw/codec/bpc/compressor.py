@@ -10,8 +10,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.bpc.bit_planes import PLANES
@@ -21,6 +21,7 @@ from cdma.hw.codec.bpc.planes import PlaneClassifier, PlaneSymbol, RunFinder, co
 from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntryCode, EntrySector
 from cdma.hw.config import EntryConfig
 from cdma.hw.lib.count import total
+from cdma.hw.lib.ram import Ram
 
 CODES = 1 + PLANES
 """Codes of an entry: the base's, number 0, and those of planes 32 to 0; some are empty."""
@@ -343,16 +344,14 @@ class BpcCompressor(wiring.Component):
         with m.If(ends):
             m.d.sync += [part.eq(0), into.eq(into + 1)]
         for k in range(sectors):
-            kept = memory.Memory(shape=unsigned(sector_bits), depth=depth, init=[])
-            m.submodules[f"entries_{k}"] = kept
-            write, read = kept.write_port(), kept.read_port()
+            m.submodules[f"entries_{k}"] = kept = Ram(sector_bits, depth)
             m.d.comb += [
-                write.addr.eq(into),
-                write.data.eq(self.i.payload.data),
-                write.en.eq(i_fire & (part == k) if sectors > 1 else i_fire),
-                read.addr.eq(out_of),
-                read.en.eq(advance),
-                entry.word_select(k, sector_bits).eq(read.data),
+                kept.write_enable.eq(i_fire & (part == k) if sectors > 1 else i_fire),
+                kept.write_address.eq(into),
+                kept.write_data.eq(self.i.payload.data),
+                kept.read_enable.eq(advance),
+                kept.read_address.eq(out_of),
+                entry.word_select(k, sector_bits).eq(kept.read_data),
             ]
         # None is written over.
         held = Signal(range(depth + 1))

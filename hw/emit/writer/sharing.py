@@ -62,14 +62,24 @@ def share(texts: Sequence[Text], prefix: str) -> list[Text]:
             groups[text.kind, _NUMBER.sub("0", _bare(text))].append(text)
         instances: dict[str, str] = {}
         shared: dict[str, Text] = {}
-        for group in groups.values():
-            made = _shared(group) if len(group) >= FEWEST else None
-            if made is None:
+        forms = [
+            (group, made)
+            for group in groups.values()
+            if len(group) >= FEWEST and (made := _shared(group)) is not None
+        ]
+        changing = {text.name for group, _ in forms for text in group}
+        for group, made in forms:
+            # Those below first: what has instances of them may then be alike to more.
+            if any(kind in changing for text in group for kind, _ in _INSTANCE.findall(text.text)):
                 continue
             head, body, arguments = made
             name = _unique(f"{prefix}_{_snake(group[0].kind)}", taken)
+            # One without parameters may be alike to others but for sizes.
             shared[group[0].name] = replace(
-                group[0], name=name, text=f"module {name} {head}(\n{body}", sizes={}
+                group[0],
+                name=name,
+                text=f"module {name} {head}(\n{body}",
+                sizes={} if head else group[0].sizes,
             )
             for text, argument in zip(group, arguments, strict=True):
                 instances[text.name] = f"{name} {argument}"
@@ -154,8 +164,8 @@ class _Expressions:
         self.used: list[str] = []
         names = [name for name in group[0].sizes if all(name in text.sizes for text in group)]
         self._forms: dict[tuple[int, ...], tuple[str, str]] = {}
-        for form, value in _FORMS.items():
-            for name in names:
+        for name in names:
+            for form, value in _FORMS.items():
                 values = tuple(value(text.sizes[name]) for text in group)
                 if len(set(values)) > 1:
                     self._forms.setdefault(values, (name, form.replace("P", name)))

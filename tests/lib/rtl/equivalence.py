@@ -187,19 +187,31 @@ def _size(expression: str, parameters: Mapping[str, int]) -> int:
 
 def parts_of_shared(modules: Sequence[WrittenModule]) -> list[tuple[WrittenModule, dict[str, int]]]:
     """Modules that one with parameters stands for, with its text under their name and the sizes."""
-    found = {}
+    found: dict[str, tuple[WrittenModule, dict[str, int]]] = {}
     texts = {module.name: module.text for module in shared_modules(modules)}
     by_name = {module.name: module for module in modules}
+
+    def look_into(parent: WrittenModule, text: str, sizes: Mapping[str, int]) -> str:
+        """The text with the instances that the parent had before anything was shared."""
+        olds = iter(INSTANCE.findall(parent.text))
+
+        def restored(now: re.Match[str]) -> str:
+            old, _, name = next(olds)
+            assert now[3] == name
+            if now[2] and old not in found:
+                pairs = re.findall(r"\.(\w+)\((.+?)\)(?=, |$)", now[2])
+                given = {key: _size(size, sizes) for key, size in pairs}
+                found[old] = by_name[old], given
+                body = texts[now[1]].replace(f"module {now[1]} ", f"module {old} ", 1)
+                body = look_into(by_name[old], body, given)
+                found[old] = replace(by_name[old], text=body), given
+            return f"  {old} {name} ("
+
+        return INSTANCE.sub(restored, text)
+
     for parent in modules:
         if parent.name in texts:
-            before = INSTANCE.findall(parent.text)
-            after = INSTANCE.findall(texts[parent.name])
-            for (old, _, one), (new, given, other) in zip(before, after, strict=True):
-                assert one == other
-                if given:
-                    text = texts[new].replace(f"module {new} ", f"module {old} ", 1)
-                    sizes = {key: int(size) for key, size in re.findall(r"\.(\w+)\((\d+)\)", given)}
-                    found[old] = replace(by_name[old], text=text), sizes
+            look_into(parent, texts[parent.name], {})
     return list(found.values())
 
 
