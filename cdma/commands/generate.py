@@ -137,6 +137,9 @@ def generate(
         int | None,
         typer.Option(metavar="N", help="Engine: descriptors ahead, and transfers in each path."),
     ] = None,
+    ecc: Annotated[
+        bool, typer.Option("--ecc", help="Engine: correct flipped bits of the memories for data.")
+    ] = False,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -237,6 +240,7 @@ def generate(
         drain_beats=drain_beats,
         split_beats=split_beats,
         transfers=transfers,
+        ecc=ecc or None,
     )
     of_zvc = _given(latency=latency)
     of_entries = _given(mode=mode)

@@ -182,6 +182,8 @@ class DmaEngine(wiring.Component):
         self._connect_windows(m, memories)
         self._connect_interrupts(m)
         self._connect_counters(m, memories)
+        if config.ecc:
+            self._connect_ecc(m)
         return m
 
     def _connect_descriptors(self, m: Module) -> None:
@@ -353,6 +355,22 @@ class DmaEngine(wiring.Component):
             registers.error_addr.address.eq(supervisor.error.address),
             self.irq.eq(registers.irq),
         ]
+
+    def _connect_ecc(self, m: Module) -> None:
+        """Connect the counters of flipped bits, and let transfers fail after those that are lost.
+
+        A lost word may be of any transfer that is under way, and a later one may begin behind its
+        remains; so they fail until the engine has been reset, which waits for all of them.
+        """
+        parts: Any = m.submodules
+        registers, out_path, in_path = parts.registers, parts.out_path, parts.in_path
+        for name in ("corrected", "uncorrectable"):
+            increment = getattr(registers, f"ecc_{name}").increment
+            m.d.comb += increment.eq(getattr(out_path, name) + getattr(in_path, name))
+        with m.If(registers.ecc_uncorrectable.increment.any()):
+            m.d.sync += parts.retire.memory_failed.eq(1)
+        with m.Elif(parts.supervisor.clear):
+            m.d.sync += parts.retire.memory_failed.eq(0)
 
     def _connect_counters(self, m: Module, memories: list[Axi4Port]) -> None:
         """Connect what the performance counters count, each by its register's name."""

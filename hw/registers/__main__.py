@@ -3,8 +3,10 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from cdma.hw.buddy.registers import register_source as buddy
+from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.registers import register_source as engine
 from cdma.hw.registers.docs import markdown
 from cdma.hw.registers.map import RegisterSource
@@ -19,7 +21,8 @@ class Document:
 
 
 DOCUMENTS = {
-    "engine": Document("docs/reference/registers.md", engine),
+    # With all registers that an engine can have.
+    "engine": Document("docs/reference/registers.md", partial(engine, EngineConfig(ecc=True))),
     "buddy": Document("docs/reference/buddy-registers.md", buddy),
 }
 

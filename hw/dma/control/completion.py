@@ -60,8 +60,9 @@ class RetireUnit(wiring.Component):
 
     A descriptor with VERIFY is read back and decompressed once it has been written.
 
-    Of several errors the status names one: the host's or the memory's answers to
-    reads first, then an abort, the stream, the answers to writes, the checksum, the capacity.
+    Of several errors the status names one: the engine's own memories first, then the host's or the
+    memory's answers to reads, an abort, the stream, the answers to writes, the checksum, the
+    capacity.
 
     Latency: 2 cycles from the last outcome to the completion. Throughput: a descriptor per 2
     cycles.
@@ -83,6 +84,8 @@ class RetireUnit(wiring.Component):
         The size of the ring; the record's phase is 1 in the ring's first lap.
     now : `In(48)`
         The engine's clock.
+    memory_failed : `In(1)`
+        Only with ECC: what ends from now on may have lost bits in the engine's memories.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -97,6 +100,7 @@ class RetireUnit(wiring.Component):
                 "o": Out(stream.Signature(Completion())),
                 "log2_entries": In(4),
                 "now": In(CYCLE_BITS),
+                **({"memory_failed": In(1)} if config.ecc else {}),
             }
         )
 
@@ -115,6 +119,10 @@ class RetireUnit(wiring.Component):
         ended_in = Signal(end_shape)
         self._end_out(m, d, ended_out)
         self._end_in(m, d, ended_in)
+        if self.config.ecc:
+            for ended in (ended_out, ended_in):
+                with m.If(self.memory_failed):
+                    m.d.comb += [ended.eq(0), ended.status.eq(Status.MEMORY_ERROR)]
 
         end = Signal(end_shape, reset_less=True)
         written = Signal(OFFSET_BITS, reset_less=True)
@@ -307,7 +315,7 @@ class RetireUnit(wiring.Component):
     def _compare(self, m: Module, back: data.View, crc32: Value, end: data.View) -> None:
         """Put the result of verification into the record; without an error the former end stays."""
         with m.Switch(back.status):
-            with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED):
+            with m.Case(Status.READ_ERROR, Status.TIMEOUT, Status.ABORTED, Status.MEMORY_ERROR):
                 m.d.sync += [
                     end.status.eq(back.status),
                     end.detail.eq(back.detail),

@@ -81,6 +81,9 @@ class Status(IntEnum):
     VERIFY_MISMATCH = 16
     OUTSIDE_WINDOW = 17
     """The source or the destination leaves its window. Detail: a `WindowDetail`."""
+    MEMORY_ERROR = 18
+    """More bits of the engine's memories had flipped than ECC corrects: nothing is known of what
+    was moved. So end all transfers, until CONTROL.reset."""
 
 
 class TimeoutDetail(IntEnum):

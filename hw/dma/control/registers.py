@@ -26,6 +26,7 @@ def register_source(
             "ELEMENT_BYTES": config.codec.element_bytes,
             "HOST_BYTES": config.host_bytes,
             "BUFFER_BYTES": config.buffer_bytes,
+            "ECC": config.ecc,
         },
     )
 

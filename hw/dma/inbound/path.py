@@ -10,6 +10,7 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteR
 from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.data_queue import COUNT_BITS, ecc_members, report_errors
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.receiver import StreamReceiver
@@ -113,6 +114,8 @@ class InPath(wiring.Component):
         Lines split off the stream in this cycle.
     starved : `Out(1)`
         In this cycle, the splitter waits for the host's data.
+    corrected, uncorrectable : `Out(6)`
+        Only with ECC: words of memories in the cycle before.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -133,6 +136,7 @@ class InPath(wiring.Component):
                 "abort": In(1),
                 "split": Out(2),
                 "starved": Out(1),
+                **ecc_members(config, COUNT_BITS),
             }
         )
 
@@ -194,4 +198,5 @@ class InPath(wiring.Component):
             self.split.eq(splitter.split),
             self.starved.eq(splitter.starved),
         ]
+        report_errors(m, self, [receiver])
         return m

@@ -8,6 +8,7 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.data_queue import DataQueue, data_queue, ecc_members, report_errors
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
 from cdma.hw.lib.beat import ReceivedBeat
@@ -99,6 +100,8 @@ class StreamReceiver(wiring.Component):
         Ask for no more: this job and all that come end with what has been asked for.
     starved : `Out(1)`
         In this cycle, a beat would have been taken, and none was there.
+    corrected, uncorrectable : `Out(1)`
+        Only with ECC: of a beat that came from memory in the cycle before.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -112,6 +115,7 @@ class StreamReceiver(wiring.Component):
                 "outcome": Out(stream.Signature(ReceiveOutcome())),
                 "abort": In(1),
                 "starved": Out(1),
+                **ecc_members(config),
             }
         )
 
@@ -128,7 +132,9 @@ class StreamReceiver(wiring.Component):
         width = self.config.host_bytes
         m.submodules.jobs = jobs = Fifo(ReceiveJob(), self.config.transfers)
         m.submodules.asked = asked = Fifo(_AskedJob(width), self.config.transfers)
-        m.submodules.queue = queue = Fifo(ReadBeat(width), self.config.read_beats)
+        queue = data_queue(self.config, ReadBeat(width), self.config.read_beats)
+        m.submodules.queue = queue
+        report_errors(m, self, [queue])
         wiring.connect(m, wiring.flipped(self.beats), queue.i)
         with m.If(self.beats.valid):
             m.d.sync += Assert(self.beats.ready)
@@ -156,7 +162,7 @@ class StreamReceiver(wiring.Component):
         return m
 
     def _ask(
-        self, m: Module, receiving: _Job, jobs: Fifo, asked: Fifo, queue: Fifo
+        self, m: Module, receiving: _Job, jobs: Fifo, asked: Fifo, queue: DataQueue
     ) -> tuple[Signal, Signal]:
         """Ask for a job's beats, burst by burst, while there is space for them.
 
@@ -221,7 +227,7 @@ class StreamReceiver(wiring.Component):
         ]
         return asking, asked_all
 
-    def _find_step(self, m: Module, job: _Job, jobs: Fifo, asked: Fifo, queue: Fifo) -> _Step:
+    def _find_step(self, m: Module, job: _Job, jobs: Fifo, asked: Fifo, queue: DataQueue) -> _Step:
         """Find what the next beat of the packet needs, and whether it is there.
 
         The beats of a job that begins inside one are one behind: a beat of the packet is the end of
@@ -267,7 +273,7 @@ class StreamReceiver(wiring.Component):
         ]
         return step
 
-    def _give(self, m: Module, job: _Job, step: _Step, queue: Fifo) -> None:
+    def _give(self, m: Module, job: _Job, step: _Step, queue: DataQueue) -> None:
         """Give a beat of the packet, turned so that it begins where the job does."""
         width = self.config.host_bytes
         lanes = self.config.codec.lanes
@@ -306,7 +312,7 @@ class StreamReceiver(wiring.Component):
             with m.If(~step.primes):
                 m.d.sync += [job.left.eq(job.left - width), job.given.eq(job.given + width)]
 
-    def _end(self, m: Module, job: _Job, step: _Step, asked: Fifo, queue: Fifo) -> None:
+    def _end(self, m: Module, job: _Job, step: _Step, asked: Fifo, queue: DataQueue) -> None:
         """Report the outcome, once the packet has ended and all that was asked for has come."""
         width_bits = (self.config.host_bytes - 1).bit_length()
         outcome_valid = Signal()

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.config import EngineConfig
-from cdma.hw.lib.fifo import Fifo
+from cdma.hw.dma.data_queue import data_queue, ecc_members, report_errors
 
 
 class UnitBuffer(wiring.Component):
@@ -17,7 +17,7 @@ class UnitBuffer(wiring.Component):
     of the worst case that was reserved for it. It is a cycle late, so that the drain's *ready* ends
     here.
 
-    Latency: 2 cycles. Throughput: a beat per cycle in and out.
+    Latency: 2 cycles, 3 with ECC. Throughput: a beat per cycle in and out.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class UnitBuffer(wiring.Component):
     o : `Out(stream.Signature(LineBeat(config.codec)))`
     freed : `Out(...)`
         Beats that became free in the cycle before.
+    corrected, uncorrectable : `Out(1)`
+        Only with ECC: of a beat that came from memory in the cycle before.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -39,13 +41,17 @@ class UnitBuffer(wiring.Component):
                 "i": In(stream.Signature(LineBeat(config.codec))),
                 "o": Out(stream.Signature(LineBeat(config.codec))),
                 "freed": Out(range(config.codec.sectors + 2)),
+                **ecc_members(config),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         sectors = self.config.codec.sectors
-        m.submodules.queue = queue = Fifo(LineBeat(self.config.codec), self.config.unit_beats)
+        beat, beats = LineBeat(self.config.codec), self.config.unit_beats
+        # The drain counts lines by their ends.
+        m.submodules.queue = queue = data_queue(self.config, beat, beats, framing=("sol", "eol"))
+        report_errors(m, self, [queue])
         # The queue need not be asked, which would take time all the way to memory.
         m.d.comb += [
             self.i.ready.eq(1),

@@ -11,6 +11,7 @@ from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.data_queue import COUNT_BITS, data_queue, ecc_members, report_errors
 from cdma.hw.dma.interleave import unit_of
 from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.drain import LineDrain
@@ -131,6 +132,8 @@ class OutPath(wiring.Component):
     no_credit, throttled, starved, blocked : `Out(1)`
         The stream is stalled in this cycle: by the buffer's lack of space, by the throttle, by
         memory, by the host.
+    corrected, uncorrectable : `Out(6)`
+        Only with ECC: words of memories in the cycle before.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -158,6 +161,7 @@ class OutPath(wiring.Component):
                 "throttled": Out(1),
                 "starved": Out(1),
                 "blocked": Out(1),
+                **ecc_members(config, COUNT_BITS),
             }
         )
 
@@ -196,12 +200,14 @@ class OutPath(wiring.Component):
                 m.d.comb += issuer.permits.eq(bucket.permits)
 
         line_done = Signal(config.units)
+        memories: list[Any] = []
         for k in range(config.units):
             m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, config.unit_lines)
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
-            m.submodules[f"reports_{k}"] = reports = Fifo(
-                LineReport(config.codec.summary_bits), config.unit_beats
+            m.submodules[f"reports_{k}"] = reports = data_queue(
+                config, LineReport(config.codec.summary_bits), config.unit_beats
             )
+            memories += [buffer, reports]
             connect(issuer.o[k], unit.i)
             connect(unit.request, wiring.flipped(self.read_request[k]))
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
@@ -264,4 +270,5 @@ class OutPath(wiring.Component):
             self.starved.eq(drain.starved),
             self.blocked.eq(packer.o.valid & ~packer.o.ready),
         ]
+        report_errors(m, self, memories)
         return m

@@ -1,12 +1,19 @@
 """Memories of generated blocks: all are listed, and a user's own take their place."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from cdma.hw.bus.burst import ReadBeat
+from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.config import CodecConfig, EngineConfig, preset
+from cdma.hw.dma.control.descriptor import Status
+from cdma.hw.dma.control.registers import register_map
+from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.emit.memories import own_memories
 from cdma.hw.emit.verilog import STYLES, generate
+from cdma.hw.lib.protected_fifo import ProtectedFifo
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, make, write_kit
 from tests.lib.shares import names
@@ -72,3 +79,83 @@ def test_own_memories_take_their_place(name, tmp_path):
     status, said = make(tmp_path, "sim")
     assert status != 0
     assert "PASS" not in said
+
+
+FLIPPING = """
+module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
+  input wire clk,
+  input wire write_enable,
+  input wire [$clog2(DEPTH)-1:0] write_address,
+  input wire [WIDTH-1:0] write_data,
+  input wire read_enable,
+  input wire [$clog2(DEPTH)-1:0] read_address,
+  output reg [WIDTH-1:0] read_data
+);
+  localparam IS_PROTECTED = {protected};
+  reg [WIDTH-1:0] cells [0:DEPTH-1];
+  integer reads = 0;
+  wire [WIDTH-1:0] flips = IS_PROTECTED && {when} ? {{WIDTH{{1'b0}}}} | {bits} : 0;
+  always @(posedge clk) begin
+    if (write_enable) cells[write_address] <= write_data;
+    if (read_enable) begin
+      read_data <= cells[read_address] ^ (flips << reads % (WIDTH - 1));
+      reads <= reads + 1;
+    end
+  end
+endmodule
+"""
+
+
+def simulate_flipping(folder, name, config, when, bits):
+    """The bench of an engine's folder with memories that give some bits turned over.
+
+    `when` tells in which of their reads, `bits` which neighbors; their place goes round.
+
+    Returns
+    -------
+    status, said
+        Of its Makefile.
+    corrected, uncorrectable
+        The engine's counters.
+    """
+    beat, report = LineBeat(config.codec), LineReport(config.codec.summary_bits)
+    queues = [
+        ProtectedFifo(beat, config.unit_beats, ("sol", "eol")),
+        ProtectedFifo(report, config.unit_beats),
+        ProtectedFifo(ReadBeat(config.host_bytes), config.read_beats),
+    ]
+    widths = " || ".join(f"WIDTH == {queue.stored.size}" for queue in queues)
+    bench = next((folder / "bench").glob("*_tb.sv"))
+    plain = bench.read_text()
+    own = FLIPPING.format(name=name, protected=widths, when=when, bits=bits)
+    counts = "dut.registers.ecc_corrected_lo_word, dut.registers.ecc_uncorrectable_lo_word"
+    tells = f'$display("COUNTED %0d, %0d", {counts});'
+    shown = re.sub(r'(?=\$display\("(PASS|FAIL): )', f"{tells} ", plain)
+    bench.write_text(shown + own)
+    status, said = make(folder, "sim")
+    bench.write_text(plain)
+    corrected, uncorrectable = re.search(r"^COUNTED (\d+), (\d+)$", said, re.M).groups()
+    return status, said, int(corrected), int(uncorrectable)
+
+
+@pytest.mark.parametrize("name", names(["small", "titanx_gen3"], quick=["small"]))
+def test_an_engine_with_ecc_survives_its_memories(name, tmp_path):
+    require(ICARUS)
+    config = replace(SMALL if name == "small" else preset(name), ecc=True)
+    name = write_kit("engine", config, tmp_path)
+    change(tmp_path / "Makefile", "$(IVERILOG)", f"$(IVERILOG) -D{own_memories(name)}")
+    # A bit of every word that is read.
+    status, said, corrected, lost = simulate_flipping(tmp_path, name, config, "1", 1)
+    assert status == 0, said
+    assert f"PASS: {name}, " in said
+    assert corrected > 100
+    assert lost == 0
+    # Two of one word: transfers from then on end as if nothing were known of them.
+    status, said, corrected, lost = simulate_flipping(tmp_path, name, config, "reads == 9", 3)
+    assert status != 0
+    assert "FAIL: " in said
+    assert 0 < lost <= 3 * config.units
+    assert corrected == 0
+    register = register_map(config)["ERROR_STATUS"]
+    found = re.search(rf"{register.offset:03x} reads (\S+) with", said)[1]
+    assert int(found, 16) == Status.MEMORY_ERROR

@@ -18,7 +18,7 @@ ENGINE = register_source()
 SMALLER = EngineConfig(units=2, buffer_bytes=8192)
 OTHER = register_source(SMALLER)
 TWO_ENGINES = {EngineConfig(): "swap_out", SMALLER: "swap_in"}
-SIZES = {"engine": 0x180, "buddy": 0x188}
+SIZES = {"engine": 0x190, "buddy": 0x188}
 
 of_every_block = pytest.mark.parametrize("block", DOCUMENTS)
 

@@ -20,7 +20,7 @@ PROGRAMS = 40
 
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
-    rng, depths, buses = Random(14), Random(15), Random(16)
+    rng, depths, buses, memories = Random(14), Random(15), Random(16), Random(17)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
@@ -32,6 +32,7 @@ def draw_configs() -> list[EngineConfig]:
             device_address_bits=buses.choice((37, 40)),
             host_id_bits=buses.choice((2, 3, 8)),
             device_id_bits=buses.choice((1, 2, 8)),
+            ecc=memories.random() < 0.5,
         )
         for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
     ]
@@ -69,7 +70,7 @@ def _name(config: EngineConfig) -> str:
         f"W{config.write_bursts}-L{config.split_lines}-"
         f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}-"
         f"A{config.host_address_bits}.{config.device_address_bits}-"
-        f"I{config.host_id_bits}.{config.device_id_bits}"
+        f"I{config.host_id_bits}.{config.device_id_bits}{'-ecc' * config.ecc}"
     )
 
 
@@ -86,6 +87,7 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {one.split_beats for one in CONFIGS} == {1, 2}
     assert {1, 64} <= {one.write_bursts for one in CONFIGS}
     assert {2, 64} <= {one.transfers for one in CONFIGS}
+    assert {one.ecc for one in CONFIGS} == {False, True}
     assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
     assert any(one.read_buffer_bytes == 32 * one.host_bytes for one in CONFIGS)
     assert {name for one in CONFIGS for name in one.codecs} == {"zvc", "raw", "xc"}
