@@ -182,8 +182,8 @@ COMPONENTS: dict[str, Component] = {
         _c("metadata-cache", "buddy.metadata.cache:MetadataCache", BUDDY, "cache"),
         _c("bpc-compressor", "codec.bpc.compressor:BpcCompressor", ENTRY),
         _c("bpc-decompressor", "codec.bpc.decompressor:BpcDecompressor", ENTRY),
-        _c("entry-compressor", "codec.entry.compressor:EntryCompressor", ENTRY),
-        _c("entry-decompressor", "codec.entry.decompressor:EntryDecompressor", ENTRY),
+        _c("entry-compressor", "codec.entry.best_of_three:entry_compressor", ENTRY),
+        _c("entry-decompressor", "codec.entry.best_of_three:entry_decompressor", ENTRY),
         _c("zvc-compressor", "codec.zvc.axis:ZvcCompressorAxis", CODEC, bench_path="codec.zvc.bench:compressor_bench"),  # noqa: E501
         _c("zvc-decompressor", "codec.zvc.axis:ZvcDecompressorAxis", CODEC, bench_path="codec.zvc.bench:decompressor_bench"),  # noqa: E501
         _c("zvc-line-compressor", "codec.zvc.compressor:ZvcCompressor", CODEC),

@@ -7,7 +7,7 @@ from typing import TypeVar
 from cdma.builds.displays import fields_of
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
-from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, MODES
+from cdma.golden.buddy.entry import BEST_OF_THREE, ENTRY_BYTES, METADATA_BITS, MODES
 from cdma.hw.codec.interface import CodecParameterError, LineCodec
 from cdma.hw.codec.registry import CodecRegistryError, copy_codec, line_codec
 
@@ -396,7 +396,8 @@ class EntryConfig:
     sector_bytes
         Width of the data path: bytes of uncompressed data per cycle. 128 is an entry per cycle.
     mode
-        "best-of": the shorter of BPC and ZVC; "bpc": always BPC, as in the paper.
+        "best-of": the shorter of BPC and ZVC; "bpc": always BPC, as in the paper; "best-of-three":
+        as "best-of", and XC, of bf16, for entries that neither of them makes smaller.
     element_bytes
         ZVC's element size.
 
@@ -414,6 +415,11 @@ class EntryConfig:
         if self.mode not in MODES:
             raise ConfigError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         _ = self.zvc  # Validates the rest.
+
+    @property
+    def has_xc(self) -> bool:
+        """True if entries may be of XC, with the parameters of their page."""
+        return self.mode == BEST_OF_THREE
 
     @property
     def zvc(self) -> CodecConfig:
@@ -528,6 +534,8 @@ class BuddyConfig:
     id_bits: int = 4
 
     def __post_init__(self) -> None:
+        if self.entry.has_xc:
+            raise ConfigError(f"mode must be best-of or bpc, not {self.entry.mode!r}")
         size = self.page_bytes
         if size < MIN_PAGE_BYTES or size & (size - 1):
             raise ConfigError(

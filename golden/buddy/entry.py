@@ -47,11 +47,10 @@ XC_METADATA = 8
 """The metadata of entries of XC."""
 XC_CLASS = SIZES.index(xc_entry.KEPT_BYTES)
 """The class whose size they take."""
-MODES = ("best-of", "bpc")
-"""The modes of the controller's RTL."""
 BEST_OF_THREE = "best-of-three"
-ALL_MODES = (*MODES, BEST_OF_THREE)
-"""Those of this model."""
+"""The mode that has entries of XC."""
+MODES = ("best-of", "bpc", BEST_OF_THREE)
+"""What compresses entries; the order is that of the controller's register."""
 
 _SIZES = np.array(SIZES)
 _ALL_ZERO_BITS = 10
@@ -95,10 +94,8 @@ class EntryCodec:
     """
 
     def __init__(self, mode: str = "best-of", element_bytes: int = 4) -> None:
-        if mode not in ALL_MODES:
-            raise CodecError(
-                f"unknown mode {mode!r} of entries; choose from {', '.join(ALL_MODES)}"
-            )
+        if mode not in MODES:
+            raise CodecError(f"unknown mode {mode!r} of entries; choose from {', '.join(MODES)}")
         self.mode = mode
         self._zvc = Zvc(element_bytes)
         self.element_bytes = self._zvc.element_bytes

@@ -19,10 +19,10 @@ from cdma.golden.buddy.address_map import (
     spills,
 )
 from cdma.golden.buddy.entry import (
-    ALL_MODES,
     AS_IT_IS,
     BEST_OF_THREE,
     ENTRY_BYTES,
+    MODES,
     SIZES,
     XC_METADATA,
     EntryCodec,
@@ -368,7 +368,7 @@ def profile(
         An element size that ZVC does not have.
     """
     for name, value, known in (
-        ("codec", codec, ALL_MODES),
+        ("codec", codec, MODES),
         ("origin of parameters", parameters, PARAMETERS),
     ):
         if value not in known:

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cdma.golden.buddy.entry import MODES, SIZES, ZVC_FLAG, EntryCodec, classes_of
+from cdma.golden.buddy.entry import SIZES, ZVC_FLAG, EntryCodec, classes_of
 from cdma.golden.formats.interface import element_bytes_of
 from cdma.golden.formats.stream import ByteArray
 from cdma.golden.formats.zvc import Zvc
@@ -50,7 +50,7 @@ def run(console: Console) -> dict[str, Any]:
     snapshots = {name: load_snapshots([name]) for name in workloads}
     profiles = {
         codec: {name: profile(found, codec=codec) for name, found in snapshots.items()}
-        for codec in MODES
+        for codec in ("best-of", "bpc")
     }
     figures = {
         "modes": {codec: _modes(console, codec, of) for codec, of in profiles.items()},

@@ -13,14 +13,14 @@ from cdma.commands.network_options import files_of, picture_format, require_pict
 from cdma.commands.standard_output import goes_to_standard_output
 from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import MIN_PAGE_BYTES
-from cdma.golden.buddy.entry import ALL_MODES, BEST_OF_THREE
+from cdma.golden.buddy.entry import BEST_OF_THREE, MODES
 from cdma.outputs import Force, open_atomically
 from cdma.plan.buddy.profile import CARVE_OUT, PARAMETERS, THRESHOLD
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.schemas import document
 from cdma.sim.buddy import WORKLOADS, heat_map_picture, in_bf16, load_snapshots
 
-CODECS = ("bpc", *(mode for mode in ALL_MODES if mode != "bpc"))
+CODECS = ("bpc", *(mode for mode in MODES if mode != "bpc"))
 
 
 def profile(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Value, unsigned
 from amaranth.lib import data
 
 from cdma.golden.formats.xc.elements import element_format
@@ -61,6 +61,26 @@ class LineShape:
     @property
     def bits(self) -> int:
         return INDEX_BITS * self.elements
+
+
+def is_beyond(end_bytes: Value, extra_bits: Value, has_escapes: Value, code_bits: int) -> Value:
+    """True if a line's fields take more bits than there is room for.
+
+    Parameters
+    ----------
+    end_bytes
+        Bytes up to the end of extras and escapes.
+    extra_bits
+        Bits of the extras, or the lowest three of them.
+    has_escapes
+        The last field is the escapes, which are whole bytes.
+    code_bits : int
+        The room: all bits of so many bytes but the highest.
+    """
+    code_bytes = (code_bits + 1) // 8
+    assert code_bits == 8 * code_bytes - 1, "the room must lack one bit of whole bytes"
+    fills_last_byte = has_escapes | (extra_bits[:3] == 0)
+    return (end_bytes > code_bytes) | ((end_bytes == code_bytes) & fills_last_byte)
 
 
 class CodedSector(data.StructLayout):

@@ -218,7 +218,10 @@ def test_metadata_cache_has_the_shape_that_was_asked_for():
         (["buddy", "--config", "wide"], "config must be one of channel, narrow"),
         (["buddy", "--metadata-cache", "big"], "metadata_cache must be one of paper_3_2"),
         (["buddy", "--reads", "1"], "reads must be 4 to 256, not 1"),
-        (["entry-compressor", "--mode", "best"], "mode must be one of best-of, bpc, not 'best'"),
+        (
+            ["entry-compressor", "--mode", "best"],
+            "mode must be one of best-of, bpc, best-of-three, not 'best'",
+        ),
         (["packer", "--units", "2"], "--units is the engine's, not that of packer"),
         (["engine", "--units", "17"], "units must be 1 to 16, not 17"),
         (

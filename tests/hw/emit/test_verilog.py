@@ -175,6 +175,12 @@ ENTRY_SHAPES = [
     EntryConfig(),
     pytest.param(EntryConfig(sector_bytes=128, mode="bpc"), marks=pytest.mark.verify),
     *(
+        pytest.param(
+            EntryConfig(sector_bytes=width, mode="best-of-three"), marks=pytest.mark.verify
+        )
+        for width in (32, 64, 128)
+    ),
+    *(
         pytest.param(EntryConfig(sector_bytes=width, element_bytes=size), marks=pytest.mark.verify)
         for width, size in ((32, 2), (64, 4), (128, 1))
     ),

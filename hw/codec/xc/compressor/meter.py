@@ -5,7 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.xc.classes import is_escape, width_of
-from cdma.hw.codec.xc.payloads import HEADER_BYTES, MOST_BEHIND, CodedSector, LinePlan, LineShape
+from cdma.hw.codec.xc.payloads import (
+    HEADER_BYTES,
+    MOST_BEHIND,
+    CodedSector,
+    LinePlan,
+    LineShape,
+    is_beyond,
+)
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones, total
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -31,9 +38,17 @@ class LineTotals(data.StructLayout):
 
 
 def fields_of(
-    m: Module, config: CodecConfig, totals: data.View, *, name: str
+    m: Module, config: CodecConfig, totals: data.View, *, code_bits: int | None = None, name: str
 ) -> tuple[data.View, Signal]:
     """Lay out a line from what was counted of it.
+
+    Parameters
+    ----------
+    m, config, totals
+    code_bits : int, optional
+        As in `LineMeter`.
+    name
+        Of the signals.
 
     Returns
     -------
@@ -60,7 +75,11 @@ def fields_of(
         rest_at.eq(((totals.kept + 3) >> 2) + Mux(full, 0, shape.mask_bytes)),
         extras_at.eq(rest_at + totals.kept),
         size.eq(extras_at + behind),
-        raw.eq(~zero & ((behind > MOST_BEHIND) | (size > config.line_bytes - HEADER_BYTES))),
+        raw.eq(
+            ~zero & ((behind > MOST_BEHIND) | (size > config.line_bytes - HEADER_BYTES))
+            if code_bits is None
+            else zero | is_beyond(size, totals.bits, totals.escapes != 0, code_bits)
+        ),
         sparse.eq(~raw & ~zero & ~full),
         plan.raw.eq(raw),
         plan.sparse.eq(sparse),
@@ -92,6 +111,9 @@ class LineMeter(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    code_bits : int, optional
+        For lines without a header, such as Buddy's entries: the room for a line's fields. Lines
+        with more, and those without elements, are raw; nothing else is.
 
     Members
     -------
@@ -100,8 +122,9 @@ class LineMeter(wiring.Component):
         For each line.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, code_bits: int | None = None) -> None:
         self.config = config
+        self.code_bits = code_bits
         super().__init__(
             {
                 "i": In(stream.Signature(CodedSector(config))),
@@ -139,7 +162,7 @@ class LineMeter(wiring.Component):
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += before.eq(Mux(sector.ends, 0, counted.as_value()))
 
-        plan, _ = fields_of(m, config, totals.o.payload, name="line")
+        plan, _ = fields_of(m, config, totals.o.payload, code_bits=self.code_bits, name="line")
         m.d.comb += [
             plans.i.valid.eq(totals.o.valid),
             totals.o.ready.eq(plans.i.ready),

@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden.formats.xc.patterns import CLASS_BITS
@@ -14,6 +14,51 @@ from cdma.hw.codec.xc.compressor.placer import PlacedSector
 from cdma.hw.codec.xc.payloads import LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.places import landed
+
+
+def line_of(m: Module, config: CodecConfig, sector: data.View, x_fire: Value) -> Signal:
+    """Join the sectors' parts of a line: its bytes, whole with the line's last sector.
+
+    Parameters
+    ----------
+    m, config
+    sector
+        View of the `PlacedSector` that is offered.
+    x_fire
+        It is taken.
+    """
+    shape = LineShape.of(config)
+    lanes, sectors = shape.lanes, config.sectors
+    line_bytes = config.line_bytes
+
+    # What the sector adds to the line.
+    position = Signal(range(sectors))
+    parts: list[list[Value]] = [[] for _ in range(line_bytes)]
+    for name in ("rest", "extras", "escapes"):
+        ring: list[Value] = [sector[name][i] for i in range(lanes)]
+        line = landed(m, ring, sector[f"{name}_at"], line_bytes // lanes, name=name)
+        for j, part in enumerate(line):
+            parts[j].append(part)
+    classes = [sector.classes[i] for i in range(lanes)]
+    groups = -(-shape.class_lanes // lanes)
+    line = landed(m, classes, sector.classes_at, groups, name="classes")
+    for j in range(shape.class_lanes * CLASS_BITS // 8):
+        parts[j].append(Cat(line[8 // CLASS_BITS * j : 8 // CLASS_BITS * (j + 1)]))
+    for s in range(sectors):
+        for b in range(lanes // 8):
+            byte = sector.present.word_select(b, 8)
+            parts[s * lanes // 8 + b].append(byte & (position == s).replicate(8))
+
+    window = [Signal(8, name=f"window_{j}", reset_less=True) for j in range(line_bytes)]
+    whole = Signal(8 * line_bytes)
+    for j, own in enumerate(window):
+        kept = C(0, 8) if sectors == 1 else own & ~sector.begins.replicate(8)
+        m.d.comb += whole.word_select(j, 8).eq(reduce(or_, parts[j], kept))
+    with m.If(x_fire):
+        m.d.sync += position.eq(Mux(sector.ends, 0, position + 1))
+        if sectors > 1:
+            m.d.sync += [own.eq(whole.word_select(j, 8)) for j, own in enumerate(window)]
+    return whole
 
 
 class LineWindow(wiring.Component):
@@ -52,39 +97,13 @@ class LineWindow(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        shape = LineShape.of(config)
-        lanes, sectors = shape.lanes, config.sectors
-        line_bytes = config.line_bytes
         sector = self.i.payload
         plan = sector.plan
-
-        # What the sector adds to the line.
-        position = Signal(range(sectors))
-        parts: list[list[Value]] = [[] for _ in range(line_bytes)]
-        for name in ("rest", "extras", "escapes"):
-            ring: list[Value] = [sector[name][i] for i in range(lanes)]
-            line = landed(m, ring, sector[f"{name}_at"], line_bytes // lanes, name=name)
-            for j, part in enumerate(line):
-                parts[j].append(part)
-        classes = [sector.classes[i] for i in range(lanes)]
-        groups = -(-shape.class_lanes // lanes)
-        line = landed(m, classes, sector.classes_at, groups, name="classes")
-        for j in range(shape.class_lanes * CLASS_BITS // 8):
-            parts[j].append(Cat(line[8 // CLASS_BITS * j : 8 // CLASS_BITS * (j + 1)]))
-        for s in range(sectors):
-            for b in range(lanes // 8):
-                byte = sector.present.word_select(b, 8)
-                parts[s * lanes // 8 + b].append(byte & (position == s).replicate(8))
-
-        window = [Signal(8, name=f"window_{j}", reset_less=True) for j in range(line_bytes)]
-        whole = Signal(8 * line_bytes)
-        for j, own in enumerate(window):
-            kept = C(0, 8) if sectors == 1 else own & ~sector.begins.replicate(8)
-            m.d.comb += whole.word_select(j, 8).eq(reduce(or_, parts[j], kept))
+        x_fire = Signal()
+        whole = line_of(m, config, sector, x_fire)
 
         m.submodules.sender = sender = LineSender(config)
         wiring.connect(m, sender.o, wiring.flipped(self.o))
-        x_fire = Signal()
         m.d.comb += [
             self.i.ready.eq(~sector.ends | sender.i.ready),
             x_fire.eq(self.i.valid & self.i.ready),
@@ -95,8 +114,4 @@ class LineWindow(wiring.Component):
             sender.i.payload.last.eq(plan.last),
             sender.i.payload.empty.eq(plan.empty),
         ]
-        with m.If(x_fire):
-            m.d.sync += position.eq(Mux(sector.ends, 0, position + 1))
-            if sectors > 1:
-                m.d.sync += [own.eq(whole.word_select(j, 8)) for j, own in enumerate(window)]
         return m

@@ -1,6 +1,6 @@
 """The escapes of a sector, and so its elements."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import Code, centre_less, code_of, distance_of, is_escape
 from cdma.hw.codec.xc.decompressor.head import LineLayout
 from cdma.hw.codec.xc.decompressor.index_reader import IndexedSector
-from cdma.hw.codec.xc.payloads import ELEMENTS, LineShape
+from cdma.hw.codec.xc.payloads import ELEMENTS, LineShape, is_beyond
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -19,7 +19,7 @@ from cdma.hw.lib.places import picked
 class _PickedEscapes(data.StructLayout):
     """A sector with the ring of bytes that has its escapes, and their ways to their lanes."""
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, code_bits: int | None) -> None:
         lanes = LineShape.of(config).lanes
         super().__init__(
             {
@@ -27,6 +27,7 @@ class _PickedEscapes(data.StructLayout):
                 "ring": data.ArrayLayout(unsigned(8), lanes),
                 "ways": data.ArrayLayout(unsigned(lanes // 2), (lanes - 1).bit_length()),
                 "miscounted": 1,
+                **_ends(config, code_bits),
             }
         )
 
@@ -43,12 +44,15 @@ class DecodedSector(data.StructLayout):
     wrong
         Lanes whose element is zero though the line has it, or escaped though it has a code.
     miscounted
-        The line does not end with its escapes. Told with the last sector.
+        The line does not end with its escapes, or has no room for them. Told with the last sector.
+    end, nonzero
+        Of lines without a header only, and told with the last sector: bytes up to the end of the
+        line's fields, and for each byte that there is room for whether it is not zero.
     misfilled, truncated, last, begins, ends
         As in the stages before.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, code_bits: int | None = None) -> None:
         lanes = LineShape.of(config).lanes
         super().__init__(
             {
@@ -61,8 +65,16 @@ class DecodedSector(data.StructLayout):
                 "last": 1,
                 "begins": 1,
                 "ends": 1,
+                **_ends(config, code_bits),
             }
         )
+
+
+def _ends(config: CodecConfig, code_bits: int | None) -> dict[str, ShapeLike]:
+    """Members that only lines without a header have."""
+    if code_bits is None:
+        return {}
+    return {"end": range(2 * config.line_bytes), "nonzero": (code_bits + 1) // 8}
 
 
 class EscapeReader(wiring.Component):
@@ -84,6 +96,8 @@ class EscapeReader(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    code_bits : int, optional
+        For lines without a header, such as Buddy's entries: the room for a line's fields.
 
     Members
     -------
@@ -91,17 +105,18 @@ class EscapeReader(wiring.Component):
     total : `In(stream.Signature(...))`
         For each line, before its first sector: bits of its extras.
     i : `In(stream.Signature(IndexedSector(config)))`
-    o : `Out(stream.Signature(DecodedSector(config)))`
+    o : `Out(stream.Signature(DecodedSector(config, code_bits)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, code_bits: int | None = None) -> None:
         self.config = config
+        self.code_bits = code_bits
         super().__init__(
             {
                 "line": In(stream.Signature(LineBody(config))),
                 "total": In(stream.Signature(range(LineShape.of(config).bits + 1))),
                 "i": In(stream.Signature(IndexedSector(config))),
-                "o": Out(stream.Signature(DecodedSector(config))),
+                "o": Out(stream.Signature(DecodedSector(config, code_bits))),
             }
         )
 
@@ -110,7 +125,7 @@ class EscapeReader(wiring.Component):
         config = self.config
         lanes = LineShape.of(config).lanes
         lane_bits = (lanes - 1).bit_length()
-        m.submodules.picked = register = PipelineRegister(_PickedEscapes(config))
+        m.submodules.picked = register = PipelineRegister(_PickedEscapes(config, self.code_bits))
         indexed = self.i.payload
         sector, layout = indexed.sector, indexed.sector.layout
         out = register.i.payload
@@ -133,8 +148,17 @@ class EscapeReader(wiring.Component):
             place.eq(Mux(sector.begins, start, later)),
             end.eq(place + count),
             out.indexed.eq(indexed),
-            out.miscounted.eq(sector.ends & ~layout.raw & ~layout.zero & (end != layout.size)),
         ]
+        if self.code_bits is None:
+            wrong_end: Value = end != layout.size
+        else:
+            wrong_end = self._is_beyond(m, sector, indexed.escape, end, x_fire, self.code_bits)
+            body = self.line.payload.payload
+            m.d.comb += [
+                out.end.eq(end),
+                out.nonzero.eq(Cat(body[j].any() for j in range(len(out.nonzero)))),
+            ]
+        m.d.comb += out.miscounted.eq(sector.ends & ~layout.raw & ~layout.zero & wrong_end)
         with m.If(x_fire):
             m.d.sync += later.eq(Mux(layout.raw, place + 2 * lanes, end))
         payload: list[Value] = [self.line.payload.payload[j] for j in range(config.line_bytes)]
@@ -193,7 +217,29 @@ class EscapeReader(wiring.Component):
             decoded.begins.eq(sector.begins),
             decoded.ends.eq(sector.ends),
         ]
+        if self.code_bits is not None:
+            m.d.comb += [decoded.end.eq(found.end), decoded.nonzero.eq(found.nonzero)]
         return m
+
+    def _is_beyond(
+        self,
+        m: Module,
+        sector: data.View,
+        escape: Value,
+        end: Value,
+        x_fire: Value,
+        code_bits: int,
+    ) -> Value:
+        """Tell with a line's last sector whether its fields have no room."""
+        extra_bits, escaped = Signal(3), Signal()
+        bits_before, escaped_before = Signal.like(extra_bits), Signal()
+        m.d.comb += [
+            extra_bits.eq(Mux(sector.begins, self.total.payload, bits_before)),
+            escaped.eq(escape.any() | (escaped_before & ~sector.begins)),
+        ]
+        with m.If(x_fire):
+            m.d.sync += [bits_before.eq(extra_bits), escaped_before.eq(escaped)]
+        return is_beyond(end, extra_bits, escaped, code_bits)
 
 
 def status_of(head: Value, truncated: Value, wrong: Value) -> Value:

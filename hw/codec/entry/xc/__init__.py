@@ -1,0 +1,1 @@
+"""Entries of XC: lines of bf16 in three sectors, without a header."""
