@@ -534,8 +534,6 @@ class BuddyConfig:
     id_bits: int = 4
 
     def __post_init__(self) -> None:
-        if self.entry.has_xc:
-            raise ConfigError(f"mode must be best-of or bpc, not {self.entry.mode!r}")
         size = self.page_bytes
         if size < MIN_PAGE_BYTES or size & (size - 1):
             raise ConfigError(

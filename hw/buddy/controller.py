@@ -219,6 +219,11 @@ class BuddyController(wiring.Component):
             device.timeout_cycles.eq(registers.timeout_cycles.value),
             buddy.timeout_cycles.eq(registers.timeout_cycles.value),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += [
+                address.page_write.entry.xc.centre.eq(registers.page_parameters.centre),
+                address.page_write.entry.xc.pattern.eq(registers.page_parameters.pattern),
+            ]
 
     def _report_status(
         self,

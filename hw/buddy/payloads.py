@@ -14,6 +14,7 @@ from cdma.golden.buddy.address_map import ENTRY_SECTORS, FIELD_BITS, TARGET_BITS
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES
 from cdma.hw.bus.axi import AxiResponse
 from cdma.hw.codec.entry.payloads import ENTRY_BITS
+from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.config import BuddyConfig
 
 LOGICAL_ADDRESS_BITS = 40
@@ -229,6 +230,14 @@ class SubordinateWriteResponse(data.StructLayout):
 # Address: pages, and places in memory.
 
 
+def page_parameters(config: BuddyConfig) -> dict[str, Parameters]:
+    """The member `xc` of what is known of a page, if its entries may be of XC; else none.
+
+    A page whose centre is 0 has no entries of XC.
+    """
+    return {"xc": Parameters()} if config.entry.has_xc else {}
+
+
 class PageEntry(data.StructLayout):
     """An entry of the page table.
 
@@ -240,10 +249,19 @@ class PageEntry(data.StructLayout):
         Start of the page in device memory, in units of a sixteenth of a page.
     mapped
         The page exists.
+    xc
+        As in `page_parameters`.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"fields": FIELD_BITS, "frame": FRAME_BITS, "mapped": 1})
+    def __init__(self, config: BuddyConfig) -> None:
+        super().__init__(
+            {
+                "fields": FIELD_BITS,
+                "frame": FRAME_BITS,
+                "mapped": 1,
+                **page_parameters(config),
+            }
+        )
 
 
 class MapRequest(data.StructLayout):
@@ -256,8 +274,8 @@ class MapRequest(data.StructLayout):
     page
     """
 
-    def __init__(self) -> None:
-        super().__init__({"address": LOGICAL_ADDRESS_BITS, "page": PageEntry()})
+    def __init__(self, config: BuddyConfig) -> None:
+        super().__init__({"address": LOGICAL_ADDRESS_BITS, "page": PageEntry(config)})
 
 
 class Mapping(data.StructLayout):
@@ -278,9 +296,11 @@ class Mapping(data.StructLayout):
         The byte of device memory that holds its metadata.
     metadata_upper
         The metadata are in bits 7…4 of that byte.
+    xc
+        As in `page_parameters`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: BuddyConfig) -> None:
         super().__init__(
             {
                 "status": 2,
@@ -290,6 +310,7 @@ class Mapping(data.StructLayout):
                 "buddy_address": BUDDY_ADDRESS_BITS,
                 "metadata_address": DEVICE_ADDRESS_BITS,
                 "metadata_upper": 1,
+                **page_parameters(config),
             }
         )
 
@@ -373,7 +394,7 @@ class EntryRead(data.StructLayout):
                 "access": EntryAccess(config),
                 "fetch": 1,
                 "status": AccessStatus,
-                "mapping": Mapping(),
+                "mapping": Mapping(config),
             }
         )
 
@@ -400,6 +421,8 @@ class ExpectedEntry(data.StructLayout):
         Target 16x: index of the entry's 8 B in the sector of device memory.
     shared
         The target is 16x: four entries share a sector.
+    xc
+        As in `page_parameters`.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -416,6 +439,7 @@ class ExpectedEntry(data.StructLayout):
                 "buddy": sectors,
                 "eighth": 2,
                 "shared": 1,
+                **page_parameters(config),
             }
         )
 
@@ -481,7 +505,7 @@ class EntryWrite(data.StructLayout):
                 "address": LOGICAL_ADDRESS_BITS,
                 "kind": WriteKind,
                 "status": AccessStatus,
-                "mapping": Mapping(),
+                "mapping": Mapping(config),
             }
         )
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cdma.golden.buddy.entry import MODES
-from cdma.hw.config import BuddyConfig
+from cdma.golden.buddy.entry import BEST_OF_THREE, MODES
+from cdma.hw.config import BuddyConfig, EntryConfig
 from cdma.hw.registers.file import RegisterFile
 from cdma.hw.registers.map import Register, RegisterSource
 from cdma.hw.registers.map import register_map as map_of
@@ -33,6 +33,10 @@ def register_source(
             "CACHE_LINE_BYTES": config.cache.line_bytes,
         },
     )
+
+
+WITH_ALL_REGISTERS = BuddyConfig(entry=EntryConfig(mode=BEST_OF_THREE))
+"""A configuration that has every register: what software has to know."""
 
 
 def register_map(config: BuddyConfig | None = None) -> dict[str, Register]:

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
+from cdma.hw.buddy.registers import WITH_ALL_REGISTERS
 from cdma.hw.buddy.registers import register_source as buddy
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.registers import register_source as engine
@@ -14,25 +14,32 @@ from cdma.hw.registers.map import RegisterSource
 
 @dataclass(frozen=True)
 class Document:
-    """A file in the repository, and the registers that it is about."""
+    """A file in the repository, and the registers that it is about, of which configuration."""
 
     path: str
     source: Callable[[], RegisterSource]
+    configuration: str = "the default configuration"
 
 
 DOCUMENTS = {
-    # With all registers that an engine can have.
-    "engine": Document("docs/reference/registers.md", partial(engine, EngineConfig(ecc=True))),
-    "buddy": Document("docs/reference/buddy-registers.md", buddy),
+    "engine": Document(
+        "docs/reference/registers.md",
+        lambda: engine(EngineConfig(ecc=True)),
+        "the default configuration with `ecc`, which has all registers",
+    ),
+    "buddy": Document(
+        "docs/reference/buddy-registers.md",
+        lambda: buddy(WITH_ALL_REGISTERS),
+        "the default configuration with the mode `best-of-three`, which has all registers",
+    ),
 }
 
 
 def document(name: str) -> str:
     """The expected content of the file."""
-    path = DOCUMENTS[name].path
-    return markdown(
-        DOCUMENTS[name].source(), f".venv/bin/python -m cdma.hw.registers {name} > {path}"
-    )
+    about = DOCUMENTS[name]
+    command = f".venv/bin/python -m cdma.hw.registers {name} > {about.path}"
+    return markdown(about.source(), about.configuration, command)
 
 
 if __name__ == "__main__":

@@ -113,13 +113,15 @@ def _c_enumerations(source: RegisterSource) -> list[str]:
     return lines
 
 
-def markdown(source: RegisterSource, command: str) -> str:
+def markdown(source: RegisterSource, configuration: str, command: str) -> str:
     """The map as a document.
 
     Parameters
     ----------
     source
-        Of the block's default configuration.
+        Of the configuration that the document is about.
+    configuration
+        What that is called.
     command
         What writes the document.
     """
@@ -137,7 +139,7 @@ def markdown(source: RegisterSource, command: str) -> str:
         "",
         about,
         "",
-        "Constants are those of the default configuration. What a field does:",
+        f"Constants are those of {configuration}. What a field does:",
         "",
         *(f"- {kind.value}: {_KINDS[kind]}" for kind in Kind),
         "",

@@ -34,6 +34,7 @@ from cdma.hw.buddy.payloads import (
     LOGICAL_ADDRESS_BITS,
     Mapping,
     MapRequest,
+    page_parameters,
 )
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -58,6 +59,8 @@ class Offsets(data.StructLayout):
         The entry has a buddy slot.
     device_start, device_end, buddy_start, buddy_end
         Offsets in bytes from the page's start: of the slot's first byte, and of the byte after it.
+    xc
+        As in `page_parameters`.
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -76,6 +79,7 @@ class Offsets(data.StructLayout):
                 "device_end": within,
                 "buddy_start": within,
                 "buddy_end": within,
+                **page_parameters(config),
             }
         )
 
@@ -93,7 +97,7 @@ class Extents(data.StructLayout):
         The same in buddy memory, relative to GBBR.
     metadata
         Address in device memory of the byte that holds the metadata.
-    metadata_upper
+    metadata_upper, xc
         As in `Mapping`.
     """
 
@@ -114,6 +118,7 @@ class Extents(data.StructLayout):
                 "buddy_end": buddy,
                 "metadata": REGION_BITS + 1,
                 "metadata_upper": 1,
+                **page_parameters(config),
             }
         )
 
@@ -123,7 +128,7 @@ class SlotFinder(wiring.Component):
 
     Members
     -------
-    request : `In(MapRequest())`
+    request : `In(MapRequest(config))`
     logical_bytes : `In(64)`
     offsets : `Out(Offsets(config))`
     """
@@ -132,7 +137,7 @@ class SlotFinder(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "request": In(MapRequest()),
+                "request": In(MapRequest(config)),
                 "logical_bytes": In(REGION_BITS),
                 "offsets": Out(Offsets(config)),
             }
@@ -165,6 +170,8 @@ class SlotFinder(wiring.Component):
             self.offsets.outside.eq(~page.mapped | (address >= self.logical_bytes)),
             self.offsets.bad_target.eq(bad_target),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += self.offsets.xc.eq(page.xc)
         with m.Switch(known):
             for number in Target:
                 device, buddy = DEVICE_SLOT_BYTES[number], BUDDY_SLOT_BYTES[number]
@@ -225,6 +232,8 @@ class SlotPlacer(wiring.Component):
             ),
             extents.metadata_upper.eq(offsets.address[_bits(ENTRY_BYTES)]),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += extents.xc.eq(offsets.xc)
         return m
 
 
@@ -235,7 +244,7 @@ class MapChecker(wiring.Component):
     -------
     extents : `In(Extents(config))`
     metadata_base, carve_out_bytes, gbbr : `In(64)`
-    mapping : `Out(Mapping())`
+    mapping : `Out(Mapping(config))`
     """
 
     def __init__(self, config: BuddyConfig) -> None:
@@ -246,7 +255,7 @@ class MapChecker(wiring.Component):
                 "metadata_base": In(REGION_BITS),
                 "carve_out_bytes": In(REGION_BITS),
                 "gbbr": In(REGION_BITS),
-                "mapping": Out(Mapping()),
+                "mapping": Out(Mapping(config)),
             }
         )
 
@@ -285,6 +294,8 @@ class MapChecker(wiring.Component):
             mapping.metadata_address.eq(extents.metadata),
             mapping.metadata_upper.eq(extents.metadata_upper),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += mapping.xc.eq(extents.xc)
         with m.If(extents.outside):
             m.d.comb += mapping.status.eq(MapStatus.OUT_OF_REGION)
         with m.Elif(extents.bad_target):
@@ -314,8 +325,8 @@ class SectorMapper(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(MapRequest()))`
-    o : `Out(stream.Signature(Mapping()))`
+    i : `In(stream.Signature(MapRequest(config)))`
+    o : `Out(stream.Signature(Mapping(config)))`
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
         As in `cdma.golden.buddy.address_map.AddressMap`. Stable during translations. The low five
         bits of `metadata_base` and `gbbr` are ignored.
@@ -327,8 +338,8 @@ class SectorMapper(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(MapRequest())),
-                "o": Out(stream.Signature(Mapping())),
+                "i": In(stream.Signature(MapRequest(config))),
+                "o": Out(stream.Signature(Mapping(config))),
                 "logical_bytes": In(REGION_BITS),
                 "metadata_base": In(REGION_BITS),
                 "carve_out_bytes": In(REGION_BITS),
@@ -343,7 +354,7 @@ class SectorMapper(wiring.Component):
         m.submodules.placer = placer = SlotPlacer(self.config)
         m.submodules.placed = placed = PipelineRegister(Extents(self.config))
         m.submodules.checker = checker = MapChecker(self.config)
-        m.submodules.checked = checked = PipelineRegister(Mapping())
+        m.submodules.checked = checked = PipelineRegister(Mapping(self.config))
         m.d.comb += [
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),

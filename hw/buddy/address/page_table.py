@@ -37,8 +37,10 @@ class PageWrite(wiring.Signature):
     entry
     """
 
-    def __init__(self) -> None:
-        super().__init__({"en": Out(1), "index": Out(PAGE_INDEX_BITS), "entry": Out(PageEntry())})
+    def __init__(self, config: BuddyConfig) -> None:
+        super().__init__(
+            {"en": Out(1), "index": Out(PAGE_INDEX_BITS), "entry": Out(PageEntry(config))}
+        )
 
 
 class PageTable(wiring.Component):
@@ -48,7 +50,7 @@ class PageTable(wiring.Component):
     write. Reset unmaps all pages at a page per cycle; lookups are stalled meanwhile.
 
     Latency: `latency` = 1 cycle. Throughput: a lookup and a write per cycle. Cost: a memory of
-    `pages` entries of 53 bits, with no output register.
+    `pages` entries of 53 bits, or 63 where entries may be of XC, with no output register.
 
     Parameters
     ----------
@@ -57,9 +59,9 @@ class PageTable(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(PageLookup()))`
-    o : `Out(stream.Signature(MapRequest()))`
+    o : `Out(stream.Signature(MapRequest(config)))`
         The page is not mapped if the address is beyond the table.
-    write : `In(PageWrite())`
+    write : `In(PageWrite(config))`
     clearing : `Out(1)`
         High for `pages` cycles after reset; writes in that time are lost.
     """
@@ -71,8 +73,8 @@ class PageTable(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(PageLookup())),
-                "o": Out(stream.Signature(MapRequest())),
-                "write": In(PageWrite()),
+                "o": Out(stream.Signature(MapRequest(config))),
+                "write": In(PageWrite(config)),
                 "clearing": Out(1, init=1),
             }
         )
@@ -80,7 +82,9 @@ class PageTable(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         pages = self.config.pages
-        m.submodules.entries = entries = memory.Memory(shape=PageEntry(), depth=pages, init=[])
+        m.submodules.entries = entries = memory.Memory(
+            shape=PageEntry(self.config), depth=pages, init=[]
+        )
         write = entries.write_port()
         read = entries.read_port()
         m.submodules.lookup = lookup = PipelineControl()
@@ -109,6 +113,8 @@ class PageTable(wiring.Component):
             write.data.eq(Mux(self.clearing, 0, Value.cast(self.write.entry))),
             write.en.eq(self.clearing | (self.write.en & in_table)),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += self.o.payload.page.xc.eq(read.data.xc)
         with m.If(self.clearing):
             m.d.sync += [
                 clear_index.eq(clear_index + 1),

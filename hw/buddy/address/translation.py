@@ -29,11 +29,11 @@ class AddressTranslation(wiring.Component):
     Members
     -------
     i, o : `In`, `Out(stream.Signature(AdmittedAccess(config)))`
-    mapping : `Out(stream.Signature(Mapping()))`
+    mapping : `Out(stream.Signature(Mapping(config)))`
         One for each access of `o`.
     logical_bytes, metadata_base, carve_out_bytes, gbbr : `In(64)`
         As in `SectorMapper`.
-    page_write : `In(PageWrite())`
+    page_write : `In(PageWrite(config))`
     clearing : `Out(1)`
         As in `PageTable`.
     """
@@ -44,12 +44,12 @@ class AddressTranslation(wiring.Component):
             {
                 "i": In(stream.Signature(AdmittedAccess(config))),
                 "o": Out(stream.Signature(AdmittedAccess(config))),
-                "mapping": Out(stream.Signature(Mapping())),
+                "mapping": Out(stream.Signature(Mapping(config))),
                 "logical_bytes": In(REGION_BITS),
                 "metadata_base": In(REGION_BITS),
                 "carve_out_bytes": In(REGION_BITS),
                 "gbbr": In(REGION_BITS),
-                "page_write": In(PageWrite()),
+                "page_write": In(PageWrite(config)),
                 "clearing": Out(1),
             }
         )

@@ -33,7 +33,7 @@ class AccessDispatcher(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(AdmittedAccess(config)))`
-    mapping : `In(stream.Signature(Mapping()))`
+    mapping : `In(stream.Signature(Mapping(config)))`
         One for each access.
     read : `Out(stream.Signature(EntryRead(config)))`
     write : `Out(stream.Signature(EntryWrite(config)))`
@@ -50,7 +50,7 @@ class AccessDispatcher(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(AdmittedAccess(config))),
-                "mapping": In(stream.Signature(Mapping())),
+                "mapping": In(stream.Signature(Mapping(config))),
                 "read": Out(stream.Signature(EntryRead(config))),
                 "write": Out(stream.Signature(EntryWrite(config))),
                 "read_done": In(1),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.address_map import ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, METADATA_BITS
 from cdma.hw.buddy.address.sector_runs import RunSplitter
-from cdma.hw.buddy.address.slots import slot_sectors, split_sectors
+from cdma.hw.buddy.address.slots import size_class, slot_sectors, split_sectors
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -174,7 +174,8 @@ class ReadIssue(wiring.Component):
         first = Signal(range(ENTRY_SECTORS))
         count = Signal(range(ENTRY_SECTORS + 1))
         fire = Signal()
-        needed, _ = split_sectors(m, mapping.target, results.o.payload.metadata, name="issued")
+        number = size_class(self.config, results.o.payload.metadata, mapping)
+        needed, _ = split_sectors(m, mapping.target, number, name="issued")
         last = last_byte(m, access)
         m.d.comb += [
             ok.eq(read.status == AccessStatus.OK),
@@ -245,7 +246,8 @@ class ReadIssue(wiring.Component):
         ]
         with m.If(read.read.status == AccessStatus.OK):
             set_metadata_status(m, status, result.error)
-        entry_device, entry_buddy = split_sectors(m, mapping.target, metadata, name="resolved")
+        number = size_class(self.config, metadata, mapping)
+        entry_device, entry_buddy = split_sectors(m, mapping.target, number, name="resolved")
         with m.If(status == AccessStatus.OK):
             m.d.comb += [
                 device.eq(Mux(compressed, entry_device, read.fetched)),
@@ -273,4 +275,6 @@ class ReadIssue(wiring.Component):
             self.issued.eq(fire),
             self.overfetched.eq(read.fetched - device),
         ]
+        if self.config.entry.has_xc:
+            m.d.comb += expected.xc.eq(mapping.xc)
         return fire & ~read.result_valid

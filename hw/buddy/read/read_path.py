@@ -24,7 +24,7 @@ from cdma.hw.buddy.read.issue import ReadIssue
 from cdma.hw.buddy.read.response import ReadResponse
 from cdma.hw.buddy.read.spill_queues import SpillQueues
 from cdma.hw.bus.burst import ReadBeat, ReadRequest
-from cdma.hw.codec.entry.decompressor import EntryDecompressor
+from cdma.hw.codec.entry.best_of_three import entry_decompressor
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
 
@@ -112,7 +112,7 @@ class ReadPath(wiring.Component):
         )
         m.submodules.queues = queues = SpillQueues(config)
         m.submodules.assembler = assembler = EntryAssembler(config)
-        m.submodules.decompressor = decompressor = EntryDecompressor(config.entry)
+        m.submodules.decompressor = decompressor = entry_decompressor(config.entry)
         m.submodules.infos = infos = Fifo(ReadInfo(config), DECOMPRESSIONS)
         m.submodules.response = response = ReadResponse(config)
 
@@ -136,6 +136,8 @@ class ReadPath(wiring.Component):
 
         # Decompression and response.
         wiring.connect(m, assembler.o, decompressor.i)
+        if config.entry.has_xc:
+            m.d.comb += decompressor.parameters.eq(assembler.parameters)
         wiring.connect(m, assembler.info, infos.i)
         wiring.connect(m, decompressor.o, response.i)
         wiring.connect(m, infos.o, response.info)

@@ -13,7 +13,7 @@ from cdma.hw.buddy.payloads import (
     StoredEntry,
     WriteKind,
 )
-from cdma.hw.codec.entry.compressor import EntryCompressor
+from cdma.hw.codec.entry.best_of_three import entry_compressor
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
 
@@ -55,7 +55,7 @@ class WriteEncoder(wiring.Component):
         m = Module()
         config = self.config
         sectors, width = config.entry.sectors, config.entry.sector_bytes
-        m.submodules.compressor = compressor = EntryCompressor(config.entry)
+        m.submodules.compressor = compressor = entry_compressor(config.entry)
         m.submodules.bypass = bypass = Fifo(StoredEntry(config), 2)
         m.submodules.order = order = Fifo(EntryWrite(config), config.writes)
 
@@ -93,6 +93,8 @@ class WriteEncoder(wiring.Component):
                     self.fetched.payload.data.word_select(j, 8),
                 )
             )
+        if config.entry.has_xc:
+            m.d.comb += compressor.parameters.eq(write.mapping.xc)
         # The last sector also needs space in `order`.
         space = Signal()
         m.d.comb += [

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.golden.buddy.address_map import DEVICE_SLOT_BYTES, ENTRY_SECTORS, Target
 from cdma.golden.buddy.entry import AS_IT_IS, ENTRY_BYTES, SECTOR_BYTES, ZVC_FLAG
-from cdma.hw.buddy.address.slots import split_sectors
+from cdma.hw.buddy.address.slots import size_class, split_sectors
 from cdma.hw.buddy.payloads import (
     BUDDY_ADDRESS_BITS,
     DEVICE_ADDRESS_BITS,
@@ -167,7 +167,8 @@ class WriteBack(wiring.Component):
 
         # The runs. A page that is not compressed has only those sectors written that the strobe
         # touches.
-        entry_device, entry_buddy = split_sectors(m, mapping.target, entry.metadata, name="stored")
+        number = size_class(self.config, entry.metadata, mapping)
+        entry_device, entry_buddy = split_sectors(m, mapping.target, number, name="stored")
         first, count = _touched_sectors(m, entry.strobe)
         uncompressed = Signal()
         m.d.comb += [

@@ -2,10 +2,18 @@
 
 from collections.abc import Callable
 
-from cdma.golden.buddy.address_map import METADATA_RATIO, AddressMap, PageFields, Target
+from cdma.golden.buddy.address_map import (
+    FIELD_BITS,
+    METADATA_RATIO,
+    AddressMap,
+    PageFields,
+    Target,
+)
+from cdma.golden.buddy.entry import BEST_OF_THREE
 from cdma.golden.buddy.pages import PageAllocator
+from cdma.golden.buddy.xc_entry import CENTRE_BITS, PATTERN_BITS
 from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.registers import register_map
+from cdma.hw.buddy.registers import WITH_ALL_REGISTERS, register_map
 from cdma.sim.driver.buddy.errors import AccessError
 from cdma.sim.driver.buddy.shape import BuddyShape, read_buddy_shape
 from cdma.sim.driver.errors import DriverError, StuckError
@@ -75,7 +83,7 @@ class BuddyDriver:
         self.timeout_cycles = timeout_cycles
         self.interrupts = interrupts
         with claimed(machine, self._guard):
-            self.registers = RegisterFile(machine, register_map())
+            self.registers = RegisterFile(machine, register_map(WITH_ALL_REGISTERS))
             self.shape: BuddyShape = read_buddy_shape(self.registers)
             self.map = self._address_map(logical_bytes)
             self._enabled = False
@@ -107,43 +115,65 @@ class BuddyDriver:
     # Pages
 
     @exclusive
-    def allocate(self, nbytes: int, target: Target, *, compressed: bool = True) -> int:
+    def allocate(
+        self,
+        nbytes: int,
+        target: Target,
+        *,
+        compressed: bool = True,
+        centre: int = 0,
+        pattern: int = 0,
+    ) -> int:
         """Map whole pages for `nbytes` and return their logical address.
+
+        `centre` and `pattern` are XC's for these pages, which have no entries of XC with centre 0.
 
         Raises
         ------
         BuddyError
             Logical memory, device memory or the carve-out are used up. Nothing is mapped then.
         DriverError
-            An argument is not of the type that it should be, or out of range.
+            An argument is not of the type that it should be, or out of range; or there is a centre,
+            and the controller has no XC.
         """
         require_integer("nbytes", nbytes, 1)
+        require_integer("centre", centre, 0, 2**CENTRE_BITS - 1)
+        require_integer("pattern", pattern, 0, 2**PATTERN_BITS - 1 if centre else 0)
+        self._require_xc(centre)
         if target not in list(Target):
             names = ", ".join(f"Target.{one.name}" for one in Target)
             raise DriverError(f"target must be one of {names}, not {target!r}")
         if not isinstance(compressed, bool):
             raise DriverError(f"compressed must be True or False, not {compressed!r}")
-        address, pages = self._allocator.allocate(nbytes, target, compressed=compressed)
+        address, pages = self._allocator.allocate(
+            nbytes, target, compressed=compressed, centre=centre, pattern=pattern
+        )
         for page in pages:
             self.map_page(*page)
         return address
 
     @exclusive
     def map_page(self, page: int, fields: PageFields, frame: int) -> None:
-        """Set a page-table entry to the given fields, which are not checked."""
+        """Set a page-table entry to the given fields, which are not checked.
+
+        Entries of XC that a page has are those of its old parameters: they have to be written anew
+        with other ones.
+
+        Raises
+        ------
+        DriverError
+            An argument is not of the type that it should be, or out of range; or there is a centre,
+            and the controller has no XC.
+        """
         if not isinstance(fields, PageFields):
             raise DriverError(f"fields must be PageFields, not {fields!r}")
-        if fields.centre:
-            raise DriverError(
-                "pages with a centre need a controller with a third code, and there is none; "
-                "leave the centre at 0"
-            )
-        self._write_page(page, frame, mapped=1, fields=fields.pack())
+        self._require_xc(fields.centre)
+        self._write_page(page, fields, frame)
 
     @exclusive
     def unmap_page(self, page: int) -> None:
         """Unmap a page, so that accesses to it fail."""
-        self._write_page(page, 0, mapped=0, fields=0)
+        self._write_page(page, None, 0)
 
     # Control
 
@@ -244,12 +274,24 @@ class BuddyDriver:
             )
         return address_map
 
-    def _write_page(self, page: int, frame: int, **fields: int) -> None:
+    def _require_xc(self, centre: int) -> None:
+        if centre and not self.shape.has_xc:
+            raise DriverError(
+                f"centre must be 0, not {centre}: entries of XC need a controller of the mode "
+                f"{BEST_OF_THREE}, not of {self.shape.mode}"
+            )
+
+    def _write_page(self, page: int, fields: PageFields | None, frame: int) -> None:
+        """Write a page-table entry; without fields the page does not exist."""
         require_integer("page", page, 0, self.shape.pages - 1)
         frames = self.registers.map["PAGE_FRAME"].fields["frame"]
         require_integer("frame", frame, 0, 2**frames.width - 1)
         self.registers.write("PAGE_INDEX", index=page)
-        self.registers.write("PAGE_FIELDS", **fields)
+        bits = fields.pack() & (1 << FIELD_BITS) - 1 if fields else 0
+        self.registers.write("PAGE_FIELDS", mapped=fields is not None, fields=bits)
+        if self.shape.has_xc:
+            centre, pattern = (fields.centre, fields.pattern) if fields else (0, 0)
+            self.registers.write("PAGE_PARAMETERS", centre=centre, pattern=pattern)
         # Stores the entry.
         self.registers.write("PAGE_FRAME", frame=frame)
 

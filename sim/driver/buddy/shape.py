@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdma.golden.buddy.entry import MODES, EntryCodec
+from cdma.golden.buddy.entry import BEST_OF_THREE, MODES, EntryCodec
 from cdma.sim.driver.errors import IdentityError
 from cdma.sim.driver.registers import RegisterFile
 
@@ -14,7 +14,7 @@ class BuddyShape:
     Attributes
     ----------
     mode : str
-        "best-of" or "bpc".
+        "best-of", "bpc" or "best-of-three".
     element_bytes, sector_bytes, page_bytes, pages : int
         As of `cdma.hw.config.EntryConfig` and `cdma.hw.config.BuddyConfig`.
     cache_bytes, cache_slices, cache_ways, cache_line_bytes : int
@@ -30,6 +30,11 @@ class BuddyShape:
     cache_slices: int
     cache_ways: int
     cache_line_bytes: int
+
+    @property
+    def has_xc(self) -> bool:
+        """True if entries may be of XC, on pages with a centre."""
+        return self.mode == BEST_OF_THREE
 
     @property
     def codec(self) -> EntryCodec:

@@ -100,7 +100,7 @@ class Entry:
     def __init__(
         self, bench: Bench, config: BuddyConfig, regions: SimpleNamespace, name: str
     ) -> None:
-        self.request = free(bench, MapRequest(), name)
+        self.request = free(bench, MapRequest(config), name)
         self.mapping = chain(bench, config, self.request, regions).mapping
         self.ok = self.mapping.status == MapStatus.OK
         page_bits = config.page_bytes.bit_length() - 1
@@ -220,7 +220,9 @@ def stages_proof(config: BuddyConfig) -> Bench:
     bench.watch(mapper.o)
 
     # The requests that are under way, one for each stage.
-    requests = [PipelineRegister(MapRequest()) for _ in range(SectorMapper.translation_latency)]
+    requests = [
+        PipelineRegister(MapRequest(config)) for _ in range(SectorMapper.translation_latency)
+    ]
     m.submodules += requests
     m.d.comb += [
         requests[0].i.valid.eq(mapper.i.valid),

@@ -6,7 +6,7 @@ import pytest
 
 from cdma.golden.buddy.address_map import PageFields
 from cdma.hw.buddy.payloads import AccessStatus
-from cdma.hw.buddy.registers import BuddyRegisters, register_map
+from cdma.hw.buddy.registers import WITH_ALL_REGISTERS, BuddyRegisters, register_map
 from cdma.hw.config import BUDDY_PRESETS, METADATA_CACHES, BuddyConfig, EntryConfig
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS
@@ -143,6 +143,26 @@ def test_mode_is_told_by_name():
     assert names[field.get(register.reset)] == "BPC"
     field = MAP["CONFIG0"].fields["mode"]
     assert names[field.get(MAP["CONFIG0"].reset)] == "BEST_OF"
+    register = register_map(WITH_ALL_REGISTERS)["CONFIG0"]
+    assert names[register.fields["mode"].get(register.reset)] == "BEST_OF_THREE"
+
+
+def test_only_controllers_with_xc_have_page_parameters():
+    registers = register_map(WITH_ALL_REGISTERS)
+    assert {*registers} - {*MAP} == {"PAGE_PARAMETERS"}
+    register = registers["PAGE_PARAMETERS"]
+    assert register.offset == 0x06C
+    places = {name: (field.low, field.width) for name, field in register.fields.items()}
+    assert places == {"centre": (0, 8), "pattern": (8, 2)}
+    bench = RegisterBench(registers := BuddyRegisters(WITH_ALL_REGISTERS), registers.s_axil)
+
+    async def body(bus):
+        await bus.put(register.offset, 0x2A5)
+        assert await bus.get(register.offset) == 0x2A5
+        parameters = bus.component.page_parameters
+        assert (bus.ctx.get(parameters.centre), bus.ctx.get(parameters.pattern)) == (0xA5, 2)
+
+    bench.run(body)
 
 
 def test_write_of_a_frame_stores_a_page_s_entry(bench):

@@ -1,38 +1,49 @@
 """Entries of every kind through the controller's RTL, into memory and back, by the ten thousand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cdma.golden.buddy.address_map import AddressMap, Target
-from cdma.golden.buddy.entry import AS_IT_IS, ZVC_FLAG, EntryCodec
+from cdma.golden.buddy.entry import AS_IT_IS, XC_METADATA, ZVC_FLAG, EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
-from cdma.hw.config import buddy_preset
+from cdma.hw.config import BuddyConfig, EntryConfig, buddy_preset
 from cdma.sim.driver.buddy.driver import BuddyDriver
 from cdma.sim.machine.buddy.config import BuddyMachineConfig
 from cdma.sim.machine.buddy.machine import BuddyMachine
 from cdma.sim.machine.buddy.trace import AccessTrace
 from cdma.sim.machine.build.rtl import generated_buddy
 from tests.golden.buddy.entries import all_planes_raw, mixed_entries
+from tests.golden.buddy.xc_entries import CENTRE, PATTERN, bf16_entries
 
 CONFIG = buddy_preset("tiny")
+THREE = replace(CONFIG, entry=EntryConfig(mode="best-of-three"))
 PAGE_ENTRIES = CONFIG.page_bytes // 128
 TARGETS = (Target.X1, Target.X1_33, Target.X2, Target.X4, Target.X16)
 ACCESS_BYTES = 1024
+PARAMETERS = ((CENTRE, PATTERN), (CENTRE, PATTERN), (0, 0), (125, 3), (127, 0))
+"""Centre and pattern of pages, in turn, where entries may be of XC."""
 
 
 class Rig:
     """The controller in its machine beside the golden memory, with pages of every target."""
 
-    def __init__(self, machine: BuddyMachine, address_map: AddressMap) -> None:
+    def __init__(self, machine: BuddyMachine, address_map: AddressMap, config: BuddyConfig) -> None:
         self.machine = machine
         self.driver = BuddyDriver(machine, logical_bytes=address_map.logical_bytes)
-        self.golden = BuddyMemory(address_map, EntryCodec(CONFIG.entry.mode))
+        codec = EntryCodec(config.entry.mode, config.entry.element_bytes)
+        self.golden = BuddyMemory(address_map, codec)
         self.nbytes = address_map.logical_bytes
         pages = self.nbytes // CONFIG.page_bytes
         for page in range(pages):
             target = TARGETS[page % len(TARGETS)]
-            address = self.driver.allocate(CONFIG.page_bytes, target)
-            assert self.golden.allocate(CONFIG.page_bytes, target) == address
+            centre, pattern = (0, 0)
+            if config.entry.has_xc:
+                centre, pattern = PARAMETERS[page // len(TARGETS) % len(PARAMETERS)]
+            xc = {"centre": centre, "pattern": pattern}
+            address = self.driver.allocate(CONFIG.page_bytes, target, **xc)
+            assert self.golden.allocate(CONFIG.page_bytes, target, **xc) == address
 
     def check(self, data: np.ndarray) -> None:
         """All of it, written and read: data, metadata and sectors are the golden model's."""
@@ -53,7 +64,7 @@ class Rig:
         np.testing.assert_array_equal(self.machine.buddy, self.golden.buddy)
 
 
-def run(count: int) -> int:
+def run(count: int, config: BuddyConfig = CONFIG) -> int:
     """Through all pages again and again; how many entries were checked."""
     pages = CONFIG.pages
     address_map = AddressMap(
@@ -64,7 +75,7 @@ def run(count: int) -> int:
         page_bytes=CONFIG.page_bytes,
     )
     machine = BuddyMachine(
-        generated_buddy(CONFIG),
+        generated_buddy(config),
         # What takes long is to be at the codecs, not in memory.
         BuddyMachineConfig(device_latency_ns=10, link_latency_ns=10, channels=1),
         device_bytes=address_map.device_bytes,
@@ -75,16 +86,20 @@ def run(count: int) -> int:
     done = 0
     seen = np.zeros(16, np.int64)
     with machine:
-        rig = Rig(machine, address_map)
+        rig = Rig(machine, address_map, config)
         room = pages * PAGE_ENTRIES
         while done < count:
             data = mixed_entries(room, seed=done)[:room]
             data[done % room] = all_planes_raw(done)
+            if config.entry.has_xc:
+                data[::2] = bf16_entries(room // 2, seed=done, spread=0.5)
             rig.check(data)
-            seen += np.bincount(rig.golden.codec.metadata(data), minlength=16)
+            metadata = rig.golden.metadata(np.arange(0, rig.nbytes, 128))
+            seen += np.bincount(metadata, minlength=16)
             done += room
     assert seen[: AS_IT_IS + 1].all(), "a class was missing"
     assert seen[ZVC_FLAG + 1 : ZVC_FLAG + AS_IT_IS].all(), "a class of ZVC was missing"
+    assert bool(seen[XC_METADATA]) == config.entry.has_xc
     return done
 
 
@@ -92,7 +107,17 @@ def test_entries_are_the_golden_model_s():
     assert run(20_000) >= 20_000
 
 
+def test_entries_of_three_codes_are_the_golden_model_s():
+    assert run(20_000, THREE) >= 20_000
+
+
 @pytest.mark.verify
 @pytest.mark.timeout(3600)
 def test_a_million_entries_are_the_golden_model_s():
     assert run(1_000_000) >= 1_000_000
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(3600)
+def test_a_million_entries_of_three_codes_are_the_golden_model_s():
+    assert run(1_000_000, THREE) >= 1_000_000

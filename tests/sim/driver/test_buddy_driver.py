@@ -193,11 +193,17 @@ class TestPages:
             ((-PAGE, Target.X2), "nbytes must be at least 1, not -"),
             ((PAGE, "2x"), "target must be one of Target.X1, .*, not '2x'"),
             ((PAGE, 99), "target must be one of Target.X1, .*, not 99"),
+            ((PAGE, Target.X2, 1), "centre must be 0, not 1: entries of XC need a controller of"),
+            ((PAGE, Target.X2, 256), "centre must be 0 to 255, not 256"),
+            ((PAGE, Target.X2, 126, 4), "pattern must be 0 to 3, not 4"),
+            ((PAGE, Target.X2, 0, 1), "pattern must be 0 to 0, not 1"),
         ],
     )
     def test_allocations_that_cannot_be(self, driver, arguments, message):
+        nbytes, target, *xc = arguments
+        parameters = dict(zip(("centre", "pattern"), xc, strict=False))
         with pytest.raises(DriverError, match=message):
-            driver.allocate(*arguments)
+            driver.allocate(nbytes, target, **parameters)
         assert driver.allocate(PAGE, Target.X2) == 0
 
     def test_page_table_entries_that_cannot_be(self, driver):
@@ -209,7 +215,7 @@ class TestPages:
             ((0, 5, 0), "fields must be PageFields, not 5"),
             (
                 (0, PageFields(compressed=True, centre=126), 0),
-                "pages with a centre need a controller with a third code",
+                "centre must be 0, not 126: entries of XC need a controller of the mode",
             ),
         ):
             with pytest.raises(DriverError, match=message):

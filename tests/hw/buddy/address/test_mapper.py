@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Target
 from cdma.hw.buddy.address.mapper import SectorMapper
 from cdma.hw.buddy.payloads import Mapping, MapRequest
-from cdma.hw.config import BUDDY_PRESETS
+from cdma.hw.config import BUDDY_PRESETS, EntryConfig
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.emit.test_verilog import lint
@@ -25,16 +25,21 @@ EVERY_ERROR = set(MapStatus)
 class Placed(wiring.Component):
     """A mapper whose regions are set, as the registers do."""
 
-    def __init__(self, layout: AddressMap) -> None:
+    def __init__(self, layout: AddressMap, mode: str = "best-of") -> None:
         self.layout = layout
+        self.config = config = replace(
+            BUDDY_PRESETS["narrow"], page_bytes=layout.page_bytes, entry=EntryConfig(mode=mode)
+        )
         super().__init__(
-            {"i": In(stream.Signature(MapRequest())), "o": Out(stream.Signature(Mapping()))}
+            {
+                "i": In(stream.Signature(MapRequest(config))),
+                "o": Out(stream.Signature(Mapping(config))),
+            }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = replace(BUDDY_PRESETS["narrow"], page_bytes=self.layout.page_bytes)
-        m.submodules.mapper = mapper = SectorMapper(config)
+        m.submodules.mapper = mapper = SectorMapper(self.config)
         wiring.connect(m, wiring.flipped(self.i), mapper.i)
         wiring.connect(m, wiring.flipped(self.o), mapper.o)
         for name in ("logical_bytes", "metadata_base", "carve_out_bytes", "gbbr"):
@@ -185,6 +190,19 @@ def test_translation_per_cycle_after_a_constant_latency(bench, layout):
 # Ends of address spaces, which golden's memories never reach.
 
 ONE_ENTRY = PageFields(compressed=True, target=Target.X2).pack()
+
+
+def test_parameters_of_pages_go_with_their_entries():
+    bench = Bench(Placed(layout_of(8192), "best-of-three"))
+    requests = at_random(bench.component.layout, 200, 7)
+    pages = [{"centre": k, "pattern": k % 4} for k in range(200)]
+    for payload, page in zip(payloads := requests.payloads, pages, strict=True):
+        payload["page"]["xc"] = page
+    bench.source(bench.component.i, payloads, willing=stalls(0.4, 1))
+    out = bench.sink(bench.component.o, len(payloads), willing=stalls(0.4, 2))
+    bench.run()
+    requests.assert_found(out.payloads)
+    assert [got["xc"] for got in out.payloads] == pages
 
 
 def statuses(layout, rows):

@@ -10,7 +10,7 @@ from cdma.golden.buddy.address_map import AddressMap, MapStatus, PageFields, Tar
 from cdma.golden.buddy.entry import EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
 from cdma.hw.buddy.address.page_table import PageTable
-from cdma.hw.config import BUDDY_PRESETS
+from cdma.hw.config import BUDDY_PRESETS, EntryConfig
 from cdma.hw.emit.netlist import to_verilog
 from cdma.hw.emit.verilog import LINT_WAIVERS
 from tests.hw.emit.test_verilog import lint
@@ -25,21 +25,25 @@ CONFIGS = {
     "odd": replace(TINY, page_bytes=65536, pages=11),
     "wide": replace(TINY, page_bytes=2 << 20, pages=64),
     "one": replace(TINY, pages=1),
+    "three": replace(TINY, entry=EntryConfig(mode="best-of-three")),
 }
 UNMAPPED = {"fields": 0, "frame": 0, "mapped": 0}
 
 
-@pytest.fixture(scope="module", params=configs(CONFIGS, quick=["tiny", "odd"]))
+@pytest.fixture(scope="module", params=configs(CONFIGS, quick=["tiny", "odd", "three"]))
 def bench(request):
     return Bench(PageTable(request.param))
 
 
-def entry_at_random(generator):
-    return {
+def entry_at_random(generator, config):
+    entry = {
         "fields": generator.getrandbits(24),
         "frame": generator.getrandbits(28),
         "mapped": generator.random() < 0.8,
     }
+    if config.entry.has_xc:
+        entry["xc"] = {"centre": generator.getrandbits(8), "pattern": generator.getrandbits(2)}
+    return entry
 
 
 class Writer:
@@ -53,7 +57,7 @@ class Writer:
         now = dict(self.entries[-1])
         write = self.table.write
         index = self.generator.choice([self.generator.randrange(24), 1 << 19, (1 << 20) - 1])
-        entry = entry_at_random(self.generator)
+        entry = entry_at_random(self.generator, self.table.config)
         en = self.generator.random() < 0.5
         ctx.set(write.en, en)
         ctx.set(write.index, index)

@@ -13,9 +13,10 @@ from cocotb.task import Task
 from cocotb.triggers import RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
-from cdma.golden.buddy.address_map import AddressMap, Target
+from cdma.golden.buddy.address_map import FIELD_BITS, AddressMap, PageFields, Target
 from cdma.golden.buddy.entry import EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
+from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.hw.buddy.registers import register_map
 from cdma.hw.config import BuddyConfig, EntryConfig, MetadataCacheConfig
 from tests.hw.cocotb.block_bench import BlockBench, Memory
@@ -93,12 +94,14 @@ class BuddyScenario:
         return cls(**{**fields, "runs": tuple(Run(**run) for run in fields["runs"])})
 
 
-def entry_data(draw: random.Random) -> bytes:
-    """An entry, more or less compressible."""
+def entry_data(draw: random.Random, *, bf16: bool = False) -> bytes:
+    """An entry, more or less compressible; of bf16, where others have noise."""
     kind = draw.randrange(6)
     generator = np.random.default_rng(draw.getrandbits(32))
     if kind == 0:
         return bytes(128)
+    if kind == 1 and bf16:
+        return rounded_to_bf16(generator.standard_normal(64).astype(np.float32)).tobytes()
     if kind == 1:
         return generator.integers(0, 2**32, 32, np.uint32).tobytes()
     if kind == 2:
@@ -158,10 +161,14 @@ class Bench(BlockBench):
         targets: list[Target | None] = [*Target, None]
         while len(self.pages) < pages:
             target = targets[len(self.pages) % len(targets)]
-            address = golden.allocate(page, target or Target.X1, compressed=target is not None)
+            # One page in three has no entries of XC, whatever the mode has.
+            centre = 126 if config.entry.has_xc and len(self.pages) % 3 else 0
+            address = golden.allocate(
+                page, target or Target.X1, compressed=target is not None, centre=centre
+            )
             self.pages.append(address)
             for entry in range(0, min(run.entries, page // 128), 3):
-                data = np.frombuffer(entry_data(self.draw), np.uint8)
+                data = np.frombuffer(self.entry_data(), np.uint8)
                 golden.write(address + 128 * entry, data)
         self.device = Memory(golden.device.copy(), 0)
         self.buddy = Memory(golden.buddy.copy(), GBBR)
@@ -189,8 +196,15 @@ class Bench(BlockBench):
 
     async def map_page(self, page: int, fields: int, frame: int, *, mapped: bool = True) -> None:
         await self.write("PAGE_INDEX", index=page)
-        await self.write("PAGE_FIELDS", fields=fields, mapped=mapped)
+        bits = fields & (1 << FIELD_BITS) - 1
+        await self.write("PAGE_FIELDS", fields=bits, mapped=mapped)
+        if self.config.entry.has_xc:
+            xc = PageFields.unpack(fields)
+            await self.write("PAGE_PARAMETERS", centre=xc.centre, pattern=xc.pattern)
         await self.write("PAGE_FRAME", frame=frame)
+
+    def entry_data(self) -> bytes:
+        return entry_data(self.draw, bf16=self.config.entry.has_xc)
 
     async def load(self, address: int, length: int, number: int = 0, **more: Any) -> Any:
         operation = self.manager.read(address, length, arid=number % IDS, **more)
@@ -221,7 +235,7 @@ class Bench(BlockBench):
                     count = min(count, max(1, longest // 128))
                     length = 128 * count
                     offset = 128 * draw.randrange(span // 128 - count + 1)
-                data = b"".join(entry_data(draw) for _ in range(length // 128 + 1))[:length]
+                data = b"".join(self.entry_data() for _ in range(length // 128 + 1))[:length]
                 access = self._store(page + offset, data, number, size)
             else:
                 length = draw.choice((1, 32, 64, 128, 128, 256, draw.randrange(1, longest)))

@@ -14,7 +14,7 @@ from cocotbext.axi import AxiBurstType, AxiResp
 
 from cdma.golden.buddy.address_map import PageFields, Target
 from cdma.hw.buddy.payloads import AccessStatus
-from tests.hw.cocotb.buddy.bench import Bench, entry_data
+from tests.hw.cocotb.buddy.bench import Bench
 
 
 @cocotb.test()
@@ -86,7 +86,7 @@ class Faults:
         """Pages of all kinds are read and written."""
         for target in (*Target, None):
             address = self.page(target) + 128 * self.bench.draw.randrange(16)
-            await self.stored(address, entry_data(self.bench.draw))
+            await self.stored(address, self.bench.entry_data())
             await self.stored(address + 40, bytes(self.bench.draw.randrange(1, 60)))
             await self.loaded(address)
 

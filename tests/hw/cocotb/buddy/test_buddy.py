@@ -12,6 +12,7 @@ TINY = buddy_preset("tiny")
 OTHERS = {
     "wide": dataclasses.replace(TINY, entry=EntryConfig(sector_bytes=128), reads=32, writes=16),
     "bpc": dataclasses.replace(TINY, entry=EntryConfig(sector_bytes=64, mode="bpc")),
+    "three": dataclasses.replace(TINY, entry=EntryConfig(mode="best-of-three")),
     "halves": dataclasses.replace(
         TINY,
         entry=EntryConfig(element_bytes=2),
