@@ -148,6 +148,7 @@ def _pages_of(
         region,
         before=_taken(region.before, mine, page_bytes),
         after=_taken(region.after, mine, page_bytes),
+        parameters=None if region.parameters is None else region.parameters[mine],
     )
 
 

@@ -1,6 +1,6 @@
 """Content of compressed memory when a trace is replayed, and data of its writes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,11 @@ from cdma.golden.buddy.address_map import (
 )
 from cdma.golden.buddy.entry import ENTRY_BYTES, EntryCodec
 from cdma.golden.buddy.memory import BuddyMemory
+from cdma.golden.buddy.xc_entry import CENTRE_BITS
 from cdma.golden.formats.interface import IntArray, as_bytes
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import BuddyConfig
+from cdma.plan.buddy.page_parameters import page_parameters
 from cdma.plan.buddy.snapshots import Allocation
 from cdma.sim.machine.bus.machine import whole_pages
 
@@ -45,6 +47,8 @@ class Region:
         What writes put there.
     compressed : bool
         If not, it is kept as it is, and has no target.
+    parameters : int64 array (pages,), optional
+        XC's ten bits of each of its pages, as in `EntryCodec`; without them no page has XC.
     """
 
     name: str
@@ -52,10 +56,23 @@ class Region:
     before: ByteArray
     after: ByteArray
     compressed: bool = True
+    parameters: IntArray | None = None
 
     def pages(self, page_bytes: int) -> int:
         """Number of whole pages that the region occupies."""
         return -(-self.before.size // page_bytes)
+
+    def allocations(self, page_bytes: int) -> Iterator[tuple[int, dict[str, int]]]:
+        """Yield allocations, one behind the other: bytes, and `centre` and `pattern` if need be.
+
+        That is all of it at once, or page by page where pages have parameters of their own.
+        """
+        if self.parameters is None or not self.compressed:
+            yield self.before.size, {}
+            return
+        for xc in self.parameters.tolist():
+            centre, pattern = xc % 2**CENTRE_BITS, xc >> CENTRE_BITS
+            yield page_bytes, {"centre": centre, "pattern": pattern}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +140,12 @@ class Content:
         entry = self.config.entry
         memory = BuddyMemory(self.address_map, EntryCodec(entry.mode, entry.element_bytes))
         for start, region in zip(self.starts, self.regions, strict=True):
-            address = memory.allocate(
-                region.before.size, region.target, compressed=region.compressed
-            )
-            assert address == start
-            memory.write(address, region.before)
+            address = start
+            for nbytes, xc in region.allocations(self.config.page_bytes):
+                found = memory.allocate(nbytes, region.target, compressed=region.compressed, **xc)
+                assert found == address
+                address += nbytes
+            memory.write(start, region.before)
         return memory
 
     def units(self, nbytes: int) -> IntArray:
@@ -155,13 +173,21 @@ class Content:
 def snapshot_content(
     allocations: Iterable[Allocation], targets: Mapping[str, Target], config: BuddyConfig
 ) -> Content:
-    """Allocations as their first snapshots have them; writes put there what the last ones have."""
+    """Allocations as their first snapshots have them; writes put there what the last ones have.
+
+    Where entries may be of XC, each page has the parameters that are best for its first content, as
+    a driver knows them that has seen it.
+    """
+    page_bytes = config.page_bytes
     regions = [
         Region(
             name=allocation.name,
             target=targets[allocation.name],
             before=as_bytes(allocation.arrays[0]),
             after=as_bytes(allocation.arrays[-1]),
+            parameters=(
+                page_parameters(allocation.arrays[0], page_bytes) if config.entry.has_xc else None
+            ),
         )
         for allocation in allocations
     ]

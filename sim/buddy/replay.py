@@ -184,10 +184,11 @@ def open_replay(
     ) as around:
         driver = BuddyDriver(around, logical_bytes=content.address_map.logical_bytes)
         for start, region in zip(content.starts, content.regions, strict=True):
-            address = driver.allocate(
-                region.before.size, region.target, compressed=region.compressed
-            )
-            assert address == start
+            address = start
+            for nbytes, xc in region.allocations(content.config.page_bytes):
+                found = driver.allocate(nbytes, region.target, compressed=region.compressed, **xc)
+                assert found == address
+                address += nbytes
         around.device[:] = expected.device_before
         around.buddy[:] = expected.buddy_before
         driver.clear_counters()

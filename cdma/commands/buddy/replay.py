@@ -18,11 +18,12 @@ from cdma.config import BUDDY, find, tables_of
 from cdma.errors import UserError
 from cdma.files import path_of_input
 from cdma.golden.buddy.address_map import Target
+from cdma.golden.buddy.entry import MODES
 from cdma.hw.config import METADATA_CACHES, BuddyConfig
 from cdma.outputs import Force
 from cdma.plan.buddy.profile import profile as profile_of
 from cdma.schemas import document
-from cdma.sim.buddy import WORKLOADS, load_snapshots
+from cdma.sim.buddy import WORKLOADS, in_bf16, load_snapshots
 from cdma.sim.buddy.channels import replay_channels, split
 from cdma.sim.buddy.content import Content, snapshot_content, spilling_content
 from cdma.sim.buddy.expected import expect
@@ -97,6 +98,9 @@ def replay(
             show_default=False,
         ),
     ] = None,
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Round floats to bf16 before they are in memory.")
+    ] = False,
     config: Annotated[
         str,
         typer.Option(
@@ -105,6 +109,14 @@ def replay(
             autocompletion=among(*BUDDY.presets),
         ),
     ] = CONFIG,
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(MODES),
+            help="Instead of the controller's: what compresses entries.",
+            autocompletion=among(*MODES),
+        ),
+    ] = None,
     metadata_cache: Annotated[
         str | None,
         typer.Option(
@@ -154,9 +166,9 @@ def replay(
     read = [*files_of(data or []), *([] if trace is None else [trace]), *paths_of(chosen)]
     quiet = goes_to_standard_output(as_json=as_json, html=html)
     require_page(html, inputs=read, force=force)
-    controller = _with_cache(chosen.value, metadata_cache)
+    controller = _with_codec(_with_cache(chosen.value, metadata_cache), codec)
     machine = BuddyMachineConfig().with_link(link_gb_per_s)
-    content = _content(controller, data, buddy_fraction, target, seed)
+    content = _content(controller, data, buddy_fraction, target, bf16, seed)
     if trace is None:
         made = pattern_trace(
             content,
@@ -186,6 +198,7 @@ def replay(
         "metadata_cache_bytes": controller.cache.capacity_bytes,
         "link_gb_per_s": link_gb_per_s,
         "trace": None if trace is None else str(trace),
+        **({"bf16": True} if bf16 else {}),
         "pattern": None if trace is not None else pattern,
         "accesses": len(made),
         "outstanding": outstanding,
@@ -234,11 +247,20 @@ def _with_cache(config: BuddyConfig, cache: str | None) -> BuddyConfig:
     return replace(config, cache=replace(config.cache, capacity_bytes=int(cache)))
 
 
+def _with_codec(config: BuddyConfig, codec: str | None) -> BuddyConfig:
+    if codec is None:
+        return config
+    if codec not in MODES:
+        raise UserError(f"unknown codec {codec!r}; choose {', '.join(MODES)}")
+    return replace(config, entry=replace(config.entry, mode=codec))
+
+
 def _content(
     config: BuddyConfig,
     data: list[str] | None,
     buddy_fraction: float | None,
     target: str | None,
+    bf16: bool,
     seed: int,
 ) -> Content:
     if target is not None and target not in (PROFILE, *_TARGETS):
@@ -246,11 +268,15 @@ def _content(
     if buddy_fraction is not None:
         if data:
             raise UserError("--buddy-fraction makes data of its own; leave --data out")
+        if bf16:
+            raise UserError("--buddy-fraction makes numbers that are no floats; leave --bf16 out")
         if target == PROFILE:
             raise UserError("--buddy-fraction is for one target; give --target 1.33, 2, 4 or 16")
         chosen = _TARGETS[target or "2"]
         return spilling_content(SPILLING_BYTES, buddy_fraction, chosen, config, seed=seed)
     allocations = load_snapshots([path_of_input(name) for name in data or [DATA]])
+    if bf16:
+        allocations = in_bf16(allocations)
     if target in (None, PROFILE):
         measured = profile_of(
             allocations,

@@ -116,6 +116,7 @@ class Replay(TypedDict):
     metadata_cache_bytes: Bytes
     link_gb_per_s: float
     trace: Annotated[str | None, "the file; null of a pattern"]
+    bf16: NotRequired[Annotated[bool, "with --bf16"]]
     pattern: str | None
     accesses: Count
     outstanding: Annotated[int, "of reads, and of writes, in each channel"]

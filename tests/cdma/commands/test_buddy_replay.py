@@ -89,6 +89,20 @@ def test_links(capsys: pytest.CaptureFixture[str], data: str) -> None:
     assert report["baseline"]["link_gb_per_s"] == 150
 
 
+def test_three_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fewer entries of the same numbers in bf16 spill."""
+    numbers = np.random.default_rng(2).standard_normal(16_384).astype(np.float32)
+    np.savez("run.npz", **{"weights@1": numbers, "weights@2": numbers[::-1]})
+    given = ("--data", "run.npz", "--bf16", "--target", "1.33", "--pattern", "random")
+    two, three = (_json(capsys, *given, *more) for more in ((), ("--codec", "best-of-three")))
+    assert (two["bf16"], three["bf16"]) == (True, True)
+    assert two["bit_exact"] == three["bit_exact"] is True
+    modes = [report["configuration"]["buddy"]["entry"]["mode"] for report in (two, three)]
+    assert modes == ["best-of", "best-of-three"]
+    assert two["runs"][0]["buddy_access_fraction"] > 0.9
+    assert three["runs"][0]["buddy_access_fraction"] < 0.05
+
+
 def test_a_trace_from_a_file(capsys: pytest.CaptureFixture[str], data: str) -> None:
     np.savez("trace.npz", address=[0, 16384, 3], bytes=[128, 64, 1000], write=[1, 0, 0])
     report = _json(capsys, "trace.npz", "--data", data)
@@ -131,6 +145,8 @@ def test_a_replay_that_is_wrong_ends_with_status_1(
         (["--metadata-cache", "100"], "capacity_bytes must be a power of two"),
         (["--buddy-fraction", "2"], "must be 0 to 1, not 2"),
         (["--buddy-fraction", "0.1", "--data", "mixed"], "leave --data out"),
+        (["--buddy-fraction", "0.1", "--bf16"], "leave --bf16 out"),
+        (["--codec", "lz4"], "unknown codec 'lz4'; choose best-of, bpc, best-of-three"),
         (["--buddy-fraction", "0.1", "--target", "profile"], "give --target 1.33, 2, 4 or 16"),
         (["--link-gb-per-s", "0"], "link_bytes_per_s must be more than 0"),
         (["none.npz"], "none.npz is no trace that can be read"),

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdma.golden.buddy.address_map import Target
+from cdma.golden.buddy.address_map import PageFields, Target
 from cdma.golden.buddy.entry import ENTRY_BYTES
-from cdma.hw.config import buddy_preset
+from cdma.hw.config import EntryConfig, buddy_preset
+from cdma.plan.buddy.page_parameters import page_parameters
 from cdma.plan.buddy.profile import profile
 from cdma.sim.buddy import (
     PATTERNS,
@@ -19,17 +20,21 @@ from cdma.sim.buddy import (
     load_snapshots,
     load_trace,
     pattern_trace,
+    replay_channels,
     replay_trace,
     snapshot_content,
     spilling_content,
+    split,
     sweep_caches,
     sweep_links,
 )
 from cdma.sim.machine import Access, AccessTrace, BuddyMachineConfig
 from tests.golden.buddy.entries import mixed_entries
+from tests.golden.buddy.xc_entries import bf16_entries
 from tests.lib.shares import widths
 
 CONFIG = buddy_preset("tiny")
+THREE = replace(CONFIG, entry=EntryConfig(mode="best-of-three"))
 PAGE = CONFIG.page_bytes
 RNG = np.random.default_rng(11)
 
@@ -54,6 +59,24 @@ def content() -> Content:
     ]
     plain = replace(regions[1], name="plain", compressed=False)
     return Content((*regions, plain), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def bf16_content() -> Content:
+    """An allocation of bf16 for each target, and one that is not compressed; some pages have no
+    centre.
+    """
+    regions = []
+    for target in Target:
+        before, after = (bf16_entries(100, seed=seed).reshape(-1) for seed in (target, 10 + target))
+        has_xc = np.arange(2) >= target % 3 - 1
+        parameters = page_parameters(before, PAGE) * has_xc
+        regions.append(
+            Region(
+                name=target.name, target=target, before=before, after=after, parameters=parameters
+            )
+        )
+    return Content((*regions, replace(regions[1], name="plain", compressed=False)), THREE)
 
 
 def random_trace(content: Content, count: int, seed: int) -> AccessTrace:
@@ -250,6 +273,70 @@ class TestExpected:
     def test_accesses_outside(self, content):
         with pytest.raises(ReplayError, match="addresses must be 0 to 90111"):
             expect(content, AccessTrace.of([Access(90112, 1)]))
+
+
+class TestXc:
+    """Pages of bf16, of which each has a centre and a pattern of its own, or none."""
+
+    def test_pages_have_parameters_of_their_own(self, bf16_content):
+        memory = bf16_content.memory()
+        for start, region in zip(bf16_content.starts, bf16_content.regions, strict=True):
+            pages = start // PAGE + np.arange(region.pages(PAGE))
+            found = [PageFields.unpack(memory.page_entry(int(page))[0]).xc for page in pages]
+            assert found == (region.parameters.tolist() if region.compressed else [0, 0])
+        assert 0 in found
+
+    def test_snapshots_have_those_of_their_first_content(self):
+        allocation = load_snapshots(["indices"])[:1]
+        targets = {a.name: Target.X1_33 for a in allocation}
+        for config in (CONFIG, THREE):
+            (region,) = snapshot_content(allocation, targets, replace(config, pages=1024)).regions
+            if not config.entry.has_xc:
+                assert region.parameters is None
+                continue
+            own = page_parameters(allocation[0].arrays[0], PAGE)
+            np.testing.assert_array_equal(region.parameters, own)
+
+    @pytest.mark.parametrize("stalls", [0.0, 0.3])
+    def test_every_bit_is_the_golden_models(self, bf16_content, stalls):
+        trace = pattern_trace(bf16_content, "random", accesses=600, read_fraction=0.6, seed=2)
+        expected = expect(bf16_content, trace)
+        done = replay_trace(THREE, expected, stalls=stalls, seed=5)
+        assert done.faults == ()
+        counted, right = done.counters, expected.traffic
+        assert counted["device_sectors_written"] == right.device_written
+        assert counted["buddy_sectors_read"] == right.buddy_read
+        assert counted["buddy_sectors_written"] == right.buddy_written
+
+    @pytest.mark.parametrize("stalls", [0.0, 0.4])
+    def test_accesses_of_all_kinds(self, bf16_content, stalls):
+        expected = expect(bf16_content, random_trace(bf16_content, 400, seed=7))
+        assert replay_trace(THREE, expected, stalls=stalls).faults == ()
+
+    def test_fewer_entries_spill_than_with_two_codes(self):
+        data = bf16_entries(512, seed=1, spread=0.2).reshape(-1)
+        spilled = {}
+        for config in (CONFIG, THREE):
+            has_xc = config.entry.has_xc
+            region = Region(
+                name="weights",
+                target=Target.X1_33,
+                before=data,
+                after=data,
+                parameters=page_parameters(data, PAGE) if has_xc else None,
+            )
+            made = Content((region,), config)
+            trace = pattern_trace(made, "stream", accesses=512, read_fraction=1.0)
+            done = replay_trace(config, expect(made, trace))
+            assert done.bit_exact
+            spilled[has_xc] = done.buddy_access_fraction
+        assert spilled[False] > 0.6
+        assert spilled[True] < 0.2
+
+    def test_channels_share_the_pages(self, bf16_content):
+        trace = pattern_trace(bf16_content, "random", accesses=300, read_fraction=0.6, seed=3)
+        done = replay_channels(THREE, split(bf16_content, trace, 2))
+        assert done.faults == ()
 
 
 class TestReplay:
