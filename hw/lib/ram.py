@@ -9,8 +9,8 @@ class Ram(wiring.Component):
     """A memory with a port that writes and one that reads, both synchronous.
 
     The read port has a register, which keeps what was read last. The content is not defined before
-    it is written. Users never read the address that is written in the same cycle, so it does not
-    matter which of both a macro would give.
+    it is written. What is read of the address that is written in the same cycle is not used, so it
+    does not matter what a macro would give.
 
     All memories of a design with the same words and bits are instances of the same module, so that
     one macro, or one wrapper around it, takes the place of them all.
