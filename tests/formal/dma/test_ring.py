@@ -11,7 +11,7 @@ from cdma.hw.dma.control.ring import BASE_BITS, INDEX_BITS, DescriptorFetcher
 from cdma.hw.dma.limits import ENTRY_BYTES
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
-from tests.formal.engines import HOSTS
+from tests.formal.engines import HOSTS, engine_of
 from tests.formal.order import Order, one
 from tests.formal.queues import Queue, StraightFifo, open_fifos
 from tests.formal.sby import prove
@@ -190,7 +190,10 @@ def fetcher_proof(config: EngineConfig) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("config", configs(HOSTS, quick=()))
+RINGS = {**HOSTS, **{f"{n} ahead": engine_of(64, transfers=n) for n in (2, 3)}}
+
+
+@pytest.mark.parametrize("config", configs(RINGS, quick=()))
 def test_descriptors_come_in_order_until_a_fault(config, tmp_path):
     cover_depth = 20 + 5 * ENTRY_BYTES // config.host_bytes
     prove(fetcher_proof(config), tmp_path, depth=MOVE_CYCLES, cover_depth=cover_depth)
@@ -212,3 +215,14 @@ FAULTS = {
 def test_fetcher_with_a_fault_is_found(fault, tmp_path, monkeypatch):
     break_elaborate(monkeypatch, DescriptorFetcher, *fault)
     find_fault(fetcher_proof(HOSTS["64"]), tmp_path, depth=16)
+
+
+@pytest.mark.verify
+def test_a_queue_of_one_is_found(tmp_path, monkeypatch):
+    break_elaborate(
+        monkeypatch,
+        DescriptorFetcher,
+        "max(2, self.config.transfers - 1)",
+        "self.config.transfers - 1",
+    )
+    find_fault(fetcher_proof(RINGS["2 ahead"]), tmp_path, depth=16)
