@@ -39,6 +39,7 @@ def _contents_of_queues_are_free(monkeypatch):
     for module in ("outbound.reader", "inbound.receiver"):
         monkeypatch.setattr(f"cdma.hw.dma.{module}.Fifo", FollowedFifo)
         monkeypatch.setattr(f"cdma.hw.dma.{module}.ReadBeat", Errors)
+    monkeypatch.setattr("cdma.hw.dma.data_queue.Fifo", FollowedFifo)
 
 
 CODECS = {
