@@ -46,7 +46,8 @@ BUFFERS = [SkidBuffer, PingPongBuffer, PipelineRegister, ControlledRegister]
 
 
 def payloads(count):
-    return [random.Random(1).getrandbits(16) for _ in range(count)]
+    choose = random.Random(1)
+    return [choose.getrandbits(16) for _ in range(count)]
 
 
 @pytest.fixture(scope="module", params=BUFFERS)

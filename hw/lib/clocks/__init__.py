@@ -1,0 +1,1 @@
+"""Between two clocks: registers in a row, and queues with Gray-coded pointers."""
