@@ -417,7 +417,7 @@ class EntryConfig:
         _ = self.zvc  # Validates the rest.
 
     @property
-    def has_xc(self) -> bool:
+    def has_parameters(self) -> bool:
         """True if entries may be of XC, with the parameters of their page."""
         return self.mode == BEST_OF_THREE
 

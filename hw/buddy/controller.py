@@ -219,10 +219,10 @@ class BuddyController(wiring.Component):
             device.timeout_cycles.eq(registers.timeout_cycles.value),
             buddy.timeout_cycles.eq(registers.timeout_cycles.value),
         ]
-        if self.config.entry.has_xc:
+        if self.config.entry.has_parameters:
             m.d.comb += [
-                address.page_write.entry.xc.centre.eq(registers.page_parameters.centre),
-                address.page_write.entry.xc.pattern.eq(registers.page_parameters.pattern),
+                address.page_write.entry.parameters.centre.eq(registers.page_parameters.centre),
+                address.page_write.entry.parameters.pattern.eq(registers.page_parameters.pattern),
             ]
 
     def _report_status(

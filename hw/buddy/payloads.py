@@ -13,8 +13,7 @@ from amaranth.lib.wiring import Out
 from cdma.golden.buddy.address_map import ENTRY_SECTORS, FIELD_BITS, TARGET_BITS
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS, SECTOR_BYTES
 from cdma.hw.bus.axi import AxiResponse
-from cdma.hw.codec.entry.payloads import ENTRY_BITS
-from cdma.hw.codec.xc.classes import Parameters
+from cdma.hw.codec.entry.payloads import ENTRY_BITS, EntryParameters
 from cdma.hw.config import BuddyConfig
 
 LOGICAL_ADDRESS_BITS = 40
@@ -230,12 +229,12 @@ class SubordinateWriteResponse(data.StructLayout):
 # Address: pages, and places in memory.
 
 
-def page_parameters(config: BuddyConfig) -> dict[str, Parameters]:
-    """The member `xc` of what is known of a page, if its entries may be of XC; else none.
+def page_parameters(config: BuddyConfig) -> dict[str, EntryParameters]:
+    """The member `parameters` of what is known of a page, if its entries may be of XC; else none.
 
     A page whose centre is 0 has no entries of XC.
     """
-    return {"xc": Parameters()} if config.entry.has_xc else {}
+    return {"parameters": EntryParameters()} if config.entry.has_parameters else {}
 
 
 class PageEntry(data.StructLayout):
@@ -249,7 +248,7 @@ class PageEntry(data.StructLayout):
         Start of the page in device memory, in units of a sixteenth of a page.
     mapped
         The page exists.
-    xc
+    parameters
         As in `page_parameters`.
     """
 
@@ -296,7 +295,7 @@ class Mapping(data.StructLayout):
         The byte of device memory that holds its metadata.
     metadata_upper
         The metadata are in bits 7…4 of that byte.
-    xc
+    parameters
         As in `page_parameters`.
     """
 
@@ -421,7 +420,7 @@ class ExpectedEntry(data.StructLayout):
         Target 16x: index of the entry's 8 B in the sector of device memory.
     shared
         The target is 16x: four entries share a sector.
-    xc
+    parameters
         As in `page_parameters`.
     """
 

@@ -70,8 +70,8 @@ class Region:
         if self.parameters is None or not self.compressed:
             yield self.before.size, {}
             return
-        for xc in self.parameters.tolist():
-            centre, pattern = xc % 2**CENTRE_BITS, xc >> CENTRE_BITS
+        for both in self.parameters.tolist():
+            centre, pattern = both % 2**CENTRE_BITS, both >> CENTRE_BITS
             yield page_bytes, {"centre": centre, "pattern": pattern}
 
 
@@ -141,8 +141,10 @@ class Content:
         memory = BuddyMemory(self.address_map, EntryCodec(entry.mode, entry.element_bytes))
         for start, region in zip(self.starts, self.regions, strict=True):
             address = start
-            for nbytes, xc in region.allocations(self.config.page_bytes):
-                found = memory.allocate(nbytes, region.target, compressed=region.compressed, **xc)
+            for nbytes, parameters in region.allocations(self.config.page_bytes):
+                found = memory.allocate(
+                    nbytes, region.target, compressed=region.compressed, **parameters
+                )
                 assert found == address
                 address += nbytes
             memory.write(start, region.before)
@@ -186,7 +188,9 @@ def snapshot_content(
             before=as_bytes(allocation.arrays[0]),
             after=as_bytes(allocation.arrays[-1]),
             parameters=(
-                page_parameters(allocation.arrays[0], page_bytes) if config.entry.has_xc else None
+                page_parameters(allocation.arrays[0], page_bytes)
+                if config.entry.has_parameters
+                else None
             ),
         )
         for allocation in allocations

@@ -185,8 +185,10 @@ def open_replay(
         driver = BuddyDriver(around, logical_bytes=content.address_map.logical_bytes)
         for start, region in zip(content.starts, content.regions, strict=True):
             address = start
-            for nbytes, xc in region.allocations(content.config.page_bytes):
-                found = driver.allocate(nbytes, region.target, compressed=region.compressed, **xc)
+            for nbytes, parameters in region.allocations(content.config.page_bytes):
+                found = driver.allocate(
+                    nbytes, region.target, compressed=region.compressed, **parameters
+                )
                 assert found == address
                 address += nbytes
         around.device[:] = expected.device_before

@@ -59,7 +59,7 @@ class Offsets(data.StructLayout):
         The entry has a buddy slot.
     device_start, device_end, buddy_start, buddy_end
         Offsets in bytes from the page's start: of the slot's first byte, and of the byte after it.
-    xc
+    parameters
         As in `page_parameters`.
     """
 
@@ -97,7 +97,7 @@ class Extents(data.StructLayout):
         The same in buddy memory, relative to GBBR.
     metadata
         Address in device memory of the byte that holds the metadata.
-    metadata_upper, xc
+    metadata_upper, parameters
         As in `Mapping`.
     """
 
@@ -170,8 +170,8 @@ class SlotFinder(wiring.Component):
             self.offsets.outside.eq(~page.mapped | (address >= self.logical_bytes)),
             self.offsets.bad_target.eq(bad_target),
         ]
-        if self.config.entry.has_xc:
-            m.d.comb += self.offsets.xc.eq(page.xc)
+        if self.config.entry.has_parameters:
+            m.d.comb += self.offsets.parameters.eq(page.parameters)
         with m.Switch(known):
             for number in Target:
                 device, buddy = DEVICE_SLOT_BYTES[number], BUDDY_SLOT_BYTES[number]
@@ -232,8 +232,8 @@ class SlotPlacer(wiring.Component):
             ),
             extents.metadata_upper.eq(offsets.address[_bits(ENTRY_BYTES)]),
         ]
-        if self.config.entry.has_xc:
-            m.d.comb += extents.xc.eq(offsets.xc)
+        if self.config.entry.has_parameters:
+            m.d.comb += extents.parameters.eq(offsets.parameters)
         return m
 
 
@@ -294,8 +294,8 @@ class MapChecker(wiring.Component):
             mapping.metadata_address.eq(extents.metadata),
             mapping.metadata_upper.eq(extents.metadata_upper),
         ]
-        if self.config.entry.has_xc:
-            m.d.comb += mapping.xc.eq(extents.xc)
+        if self.config.entry.has_parameters:
+            m.d.comb += mapping.parameters.eq(extents.parameters)
         with m.If(extents.outside):
             m.d.comb += mapping.status.eq(MapStatus.OUT_OF_REGION)
         with m.Elif(extents.bad_target):

@@ -113,8 +113,8 @@ class PageTable(wiring.Component):
             write.data.eq(Mux(self.clearing, 0, Value.cast(self.write.entry))),
             write.en.eq(self.clearing | (self.write.en & in_table)),
         ]
-        if self.config.entry.has_xc:
-            m.d.comb += self.o.payload.page.xc.eq(read.data.xc)
+        if self.config.entry.has_parameters:
+            m.d.comb += self.o.payload.page.parameters.eq(read.data.parameters)
         with m.If(self.clearing):
             m.d.sync += [
                 clear_index.eq(clear_index + 1),

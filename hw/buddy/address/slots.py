@@ -25,11 +25,11 @@ def size_class(config: BuddyConfig, metadata: Value, place: data.View) -> Value:
     metadata
         Metadata of the entry.
     place
-        View with the member `xc` of its page, if entries may be of XC.
+        View with the member `parameters` of its page, if entries may be of XC.
     """
-    if not config.entry.has_xc:
+    if not config.entry.has_parameters:
         return metadata
-    of_xc = (metadata == XC_METADATA) & place.xc.centre.any()
+    of_xc = (metadata == XC_METADATA) & place.parameters.centre.any()
     return Mux(of_xc, XC_CLASS, metadata[:3])
 
 

@@ -8,8 +8,7 @@ from cdma.golden.buddy.address_map import ENTRY_SECTORS
 from cdma.golden.buddy.entry import SECTOR_BYTES
 from cdma.hw.buddy.payloads import AccessStatus, ExpectedEntry, ReadInfo
 from cdma.hw.bus.burst import BusError, ReadBeat
-from cdma.hw.codec.entry.payloads import KeptEntry
-from cdma.hw.codec.xc.classes import Parameters
+from cdma.hw.codec.entry.payloads import EntryParameters, KeptEntry
 from cdma.hw.config import BuddyConfig
 
 SECTOR_BITS = 8 * SECTOR_BYTES
@@ -40,7 +39,7 @@ class EntryAssembler(wiring.Component):
         The stored entry; of size class 0 if the access has failed.
     info : `Out(stream.Signature(ReadInfo(config)))`
         The access of each entry.
-    parameters : `Out(Parameters())`
+    parameters : `Out(EntryParameters())`
         Only where entries may be of XC: of the page of the entry at `o`.
     """
 
@@ -53,7 +52,7 @@ class EntryAssembler(wiring.Component):
                 "buddy": In(stream.Signature(ReadBeat(SECTOR_BYTES))),
                 "o": Out(stream.Signature(KeptEntry())),
                 "info": Out(stream.Signature(ReadInfo(config))),
-                **({"parameters": Out(Parameters())} if config.entry.has_xc else {}),
+                **({"parameters": Out(EntryParameters())} if config.entry.has_parameters else {}),
             }
         )
 
@@ -161,9 +160,9 @@ class EntryAssembler(wiring.Component):
             ]
         with m.Elif(assembling):
             m.d.sync += earlier.eq(status)
-        if self.config.entry.has_xc:
-            parameters = Signal(Parameters(), reset_less=True)
+        if self.config.entry.has_parameters:
+            parameters = Signal(EntryParameters(), reset_less=True)
             m.d.comb += self.parameters.eq(parameters)
             with m.If(assembled):
-                m.d.sync += parameters.eq(entry.xc)
+                m.d.sync += parameters.eq(entry.parameters)
         return m

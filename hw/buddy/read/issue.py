@@ -275,6 +275,6 @@ class ReadIssue(wiring.Component):
             self.issued.eq(fire),
             self.overfetched.eq(read.fetched - device),
         ]
-        if self.config.entry.has_xc:
-            m.d.comb += expected.xc.eq(mapping.xc)
+        if self.config.entry.has_parameters:
+            m.d.comb += expected.parameters.eq(mapping.parameters)
         return fire & ~read.result_valid

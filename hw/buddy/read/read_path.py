@@ -136,7 +136,7 @@ class ReadPath(wiring.Component):
 
         # Decompression and response.
         wiring.connect(m, assembler.o, decompressor.i)
-        if config.entry.has_xc:
+        if config.entry.has_parameters:
             m.d.comb += decompressor.parameters.eq(assembler.parameters)
         wiring.connect(m, assembler.info, infos.i)
         wiring.connect(m, decompressor.o, response.i)

@@ -93,8 +93,8 @@ class WriteEncoder(wiring.Component):
                     self.fetched.payload.data.word_select(j, 8),
                 )
             )
-        if config.entry.has_xc:
-            m.d.comb += compressor.parameters.eq(write.mapping.xc)
+        if config.entry.has_parameters:
+            m.d.comb += compressor.parameters.eq(write.mapping.parameters)
         # The last sector also needs space in `order`.
         space = Signal()
         m.d.comb += [

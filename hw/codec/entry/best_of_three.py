@@ -181,9 +181,9 @@ class BestOfThreeDecompressor(wiring.Component):
 
 def entry_compressor(config: EntryConfig) -> EntryCompressor | BestOfThreeCompressor:
     """The compressor of a mode's entries."""
-    return BestOfThreeCompressor(config) if config.has_xc else EntryCompressor(config)
+    return BestOfThreeCompressor(config) if config.has_parameters else EntryCompressor(config)
 
 
 def entry_decompressor(config: EntryConfig) -> EntryDecompressor | BestOfThreeDecompressor:
     """The decompressor of a mode's entries."""
-    return BestOfThreeDecompressor(config) if config.has_xc else EntryDecompressor(config)
+    return BestOfThreeDecompressor(config) if config.has_parameters else EntryDecompressor(config)

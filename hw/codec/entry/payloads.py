@@ -4,7 +4,11 @@ from amaranth.lib import data
 
 from cdma.golden.buddy.entry import ENTRY_BYTES, METADATA_BITS
 from cdma.golden.formats.bpc.bpc import MAX_CODE_BITS
+from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.config import EntryConfig
+
+EntryParameters = Parameters
+"""Parameters of the entries of a page, in modes that have some: XC's."""
 
 ENTRY_BITS = 8 * ENTRY_BYTES
 STATUS_BITS = 4

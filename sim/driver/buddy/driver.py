@@ -139,7 +139,7 @@ class BuddyDriver:
         require_integer("nbytes", nbytes, 1)
         require_integer("centre", centre, 0, 2**CENTRE_BITS - 1)
         require_integer("pattern", pattern, 0, 2**PATTERN_BITS - 1 if centre else 0)
-        self._require_xc(centre)
+        self._require_parameters(centre)
         if target not in list(Target):
             names = ", ".join(f"Target.{one.name}" for one in Target)
             raise DriverError(f"target must be one of {names}, not {target!r}")
@@ -167,7 +167,7 @@ class BuddyDriver:
         """
         if not isinstance(fields, PageFields):
             raise DriverError(f"fields must be PageFields, not {fields!r}")
-        self._require_xc(fields.centre)
+        self._require_parameters(fields.centre)
         self._write_page(page, fields, frame)
 
     @exclusive
@@ -274,8 +274,8 @@ class BuddyDriver:
             )
         return address_map
 
-    def _require_xc(self, centre: int) -> None:
-        if centre and not self.shape.has_xc:
+    def _require_parameters(self, centre: int) -> None:
+        if centre and not self.shape.has_parameters:
             raise DriverError(
                 f"centre must be 0, not {centre}: entries of XC need a controller of the mode "
                 f"{BEST_OF_THREE}, not of {self.shape.mode}"
@@ -289,7 +289,7 @@ class BuddyDriver:
         self.registers.write("PAGE_INDEX", index=page)
         bits = fields.pack() & (1 << FIELD_BITS) - 1 if fields else 0
         self.registers.write("PAGE_FIELDS", mapped=fields is not None, fields=bits)
-        if self.shape.has_xc:
+        if self.shape.has_parameters:
             centre, pattern = (fields.centre, fields.pattern) if fields else (0, 0)
             self.registers.write("PAGE_PARAMETERS", centre=centre, pattern=pattern)
         # Stores the entry.

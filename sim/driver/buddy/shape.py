@@ -32,7 +32,7 @@ class BuddyShape:
     cache_line_bytes: int
 
     @property
-    def has_xc(self) -> bool:
+    def has_parameters(self) -> bool:
         """True if entries may be of XC, on pages with a centre."""
         return self.mode == BEST_OF_THREE
 

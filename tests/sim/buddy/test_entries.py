@@ -39,7 +39,7 @@ class Rig:
         for page in range(pages):
             target = TARGETS[page % len(TARGETS)]
             centre, pattern = (0, 0)
-            if config.entry.has_xc:
+            if config.entry.has_parameters:
                 centre, pattern = PARAMETERS[page // len(TARGETS) % len(PARAMETERS)]
             xc = {"centre": centre, "pattern": pattern}
             address = self.driver.allocate(CONFIG.page_bytes, target, **xc)
@@ -91,7 +91,7 @@ def run(count: int, config: BuddyConfig = CONFIG) -> int:
         while done < count:
             data = mixed_entries(room, seed=done)[:room]
             data[done % room] = all_planes_raw(done)
-            if config.entry.has_xc:
+            if config.entry.has_parameters:
                 data[::2] = bf16_entries(room // 2, seed=done, spread=0.5)
             rig.check(data)
             metadata = rig.golden.metadata(np.arange(0, rig.nbytes, 128))
@@ -99,7 +99,7 @@ def run(count: int, config: BuddyConfig = CONFIG) -> int:
             done += room
     assert seen[: AS_IT_IS + 1].all(), "a class was missing"
     assert seen[ZVC_FLAG + 1 : ZVC_FLAG + AS_IT_IS].all(), "a class of ZVC was missing"
-    assert bool(seen[XC_METADATA]) == config.entry.has_xc
+    assert bool(seen[XC_METADATA]) == config.entry.has_parameters
     return done
 
 

@@ -291,7 +291,7 @@ class TestXc:
         targets = {a.name: Target.X1_33 for a in allocation}
         for config in (CONFIG, THREE):
             (region,) = snapshot_content(allocation, targets, replace(config, pages=1024)).regions
-            if not config.entry.has_xc:
+            if not config.entry.has_parameters:
                 assert region.parameters is None
                 continue
             own = page_parameters(allocation[0].arrays[0], PAGE)
@@ -317,7 +317,7 @@ class TestXc:
         data = bf16_entries(512, seed=1, spread=0.2).reshape(-1)
         spilled = {}
         for config in (CONFIG, THREE):
-            has_xc = config.entry.has_xc
+            has_xc = config.entry.has_parameters
             region = Region(
                 name="weights",
                 target=Target.X1_33,

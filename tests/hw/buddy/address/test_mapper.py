@@ -197,12 +197,12 @@ def test_parameters_of_pages_go_with_their_entries():
     requests = at_random(bench.component.layout, 200, 7)
     pages = [{"centre": k, "pattern": k % 4} for k in range(200)]
     for payload, page in zip(payloads := requests.payloads, pages, strict=True):
-        payload["page"]["xc"] = page
+        payload["page"]["parameters"] = page
     bench.source(bench.component.i, payloads, willing=stalls(0.4, 1))
     out = bench.sink(bench.component.o, len(payloads), willing=stalls(0.4, 2))
     bench.run()
     requests.assert_found(out.payloads)
-    assert [got["xc"] for got in out.payloads] == pages
+    assert [got["parameters"] for got in out.payloads] == pages
 
 
 def statuses(layout, rows):

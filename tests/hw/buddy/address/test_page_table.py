@@ -41,8 +41,11 @@ def entry_at_random(generator, config):
         "frame": generator.getrandbits(28),
         "mapped": generator.random() < 0.8,
     }
-    if config.entry.has_xc:
-        entry["xc"] = {"centre": generator.getrandbits(8), "pattern": generator.getrandbits(2)}
+    if config.entry.has_parameters:
+        entry["parameters"] = {
+            "centre": generator.getrandbits(8),
+            "pattern": generator.getrandbits(2),
+        }
     return entry
 
 

@@ -48,8 +48,8 @@ def test_classes_are_those_of_golden(mode):
 
     async def body(ctx):
         for xc in (0, 3 << 8, 1, 126, 3 << 8 | 255):
-            if config.entry.has_xc:
-                ctx.set(place.xc, {"centre": xc % 256, "pattern": xc >> 8})
+            if config.entry.has_parameters:
+                ctx.set(place.parameters, {"centre": xc % 256, "pattern": xc >> 8})
             for value in range(16):
                 ctx.set(metadata, value)
                 (expected,) = EntryCodec(mode).classes(np.array([value], np.uint8), xc)

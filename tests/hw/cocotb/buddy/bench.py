@@ -162,7 +162,7 @@ class Bench(BlockBench):
         while len(self.pages) < pages:
             target = targets[len(self.pages) % len(targets)]
             # One page in three has no entries of XC, whatever the mode has.
-            centre = 126 if config.entry.has_xc and len(self.pages) % 3 else 0
+            centre = 126 if config.entry.has_parameters and len(self.pages) % 3 else 0
             address = golden.allocate(
                 page, target or Target.X1, compressed=target is not None, centre=centre
             )
@@ -198,13 +198,13 @@ class Bench(BlockBench):
         await self.write("PAGE_INDEX", index=page)
         bits = fields & (1 << FIELD_BITS) - 1
         await self.write("PAGE_FIELDS", fields=bits, mapped=mapped)
-        if self.config.entry.has_xc:
+        if self.config.entry.has_parameters:
             xc = PageFields.unpack(fields)
             await self.write("PAGE_PARAMETERS", centre=xc.centre, pattern=xc.pattern)
         await self.write("PAGE_FRAME", frame=frame)
 
     def entry_data(self) -> bytes:
-        return entry_data(self.draw, bf16=self.config.entry.has_xc)
+        return entry_data(self.draw, bf16=self.config.entry.has_parameters)
 
     async def load(self, address: int, length: int, number: int = 0, **more: Any) -> Any:
         operation = self.manager.read(address, length, arid=number % IDS, **more)
