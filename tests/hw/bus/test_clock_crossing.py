@@ -8,21 +8,14 @@ from amaranth.sim import Simulator
 
 from cdma.hw.bus.clock_crossing import Axi4ClockCrossing
 from tests.lib.rtl.axi4_bus import Axi4Bus, Behavior, content
+from tests.lib.rtl.clocks import CLOCKS, USUAL
 from tests.lib.shares import configs
 
 WIDTH = 4
-CLOCKS = {
-    "shifted": (10.0, 10.0, 3.3),
-    "alike": (10.0, 10.0, 0.0),
-    "nearly-alike": (10.0, 10.07, 2.0),
-    "faster-bus": (10.0, 3.0, 1.0),
-    "slower-bus": (3.0, 10.0, 1.0),
-    "much-faster-bus": (17.3, 1.0, 0.7),
-    "much-slower-bus": (1.0, 17.3, 0.7),
-}
-"""Periods of the manager's and the bus's clock, and how much later the latter begins, in ns."""
+OTHERS = ("just-behind", "just-before", "seven-to-five")
+"""Ratios and phases that are left to the queues' own tests."""
 
-RATIOS = configs(CLOCKS, quick=["shifted", "faster-bus", "slower-bus"])
+RATIOS = configs({name: CLOCKS[name] for name in CLOCKS if name not in OTHERS}, quick=USUAL)
 
 
 class Manager:

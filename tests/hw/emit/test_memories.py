@@ -20,7 +20,7 @@ from tests.lib.shares import names
 
 SMALL = EngineConfig(units=1, buffer_bytes=4096, read_buffer_bytes=1024)
 
-OWN = """
+PORTS = """
 module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
   input wire clk,
   input wire write_enable,
@@ -30,6 +30,12 @@ module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
   input wire [$clog2(DEPTH)-1:0] read_address,
   output reg [WIDTH-1:0] read_data
 );
+"""
+"""The beginning of a memory of one's own."""
+
+OWN = (
+    PORTS
+    + """
   reg [WIDTH-1:0] cells [0:DEPTH-1];
   always @(posedge clk) begin
     if (write_enable) cells[write_address] <= write_data;
@@ -40,6 +46,7 @@ module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
   end
 endmodule
 """
+)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -81,17 +88,9 @@ def test_own_memories_take_their_place(name, tmp_path):
     assert "PASS" not in said
 
 
-FLIPPING = """
-module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
-  input wire clk,
-  input wire write_enable,
-  input wire [$clog2(DEPTH)-1:0] write_address,
-  input wire [WIDTH-1:0] write_data,
-  input wire read_enable,
-  input wire [$clog2(DEPTH)-1:0] read_address,
-  output reg [WIDTH-1:0] read_data
-);
-  localparam IS_PROTECTED = {protected};
+FLIPPING = (
+    PORTS
+    + """  localparam IS_PROTECTED = {protected};
   reg [WIDTH-1:0] cells [0:DEPTH-1];
   integer reads = 0;
   wire [WIDTH-1:0] flips = IS_PROTECTED && {when} ? {{WIDTH{{1'b0}}}} | {bits} : 0;
@@ -104,6 +103,7 @@ module {name}_ram #(parameter DEPTH = 1, parameter WIDTH = 1) (
   end
 endmodule
 """
+)
 
 
 def simulate_flipping(folder, name, config, when, bits):

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from amaranth.hdl import Cat, ClockDomain, Module, Value
+from amaranth.hdl import Cat, Value
 from amaranth.lib import data
 
 from cdma.golden import StreamStatus
@@ -26,7 +26,7 @@ from tests.lib.rtl.bench import (
     from_cycle,
     stalls,
 )
-from tests.lib.simulator import Simulator
+from tests.lib.rtl.resets import assert_reset_leaves_nothing
 
 CONFIGS = {
     f"{element_bytes}-{sector_bytes}": EntryConfig(
@@ -373,41 +373,19 @@ def test_many_damaged_entries(decompressor, seed):
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_reset_while_restoring_leaves_nothing_behind(config):
-    component = entry_decompressor(config)
-    m = Module()
-    m.domains.sync = domain = ClockDomain()
-    m.submodules.decompressor = component
-    simulator = Simulator(m)
-    simulator.add_clock(1e-9)
     entries = np.concatenate([odd_entries(1), entries_of("ramp", 1)])
     metadata, kept = codec_of(config).encode(entries, xc())
     assert metadata[0] == XC_METADATA
-    rows = [
+    before, after = (
         {"metadata": int(nibble), "data": number(row)}
         for nibble, row in zip(metadata, kept, strict=True)
-    ]
+    )
     expected = [number(row) for row in entries[1].reshape(-1, config.sector_bytes)]
-
-    async def test(ctx):
-        ctx.set(component.parameters, {"centre": CENTRE, "pattern": PATTERN})
-        for cycles in range(1, 16, 2):
-            ctx.set(component.i.payload, rows[0])
-            ctx.set(component.i.valid, 1)
-            await ctx.tick().repeat(cycles)
-            ctx.set(domain.rst, 1)
-            await ctx.tick()
-            ctx.set(domain.rst, 0)
-            ctx.set(component.i.payload, rows[1])
-            ctx.set(component.o.ready, 1)
-            await ctx.tick()
-            ctx.set(component.i.valid, 0)
-            seen = []
-            for _ in range(component.entry_latency + config.sectors + 20):
-                if ctx.get(component.o.valid):
-                    seen.append(ctx.get(component.o.payload.data))
-                await ctx.tick()
-            ctx.set(component.o.ready, 0)
-            assert seen == expected
-
-    simulator.add_testbench(test)
-    simulator.run()
+    assert_reset_leaves_nothing(
+        entry_decompressor(config),
+        before,
+        after,
+        expected,
+        cycles=range(1, 16, 2),
+        held={"parameters": {"centre": CENTRE, "pattern": PATTERN}},
+    )

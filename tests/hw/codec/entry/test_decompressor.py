@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from amaranth.hdl import ClockDomain, Module
 
 from cdma.golden import ELEMENT_BYTES, StreamStatus
 from cdma.golden.buddy.entry import EntryCodec, sizes_of
@@ -13,8 +12,8 @@ from cdma.hw.config import SECTOR_BYTES, EntryConfig
 from tests.golden.buddy.entries import KINDS, all_planes_raw, entries_of, mixed_entries
 from tests.hw.codec.bpc.code_cases import noise_behind
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
+from tests.lib.rtl.resets import assert_reset_leaves_nothing
 from tests.lib.shares import configs
-from tests.lib.simulator import Simulator
 
 CONFIGS = [
     *(
@@ -179,37 +178,10 @@ def test_equals_the_model_on_many_damaged_entries(bench, config):
 @pytest.mark.parametrize("sector_bytes", SECTOR_BYTES)
 def test_reset_while_busy_leaves_nothing_behind(sector_bytes):
     config = EntryConfig(sector_bytes=sector_bytes)
-    decompressor = EntryDecompressor(config)
-    m = Module()
-    m.domains.sync = domain = ClockDomain()
-    m.submodules.decompressor = decompressor
-    simulator = Simulator(m)
-    simulator.add_clock(1e-9)
     metadata, kept = codec_of(config).encode(
         np.concatenate([entries_of("sparse floats", 1), entries_of("ramp", 1)])
     )
     before, after = kept_of(metadata, kept)
     expected = [sector["data"] for sector in sectors_of(config, metadata[1:], kept[1:])]
-
-    async def test(ctx):
-        for cycles in range(1, 16, 2):
-            ctx.set(decompressor.i.payload, before)
-            ctx.set(decompressor.i.valid, 1)
-            await ctx.tick().repeat(cycles)
-            ctx.set(domain.rst, 1)
-            await ctx.tick()
-            ctx.set(domain.rst, 0)
-            ctx.set(decompressor.i.payload, after)
-            ctx.set(decompressor.o.ready, 1)
-            await ctx.tick()
-            ctx.set(decompressor.i.valid, 0)
-            seen = []
-            for _ in range(decompressor.entry_latency + config.sectors + 20):
-                if ctx.get(decompressor.o.valid):
-                    seen.append(ctx.get(decompressor.o.payload.data))
-                await ctx.tick()
-            ctx.set(decompressor.o.ready, 0)
-            assert seen == expected
-
-    simulator.add_testbench(test)
-    simulator.run()
+    component = EntryDecompressor(config)
+    assert_reset_leaves_nothing(component, before, after, expected, cycles=range(1, 16, 2))
