@@ -7,14 +7,11 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden.buddy.xc_entry import CODE_BITS, KEPT_BYTES
 from cdma.hw.codec.entry.payloads import EntrySector
 from cdma.hw.codec.xc.classes import Parameters
-from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
-from cdma.hw.codec.xc.compressor.meter import LineMeter
-from cdma.hw.codec.xc.compressor.placer import FieldPlacer, PlacedSector, SectorCounter
+from cdma.hw.codec.xc.compressor.pipeline import add_stages
+from cdma.hw.codec.xc.compressor.placer import PlacedSector
 from cdma.hw.codec.xc.compressor.window import line_of
-from cdma.hw.codec.xc.payloads import CodedSector, own_config
+from cdma.hw.codec.xc.payloads import own_config
 from cdma.hw.config import CodecConfig, EntryConfig
-from cdma.hw.lib.fork import Fork
-from cdma.hw.lib.pipeline import registered
 
 
 class XcCode(data.StructLayout):
@@ -125,12 +122,8 @@ class XcEntryCompressor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = own_config(self.config.zvc)
-        m.submodules.coder = coder = ClassCoder(config)
-        m.submodules.fork = fork = Fork(CodedSector(config), 2)
-        m.submodules.meter = meter = LineMeter(config, code_bits=CODE_BITS)
-        m.submodules.counter = counter = SectorCounter(config)
-        m.submodules.placer = placer = FieldPlacer(config)
-        m.submodules.window = window = EntryWindow(config)
+        window = EntryWindow(config)
+        coder = add_stages(m, config, window, code_bits=CODE_BITS)
         sector = coder.i.payload
         m.d.comb += [
             coder.i.valid.eq(self.i.valid),
@@ -138,13 +131,5 @@ class XcEntryCompressor(wiring.Component):
             sector.elements.eq(Mux(self.parameters.centre.any(), self.i.payload.data, 0)),
             sector.parameters.eq(self.parameters),
         ]
-        wiring.connect(m, coder.o, fork.i)
-        wiring.connect(m, fork.o[0], meter.i)
-        # An entry waits here for its plan.
-        waiting = registered(m, fork.o[1], config.sectors, name="waiting")
-        wiring.connect(m, waiting, counter.i)
-        wiring.connect(m, counter.o, placer.i)
-        wiring.connect(m, meter.o, placer.plan)
-        wiring.connect(m, placer.o, window.i)
         wiring.connect(m, window.o, wiring.flipped(self.o))
         return m

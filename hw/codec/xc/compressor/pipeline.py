@@ -1,5 +1,7 @@
 """The compressing pipeline of XC: sectors to compressed lines."""
 
+from typing import Any
+
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -63,23 +65,41 @@ class XcCompressor(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.coder = coder = ClassCoder(config)
-        m.submodules.fork = fork = Fork(CodedSector(config), 2)
-        m.submodules.meter = meter = LineMeter(config)
-        m.submodules.counter = counter = SectorCounter(config)
-        m.submodules.placer = placer = FieldPlacer(config)
-        m.submodules.window = window = LineWindow(config)
+        window = LineWindow(config)
+        coder = add_stages(m, config, window)
         wiring.connect(m, wiring.flipped(self.i), coder.i)
-        wiring.connect(m, coder.o, fork.i)
-        wiring.connect(m, fork.o[0], meter.i)
-        # A line waits here for its plan.
-        waiting = registered(m, fork.o[1], config.sectors, name="waiting")
-        wiring.connect(m, waiting, counter.i)
-        wiring.connect(m, counter.o, placer.i)
-        wiring.connect(m, meter.o, placer.plan)
-        wiring.connect(m, placer.o, window.i)
         wiring.connect(m, window.o, wiring.flipped(self.o))
         return m
+
+
+def add_stages(
+    m: Module, config: CodecConfig, window: Any, *, code_bits: int | None = None
+) -> ClassCoder:
+    """Add the stages, connected, and return the first one.
+
+    Parameters
+    ----------
+    m, config
+    window
+        The last stage, which takes `PlacedSector`s at `i`.
+    code_bits : int, optional
+        As in `LineMeter`.
+    """
+    m.submodules.coder = coder = ClassCoder(config)
+    m.submodules.fork = fork = Fork(CodedSector(config), 2)
+    m.submodules.meter = meter = LineMeter(config, code_bits=code_bits)
+    m.submodules.counter = counter = SectorCounter(config)
+    m.submodules.placer = placer = FieldPlacer(config)
+    m.submodules.window = window
+    wiring.connect(m, coder.o, fork.i)
+    wiring.connect(m, fork.o[0], meter.i)
+    # A line waits here for its plan.
+    waiting = registered(m, fork.o[1], config.sectors, name="waiting")
+    wiring.connect(m, waiting, counter.i)
+    wiring.connect(m, counter.o, placer.i)
+    wiring.connect(m, meter.o, placer.plan)
+    wiring.connect(m, placer.o, window.i)
+    return coder
 
 
 def of_elements(config: CodecConfig) -> XcCompressor:
