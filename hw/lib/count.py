@@ -1,8 +1,8 @@
-"""Sums of many small numbers, as trees."""
+"""Sums of many small numbers, as trees, and what comes next of numbers that go around."""
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Value
+from amaranth.hdl import Mux, Value
 
 
 def total(values: Sequence[Value]) -> Value:
@@ -17,3 +17,8 @@ def total(values: Sequence[Value]) -> Value:
 def count_ones(bits: Sequence[Value] | Value) -> Value:
     """Population count, as a tree of adders."""
     return total([bits[i] for i in range(len(bits))])
+
+
+def following(number: Value, count: int) -> Value:
+    """The number behind one of `count`, of which the last is before the first."""
+    return Mux(number == count - 1, 0, number + 1)

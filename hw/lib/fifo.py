@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.lib.count import following
 from cdma.hw.lib.ram import Ram
 
 
@@ -57,17 +58,12 @@ class Fifo(wiring.Component):
         with m.Else():
             m.d.sync += stored.eq(Mux(i_fire, stored + 1, stored))
         with m.If(i_fire):
-            m.d.sync += write_address.eq(_behind(write_address, self.depth))
+            m.d.sync += write_address.eq(following(write_address, self.depth))
         with m.If(read_fire):
             m.d.sync += [
-                read_address.eq(_behind(read_address, self.depth)),
+                read_address.eq(following(read_address, self.depth)),
                 holds.eq(1),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += holds.eq(0)
         return m
-
-
-def _behind(address: Signal, depth: int) -> Value:
-    """The place behind one, in a memory whose last one is before its first."""
-    return Mux(address == depth - 1, 0, address + 1)

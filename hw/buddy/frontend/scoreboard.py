@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.buddy.payloads import ENTRY_NUMBER_BITS
+from cdma.hw.lib.count import following
 
 
 class OutstandingEntries(wiring.Component):
@@ -60,9 +61,9 @@ class OutstandingEntries(wiring.Component):
         m.d.comb += [self.match.eq(matches.any()), self.count.eq(outstanding)]
         m.d.sync += outstanding.eq(outstanding + self.issue - self.retire)
         with m.If(self.issue):
-            m.d.sync += newest.eq(Mux(newest == depth - 1, 0, newest + 1))
+            m.d.sync += newest.eq(following(newest, depth))
         with m.If(self.retire):
-            m.d.sync += oldest.eq(Mux(oldest == depth - 1, 0, oldest + 1))
+            m.d.sync += oldest.eq(following(oldest, depth))
         return m
 
 

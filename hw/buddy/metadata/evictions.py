@@ -1,12 +1,13 @@
 """The eviction buffer: dirty lines, from their eviction until memory has answered."""
 
-from amaranth.hdl import Assert, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.buddy.metadata.line import ROW_BITS, EvictedRow, LineShape
 from cdma.hw.bus.burst import BusError, WriteBeat
 from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.lib.count import following
 from cdma.hw.lib.fifo import Fifo
 
 
@@ -90,7 +91,7 @@ class EvictionBuffer(wiring.Component):
             response_fire.eq(self.response.valid & self.response.ready),
         ]
         with m.If(self.allocate):
-            m.d.sync += next_number.eq(Mux(next_number == count - 1, 0, next_number + 1))
+            m.d.sync += next_number.eq(following(next_number, count))
         for k, line in enumerate(lines):
             m.d.comb += query_match[k].eq(line == self.query)
             with m.If(self.allocate & (next_number == k)):

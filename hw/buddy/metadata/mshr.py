@@ -1,6 +1,6 @@
 """Miss status holding registers: outstanding fetches, and lines until they are used."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,6 +8,7 @@ from cdma.hw.buddy.metadata.line import ROW_BITS, ROW_BYTES, LineShape
 from cdma.hw.buddy.payloads import MetadataError
 from cdma.hw.bus.burst import BusError, ReadBeat
 from cdma.hw.config import MetadataCacheConfig
+from cdma.hw.lib.count import following
 from cdma.hw.lib.ram import Ram
 
 
@@ -115,9 +116,9 @@ class MshrFile(wiring.Component):
             with m.If(line_done & (filled == k)):
                 m.d.sync += outcome.eq(error)
         with m.If(line_done):
-            m.d.sync += filled.eq(Mux(filled == lines - 1, 0, filled + 1))
+            m.d.sync += filled.eq(following(filled, lines))
         with m.If(self.deallocate):
-            m.d.sync += oldest.eq(Mux(oldest == lines - 1, 0, oldest + 1))
+            m.d.sync += oldest.eq(following(oldest, lines))
         m.d.sync += [
             allocated.eq(allocated + self.allocate - self.deallocate),
             complete.eq(complete + line_done - self.deallocate),

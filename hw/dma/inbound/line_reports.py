@@ -9,6 +9,7 @@ from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.payloads import CollectJob, CollectOutcome, ExpansionReport, IssuedLines
+from cdma.hw.lib.count import following
 
 
 class LineReportCollector(wiring.Component):
@@ -59,7 +60,7 @@ class LineReportCollector(wiring.Component):
 
         # The heads of this unit's queue and of the next one's.
         next_unit = Signal.like(unit)
-        m.d.comb += next_unit.eq(Mux(unit == units - 1, 0, unit + 1))
+        m.d.comb += next_unit.eq(following(unit, units))
 
         def head(which: Value, name: str) -> tuple[Signal, Signal]:
             valid = Signal(name=f"{name}_valid")
@@ -93,7 +94,7 @@ class LineReportCollector(wiring.Component):
                 lines.eq(Mux(takes_two, lines_with_this + 1, lines_with_this)),
                 lines_with_this.eq(lines_with_this + 1 + takes_two),
                 is_unit.eq(Mux(takes_two, is_unit.rotate_left(2), is_unit.rotate_left(1))),
-                unit.eq(Mux(takes_two, Mux(next_unit == units - 1, 0, next_unit + 1), next_unit)),
+                unit.eq(Mux(takes_two, following(next_unit, units), next_unit)),
             ]
 
         m.d.comb += [

@@ -17,6 +17,7 @@ from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.outbound.whole_lines import WholeLineCounter
 from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
+from cdma.hw.lib.count import following
 from cdma.hw.lib.lanes import selected
 
 
@@ -219,7 +220,7 @@ class LineDrain(wiring.Component):
             ]
             with m.If(t.merge_fire & heads.mate_ends):
                 m.d.sync += [
-                    t.unit.eq(_following(t.next_unit, self.config.units)),
+                    t.unit.eq(following(t.next_unit, self.config.units)),
                     t.unit_is.eq(t.next_unit_is.rotate_left(1)),
                 ]
             with m.Elif(heads.beat.eol):
@@ -364,7 +365,7 @@ class _QueueHeads:
 
     def __init__(self, m: Module, drain: LineDrain, t: _Transfer) -> None:
         m.d.comb += [
-            t.next_unit.eq(_following(t.unit, drain.config.units)),
+            t.next_unit.eq(following(t.unit, drain.config.units)),
             t.next_unit_is.eq(t.unit_is.rotate_left(1)),
         ]
         of_unit, of_next = (t.unit, t.unit_is), (t.next_unit, t.next_unit_is)
@@ -385,10 +386,6 @@ class _QueueHeads:
 
 CARRIED = ("elements", "mask", "crc32", "summary")
 """Fields that nothing is decided by."""
-
-
-def _following(unit: Value, units: int) -> Value:
-    return Mux(unit == units - 1, 0, unit + 1)
 
 
 def _select(m: Module, streams: Any, unit: Value, unit_is: Value, name: str) -> tuple[Signal, Any]:

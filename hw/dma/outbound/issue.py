@@ -8,6 +8,7 @@ from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.reader import LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
+from cdma.hw.lib.count import following
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import SkidBuffer
 
@@ -106,8 +107,8 @@ class LineIssuer(wiring.Component):
         second_unit = Signal.like(unit)
         third_unit = Signal.like(unit)
         m.d.comb += [
-            second_unit.eq(Mux(unit == config.units - 1, 0, unit + 1)),
-            third_unit.eq(Mux(second_unit == config.units - 1, 0, second_unit + 1)),
+            second_unit.eq(following(unit, config.units)),
+            third_unit.eq(following(second_unit, config.units)),
         ]
         first = Signal()
         second = Signal()
