@@ -229,12 +229,12 @@ class SubordinateWriteResponse(data.StructLayout):
 # Address: pages, and places in memory.
 
 
-def page_parameters(config: BuddyConfig) -> dict[str, EntryParameters]:
-    """The member `parameters` of what is known of a page, if its entries may be of XC; else none.
+def page_parameters(config: BuddyConfig) -> data.StructLayout:
+    """Parameters of a page's entries, of no bits unless entries may be of XC.
 
     A page whose centre is 0 has no entries of XC.
     """
-    return {"parameters": EntryParameters()} if config.entry.has_parameters else {}
+    return EntryParameters() if config.entry.has_parameters else data.StructLayout({})
 
 
 class PageEntry(data.StructLayout):
@@ -258,7 +258,7 @@ class PageEntry(data.StructLayout):
                 "fields": FIELD_BITS,
                 "frame": FRAME_BITS,
                 "mapped": 1,
-                **page_parameters(config),
+                "parameters": page_parameters(config),
             }
         )
 
@@ -309,7 +309,7 @@ class Mapping(data.StructLayout):
                 "buddy_address": BUDDY_ADDRESS_BITS,
                 "metadata_address": DEVICE_ADDRESS_BITS,
                 "metadata_upper": 1,
-                **page_parameters(config),
+                "parameters": page_parameters(config),
             }
         )
 
@@ -438,7 +438,7 @@ class ExpectedEntry(data.StructLayout):
                 "buddy": sectors,
                 "eighth": 2,
                 "shared": 1,
-                **page_parameters(config),
+                "parameters": page_parameters(config),
             }
         )
 

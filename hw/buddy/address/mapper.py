@@ -79,7 +79,7 @@ class Offsets(data.StructLayout):
                 "device_end": within,
                 "buddy_start": within,
                 "buddy_end": within,
-                **page_parameters(config),
+                "parameters": page_parameters(config),
             }
         )
 
@@ -118,7 +118,7 @@ class Extents(data.StructLayout):
                 "buddy_end": buddy,
                 "metadata": REGION_BITS + 1,
                 "metadata_upper": 1,
-                **page_parameters(config),
+                "parameters": page_parameters(config),
             }
         )
 
@@ -169,9 +169,8 @@ class SlotFinder(wiring.Component):
             self.offsets.target.eq(known),
             self.offsets.outside.eq(~page.mapped | (address >= self.logical_bytes)),
             self.offsets.bad_target.eq(bad_target),
+            self.offsets.parameters.eq(page.parameters),
         ]
-        if self.config.entry.has_parameters:
-            m.d.comb += self.offsets.parameters.eq(page.parameters)
         with m.Switch(known):
             for number in Target:
                 device, buddy = DEVICE_SLOT_BYTES[number], BUDDY_SLOT_BYTES[number]
@@ -231,9 +230,8 @@ class SlotPlacer(wiring.Component):
                 )
             ),
             extents.metadata_upper.eq(offsets.address[_bits(ENTRY_BYTES)]),
+            extents.parameters.eq(offsets.parameters),
         ]
-        if self.config.entry.has_parameters:
-            m.d.comb += extents.parameters.eq(offsets.parameters)
         return m
 
 
@@ -293,9 +291,8 @@ class MapChecker(wiring.Component):
             mapping.buddy_address.eq(buddy_start << _SECTOR_BITS),
             mapping.metadata_address.eq(extents.metadata),
             mapping.metadata_upper.eq(extents.metadata_upper),
+            mapping.parameters.eq(extents.parameters),
         ]
-        if self.config.entry.has_parameters:
-            m.d.comb += mapping.parameters.eq(extents.parameters)
         with m.If(extents.outside):
             m.d.comb += mapping.status.eq(MapStatus.OUT_OF_REGION)
         with m.Elif(extents.bad_target):

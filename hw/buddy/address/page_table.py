@@ -112,9 +112,8 @@ class PageTable(wiring.Component):
             write.addr.eq(Mux(self.clearing, clear_index, self.write.index)),
             write.data.eq(Mux(self.clearing, 0, Value.cast(self.write.entry))),
             write.en.eq(self.clearing | (self.write.en & in_table)),
+            self.o.payload.page.parameters.eq(read.data.parameters),
         ]
-        if self.config.entry.has_parameters:
-            m.d.comb += self.o.payload.page.parameters.eq(read.data.parameters)
         with m.If(self.clearing):
             m.d.sync += [
                 clear_index.eq(clear_index + 1),

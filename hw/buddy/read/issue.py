@@ -274,7 +274,6 @@ class ReadIssue(wiring.Component):
             issued.o.ready.eq(fire),
             self.issued.eq(fire),
             self.overfetched.eq(read.fetched - device),
+            expected.parameters.eq(mapping.parameters),
         ]
-        if self.config.entry.has_parameters:
-            m.d.comb += expected.parameters.eq(mapping.parameters)
         return fire & ~read.result_valid

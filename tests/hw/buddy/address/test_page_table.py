@@ -40,6 +40,7 @@ def entry_at_random(generator, config):
         "fields": generator.getrandbits(24),
         "frame": generator.getrandbits(28),
         "mapped": generator.random() < 0.8,
+        "parameters": {},
     }
     if config.entry.has_parameters:
         entry["parameters"] = {
