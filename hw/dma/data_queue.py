@@ -29,17 +29,18 @@ def data_queue(
     return ProtectedFifo(shape, depth, framing) if config.ecc else Fifo(shape, depth)
 
 
-def report_errors(m: Module, component: wiring.Component, parts: Sequence[Any]) -> None:
-    """Let a component tell of the errors of parts of it, each with these members.
+def report_errors(
+    m: Module, config: EngineConfig, component: wiring.Component, parts: Sequence[Any]
+) -> None:
+    """Let a component tell of the errors of parts of it; without ECC there is nothing to tell.
 
     Parameters
     ----------
     component
         Has `ecc_members`.
     parts
-        Queues and components; without ECC they have no such members, and nothing is done.
+        Queues and components with the same members, at least one.
     """
-    for name in ("corrected", "uncorrectable"):
-        found = [getattr(part, name) for part in parts if hasattr(part, name)]
-        if found:
-            m.d.comb += getattr(component, name).eq(sum(found[1:], found[0]))
+    for name in ecc_members(config):
+        first, *others = (getattr(part, name) for part in parts)
+        m.d.comb += getattr(component, name).eq(sum(others, first))

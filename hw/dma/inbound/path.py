@@ -198,5 +198,5 @@ class InPath(wiring.Component):
             self.split.eq(splitter.split),
             self.starved.eq(splitter.starved),
         ]
-        report_errors(m, self, [receiver])
+        report_errors(m, config, self, [receiver])
         return m

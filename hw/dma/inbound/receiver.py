@@ -134,7 +134,7 @@ class StreamReceiver(wiring.Component):
         m.submodules.asked = asked = Fifo(_AskedJob(width), self.config.transfers)
         queue = data_queue(self.config, ReadBeat(width), self.config.read_beats)
         m.submodules.queue = queue
-        report_errors(m, self, [queue])
+        report_errors(m, self.config, self, [queue])
         wiring.connect(m, wiring.flipped(self.beats), queue.i)
         with m.If(self.beats.valid):
             m.d.sync += Assert(self.beats.ready)

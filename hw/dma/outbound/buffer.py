@@ -51,7 +51,7 @@ class UnitBuffer(wiring.Component):
         beat, beats = LineBeat(self.config.codec), self.config.unit_beats
         # The drain counts lines by their ends.
         m.submodules.queue = queue = data_queue(self.config, beat, beats, framing=("sol", "eol"))
-        report_errors(m, self, [queue])
+        report_errors(m, self.config, self, [queue])
         # The queue need not be asked, which would take time all the way to memory.
         m.d.comb += [
             self.i.ready.eq(1),

@@ -270,5 +270,5 @@ class OutPath(wiring.Component):
             self.starved.eq(drain.starved),
             self.blocked.eq(packer.o.valid & ~packer.o.ready),
         ]
-        report_errors(m, self, memories)
+        report_errors(m, config, self, memories)
         return m
