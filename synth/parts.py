@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdma.hw.emit.netlist import ModuleText
+from cdma.hw.emit.netlist import ModuleText, instances_in
 
 SMALLEST_PART = 4000
 """Characters of Verilog, with all below it. What is smaller is mapped with what it is in: alone,
@@ -47,7 +47,7 @@ def parts_of(modules: Sequence[ModuleText], containers: Sequence[str]) -> list[P
         The top first.
     """
     texts = {module.name: module.text for module in modules}
-    children = {name: _children(text, texts) for name, text in texts.items()}
+    children = {name: list(instances_in(text, texts)) for name, text in texts.items()}
 
     def characters(name: str) -> int:
         return len(texts[name]) + sum(characters(child) for child in children[name])
@@ -60,12 +60,6 @@ def parts_of(modules: Sequence[ModuleText], containers: Sequence[str]) -> list[P
         if child in inside or characters(child) >= SMALLEST_PART
     ]
     return [_part(root, texts, children, set(roots)) for root in dict.fromkeys(roots)]
-
-
-def _children(text: str, known: dict[str, str]) -> list[str]:
-    """The modules of a module's instances, each once."""
-    kinds = re.findall(r"^\s*(\w+) \\?\S+ +\($", text, re.MULTILINE)
-    return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
 
 def _part(

@@ -1,16 +1,15 @@
 """The memories of a generated block: how many of which sizes, and how they are replaced."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from amaranth.lib import wiring
 
+from cdma.hw.emit.netlist import instances_in
 from cdma.hw.lib.ram import Ram
-
-_INSTANCE = re.compile(r"^\s*(\w+) \\?\S+ +\($", re.MULTILINE)
 
 
 class NamedModule(Protocol):
@@ -45,12 +44,17 @@ class MemoryShape:
 def memories_of(modules: Sequence[NamedModule]) -> list[MemoryShape]:
     """List the memories of a design, its top first, from the smallest number of words up."""
     texts = {module.name: module.text for module in modules}
-    counts = {modules[0].name: 1}
-    # Each module comes before those below it, but may come before another one that has it, too.
-    order = _parents_first(modules[0].name, texts)
-    for name in order:
-        for child, count in _children(texts[name], texts).items():
-            counts[child] = counts.get(child, 0) + count * counts[name]
+
+    @cache
+    def inside(name: str) -> Counter[str]:
+        """A module and all below it, by the module."""
+        found = Counter([name])
+        for child, count in instances_in(texts[name], texts).items():
+            for kind, number in inside(child).items():
+                found[kind] += count * number
+        return found
+
+    counts = inside(modules[0].name)
     shapes: Counter[tuple[int, int]] = Counter()
     for module in modules:
         if isinstance(module.component, Ram):
@@ -66,22 +70,3 @@ def replaceable(text: str, top: str) -> str:
 def own_memories(top: str) -> str:
     """Name the macro that says so."""
     return f"{top.upper()}_OWN_MEMORIES"
-
-
-def _children(text: str, known: dict[str, str]) -> Counter[str]:
-    return Counter(kind for kind in _INSTANCE.findall(text) if kind in known)
-
-
-def _parents_first(top: str, texts: dict[str, str]) -> list[str]:
-    found: list[str] = []
-    seen: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name not in seen:
-            seen.add(name)
-            for child in _children(texts[name], texts):
-                visit(child)
-            found.append(name)
-
-    visit(top)
-    return found[::-1]

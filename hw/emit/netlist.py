@@ -9,7 +9,8 @@ module if they are alike.
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
@@ -279,6 +280,12 @@ def shared_modules(modules: Sequence[WrittenModule]) -> list[ModuleText]:
         ModuleText(text.name, components.get(text.name, kinds[text.kind]), text.text)
         for text in share(texts, top)
     ]
+
+
+def instances_in(text: str, known: Container[str]) -> Counter[str]:
+    """Count a module's instances of known modules, in their order; of text without parameters."""
+    kinds = re.findall(r"^\s*(\w+) \\?\S+ +\($", text, re.MULTILINE)
+    return Counter(kind for kind in kinds if kind in known)
 
 
 def _sizes(module: WrittenModule) -> dict[str, int]:
