@@ -1,6 +1,6 @@
 """Content of compressed memory when a trace is replayed, and data of its writes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -139,16 +139,25 @@ class Content:
         """Golden model of the memory with all of the content."""
         entry = self.config.entry
         memory = BuddyMemory(self.address_map, EntryCodec(entry.mode, entry.element_bytes))
+        self.allocate(memory.allocate)
+        for start, region in zip(self.starts, self.regions, strict=True):
+            memory.write(start, region.before)
+        return memory
+
+    def allocate(self, allocate: Callable[..., int]) -> None:
+        """Allocate all regions, one behind the other, in memory that is empty.
+
+        Parameters
+        ----------
+        allocate
+            As of `BuddyMemory` or of its driver.
+        """
         for start, region in zip(self.starts, self.regions, strict=True):
             address = start
             for nbytes, parameters in region.allocations(self.config.page_bytes):
-                found = memory.allocate(
-                    nbytes, region.target, compressed=region.compressed, **parameters
-                )
+                found = allocate(nbytes, region.target, compressed=region.compressed, **parameters)
                 assert found == address
                 address += nbytes
-            memory.write(start, region.before)
-        return memory
 
     def units(self, nbytes: int) -> IntArray:
         """Addresses of all aligned pieces of so many bytes of the data, int64.

@@ -183,14 +183,7 @@ def open_replay(
         seed=seed,
     ) as around:
         driver = BuddyDriver(around, logical_bytes=content.address_map.logical_bytes)
-        for start, region in zip(content.starts, content.regions, strict=True):
-            address = start
-            for nbytes, parameters in region.allocations(content.config.page_bytes):
-                found = driver.allocate(
-                    nbytes, region.target, compressed=region.compressed, **parameters
-                )
-                assert found == address
-                address += nbytes
+        content.allocate(driver.allocate)
         around.device[:] = expected.device_before
         around.buddy[:] = expected.buddy_before
         driver.clear_counters()
