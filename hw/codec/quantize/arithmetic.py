@@ -24,6 +24,12 @@ MAX_SHIFT = MANTISSA_BITS + 2
 """Shifted by so many bits, every mantissa is less than a half."""
 SHIFT_BITS = MAX_SHIFT.bit_length()
 _INFINITE_FIELD = 255
+SIZE_BITS = NUMBER_BITS - 1
+"""Of |q|."""
+DISTANCES = (SIZE_BITS - 1).bit_length()
+"""Of a size from its place as a mantissa: powers of two."""
+LARGER_DISTANCES = 2
+SMALLER_DISTANCES = DISTANCES - LARGER_DISTANCES
 
 
 def is_unbounded(k: Value) -> Value:
@@ -84,41 +90,78 @@ def number_of(m: Module, word: Value, scale: data.View, *, name: str) -> Signal:
     return number
 
 
-def restored(m: Module, number: Value, k: Value, *, name: str) -> tuple[Signal, Signal]:
-    """The fp32 word of q · 2^(k - 127), and whether that is infinite.
+class HalfNormal(data.StructLayout):
+    """A number on its way to a value: its size, shifted up by the larger ones of all distances.
+
+    Members
+    -------
+    sign
+    size
+        Shifted.
+    zeros
+        For each larger distance, from the least, whether it was shifted by that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"sign": 1, "size": SIZE_BITS, "zeros": LARGER_DISTANCES})
+
+
+def half_normal(m: Module, number: Value, *, name: str) -> data.View:
+    """The `HalfNormal` of a number.
 
     Parameters
     ----------
     number
         Signed, of `NUMBER_BITS`; |q| is less than 2^22.
+    """
+    sign = number[-1]
+    size = Signal(SIZE_BITS, name=f"{name}_size")
+    half = Signal(HalfNormal(), name=f"{name}_half")
+    m.d.comb += size.eq((number[:-1] ^ sign.replicate(SIZE_BITS)) + sign)
+    normal, zeros = _shifted_up(m, size, range(SMALLER_DISTANCES, DISTANCES), name=name)
+    m.d.comb += [half.sign.eq(sign), half.size.eq(normal), half.zeros.eq(Cat(zeros))]
+    return half
+
+
+def restored(m: Module, half: data.View, k: Value, *, name: str) -> tuple[Signal, Signal]:
+    """The fp32 word of q · 2^(k - 127), and whether that is infinite.
+
+    Parameters
+    ----------
+    half
+        Of q.
     k
         1 to 254; with others, any.
     """
-    sign = number[-1]
-    size_bits = NUMBER_BITS - 1
-    size = Signal(size_bits, name=f"{name}_size")
-    m.d.comb += size.eq((number[:-1] ^ sign.replicate(size_bits)) + sign)
-    # Shifted up until the highest bit is set: how far, is what the exponent is less.
-    normal: Value = size
-    zeros: list[Value] = []
-    for level in reversed(range((size_bits - 1).bit_length())):
-        distance = 1 << level
-        shifted = Signal(size_bits, name=f"{name}_normal_{distance}")
-        none = Signal(name=f"{name}_zeros_{distance}")
-        m.d.comb += [
-            none.eq(~normal[-distance:].any()),
-            shifted.eq(Mux(none, normal << distance, normal)),
-        ]
-        normal = shifted
-        zeros.insert(0, none)
+    normal, zeros = _shifted_up(m, half.size, range(SMALLER_DISTANCES), name=name)
     field = Signal(unsigned(K_BITS + 1), name=f"{name}_field")
     word = Signal(32, name=f"{name}_word")
     infinite = Signal(name=f"{name}_infinite")
     present = normal[-1]
-    fraction = Cat(C(0, MANTISSA_BITS - size_bits + 1), normal[:-1])
+    fraction = Cat(C(0, MANTISSA_BITS - SIZE_BITS + 1), normal[:-1])
     m.d.comb += [
-        field.eq(k + (size_bits - 1) - Cat(zeros)),
+        # As far as the size was shifted, the exponent is less.
+        field.eq(k + (SIZE_BITS - 1) - Cat(*zeros, half.zeros)),
         infinite.eq(present & (field >= _INFINITE_FIELD)),
-        word.eq(Mux(present, Cat(fraction, field[:K_BITS], sign), 0)),
+        word.eq(Mux(present, Cat(fraction, field[:K_BITS], half.sign), 0)),
     ]
     return word, infinite
+
+
+def _shifted_up(m: Module, size: Value, levels: range, *, name: str) -> tuple[Value, list[Value]]:
+    """Shift by each power of two of these, from the largest, if only zeros leave.
+
+    Returns what is shifted, and for each level, from the least, whether it was.
+    """
+    zeros: list[Value] = []
+    for level in reversed(levels):
+        distance = 1 << level
+        shifted = Signal(SIZE_BITS, name=f"{name}_normal_{distance}")
+        none = Signal(name=f"{name}_zeros_{distance}")
+        m.d.comb += [
+            none.eq(~size[-distance:].any()),
+            shifted.eq(Mux(none, size << distance, size)),
+        ]
+        size = shifted
+        zeros.insert(0, none)
+    return size, zeros

@@ -1,11 +1,11 @@
 """What will come back of the data: for the checksum, which is of restored bytes."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import Sector
-from cdma.hw.codec.quantize.arithmetic import restored
+from cdma.hw.codec.quantize.arithmetic import HalfNormal, half_normal, restored
 from cdma.hw.codec.quantize.compressor.quantizer import Quantizer
 from cdma.hw.codec.quantize.payloads import ELEMENT_BITS, K_BITS, QuantizedSector, lanes_of
 from cdma.hw.codec.selection import is_one_of
@@ -21,6 +21,22 @@ class _Format(data.StructLayout):
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__({"codec": range(len(config.codecs)), "parameters": config.parameter_bits})
+
+
+class _HalfRestored(data.StructLayout):
+    """A sector's numbers on their way to values, and its values as they are."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = lanes_of(config)
+        super().__init__(
+            {
+                "halves": data.ArrayLayout(HalfNormal(), lanes),
+                "words": data.ArrayLayout(unsigned(ELEMENT_BITS), lanes),
+                "ends": 1,
+                "last": 1,
+                "empty": 1,
+            }
+        )
 
 
 class LineRestorer(wiring.Component):
@@ -78,7 +94,22 @@ class LineRestorer(wiring.Component):
         with m.If(~mine):
             m.d.comb += quantizer.i.payload.parameters.eq(0)
 
-        waiting = registered(m, judged.o[0], config.sectors, name="waiting")
+        lanes = lanes_of(config)
+        waiting = registered(m, judged.o[0], config.sectors - 1, name="waiting")
+        m.submodules.halves = halves = PipelineRegister(_HalfRestored(config))
+        whole, half = waiting.payload, halves.i.payload
+        m.d.comb += [
+            halves.i.valid.eq(waiting.valid),
+            waiting.ready.eq(halves.i.ready),
+            *(
+                half.halves[i].eq(half_normal(m, whole.numbered.numbers[i], name=f"half_{i}"))
+                for i in range(lanes)
+            ),
+            half.words.eq(whole.words),
+            half.ends.eq(whole.numbered.ends),
+            half.last.eq(whole.numbered.last),
+            half.empty.eq(whole.numbered.empty),
+        ]
         copy = fork.o[1]
         m.submodules.format = first = PipelineRegister(_Format(config))
         m.d.comb += [
@@ -100,23 +131,23 @@ class LineRestorer(wiring.Component):
         with m.If(judged.o[1].valid & judged.o[1].ready):
             m.d.sync += so_far.eq((so_far | sector.raw) & ~sector.ends)
 
-        line, out = waiting.payload, done.i.payload
+        line, out = halves.o.payload, done.i.payload
         x_fire = Signal()
         k = formats.payload.parameters[:K_BITS]
         m.d.comb += [
-            done.i.valid.eq(waiting.valid & raw_lines.o.valid & formats.valid),
+            done.i.valid.eq(halves.o.valid & raw_lines.o.valid & formats.valid),
             x_fire.eq(done.i.valid & done.i.ready),
-            waiting.ready.eq(x_fire),
+            halves.o.ready.eq(x_fire),
             formats.ready.eq(x_fire),
-            raw_lines.o.ready.eq(x_fire & line.numbered.ends),
-            out.last.eq(line.numbered.last),
-            out.empty.eq(line.numbered.empty),
+            raw_lines.o.ready.eq(x_fire & line.ends),
+            out.last.eq(line.last),
+            out.empty.eq(line.empty),
             out.codec.eq(formats.payload.codec),
             out.parameters.eq(formats.payload.parameters),
         ]
         words = out.elements.as_value()
-        for i in range(lanes_of(config)):
-            word, _ = restored(m, line.numbered.numbers[i], k, name=f"lane_{i}")
+        for i in range(lanes):
+            word, _ = restored(m, line.halves[i], k, name=f"lane_{i}")
             m.d.comb += words.word_select(i, ELEMENT_BITS).eq(
                 Mux(raw_lines.o.payload, line.words[i], word)
             )

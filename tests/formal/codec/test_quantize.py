@@ -8,7 +8,13 @@ import pytest
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.hdl._ast import AnyConst
 
-from cdma.hw.codec.quantize.arithmetic import MANTISSA_BITS, number_of, restored, scale_of
+from cdma.hw.codec.quantize.arithmetic import (
+    MANTISSA_BITS,
+    half_normal,
+    number_of,
+    restored,
+    scale_of,
+)
 from cdma.hw.codec.quantize.payloads import K_BITS, NUMBER_BITS
 from tests.formal.bench import Bench
 from tests.formal.sby import check
@@ -70,7 +76,7 @@ def fixed_point_proof() -> Bench:
     m = bench.m
     word, k = any_value(bench)
     number, raw = lane(m, word, k, "first")
-    back, infinite = restored(m, number, k, name="back")
+    back, infinite = restored(m, half_normal(m, number, name="half"), k, name="back")
     again, raw_again = lane(m, back, k, "again")
     bench.require(
         raw | ~infinite,
@@ -89,7 +95,7 @@ def number_proof() -> Bench:
     number, k = Signal(signed(NUMBER_BITS)), Signal(K_BITS)
     m.d.comb += [number.eq(AnyConst(NUMBER_BITS)), k.eq(AnyConst(K_BITS))]
     bench.assume(number != -(1 << NUMBER_BITS - 1), k != 0, k != 255)
-    word, infinite = restored(m, number, k, name="word")
+    word, infinite = restored(m, half_normal(m, number, name="half"), k, name="word")
     again, raw = lane(m, word, k, "again")
     bench.require(infinite | (~raw & (again == number)))
     bench.cover(infinite, ~infinite & (number == 7))

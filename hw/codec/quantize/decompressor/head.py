@@ -19,6 +19,9 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.pipeline import PipelineRegister
 
+HEAD_STAGES = 2
+"""Of `HeadReader`."""
+
 
 def head_bytes(config: CodecConfig) -> HeadBytes:
     """The layout of a line's head, as `LineCollector` gives it."""
@@ -48,6 +51,22 @@ class LineLayout(data.StructLayout):
                 "k": K_BITS,
                 "size": range(config.line_bytes + 1),
                 "malformed": 1,
+                "empty": 1,
+            }
+        )
+
+
+class _CountedHead(data.StructLayout):
+    """A head as it stands, and how many ones are in its map."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "header": 8,
+                "k": K_BITS,
+                "front": MAP_BITS,
+                "ones": range(MAP_BITS + 1),
+                "there": 1,
                 "empty": 1,
             }
         )
@@ -90,9 +109,9 @@ class FoundSector(data.StructLayout):
 class HeadReader(wiring.Component):
     """Reads heads: a line's length, and whether there can be such a line.
 
-    Latency: 1 cycle. Throughput: a line per cycle.
+    Latency: `HEAD_STAGES` = 2 cycles. Throughput: a line per cycle.
 
-    Resources: a `LineHead` of registers, a population count, a multiplier of 6 by 5 bits.
+    Resources: two `LineHead`s of registers, a population count, a multiplier of 6 by 5 bits.
 
     Parameters
     ----------
@@ -115,22 +134,33 @@ class HeadReader(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        m.submodules.counted = counted = PipelineRegister(_CountedHead())
         m.submodules.heads = heads = PipelineRegister(LineHead(self.config))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
-        line, layout = self.i.payload, heads.i.payload.layout
-        header = Header(line.header)
-        there = ~line.empty & (line.truncation != Truncation.MASK)
+        line, found = self.i.payload, counted.i.payload
         m.d.comb += [
-            heads.i.valid.eq(self.i.valid),
-            self.i.ready.eq(heads.i.ready),
-            layout.header.eq(line.header),
-            layout.k.eq(line.parameters),
-            layout.size.eq(payload_bytes(line.header, count_ones(line.front))),
+            counted.i.valid.eq(self.i.valid),
+            self.i.ready.eq(counted.i.ready),
+            found.header.eq(line.header),
+            found.k.eq(line.parameters),
+            found.front.eq(line.front),
+            found.ones.eq(count_ones(line.front)),
+            found.there.eq(~line.empty & (line.truncation != Truncation.MASK)),
+            found.empty.eq(line.empty),
+        ]
+        head, layout = counted.o.payload, heads.i.payload.layout
+        header = Header(head.header)
+        m.d.comb += [
+            heads.i.valid.eq(counted.o.valid),
+            counted.o.ready.eq(heads.i.ready),
+            layout.header.eq(head.header),
+            layout.k.eq(head.k),
+            layout.size.eq(payload_bytes(head.header, head.ones)),
             layout.malformed.eq(
-                there & (header.malformed | (is_unbounded(line.parameters) & ~header.raw))
+                head.there & (header.malformed | (is_unbounded(head.k) & ~header.raw))
             ),
-            layout.empty.eq(line.empty),
-            heads.i.payload.present.eq(Mux(header.mapped, line.front, C(-1, MAP_BITS))),
+            layout.empty.eq(head.empty),
+            heads.i.payload.present.eq(Mux(header.mapped, head.front, C(-1, MAP_BITS))),
         ]
         return m
 

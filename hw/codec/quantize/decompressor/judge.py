@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from cdma.golden import StreamStatus
 from cdma.hw.codec.byte_lines import HEADER_BYTES
 from cdma.hw.codec.quantize.decompressor.head import LineLayout
-from cdma.hw.codec.quantize.decompressor.restorer import RestoredSector
+from cdma.hw.codec.quantize.decompressor.restorer import RESTORING, RestoredSector
+from cdma.hw.codec.quantize.meter import STAGES as FORM_STAGES
 from cdma.hw.codec.quantize.payloads import LineForm
 from cdma.hw.codec.stream.line_release import HeldSector, LineVerdict
 from cdma.hw.config import CodecConfig
@@ -43,7 +44,7 @@ class LineJudge(wiring.Component):
         For each line.
     """
 
-    DEPTH = 3
+    DEPTH = FORM_STAGES - RESTORING
     """Lines that may wait for their forms: as many cycles as the form comes later."""
 
     def __init__(self, config: CodecConfig) -> None:

@@ -5,12 +5,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
-from cdma.hw.codec.quantize.decompressor.head import HeadReader, SectorFinder
+from cdma.hw.codec.quantize.decompressor.head import HEAD_STAGES, HeadReader, SectorFinder
 from cdma.hw.codec.quantize.decompressor.judge import LineJudge
 from cdma.hw.codec.quantize.decompressor.restorer import Restorer
 from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
 from cdma.hw.codec.quantize.meter import FormMeter
-from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS, own_config
+from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS, lanes_of, own_config
 from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.config import CodecConfig
@@ -26,9 +26,10 @@ class QuantizeDecompressor(wiring.Component):
                       LineRelease <- LineJudge <--------- words ------ Restorer
                                          +<- FormMeter <- numbers --------+
 
-    Stages: head; layout; places; then, with the whole line, bytes picked; split; steps; sums;
-    numbers; values. The first three are done while a line comes in. What comes out of a line is
-    measured as the compressor does it: the form must be the line's.
+    Stages: head; ones; layout; places; then, with the whole line, bytes picked; split; in lanes;
+    steps; sums in two, or three of 128 B; numbers; judged; values in two. The first four are done
+    while a line comes in. What comes out of a line is measured as the compressor does it: the form
+    must be the line's.
 
     Latency: the first sector of a line of one beat is valid `sector_latency` cycles after the beat
     was taken. Throughput: a sector per cycle for as long as beats are offered.
@@ -55,7 +56,8 @@ class QuantizeDecompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
-        self.sector_latency = config.sectors + 11
+        wide_sums = lanes_of(config) > 16
+        self.sector_latency = config.sectors + 15 + wide_sums
         super().__init__(
             {
                 "parameters": In(K_BITS),
@@ -82,7 +84,8 @@ class QuantizeDecompressor(wiring.Component):
         wiring.connect(m, head_reader.o, finder.i)
         wiring.connect(m, finder.o, symbol_reader.i)
         # A line waits for its head, which takes longer.
-        body = registered(m, collector.body, max(1, 2 // config.sectors), name="body")
+        waiting = -(-(HEAD_STAGES + 1) // config.sectors)
+        body = registered(m, collector.body, waiting, name="body")
         wiring.connect(m, body, symbol_reader.line)
         wiring.connect(m, symbol_reader.o, restorer.i)
         wiring.connect(m, restorer.numbered, meter.i)

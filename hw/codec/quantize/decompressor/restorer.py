@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.quantize.arithmetic import restored, scale_of
+from cdma.hw.codec.quantize.arithmetic import HalfNormal, half_normal, restored, scale_of
 from cdma.hw.codec.quantize.decompressor.symbol_reader import (
     STEP_BITS,
     SectorTag,
@@ -15,6 +15,11 @@ from cdma.hw.codec.quantize.payloads import ELEMENT_BITS, NUMBER_BITS, NumberedS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
+
+SUM_LEVELS = 2
+"""Of the tree of a sector's sums, in a stage."""
+RESTORING = 2
+"""Stages from numbers to words."""
 
 
 class RestoredSector(data.StructLayout):
@@ -57,15 +62,22 @@ class Restorer(wiring.Component):
         steps --> sums in the sector --> + the number before --+--> size, exponent --> words
                                          ^___________________| +--> numbers, for the form
 
-    Three stages. A raw line's words pass, and whether one of them has to be kept is seen.
+    Stages: two levels of a tree of sums in each; the number before; whether all of them can be; and
+    values in two. A raw line's words pass, and whether one of them has to be kept is seen.
 
-    Latency: 2 cycles to numbers, 3 cycles to words. Throughput: a sector per cycle.
+    Latency: `numbers_latency` cycles to numbers, `RESTORING` more to words. Throughput: a sector
+    per cycle.
 
-    Resources: three sectors of registers; for each lane log2 + 1 adders, and a shifter.
+    Resources: as many sectors of registers as stages; for each lane log2 + 1 adders, and a shifter.
 
     Parameters
     ----------
     config : CodecConfig
+
+    Attributes
+    ----------
+    numbers_latency : int
+        4 cycles for sectors of 32 and 64 B, 5 for 128 B.
 
     Members
     -------
@@ -77,6 +89,9 @@ class Restorer(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
+        levels = (lanes_of(config) - 1).bit_length()
+        self._sums = [range(k, min(k + SUM_LEVELS, levels)) for k in range(0, levels, SUM_LEVELS)]
+        self.numbers_latency = len(self._sums) + 2
         super().__init__(
             {
                 "i": In(stream.Signature(SteppedSector(config))),
@@ -88,26 +103,33 @@ class Restorer(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.sums = sums = PipelineRegister(SteppedSector(config))
+        m.submodules.moved = moved = PipelineRegister(SteppedSector(config))
         m.submodules.summed = summed = PipelineRegister(_SummedSector(config))
         m.submodules.fork = fork = Fork(_SummedSector(config), 2)
+        m.submodules.halves = halves = PipelineRegister(SteppedSector(config))
         m.submodules.words = words = PipelineRegister(RestoredSector(config))
         wiring.connect(m, summed.o, fork.i)
         wiring.connect(m, words.o, wiring.flipped(self.o))
-        self._sum(m, sums.i)
-        self._go_on(m, sums.o, summed.i)
+        source = wiring.flipped(self.i)
+        for stage, levels in enumerate(self._sums):
+            m.submodules[f"sums_{stage}"] = sums = PipelineRegister(SteppedSector(config))
+            self._sum(m, levels, source, sums.i)
+            source = sums.o
+        self._move(m, source, moved.i)
+        self._judge(m, moved.o, summed.i)
         self._number(m, fork.o[0])
-        self._restore(m, fork.o[1], words.i)
+        self._halve(m, fork.o[1], halves.i)
+        self._restore(m, halves.o, words.i)
         return m
 
-    def _sum(self, m: Module, sums) -> None:
-        """Stage 1: each lane's sum of the steps up to it, if steps are differences."""
-        sector, out = self.i.payload, sums.payload
+    def _sum(self, m: Module, levels: range, steps, sums) -> None:
+        """Some levels of each lane's sum of the steps up to it, if steps are differences."""
+        sector, out = steps.payload, sums.payload
         header = Header(sector.tag.layout.header)
         lanes = lanes_of(self.config)
         so_far: list[Value] = [sector.lanes[i][:STEP_BITS] for i in range(lanes)]
-        span = 1
-        while span < lanes:
+        for level in levels:
+            span = 1 << level
             # The upper half of each block of 2 * span adds the lower half's sum.
             wider = list(so_far)
             for i in range(lanes):
@@ -117,10 +139,9 @@ class Restorer(wiring.Component):
                     m.d.comb += both.eq(so_far[i] + so_far[below])
                     wider[i] = both
             so_far = wider
-            span *= 2
         m.d.comb += [
-            sums.valid.eq(self.i.valid),
-            self.i.ready.eq(sums.ready),
+            sums.valid.eq(steps.valid),
+            steps.ready.eq(sums.ready),
             out.tag.eq(sector.tag),
             *(
                 out.lanes[i].eq(Mux(header.lorenzo, value, sector.lanes[i]))
@@ -128,44 +149,54 @@ class Restorer(wiring.Component):
             ),
         ]
 
-    def _go_on(self, m: Module, sums, summed) -> None:
-        """Stage 2: the line's numbers, and whether one is beyond them or a value is raw.
+    def _move(self, m: Module, sums, moved) -> None:
+        """The line's numbers: each sector's go on from the last one of the sector before.
 
         Up to the first number that is beyond, sums fit their bits.
         """
-        sector, out = sums.payload, summed.payload
-        layout = sector.tag.layout
-        header = Header(layout.header)
+        sector, out = sums.payload, moved.payload
+        header = Header(sector.tag.layout.header)
         lanes = lanes_of(self.config)
         before = Signal(STEP_BITS)
-        kept = Signal(lanes)
+        numbers = []
         for i in range(lanes):
             number = Signal(signed(STEP_BITS), name=f"number_{i}")
-            sign = number[-1]
-            high = number[NUMBER_BITS - 1 :]
-            scale = scale_of(m, sector.lanes[i], layout.k, name=f"lane_{i}")
             m.d.comb += [
                 number.eq(sector.lanes[i][:STEP_BITS] + before),
-                kept[i].eq(
-                    Mux(
-                        header.raw,
-                        scale.raw,
-                        (high != sign.replicate(len(high)))
-                        | (sign & (number[: NUMBER_BITS - 1] == 0)),
-                    )
-                ),
                 out.lanes[i].eq(Mux(header.raw, sector.lanes[i], number)),
             ]
+            numbers.append(number)
         m.d.comb += [
-            summed.valid.eq(sums.valid),
-            sums.ready.eq(summed.ready),
+            moved.valid.eq(sums.valid),
+            sums.ready.eq(moved.ready),
             out.tag.eq(sector.tag),
-            out.raw.eq(kept.any() & ~layout.empty),
         ]
         with m.If(sums.valid & sums.ready):
             m.d.sync += before.eq(
-                Mux(header.lorenzo & ~sector.tag.ends, out.lanes[lanes - 1][:STEP_BITS], 0)
+                Mux(header.lorenzo & ~sector.tag.ends, numbers[-1].as_unsigned(), 0)
             )
+
+    def _judge(self, m: Module, moved, summed) -> None:
+        """See if a number is beyond those that there are, or a value must be kept."""
+        sector, out = moved.payload, summed.payload
+        layout = sector.tag.layout
+        header = Header(layout.header)
+        lanes = lanes_of(self.config)
+        kept = Signal(lanes)
+        for i in range(lanes):
+            number = sector.lanes[i][:STEP_BITS]
+            sign = number[-1]
+            high = number[NUMBER_BITS - 1 :]
+            scale = scale_of(m, sector.lanes[i], layout.k, name=f"lane_{i}")
+            beyond = (high != sign.replicate(len(high))) | (sign & (number[: NUMBER_BITS - 1] == 0))
+            m.d.comb += kept[i].eq(Mux(header.raw, scale.raw, beyond))
+        m.d.comb += [
+            summed.valid.eq(moved.valid),
+            moved.ready.eq(summed.ready),
+            out.tag.eq(sector.tag),
+            out.lanes.eq(sector.lanes),
+            out.raw.eq(kept.any() & ~layout.empty),
+        ]
 
     def _number(self, m: Module, copy) -> None:
         sector, out = copy.payload, self.numbered.payload
@@ -182,20 +213,34 @@ class Restorer(wiring.Component):
             out.empty.eq(sector.tag.layout.empty),
         ]
 
-    def _restore(self, m: Module, copy, words) -> None:
-        """Stage 3: the values."""
-        sector, out = copy.payload, words.payload
+    def _halve(self, m: Module, copy, halves) -> None:
+        """The numbers' sizes, half on their way to mantissas."""
+        sector, out = copy.payload, halves.payload
+        header = Header(sector.tag.layout.header)
+        m.d.comb += [
+            halves.valid.eq(copy.valid),
+            copy.ready.eq(halves.ready),
+            out.tag.eq(sector.tag),
+        ]
+        for i in range(lanes_of(self.config)):
+            number = sector.lanes[i][:NUMBER_BITS].as_signed()
+            half = half_normal(m, number, name=f"lane_{i}")
+            m.d.comb += out.lanes[i].eq(Mux(header.raw, sector.lanes[i], half.as_value()))
+
+    def _restore(self, m: Module, halves, words) -> None:
+        """The values."""
+        sector, out = halves.payload, words.payload
         layout = sector.tag.layout
         header = Header(layout.header)
         infinite = []
         for i in range(lanes_of(self.config)):
-            number = sector.lanes[i][:NUMBER_BITS].as_signed()
-            word, beyond = restored(m, number, layout.k, name=f"lane_{i}")
+            half = data.View(HalfNormal(), sector.lanes[i][: HalfNormal().size])
+            word, beyond = restored(m, half, layout.k, name=f"lane_{i}")
             infinite.append(beyond)
             m.d.comb += out.words[i].eq(Mux(header.raw, sector.lanes[i], word))
         m.d.comb += [
-            words.valid.eq(copy.valid),
-            copy.ready.eq(words.ready),
+            words.valid.eq(halves.valid),
+            halves.ready.eq(words.ready),
             out.tag.eq(sector.tag),
             out.infinite.eq(~header.raw & Cat(infinite).any()),
         ]

@@ -12,7 +12,7 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.fields import shifted_down, split_level
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from cdma.hw.lib.places import picked, turned_down
 
 STEP_BITS = SYMBOL_BITS + 1
@@ -90,6 +90,20 @@ class _PartedSector(data.StructLayout):
         )
 
 
+class _SpreadSector(data.StructLayout):
+    """A sector whose symbols are in their lanes of 32 bits; or its words."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = lanes_of(config)
+        super().__init__(
+            {
+                "tag": SectorTag(config),
+                "present": lanes,
+                "lanes": data.ArrayLayout(unsigned(ELEMENT_BITS), lanes),
+            }
+        )
+
+
 class SymbolReader(wiring.Component):
     """Gives a line's symbols to its sectors' lanes.
 
@@ -97,12 +111,12 @@ class SymbolReader(wiring.Component):
                                   |                                             by the map
                                   +-> padding zero?
 
-    Three stages: picked; split; in lanes, as numbers.
+    Four stages: picked; split; in lanes; as numbers. The third one cuts the paths of ready.
 
-    Latency: 3 cycles. Throughput: a sector per cycle. Waits for a line's body before its first
+    Latency: 4 cycles. Throughput: a sector per cycle. Waits for a line's body before its first
     sector.
 
-    Resources: three sectors of registers; a multiplexer of the line's bytes, a tree of shifters, a
+    Resources: five sectors of registers; a multiplexer of the line's bytes, a tree of shifters, a
     butterfly.
 
     Parameters
@@ -132,11 +146,13 @@ class SymbolReader(wiring.Component):
         config = self.config
         m.submodules.picked = picked_sectors = PipelineRegister(_PickedSector(config))
         m.submodules.parted = parted = PipelineRegister(_PartedSector(config))
+        m.submodules.spread = spread = SkidBuffer(_SpreadSector(config))
         m.submodules.stepped = stepped = PipelineRegister(SteppedSector(config))
         wiring.connect(m, stepped.o, wiring.flipped(self.o))
         self._pick(m, picked_sectors.i)
         self._part(m, picked_sectors.o, parted.i)
-        self._step(m, parted.o, stepped.i)
+        self._spread(m, parted.o, spread.i)
+        self._step(m, spread.o, stepped.i)
         return m
 
     def _pick(self, m: Module, picked_sectors) -> None:
@@ -199,9 +215,9 @@ class SymbolReader(wiring.Component):
             out.row.eq(Mux(header.raw, sector.row, Cat(fields))),
         ]
 
-    def _step(self, m: Module, parted, stepped) -> None:
-        """Stage 3: each lane's symbol, and the number or difference that it stands for."""
-        sector, out = parted.payload, stepped.payload
+    def _spread(self, m: Module, parted, spread) -> None:
+        """Stage 3: each lane's symbol."""
+        sector, out = parted.payload, spread.payload
         header = Header(sector.tag.layout.header)
         lanes = lanes_of(self.config)
         pairs: list[Value] = [sector.row.word_select(b, 2 * SYMBOL_BITS) for b in range(lanes // 2)]
@@ -210,16 +226,30 @@ class SymbolReader(wiring.Component):
         ones, _ = ones_before(m, sector.present, name="present")
         # All lanes present is how they stand: the network then swaps none.
         ways = swaps(m, ones, name="swap")
-        spread = scatter(
+        symbols = scatter(
             m, [piece & mask for piece in pieces], ways, from_first=True, name="spread"
         )
-        for i, value in enumerate(spread):
-            symbol = Signal(SYMBOL_BITS, name=f"symbol_{i}")
+        m.d.comb += [
+            spread.valid.eq(parted.valid),
+            parted.ready.eq(spread.ready),
+            out.tag.eq(sector.tag),
+            out.present.eq(sector.present),
+            *(
+                out.lanes[i].eq(Mux(header.raw, sector.row.word_select(i, ELEMENT_BITS), symbol))
+                for i, symbol in enumerate(symbols)
+            ),
+        ]
+
+    def _step(self, m: Module, spread, stepped) -> None:
+        """Stage 4: the number or difference that each symbol stands for."""
+        sector, out = spread.payload, stepped.payload
+        header = Header(sector.tag.layout.header)
+        for i in range(lanes_of(self.config)):
+            symbol = sector.lanes[i][:SYMBOL_BITS]
             base = Signal(signed(STEP_BITS), name=f"base_{i}")
             step = Signal(signed(STEP_BITS), name=f"step_{i}")
             one_more = Signal(name=f"one_more_{i}")
             half = symbol[1:]
-            m.d.comb += symbol.eq(value)
             # With a map, symbols are one less; their lowest bit is the other one, then.
             with m.If(header.kind == PLAIN):
                 m.d.comb += [base.eq(symbol), one_more.eq(header.mapped)]
@@ -229,10 +259,10 @@ class SymbolReader(wiring.Component):
                 m.d.comb += [base.eq(half), one_more.eq(header.mapped)]
             m.d.comb += [
                 step.eq(Mux(sector.present[i], base + one_more, 0)),
-                out.lanes[i].eq(Mux(header.raw, sector.row.word_select(i, ELEMENT_BITS), step)),
+                out.lanes[i].eq(Mux(header.raw, sector.lanes[i], step)),
             ]
         m.d.comb += [
-            stepped.valid.eq(parted.valid),
-            parted.ready.eq(stepped.ready),
+            stepped.valid.eq(spread.valid),
+            spread.ready.eq(stepped.ready),
             out.tag.eq(sector.tag),
         ]

@@ -83,7 +83,8 @@ def numbers_at(k):
 def assert_restores(ks):
     m = Module()
     number, k = Signal(signed(23)), Signal(8)
-    word, infinite = restored_by_rtl(m, number, k, name="lane")
+    half = arithmetic.half_normal(m, number, name="lane")
+    word, infinite = restored_by_rtl(m, half, k, name="lane")
     rows = [(int(n), k_value) for k_value in ks for n in numbers_at(k_value)]
     found = np.array(outputs(m, Cat(word, infinite), (number, k), rows))
     with np.errstate(over="ignore"):
