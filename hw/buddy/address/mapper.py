@@ -37,7 +37,7 @@ from cdma.hw.buddy.payloads import (
     page_parameters,
 )
 from cdma.hw.config import BuddyConfig
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 REGION_BITS = 64
 """Width of the sizes and addresses that software sets."""
@@ -351,7 +351,8 @@ class SectorMapper(wiring.Component):
         m.submodules.placer = placer = SlotPlacer(self.config)
         m.submodules.placed = placed = PipelineRegister(Extents(self.config))
         m.submodules.checker = checker = MapChecker(self.config)
-        m.submodules.checked = checked = PipelineRegister(Mapping(self.config))
+        # Cuts the path from a hazard, which comes late, to what is admitted.
+        m.submodules.checked = checked = SkidBuffer(Mapping(self.config))
         m.d.comb += [
             finder.request.eq(self.i.payload),
             finder.logical_bytes.eq(self.logical_bytes),

@@ -1,6 +1,6 @@
 """Responses to reads: decompressed entries become beats at the bus, or go to a partial write."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -99,14 +99,8 @@ class ReadResponse(wiring.Component):
         with m.If((info.status == AccessStatus.OK) & (sector.status != 0)):
             m.d.comb += status.eq(AccessStatus.CORRUPT_ENTRY)
         m.d.comb += [
-            fire.eq(
-                valid
-                & Mux(
-                    info.fetch,
-                    self.fetched.ready,
-                    ~selected | (buffered.i.ready & (accesses.i.ready | ~is_first)),
-                )
-            ),
+            # A read has room from its admission on, so the decoder need not hear of it.
+            fire.eq(valid & (~info.fetch | self.fetched.ready)),
             self.i.ready.eq(fire),
             self.info.ready.eq(fire & is_last),
             buffered.i.valid.eq(fire & selected),
@@ -124,6 +118,8 @@ class ReadResponse(wiring.Component):
         ]
         with m.If(fire):
             m.d.sync += index.eq(Mux(is_last, 0, index + 1))
+        m.d.sync += Assert(~buffered.i.valid | buffered.i.ready)
+        m.d.sync += Assert(~accesses.i.valid | accesses.i.ready)
 
     def _respond(self, m: Module, buffered: Fifo, accesses: Fifo) -> None:
         """Return beats: several of each sector if the burst is a narrow one."""

@@ -22,6 +22,7 @@ from cdma.hw.buddy.write.write_back import WriteBack
 from cdma.hw.bus.burst import BusError, ReadRequest, WriteBeat
 from cdma.hw.config import BuddyConfig
 from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.pipeline import SkidBuffer
 
 DATA_ENTRIES = 8
 """Entries of data buffered in front of the encoder."""
@@ -94,10 +95,16 @@ class WritePath(wiring.Component):
         wiring.connect(m, wiring.flipped(self.data), write_data.i)
         wiring.connect(m, writes.o, encoder.i)
         wiring.connect(m, write_data.o, encoder.data)
-        wiring.connect(m, wiring.flipped(self.fetched), encoder.fetched)
+        # Cuts the path from what can be written back to what is read.
+        m.submodules.fetched_sectors = fetched = SkidBuffer(FetchedSector(config))
+        wiring.connect(m, wiring.flipped(self.fetched), fetched.i)
+        wiring.connect(m, fetched.o, encoder.fetched)
         wiring.connect(m, encoder.o, write_back.i)
         wiring.connect(m, write_back.o, wiring.flipped(self.o))
-        wiring.connect(m, write_back.lookup, wiring.flipped(self.lookup))
+        # Cuts the path from whether a read looks up, which comes late, to what is compressed.
+        m.submodules.lookups = lookups = SkidBuffer(MetadataLookup())
+        wiring.connect(m, write_back.lookup, lookups.i)
+        wiring.connect(m, lookups.o, wiring.flipped(self.lookup))
         wiring.connect(m, wiring.flipped(self.result), write_back.result)
         wiring.connect(m, write_back.poison, wiring.flipped(self.poison))
         wiring.connect(m, wiring.flipped(self.poisoned), write_back.poisoned)

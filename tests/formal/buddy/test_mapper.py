@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Array, Cat, Signal, Value
 from amaranth.hdl._ast import AnyConst
+from amaranth.lib import data
 
 from cdma.golden.buddy.address_map import (
     BUDDY_PAGE_BITS,
@@ -32,7 +33,7 @@ from cdma.hw.buddy.address.mapper import (
 )
 from cdma.hw.buddy.payloads import MapRequest
 from cdma.hw.config import BUDDY_PRESETS, BuddyConfig
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.sby import check, prove
@@ -219,11 +220,14 @@ def stages_proof(config: BuddyConfig) -> Bench:
     bench.drive(mapper.i)
     bench.watch(mapper.o)
 
-    # The requests that are under way, one for each stage.
-    requests = [
-        PipelineRegister(MapRequest(config)) for _ in range(SectorMapper.translation_latency)
+    # The requests that are under way, one for each stage, two in the last.
+    last = SkidBuffer(MapRequest(config))
+    requests: list[PipelineRegister | SkidBuffer] = [
+        PipelineRegister(MapRequest(config)) for _ in range(SectorMapper.translation_latency - 1)
     ]
     m.submodules += requests
+    inside_last = bench.add(last)
+    requests.append(last)
     m.d.comb += [
         requests[0].i.valid.eq(mapper.i.valid),
         requests[0].i.payload.eq(mapper.i.payload),
@@ -236,14 +240,22 @@ def stages_proof(config: BuddyConfig) -> Bench:
             front.o.ready.eq(back.i.ready),
         ]
     bench.require(mapper.i.ready == requests[0].i.ready)
-    stages = {"found": "offsets", "placed": "extents", "checked": "mapping"}
-    for (stage, result), request in zip(stages.items(), requests, strict=True):
+    stages = {"found": "offsets", "placed": "extents"}
+    for (stage, result), request in zip(stages.items(), requests[:-1], strict=True):
         made = chain(bench, config, request.o.payload, regions)
         valid = inside[f"{stage}.held_valid"]
         bench.require(valid == request.o.valid)
         bench.implies(valid, inside[f"{stage}.held"] == Value.cast(getattr(made, result)))
-    # Something moves whenever all outside are willing.
-    bench.implies(mapper.i.valid & mapper.o.ready, mapper.i.ready)
+    for place in ("front", "spare"):
+        request = data.View(MapRequest(config), inside_last[place])
+        made = chain(bench, config, request, regions)
+        valid = inside[f"checked.{place}_valid"]
+        bench.require(valid == inside_last[f"{place}_valid"])
+        bench.implies(valid, inside[f"checked.{place}"] == Value.cast(made.mapping))
+    bench.implies(inside_last["spare_valid"], inside_last["front_valid"])
+    # Where all is full, the last stage accepts what is behind it a cycle late.
+    waited = bench.progress(mapper.i.valid & mapper.o.ready, mapper.i.ready, cycles=1)
+    bench.implies(waited != 0, ~inside_last["spare_valid"])
     return bench
 
 

@@ -261,9 +261,9 @@ def test_reset_drops_what_is_outstanding():
 
     async def body(ctx):
         ctx.set(mapper.i.valid, 1)
-        await ctx.tick().repeat(SectorMapper.translation_latency)
+        await ctx.tick().repeat(SectorMapper.translation_latency + 1)
         assert ctx.get(mapper.o.valid)
-        assert not ctx.get(mapper.i.ready), "it holds a translation in each stage"
+        assert not ctx.get(mapper.i.ready), "it holds a translation in each stage, and one more"
         ctx.set(mapper.i.valid, 0)
         ctx.set(domain.rst, 1)
         await ctx.tick()
