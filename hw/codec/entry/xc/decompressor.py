@@ -171,7 +171,7 @@ class XcEntryDecompressor(wiring.Component):
         m.submodules.fork = fork = Fork(XcEntry(), 2)
         m.submodules.head_reader = head_reader = HeadReader(codec)
         m.submodules.class_reader = class_reader = ClassReader(codec)
-        m.submodules.width_counter = width_counter = WidthCounter(codec)
+        m.submodules.width_counter = width_counter = WidthCounter(codec, ahead=4)
         m.submodules.index_reader = index_reader = IndexReader(codec)
         m.submodules.escape_reader = escape_reader = EscapeReader(codec, code_bits=CODE_BITS)
         m.submodules.checker = checker = XcEntryChecker(self.config, codec)

@@ -11,11 +11,8 @@ from cdma.hw.codec.xc.payloads import LineShape
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 from cdma.hw.lib.places import picked
-
-STAGES = 4
-"""Stages from a sector's sums to its escapes, which begin where all of the line's extras end."""
 
 
 class ClassedSector(data.StructLayout):
@@ -32,8 +29,8 @@ class ClassedSector(data.StructLayout):
     begins, ends
         The line's first and last sector.
     hands_on
-        The line's last sector but one, if it has one: with it the line goes on to the stages that
-        come later, which its first sector reaches before its last one is read.
+        With this sector the line goes on to the stages that come later: with its last one if these
+        are as many as it has sectors, or with the last but one, if it has one.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -46,6 +43,19 @@ class ClassedSector(data.StructLayout):
                 "begins": 1,
                 "ends": 1,
                 "hands_on": 1,
+            }
+        )
+
+
+class _PickedClasses(data.StructLayout):
+    """A sector with the ring of classes that has its own, and their ways to their lanes."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = LineShape.of(config).lanes
+        super().__init__(
+            {
+                "sector": ClassedSector(config),
+                "ways": data.ArrayLayout(unsigned(lanes // 2), (lanes - 1).bit_length()),
             }
         )
 
@@ -71,14 +81,17 @@ class ClassReader(wiring.Component):
         picked   .  .  c  d               a ring, turned
         lanes    c  .  d  e
 
-    Latency: 1 cycle. Throughput: a sector per cycle. A line without elements, or no line at all
-    (`empty`), takes as many sectors as others, or one.
+    Latency: 1 cycle, or 2 if `staged`. Throughput: a sector per cycle. A line without elements, or
+    no line at all (`empty`), takes as many sectors as others, or one.
 
-    Resources: a `ClassedSector` of registers; a network of 2 bits per lane.
+    Resources: a `ClassedSector` of registers, or three; a network of 2 bits per lane.
 
     Parameters
     ----------
     config : CodecConfig
+    staged : bool
+        Pick classes a cycle before they go to their lanes, for a higher clock; and cut the path of
+        ready there.
 
     Members
     -------
@@ -86,8 +99,9 @@ class ClassReader(wiring.Component):
     o : `Out(stream.Signature(ClassedSector(config)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
         self.config = config
+        self.staged = staged
         super().__init__(
             {
                 "i": In(stream.Signature(LineHead(config))),
@@ -103,20 +117,22 @@ class ClassReader(wiring.Component):
         lane_bits = (lanes - 1).bit_length()
         m.submodules.classed = classed = PipelineRegister(ClassedSector(config))
         wiring.connect(m, classed.o, wiring.flipped(self.o))
-        line, out = self.i.payload, classed.i.payload
+        picked_classes = stream.Signature(_PickedClasses(config)).create()
+        line, out = self.i.payload, picked_classes.payload.sector
 
+        hands_on = config.sectors - 1 if self.staged else max(config.sectors - 2, 0)
         position = Signal(range(config.sectors))
         before = Signal(range(shape.elements + 1))
         mask = Signal(lanes)
         x_fire = Signal()
         m.d.comb += [
             mask.eq(line.mask.word_select(position, lanes)),
-            classed.i.valid.eq(self.i.valid),
-            x_fire.eq(classed.i.valid & classed.i.ready),
+            picked_classes.valid.eq(self.i.valid),
+            x_fire.eq(picked_classes.valid & picked_classes.ready),
             self.i.ready.eq(x_fire & out.ends),
             out.begins.eq(position == 0),
             out.ends.eq(line.layout.empty | (position == config.sectors - 1)),
-            out.hands_on.eq(line.layout.empty | (position == max(config.sectors - 2, 0))),
+            out.hands_on.eq(line.layout.empty | (position == hands_on)),
             out.layout.eq(line.layout),
             out.present.eq(mask),
         ]
@@ -128,11 +144,26 @@ class ClassReader(wiring.Component):
             ]
         classes = [line.classes.word_select(j, CLASS_BITS) for j in range(shape.elements)]
         ring = picked(m, classes, before, lanes, name="picked")
-        ways = swaps(m, ones, before[:lane_bits], name="swap")
-        spread = scatter(m, ring, ways, name="spread")
+        m.d.comb += [out.numbers[i].eq(number) for i, number in enumerate(ring)]
+        for k, swap in enumerate(swaps(m, ones, before[:lane_bits], name="swap")):
+            m.d.comb += picked_classes.payload.ways[k].eq(swap)
+
+        source = picked_classes
+        if self.staged:
+            m.submodules.picked_classes = stage = SkidBuffer(_PickedClasses(config))
+            wiring.connect(m, picked_classes, stage.i)
+            source = stage.o
+        sector, spread = source.payload.sector, classed.i.payload
+        ways = [source.payload.ways[k] for k in range(lane_bits)]
+        numbers = scatter(m, [sector.numbers[i] for i in range(lanes)], ways, name="spread")
         m.d.comb += [
-            out.numbers[i].eq(Mux(mask[i] & ~line.layout.raw, number, 0))
-            for i, number in enumerate(spread)
+            classed.i.valid.eq(source.valid),
+            source.ready.eq(classed.i.ready),
+            spread.eq(sector),
+            *(
+                spread.numbers[i].eq(Mux(sector.present[i] & ~sector.layout.raw, number, 0))
+                for i, number in enumerate(numbers)
+            ),
         ]
         return m
 
@@ -147,18 +178,21 @@ class WidthCounter(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    ahead : int
+        Stages from a sector's sums to its escapes, which begin where all of the line's extras end.
 
     Members
     -------
     i : `In(stream.Signature(ClassedSector(config)))`
     o : `Out(stream.Signature(SummedSector(config)))`
     total : `Out(stream.Signature(...))`
-        For each line, with its last sector: bits of all extras. `STAGES` sectors may go on before
+        For each line, with its last sector: bits of all extras. `ahead` sectors may go on before
         it is taken.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, ahead: int) -> None:
         self.config = config
+        self.ahead = ahead
         super().__init__(
             {
                 "i": In(stream.Signature(ClassedSector(config))),
@@ -176,7 +210,7 @@ class WidthCounter(wiring.Component):
 
         # As many totals may wait as lines can be in the stages up to the escapes'.
         totals: list[PipelineRegister] = []
-        for k in range(max(1, STAGES // self.config.sectors)):
+        for k in range(max(1, self.ahead // self.config.sectors)):
             m.submodules[f"total_{k}"] = register = PipelineRegister(self.total.payload.shape())
             if totals:
                 wiring.connect(m, totals[-1].o, register.i)

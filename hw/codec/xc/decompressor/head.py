@@ -121,13 +121,15 @@ class HeadReader(wiring.Component):
         front  --+-> mask -> count --> elements ------------+
                  +-> classes, behind the mask if there is one -> padding zero?
 
-    Latency: 1 cycle. Throughput: a line per cycle.
+    Latency: 1 cycle, or 2 if `staged`. Throughput: a line per cycle.
 
-    Resources: a `LineHead` of registers; a population count of a mask.
+    Resources: a `LineHead` of registers, or two; a population count of a mask.
 
     Parameters
     ----------
     config : CodecConfig
+    staged : bool
+        Count the mask a cycle before the line is laid out, for a higher clock.
 
     Members
     -------
@@ -135,8 +137,9 @@ class HeadReader(wiring.Component):
     o : `Out(stream.Signature(LineHead(config)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
         self.config = config
+        self.staged = staged
         super().__init__(
             {
                 "i": In(stream.Signature(head_bytes(config))),
@@ -151,15 +154,32 @@ class HeadReader(wiring.Component):
         # Behind its fields' names in the alphabet, as in `SectorCounter`.
         m.submodules.stored = heads = PipelineRegister(LineHead(config))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
-        line, out = self.i.payload, heads.i.payload
+        mask_bits = 8 * shape.mask_bytes
+        source = self.i
+        front = self.i.payload.front
+        ones = Signal(range(shape.elements + 1))
+        counted = total([count_ones(b) for b in _words(front[:mask_bits])])
+        if self.staged:
+            held = data.StructLayout({"line": head_bytes(config), "ones": ones.shape()})
+            m.submodules.counted = stage = PipelineRegister(held)
+            m.d.comb += [
+                stage.i.valid.eq(self.i.valid),
+                self.i.ready.eq(stage.i.ready),
+                stage.i.payload.line.eq(self.i.payload),
+                stage.i.payload.ones.eq(counted),
+                ones.eq(stage.o.payload.ones),
+            ]
+            source, line = stage.o, stage.o.payload.line
+        else:
+            line = self.i.payload
+            m.d.comb += ones.eq(counted)
+        out = heads.i.payload
         layout = out.layout
-        m.d.comb += [heads.i.valid.eq(self.i.valid), self.i.ready.eq(heads.i.ready)]
+        m.d.comb += [heads.i.valid.eq(source.valid), source.ready.eq(heads.i.ready)]
 
         header = line.header
         kind = header[6:8]
-        mask_bits = 8 * shape.mask_bytes
         dense, sparse, raw, no_elements = Signal(), Signal(), Signal(), Signal()
-        ones = Signal(range(shape.elements + 1))
         kept = Signal(range(shape.elements + 1))
         rest_at = Signal.like(layout.rest_at)
         size = Signal(range(4 * config.line_bytes))
@@ -168,7 +188,6 @@ class HeadReader(wiring.Component):
             sparse.eq(kind == SPARSE_LINE),
             raw.eq(kind == RAW_LINE),
             no_elements.eq((kind == ZERO_LINE) | line.empty),
-            ones.eq(total([count_ones(b) for b in _words(line.front[:mask_bits])])),
         ]
         lengths = payload_bytes(config, header, ones)
         m.d.comb += [

@@ -57,6 +57,38 @@ class _Parts(data.StructLayout):
         )
 
 
+class _PickedBytes(data.StructLayout):
+    """A sector with the rings of bytes that have its rests and its extras.
+
+    Members
+    -------
+    summed
+        The sector.
+    rests, ways
+        The ring that has the rests, and their ways to their lanes.
+    extras, at
+        The ring that has the extras, and where in it they begin, in bits.
+    truncated, last
+        As in `LineBody`.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        lanes = LineShape.of(config).lanes
+        lane_bits = (lanes - 1).bit_length()
+        ring = data.ArrayLayout(unsigned(8), lanes)
+        super().__init__(
+            {
+                "summed": SummedSector(config),
+                "rests": ring,
+                "ways": data.ArrayLayout(unsigned(lanes // 2), lane_bits),
+                "extras": ring,
+                "at": lane_bits + 3,
+                "truncated": 1,
+                "last": 1,
+            }
+        )
+
+
 class IndexedSector(data.StructLayout):
     """A sector of which everything but the escapes is known.
 
@@ -94,17 +126,19 @@ class IndexReader(wiring.Component):
         line --> pick 16 bytes at the rests --> scatter ------------------------------> rest
              --> pick, turn, shift: the sector's extras --> split, 2 levels --> split --> indices
 
-    Three stages: pick; split; split. The line goes on with the sector that
-    says so (`ClassedSector.hands_on`).
+    Three stages: pick; split; split. Or four: pick; turn; split; split. The line goes on with the
+    sector that says so (`ClassedSector.hands_on`).
 
-    Latency: 3 cycles. Throughput: a sector per cycle.
+    Latency: 3 cycles, or 4 if `staged`. Throughput: a sector per cycle.
 
-    Resources: two `_Parts` and an `IndexedSector` of registers; two networks of bytes that pick, a
-    butterfly, and a split tree.
+    Resources: two `_Parts` and an `IndexedSector` of registers, or a `_PickedBytes` more; two
+    networks of bytes that pick, a butterfly, and a split tree.
 
     Parameters
     ----------
     config : CodecConfig
+    staged : bool
+        Pick bytes a cycle before they go to their lanes, for a higher clock.
 
     Members
     -------
@@ -115,8 +149,9 @@ class IndexReader(wiring.Component):
         Each line.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
         self.config = config
+        self.staged = staged
         super().__init__(
             {
                 "line": In(stream.Signature(LineBody(config))),
@@ -141,15 +176,16 @@ class IndexReader(wiring.Component):
         sector = summed.sector
         layout = sector.layout
         line = self.line.payload
-        out = first.i.payload
+        picked_bytes = stream.Signature(_PickedBytes(config)).create()
+        found = picked_bytes.payload
         x_valid = Signal()
         x_fire = Signal()
         m.d.comb += [
             x_valid.eq(self.i.valid & self.line.valid),
-            first.i.valid.eq(x_valid & (~sector.hands_on | self.passed.ready)),
-            self.passed.valid.eq(x_valid & sector.hands_on & first.i.ready),
+            picked_bytes.valid.eq(x_valid & (~sector.hands_on | self.passed.ready)),
+            self.passed.valid.eq(x_valid & sector.hands_on & picked_bytes.ready),
             self.passed.payload.eq(line),
-            x_fire.eq(first.i.valid & first.i.ready),
+            x_fire.eq(picked_bytes.valid & picked_bytes.ready),
             self.i.ready.eq(x_fire),
             self.line.ready.eq(x_fire & sector.ends),
         ]
@@ -174,35 +210,49 @@ class IndexReader(wiring.Component):
 
         payload: list[Value] = [line.payload[j] for j in range(config.line_bytes)]
         rests = picked(m, payload, rest_at, lanes, name="rest_ring")
-        ways = []
+        extras = picked(m, payload, bits_at[3:], lanes, name="extras_ring")
+        m.d.comb += [
+            found.summed.eq(summed),
+            *(found.rests[i].eq(byte) for i, byte in enumerate(rests)),
+            *(found.extras[i].eq(byte) for i, byte in enumerate(extras)),
+            found.at.eq(bits_at),
+            found.truncated.eq(line.truncated),
+            found.last.eq(line.last),
+        ]
         for k, swap in enumerate(swaps(m, ones, rest_at[:lane_bits], name="rest_swap")):
-            way = Signal(len(swap), name=f"rest_way_{k}")
-            m.d.comb += way.eq(swap & ~layout.raw.replicate(len(swap)))
-            ways.append(way)
-        spread = scatter(m, rests, ways, name="rest")
+            m.d.comb += found.ways[k].eq(swap & ~layout.raw.replicate(len(swap)))
 
-        ring = picked(m, payload, bits_at[3:], lanes, name="extras_ring")
-        ring = turned_down(m, ring, bits_at[3:][:lane_bits], name="extras")
+        source = picked_bytes
+        if self.staged:
+            m.submodules.picked_bytes = stage = PipelineRegister(_PickedBytes(config))
+            wiring.connect(m, picked_bytes, stage.i)
+            source = stage.o
+        whole, out = source.payload, first.i.payload
+        m.d.comb += [first.i.valid.eq(source.valid), source.ready.eq(first.i.ready)]
+        ways = [whole.ways[k] for k in range(lane_bits)]
+        spread = scatter(m, [whole.rests[i] for i in range(lanes)], ways, name="rest")
+        ring = [whole.extras[i] for i in range(lanes)]
+        ring = turned_down(m, ring, whole.at[3:], name="extras")
         # The sector's extras begin in the first byte, and end in one of the others.
         needed = INDEX_BITS * lanes // 8 + 1
-        field = shifted_down(m, Cat(ring[:needed]), bits_at[:3], INDEX_BITS * lanes, name="field")
+        field = shifted_down(m, Cat(ring[:needed]), whole.at[:3], INDEX_BITS * lanes, name="field")
         span = Signal(range(INDEX_BITS * lanes + 8))
         tail = Signal(8)
         m.d.comb += [
-            span.eq(bits_at[:3] + summed[f"sum_{lanes}_0"]),
+            span.eq(whole.at[:3] + whole.summed[f"sum_{lanes}_0"]),
             tail.eq(Cat(ring[:needed]).word_select(span[3:], 8)),
             out.misfilled.eq(
-                sector.ends
+                whole.summed.sector.ends
                 & (span[:3] != 0)
                 & (tail & Cat(*(k >= span[:3] for k in range(7)), C(1))).any()
             ),
-            out.sector.eq(sector),
+            out.sector.eq(whole.summed.sector),
             *(out.rest[i].eq(rest) for i, rest in enumerate(spread)),
             out.pieces[0].eq(field),
-            out.truncated.eq(line.truncated),
-            out.last.eq(line.last),
+            out.truncated.eq(whole.truncated),
+            out.last.eq(whole.last),
         ]
-        _pass_sums(m, summed, out)
+        _pass_sums(m, whole.summed, out)
 
         # Split: from one piece to four, and from these to one for each lane.
         inner, split = first.o.payload, second.i.payload

@@ -28,8 +28,8 @@ class XcDecompressor(wiring.Component):
                   +-> RawChecker ------> LineJudge <--- EscapeReader <------------+
                                              +-> LineRelease
 
-    Stages: head; layout; classes; sums; then, with the whole line, extras picked; split; split;
-    escapes; elements. The first four are done while a line comes in.
+    Stages: head; ones; layout; classes picked; classes; sums; then, with the whole line, bytes
+    picked; turned; split; split; escapes; elements. The first four are done while a line comes in.
 
     Latency: the first sector of a line of one beat is valid `sector_latency` cycles after the beat
     was taken. Throughput: a sector per cycle for as long as beats are offered.
@@ -56,7 +56,7 @@ class XcDecompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
-        self.sector_latency = config.sectors + 8
+        self.sector_latency = config.sectors + 11
         super().__init__(
             {
                 "parameters": In(Parameters().size),
@@ -72,10 +72,10 @@ class XcDecompressor(wiring.Component):
             config, front_bits(config), Parameters().size
         )
         m.submodules.raw_checker = raw_checker = RawChecker(config)
-        m.submodules.head_reader = head_reader = HeadReader(config)
-        m.submodules.class_reader = class_reader = ClassReader(config)
-        m.submodules.width_counter = width_counter = WidthCounter(config)
-        m.submodules.index_reader = index_reader = IndexReader(config)
+        m.submodules.head_reader = head_reader = HeadReader(config, staged=True)
+        m.submodules.class_reader = class_reader = ClassReader(config, staged=True)
+        m.submodules.width_counter = width_counter = WidthCounter(config, ahead=5)
+        m.submodules.index_reader = index_reader = IndexReader(config, staged=True)
         m.submodules.escape_reader = escape_reader = EscapeReader(config)
         m.submodules.judge = judge = LineJudge(config)
         m.submodules.release = release = LineRelease(config, config.sectors)
@@ -92,11 +92,11 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, head_reader.o, class_reader.i)
         wiring.connect(m, class_reader.o, width_counter.i)
         wiring.connect(m, width_counter.o, index_reader.i)
-        # A line waits for its head, which takes longer.
-        body = registered(m, collector.body, 4 // config.sectors - 1, name="body")
+        # A line waits for its head, which takes longer: six cycles from here to its last sector.
+        body = registered(m, collector.body, -(-6 // config.sectors) - 1, name="body")
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
-        line = registered(m, index_reader.passed, -(-3 // config.sectors), name="line")
+        line = registered(m, index_reader.passed, -(-4 // config.sectors), name="line")
         wiring.connect(m, line, escape_reader.line)
         wiring.connect(m, width_counter.total, escape_reader.total)
         wiring.connect(m, index_reader.o, escape_reader.i)
