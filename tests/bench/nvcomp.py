@@ -1,8 +1,8 @@
 """XC beside nvCOMP on a GPU: ratios, throughput, and what compressing costs the GPU itself.
 
 nvCOMP compresses with the GPU's own processors, which the network needs at the same time; the
-engine has its own units. So there are three tables: bytes of data over bytes of stream, bytes per
-second when the GPU does nothing else, and how much longer matrix products take while it compresses.
+engine has its own units. So there are ratios, rates when the GPU does nothing else, and how much
+longer matrix products take while it compresses.
 
 Where there is no GPU with `nvidia.nvcomp` and PyTorch, the figures are those that were recorded on
 one (`python -m tests.bench.nvcomp tests/bench/recorded/nvcomp_h100.json` writes them); XC's are
@@ -15,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def run(console: Console) -> dict[str, Any]:
 def has_gpu() -> bool:
     """True where nvCOMP can be measured."""
     try:
-        import nvidia.nvcomp  # noqa: F401
+        import_module("nvidia.nvcomp")
         import torch
     except ImportError:
         return False

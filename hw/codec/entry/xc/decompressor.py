@@ -171,8 +171,9 @@ class XcEntryDecompressor(wiring.Component):
         m.submodules.fork = fork = Fork(XcEntry(), 2)
         m.submodules.head_reader = head_reader = HeadReader(codec)
         m.submodules.class_reader = class_reader = ClassReader(codec)
-        m.submodules.width_counter = width_counter = WidthCounter(codec, ahead=4)
         m.submodules.index_reader = index_reader = IndexReader(codec)
+        ahead = index_reader.stages + 1
+        m.submodules.width_counter = width_counter = WidthCounter(codec, ahead=ahead)
         m.submodules.escape_reader = escape_reader = EscapeReader(codec, code_bits=CODE_BITS)
         m.submodules.checker = checker = XcEntryChecker(self.config, codec)
         # With those in the stages, as many as come in until the first one leaves.
@@ -210,7 +211,7 @@ class XcEntryDecompressor(wiring.Component):
         wiring.connect(m, width_counter.o, index_reader.i)
         wiring.connect(m, waiting, index_reader.line)
         # The entry follows its sectors to the escapes, behind those of the entries before.
-        line = registered(m, index_reader.passed, -(-3 // sectors), name="line")
+        line = registered(m, index_reader.passed, -(-index_reader.stages // sectors), name="line")
         wiring.connect(m, line, escape_reader.line)
         wiring.connect(m, width_counter.total, escape_reader.total)
         wiring.connect(m, index_reader.o, escape_reader.i)

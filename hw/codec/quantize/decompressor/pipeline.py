@@ -10,7 +10,7 @@ from cdma.hw.codec.quantize.decompressor.judge import LineJudge
 from cdma.hw.codec.quantize.decompressor.restorer import Restorer
 from cdma.hw.codec.quantize.decompressor.symbol_reader import SymbolReader
 from cdma.hw.codec.quantize.meter import FormMeter
-from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS, lanes_of, own_config
+from cdma.hw.codec.quantize.payloads import K_BITS, MAP_BITS, own_config
 from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.config import CodecConfig
@@ -56,8 +56,8 @@ class QuantizeDecompressor(wiring.Component):
 
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
-        wide_sums = lanes_of(config) > 16
-        self.sector_latency = config.sectors + 15 + wide_sums
+        self._restorer = Restorer(config)
+        self.sector_latency = config.sectors + 11 + self._restorer.numbers_latency
         super().__init__(
             {
                 "parameters": In(K_BITS),
@@ -73,7 +73,7 @@ class QuantizeDecompressor(wiring.Component):
         m.submodules.head_reader = head_reader = HeadReader(config)
         m.submodules.finder = finder = SectorFinder(config)
         m.submodules.symbol_reader = symbol_reader = SymbolReader(config)
-        m.submodules.restorer = restorer = Restorer(config)
+        m.submodules.restorer = restorer = self._restorer
         m.submodules.meter = meter = FormMeter(config)
         m.submodules.judge = judge = LineJudge(config)
         # A line's sectors, and those that come before its form.

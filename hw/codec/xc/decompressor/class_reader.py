@@ -29,8 +29,8 @@ class ClassedSector(data.StructLayout):
     begins, ends
         The line's first and last sector.
     hands_on
-        With this sector the line goes on to the stages that come later: with its last one if these
-        are as many as it has sectors, or with the last but one, if it has one.
+        The line's last sector but one, if it has one: with it the line goes on to the stages that
+        come later, which its first sector reaches before its last one is read.
     """
 
     def __init__(self, config: CodecConfig) -> None:
@@ -120,7 +120,6 @@ class ClassReader(wiring.Component):
         picked_classes = stream.Signature(_PickedClasses(config)).create()
         line, out = self.i.payload, picked_classes.payload.sector
 
-        hands_on = config.sectors - 1 if self.staged else max(config.sectors - 2, 0)
         position = Signal(range(config.sectors))
         before = Signal(range(shape.elements + 1))
         mask = Signal(lanes)
@@ -132,7 +131,7 @@ class ClassReader(wiring.Component):
             self.i.ready.eq(x_fire & out.ends),
             out.begins.eq(position == 0),
             out.ends.eq(line.layout.empty | (position == config.sectors - 1)),
-            out.hands_on.eq(line.layout.empty | (position == hands_on)),
+            out.hands_on.eq(line.layout.empty | (position == max(config.sectors - 2, 0))),
             out.layout.eq(line.layout),
             out.present.eq(mask),
         ]

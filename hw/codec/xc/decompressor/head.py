@@ -15,7 +15,7 @@ from cdma.hw.codec.xc.compressor.meter import DENSE_LINE, RAW_LINE, SPARSE_LINE,
 from cdma.hw.codec.xc.payloads import HEADER_BYTES, LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones, total
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, registered
 
 
 def payload_bytes(config: CodecConfig, header: Value, ones: Value) -> tuple[Value, Value, Value]:
@@ -155,27 +155,20 @@ class HeadReader(wiring.Component):
         m.submodules.stored = heads = PipelineRegister(LineHead(config))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
         mask_bits = 8 * shape.mask_bytes
-        source = self.i
-        front = self.i.payload.front
-        ones = Signal(range(shape.elements + 1))
-        counted = total([count_ones(b) for b in _words(front[:mask_bits])])
-        if self.staged:
-            held = data.StructLayout({"line": head_bytes(config), "ones": ones.shape()})
-            m.submodules.counted = stage = PipelineRegister(held)
-            m.d.comb += [
-                stage.i.valid.eq(self.i.valid),
-                self.i.ready.eq(stage.i.ready),
-                stage.i.payload.line.eq(self.i.payload),
-                stage.i.payload.ones.eq(counted),
-                ones.eq(stage.o.payload.ones),
-            ]
-            source, line = stage.o, stage.o.payload.line
-        else:
-            line = self.i.payload
-            m.d.comb += ones.eq(counted)
+        counted_head = {"line": head_bytes(config), "ones": range(shape.elements + 1)}
+        found = stream.Signature(data.StructLayout(counted_head)).create()
+        mask = self.i.payload.front[:mask_bits]
+        m.d.comb += [
+            found.valid.eq(self.i.valid),
+            self.i.ready.eq(found.ready),
+            found.payload.line.eq(self.i.payload),
+            found.payload.ones.eq(total([count_ones(b) for b in _words(mask)])),
+        ]
+        counted = registered(m, found, int(self.staged), name="counted")
+        line, ones = counted.payload.line, counted.payload.ones
         out = heads.i.payload
         layout = out.layout
-        m.d.comb += [heads.i.valid.eq(source.valid), source.ready.eq(heads.i.ready)]
+        m.d.comb += [heads.i.valid.eq(counted.valid), counted.ready.eq(heads.i.ready)]
 
         header = line.header
         kind = header[6:8]

@@ -12,7 +12,7 @@ from cdma.hw.codec.xc.payloads import LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fields import shifted_down, split_level
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, registered
 from cdma.hw.lib.places import picked, turned_down
 
 
@@ -127,9 +127,9 @@ class IndexReader(wiring.Component):
              --> pick, turn, shift: the sector's extras --> split, 2 levels --> split --> indices
 
     Three stages: pick; split; split. Or four: pick; turn; split; split. The line goes on with the
-    sector that says so (`ClassedSector.hands_on`).
+    sector that says so (`ClassedSector.hands_on`), or of four with its last.
 
-    Latency: 3 cycles, or 4 if `staged`. Throughput: a sector per cycle.
+    Latency: `stages` cycles. Throughput: a sector per cycle.
 
     Resources: two `_Parts` and an `IndexedSector` of registers, or a `_PickedBytes` more; two
     networks of bytes that pick, a butterfly, and a split tree.
@@ -139,6 +139,11 @@ class IndexReader(wiring.Component):
     config : CodecConfig
     staged : bool
         Pick bytes a cycle before they go to their lanes, for a higher clock.
+
+    Attributes
+    ----------
+    stages : int
+        3, or 4 if `staged`.
 
     Members
     -------
@@ -152,6 +157,7 @@ class IndexReader(wiring.Component):
     def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
         self.config = config
         self.staged = staged
+        self.stages = 4 if staged else 3
         super().__init__(
             {
                 "line": In(stream.Signature(LineBody(config))),
@@ -178,12 +184,14 @@ class IndexReader(wiring.Component):
         line = self.line.payload
         picked_bytes = stream.Signature(_PickedBytes(config)).create()
         found = picked_bytes.payload
+        # A stage more, and the last sector comes early enough.
+        hands_on = sector.ends if self.staged else sector.hands_on
         x_valid = Signal()
         x_fire = Signal()
         m.d.comb += [
             x_valid.eq(self.i.valid & self.line.valid),
-            picked_bytes.valid.eq(x_valid & (~sector.hands_on | self.passed.ready)),
-            self.passed.valid.eq(x_valid & sector.hands_on & picked_bytes.ready),
+            picked_bytes.valid.eq(x_valid & (~hands_on | self.passed.ready)),
+            self.passed.valid.eq(x_valid & hands_on & picked_bytes.ready),
             self.passed.payload.eq(line),
             x_fire.eq(picked_bytes.valid & picked_bytes.ready),
             self.i.ready.eq(x_fire),
@@ -222,11 +230,7 @@ class IndexReader(wiring.Component):
         for k, swap in enumerate(swaps(m, ones, rest_at[:lane_bits], name="rest_swap")):
             m.d.comb += found.ways[k].eq(swap & ~layout.raw.replicate(len(swap)))
 
-        source = picked_bytes
-        if self.staged:
-            m.submodules.picked_bytes = stage = PipelineRegister(_PickedBytes(config))
-            wiring.connect(m, picked_bytes, stage.i)
-            source = stage.o
+        source = registered(m, picked_bytes, int(self.staged), name="picked_bytes")
         whole, out = source.payload, first.i.payload
         m.d.comb += [first.i.valid.eq(source.valid), source.ready.eq(first.i.ready)]
         ways = [whole.ways[k] for k in range(lane_bits)]

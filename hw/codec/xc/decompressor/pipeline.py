@@ -74,8 +74,9 @@ class XcDecompressor(wiring.Component):
         m.submodules.raw_checker = raw_checker = RawChecker(config)
         m.submodules.head_reader = head_reader = HeadReader(config, staged=True)
         m.submodules.class_reader = class_reader = ClassReader(config, staged=True)
-        m.submodules.width_counter = width_counter = WidthCounter(config, ahead=5)
         m.submodules.index_reader = index_reader = IndexReader(config, staged=True)
+        ahead = index_reader.stages + 1
+        m.submodules.width_counter = width_counter = WidthCounter(config, ahead=ahead)
         m.submodules.escape_reader = escape_reader = EscapeReader(config)
         m.submodules.judge = judge = LineJudge(config)
         m.submodules.release = release = LineRelease(config, config.sectors)
@@ -96,7 +97,9 @@ class XcDecompressor(wiring.Component):
         body = registered(m, collector.body, -(-6 // config.sectors) - 1, name="body")
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
-        line = registered(m, index_reader.passed, -(-4 // config.sectors), name="line")
+        line = registered(
+            m, index_reader.passed, -(-index_reader.stages // config.sectors), name="line"
+        )
         wiring.connect(m, line, escape_reader.line)
         wiring.connect(m, width_counter.total, escape_reader.total)
         wiring.connect(m, index_reader.o, escape_reader.i)
