@@ -17,6 +17,9 @@ SECTOR_BYTES = (32, 64, 128)
 DEFAULT_CODECS = ("zvc", "raw")
 """What engines have if nothing else is said: the paper's codec, and plain copies."""
 
+MAX_RINGS = 8
+MAX_STREAM_ID_BITS = 16
+
 LATENCIES = ("paper", "fast")
 """Of the zero-value pipelines: the paper's stages, or one more each for the sake of the clock."""
 
@@ -235,6 +238,12 @@ class EngineConfig:
     host_id_bits, device_id_bits
         Width of IDs there. The engine uses two bits at the host and one at the memories; the others
         are 0.
+    rings
+        Descriptor rings, each with a page of registers, windows, bus attributes and an interrupt of
+        its own. They share the paths, descriptor by descriptor, round-robin.
+    stream_id_bits
+        Width of AxUSER on the buses to host and to device memory, with which each ring's accesses
+        carry its stream ID; 0 for no AxUSER, otherwise enough to tell the rings apart.
     ecc
         Correct flipped bits of the memories that hold data on its way: the DMA buffer, its lines'
         checksums, and streams that come in. It costs a cycle each way, and these memories have 13
@@ -260,6 +269,8 @@ class EngineConfig:
     device_address_bits: int = 40
     host_id_bits: int = 2
     device_id_bits: int = 1
+    rings: int = 1
+    stream_id_bits: int = 0
     ecc: bool = False
 
     def __post_init__(self) -> None:
@@ -294,6 +305,13 @@ class EngineConfig:
         _check_range(self, "device_address_bits", 32, 40)
         _check_range(self, "host_id_bits", 2, 16)
         _check_range(self, "device_id_bits", 1, 16)
+        _check_range(self, "rings", 1, MAX_RINGS)
+        _check_range(self, "stream_id_bits", 0, MAX_STREAM_ID_BITS)
+        if self.stream_id_bits and self.rings > 1 << self.stream_id_bits:
+            raise ConfigError(
+                f"stream_id_bits must tell {self.rings} rings apart, or be 0, not "
+                f"{self.stream_id_bits!r}"
+            )
         if not isinstance(self.ecc, bool):
             raise ConfigError(f"ecc must be true or false, not {self.ecc!r}")
 

@@ -137,6 +137,14 @@ def generate(
         int | None,
         typer.Option(metavar="N", help="Engine: descriptors ahead, and transfers in each path."),
     ] = None,
+    rings: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Engine: rings, each with its page of registers, 1 to 8."),
+    ] = None,
+    stream_id_bits: Annotated[
+        int | None,
+        typer.Option(metavar="BITS", help="Engine: width of AxUSER; 0 for none."),
+    ] = None,
     ecc: Annotated[
         bool, typer.Option("--ecc", help="Engine: correct flipped bits of the memories for data.")
     ] = False,
@@ -240,6 +248,8 @@ def generate(
         drain_beats=drain_beats,
         split_beats=split_beats,
         transfers=transfers,
+        rings=rings,
+        stream_id_bits=stream_id_bits,
         ecc=ecc or None,
     )
     of_zvc = _given(latency=latency)

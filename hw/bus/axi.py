@@ -80,7 +80,7 @@ class AxiLiteSignature(wiring.Signature):
 
 
 class Axi4Signature(wiring.Signature):
-    """AXI4 (Arm IHI 0022), from the manager's side, all five channels; no REGION and no USER.
+    """AXI4 (Arm IHI 0022), from the manager's side, all five channels; no REGION.
 
     Parameters
     ----------
@@ -90,14 +90,19 @@ class Axi4Signature(wiring.Signature):
         Width of AWADDR and ARADDR; addresses count bytes.
     id_bits
         Width of AWID, BID, ARID and RID.
+    user_bits
+        Width of AWUSER and ARUSER, which are absent if it is 0. The other channels have no USER.
     """
 
-    def __init__(self, data_bytes: int, address_bits: int, id_bits: int) -> None:
+    def __init__(
+        self, data_bytes: int, address_bits: int, id_bits: int, user_bits: int = 0
+    ) -> None:
         if data_bytes not in (1, 2, 4, 8, 16, 32, 64, 128):
             raise ValueError(f"data_bytes must be a power of two, 1 to 128, not {data_bytes!r}")
         self.data_bytes = data_bytes
         self.address_bits = address_bits
         self.id_bits = id_bits
+        self.user_bits = user_bits
         address = {
             "id": Out(id_bits),
             "addr": Out(address_bits),
@@ -108,6 +113,7 @@ class Axi4Signature(wiring.Signature):
             "cache": Out(4),
             "prot": Out(3),
             "qos": Out(4),
+            **({"user": Out(user_bits)} if user_bits else {}),
             "valid": Out(1),
             "ready": In(1),
         }

@@ -29,16 +29,25 @@ class BusError(enum.Enum, shape=unsigned(3)):  # type: ignore[call-arg]
 class ReadRequest(data.StructLayout):
     """A read burst.
 
+    Parameters
+    ----------
+    address_bits
+        Width of an address.
+    owners
+        The number of owners whose requests share a port.
+
     Members
     -------
     address
         The address of the first beat, a multiple of the beat's size.
     beats
         The number of beats, less one, as ARLEN.
+    owner
+        The number of the owner; no bits if there is one.
     """
 
-    def __init__(self, address_bits: int) -> None:
-        super().__init__({"address": address_bits, "beats": 8})
+    def __init__(self, address_bits: int, owners: int = 1) -> None:
+        super().__init__({"address": address_bits, "beats": 8, "owner": range(owners)})
 
 
 class ReadBeat(data.StructLayout):
@@ -65,16 +74,23 @@ class ReadResponse(data.StructLayout):
 class WriteRequest(data.StructLayout):
     """A write burst whose data is complete.
 
+    Parameters
+    ----------
+    address_bits, owners
+        As in `ReadRequest`.
+
     Members
     -------
     address
         The address of the first beat, a multiple of the beat's size.
     beats
         The number of beats, less one, as AWLEN.
+    owner
+        As in `ReadRequest`.
     """
 
-    def __init__(self, address_bits: int) -> None:
-        super().__init__({"address": address_bits, "beats": 8})
+    def __init__(self, address_bits: int, owners: int = 1) -> None:
+        super().__init__({"address": address_bits, "beats": 8, "owner": range(owners)})
 
 
 class WriteBeat(data.StructLayout):
@@ -101,11 +117,13 @@ class ReadGuard(wiring.Component):
         Width of an address.
     bursts
         The largest number of outstanding bursts.
+    owners
+        As in `ReadRequest`.
 
     Members
     -------
-    request : `In(stream.Signature(ReadRequest(address_bits)))`
-    bus_request : `Out(stream.Signature(ReadRequest(address_bits)))`
+    request : `In(stream.Signature(ReadRequest(address_bits, owners)))`
+    bus_request : `Out(stream.Signature(ReadRequest(address_bits, owners)))`
         The same requests.
     bus_response : `In(stream.Signature(ReadResponse(data_bytes)))`
     o : `Out(stream.Signature(ReadBeat(data_bytes)))`
@@ -116,12 +134,13 @@ class ReadGuard(wiring.Component):
         All requested beats have been returned.
     """
 
-    def __init__(self, data_bytes: int, address_bits: int, bursts: int) -> None:
+    def __init__(self, data_bytes: int, address_bits: int, bursts: int, owners: int = 1) -> None:
         self.bursts = bursts
+        request = stream.Signature(ReadRequest(address_bits, owners))
         super().__init__(
             {
-                "request": In(stream.Signature(ReadRequest(address_bits))),
-                "bus_request": Out(stream.Signature(ReadRequest(address_bits))),
+                "request": In(request),
+                "bus_request": Out(request),
                 "bus_response": In(stream.Signature(ReadResponse(data_bytes))),
                 "o": Out(stream.Signature(ReadBeat(data_bytes))),
                 "dead": In(1),

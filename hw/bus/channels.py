@@ -6,10 +6,12 @@ from cdma.hw.bus.burst import ReadResponse
 
 
 class BusRequest(data.StructLayout):
-    """A burst on AR or AW; the ID is the index of its source."""
+    """A burst on AR or AW; the ID is the index of its source, and the owner that of its request."""
 
-    def __init__(self, address_bits: int, id_bits: int) -> None:
-        super().__init__({"id": id_bits, "address": address_bits, "beats": 8})
+    def __init__(self, address_bits: int, id_bits: int, owners: int = 1) -> None:
+        super().__init__(
+            {"id": id_bits, "address": address_bits, "beats": 8, "owner": range(owners)}
+        )
 
 
 class BusReadBeat(data.StructLayout):

@@ -35,13 +35,20 @@ class BusAttributes(data.StructLayout):
         AxPROT: bit 0 privileged, bit 1 non-secure, bit 2 instruction.
     arcache, awcache
         AxCACHE of reads and of writes.
+    user
+        AxUSER.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"prot": 3, "arcache": 4, "awcache": 4})
+    def __init__(self, user_bits: int = 0) -> None:
+        super().__init__({"prot": 3, "arcache": 4, "awcache": 4, "user": user_bits})
 
 
-DEFAULT_ATTRIBUTES = {"prot": 0, "arcache": NON_BUFFERABLE, "awcache": NON_BUFFERABLE}
+DEFAULT_ATTRIBUTES = {
+    "prot": 0,
+    "arcache": NON_BUFFERABLE,
+    "awcache": NON_BUFFERABLE,
+    "user": 0,
+}
 """`BusAttributes` of a port that is connected to no others."""
 
 
@@ -64,27 +71,35 @@ class Axi4Port(wiring.Component):
     reads, writes : `tuple[int, ...]`
         For each source: the largest number of outstanding bursts. One whose beats are all made up
         may be outstanding beside them.
+    owners
+        The number of owners of requests, each with its attributes.
+    user_bits
+        Width of AxUSER; 0 for none.
 
     Members
     -------
-    m_axi : `Out(Axi4Signature(data_bytes, address_bits, id_bits))`
-    read_request : `In(stream.Signature(ReadRequest(address_bits))).array(len(reads))`
+    m_axi : `Out(Axi4Signature(data_bytes, address_bits, id_bits, user_bits))`
+    read_request : `In(stream.Signature(ReadRequest(address_bits, owners))).array(len(reads))`
         Legal bursts, as all requests.
     read_beats : `Out(stream.Signature(ReadBeat(data_bytes))).array(len(reads))`
         As many as were requested.
-    write_request : `In(stream.Signature(WriteRequest(address_bits))).array(len(writes))`
+    write_request : `In(stream.Signature(WriteRequest(address_bits, owners))).array(len(writes))`
         Their data is complete.
     write_beats : `In(stream.Signature(WriteBeat(data_bytes))).array(len(writes))`
     write_response : `Out(stream.Signature(BusError)).array(len(writes))`
         One for each burst, after its last beat.
-    attributes : `In(BusAttributes())`
-        Must not change unless the port is `idle`.
+    attributes : `In(BusAttributes(user_bits))`
+        Must not change unless the port is `idle`. With several owners an array of them; an owner's
+        must not change while a request of it waits for the bus, or the port is `dead`.
     timeout_cycles : `In(32)`
         The number of cycles in a row without any transfer, while a response is outstanding, that is
         too many; 0: never. Reads and writes count for themselves. Cycles in which a source is
         stalled do not count.
     idle : `Out(1)`
         No request is valid, no burst is open, and no response is outstanding on either side.
+    dead : `Out(1)`
+        Only with several owners: a half is dead. While none is, the bus owes nothing to an owner
+        whose requests have all been answered.
     beat_read, beat_written : `Out(1)`
         A beat was transferred on R, on W, in the cycle before.
 
@@ -101,6 +116,8 @@ class Axi4Port(wiring.Component):
         id_bits: int,
         reads: tuple[int, ...],
         writes: tuple[int, ...],
+        owners: int = 1,
+        user_bits: int = 0,
     ) -> None:
         for name, bursts in (("reads", reads), ("writes", writes)):
             if not 1 <= len(bursts) <= 1 << id_bits:
@@ -112,19 +129,27 @@ class Axi4Port(wiring.Component):
         self.id_bits = id_bits
         self.reads = reads
         self.writes = writes
+        self.owners = owners
+        self.user_bits = user_bits
+        attributes = BusAttributes(user_bits)
         super().__init__(
             {
-                "m_axi": Out(Axi4Signature(data_bytes, address_bits, id_bits)),
-                "read_request": In(stream.Signature(ReadRequest(address_bits))).array(len(reads)),
+                "m_axi": Out(Axi4Signature(data_bytes, address_bits, id_bits, user_bits)),
+                "read_request": In(stream.Signature(ReadRequest(address_bits, owners))).array(
+                    len(reads)
+                ),
                 "read_beats": Out(stream.Signature(ReadBeat(data_bytes))).array(len(reads)),
-                "write_request": In(stream.Signature(WriteRequest(address_bits))).array(
+                "write_request": In(stream.Signature(WriteRequest(address_bits, owners))).array(
                     len(writes)
                 ),
                 "write_beats": In(stream.Signature(WriteBeat(data_bytes))).array(len(writes)),
                 "write_response": Out(stream.Signature(BusError)).array(len(writes)),
-                "attributes": In(BusAttributes(), init=DEFAULT_ATTRIBUTES),
+                "attributes": In(attributes, init=DEFAULT_ATTRIBUTES)
+                if owners == 1
+                else In(data.ArrayLayout(attributes, owners), init=[DEFAULT_ATTRIBUTES] * owners),
                 "timeout_cycles": In(TIMEOUT_BITS),
                 "idle": Out(1),
+                **({"dead": Out(1)} if owners > 1 else {}),
                 "beat_read": Out(1),
                 "beat_written": Out(1),
             }
@@ -133,8 +158,8 @@ class Axi4Port(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         widths = (self.data_bytes, self.address_bits, self.id_bits)
-        m.submodules.reads = reads = ReadHalf(*widths, self.reads)
-        m.submodules.writes = writes = WriteHalf(*widths, self.writes)
+        m.submodules.reads = reads = ReadHalf(*widths, self.reads, self.owners)
+        m.submodules.writes = writes = WriteHalf(*widths, self.writes, self.owners)
         for k in range(len(self.reads)):
             wiring.connect(m, wiring.flipped(self.read_request[k]), reads.request[k])
             wiring.connect(m, reads.beats[k], wiring.flipped(self.read_beats[k]))
@@ -146,6 +171,11 @@ class Axi4Port(wiring.Component):
         axi = self.m_axi
         for prefix, half in (("ar", reads), ("aw", writes)):
             pins = {name: getattr(axi, prefix + name) for name in ADDRESS_PINS}
+            attributes = self.attributes
+            if self.owners > 1:
+                attributes = attributes[half.bus_request.payload.owner]
+            if self.user_bits:
+                m.d.comb += getattr(axi, prefix + "user").eq(attributes.user)
             m.d.comb += [
                 pins["id"].eq(half.bus_request.payload.id),
                 pins["addr"].eq(half.bus_request.payload.address),
@@ -153,8 +183,8 @@ class Axi4Port(wiring.Component):
                 pins["size"].eq((self.data_bytes - 1).bit_length()),
                 pins["burst"].eq(INCR),
                 pins["lock"].eq(0),
-                pins["cache"].eq(getattr(self.attributes, f"{prefix}cache")),
-                pins["prot"].eq(self.attributes.prot),
+                pins["cache"].eq(getattr(attributes, f"{prefix}cache")),
+                pins["prot"].eq(attributes.prot),
                 pins["qos"].eq(0),
                 pins["valid"].eq(half.bus_request.valid & ~ResetSignal()),
                 half.bus_request.ready.eq(getattr(axi, prefix + "ready")),
@@ -178,6 +208,8 @@ class Axi4Port(wiring.Component):
             axi.rready.eq(reads.bus_beats.ready),
             self.idle.eq(reads.idle & writes.idle),
         ]
+        if self.owners > 1:
+            m.d.comb += self.dead.eq(reads.dead | writes.dead)
         m.d.sync += [
             self.beat_read.eq(axi.rvalid & axi.rready),
             self.beat_written.eq(axi.wvalid & axi.wready),

@@ -24,42 +24,55 @@ class ReadHalf(wiring.Component):
         Widths of the bus.
     bursts : `tuple[int, ...]`
         For each source: the largest number of outstanding bursts.
+    owners
+        As in `ReadRequest`.
 
     Members
     -------
-    request : `In(stream.Signature(ReadRequest(address_bits))).array(len(bursts))`
+    request : `In(stream.Signature(ReadRequest(address_bits, owners))).array(len(bursts))`
     beats : `Out(stream.Signature(ReadBeat(data_bytes))).array(len(bursts))`
-    bus_request : `Out(stream.Signature(BusRequest(address_bits, id_bits)))`
+    bus_request : `Out(stream.Signature(BusRequest(address_bits, id_bits, owners)))`
     bus_beats : `In(stream.Signature(BusReadBeat(data_bytes, id_bits)))`
     timeout_cycles : `In(32)`
     idle : `Out(1)`
+    dead : `Out(1)`
+        Only with several owners: the bus is given up, and still owes something.
     """
 
     def __init__(
-        self, data_bytes: int, address_bits: int, id_bits: int, bursts: tuple[int, ...]
+        self,
+        data_bytes: int,
+        address_bits: int,
+        id_bits: int,
+        bursts: tuple[int, ...],
+        owners: int = 1,
     ) -> None:
         self.data_bytes = data_bytes
         self.address_bits = address_bits
         self.id_bits = id_bits
         self.bursts = bursts
+        self.owners = owners
         sources = len(bursts)
         super().__init__(
             {
-                "request": In(stream.Signature(ReadRequest(address_bits))).array(sources),
+                "request": In(stream.Signature(ReadRequest(address_bits, owners))).array(sources),
                 "beats": Out(stream.Signature(ReadBeat(data_bytes))).array(sources),
-                "bus_request": Out(stream.Signature(BusRequest(address_bits, id_bits))),
+                "bus_request": Out(stream.Signature(BusRequest(address_bits, id_bits, owners))),
                 "bus_beats": In(stream.Signature(BusReadBeat(data_bytes, id_bits))),
                 "timeout_cycles": In(TIMEOUT_BITS),
                 "idle": Out(1),
+                **({"dead": Out(1)} if owners > 1 else {}),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.arbiter = arbiter = RequestArbiter(
-            self.address_bits, self.id_bits, len(self.bursts)
+            self.address_bits, self.id_bits, len(self.bursts), self.owners
         )
-        m.submodules.requests = requests = SkidBuffer(BusRequest(self.address_bits, self.id_bits))
+        m.submodules.requests = requests = SkidBuffer(
+            BusRequest(self.address_bits, self.id_bits, self.owners)
+        )
         m.submodules.responses = responses = PipelineRegister(
             BusReadBeat(self.data_bytes, self.id_bits)
         )
@@ -92,12 +105,16 @@ class ReadHalf(wiring.Component):
             m.d.sync += state.dead.eq(1)
         with m.Elif(self.idle):
             m.d.sync += state.dead.eq(0)
+        if self.owners > 1:
+            m.d.comb += self.dead.eq(state.dead)
         return m
 
     def _serve(self, m: Module, k: int, state: "_ReadState", offer: Any, response: Any) -> None:
         """Guard a source's bursts: offer its requests to the arbiter, and return its beats."""
         bursts = self.bursts[k]
-        m.submodules[f"guard_{k}"] = guard = ReadGuard(self.data_bytes, self.address_bits, bursts)
+        m.submodules[f"guard_{k}"] = guard = ReadGuard(
+            self.data_bytes, self.address_bits, bursts, self.owners
+        )
         wiring.connect(m, wiring.flipped(self.request[k]), guard.request)
         wiring.connect(m, guard.o, wiring.flipped(self.beats[k]))
 

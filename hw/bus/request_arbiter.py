@@ -20,20 +20,22 @@ class RequestArbiter(wiring.Component):
         Widths.
     sources
         The number of sources; their index becomes the ID.
+    owners
+        As in `ReadRequest`.
 
     Members
     -------
-    i : `In(stream.Signature(ReadRequest(address_bits))).array(sources)`
+    i : `In(stream.Signature(ReadRequest(address_bits, owners))).array(sources)`
         Write requests have the same shape.
-    o : `Out(stream.Signature(BusRequest(address_bits, id_bits)))`
+    o : `Out(stream.Signature(BusRequest(address_bits, id_bits, owners)))`
     """
 
-    def __init__(self, address_bits: int, id_bits: int, sources: int) -> None:
+    def __init__(self, address_bits: int, id_bits: int, sources: int, owners: int = 1) -> None:
         self.sources = sources
         super().__init__(
             {
-                "i": In(stream.Signature(ReadRequest(address_bits))).array(sources),
-                "o": Out(stream.Signature(BusRequest(address_bits, id_bits))),
+                "i": In(stream.Signature(ReadRequest(address_bits, owners))).array(sources),
+                "o": Out(stream.Signature(BusRequest(address_bits, id_bits, owners))),
             }
         )
 
@@ -56,5 +58,6 @@ class RequestArbiter(wiring.Component):
                     self.o.valid.eq(1),
                     self.o.payload.address.eq(i.payload.address),
                     self.o.payload.beats.eq(i.payload.beats),
+                    self.o.payload.owner.eq(i.payload.owner),
                 ]
         return m

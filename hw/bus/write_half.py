@@ -26,46 +26,59 @@ class WriteHalf(wiring.Component):
         Widths of the bus.
     bursts : `tuple[int, ...]`
         For each source: the largest number of outstanding bursts.
+    owners
+        As in `ReadRequest`.
 
     Members
     -------
-    request : `In(stream.Signature(WriteRequest(address_bits))).array(len(bursts))`
+    request : `In(stream.Signature(WriteRequest(address_bits, owners))).array(len(bursts))`
     beats : `In(stream.Signature(WriteBeat(data_bytes))).array(len(bursts))`
     response : `Out(stream.Signature(BusError)).array(len(bursts))`
-    bus_request : `Out(stream.Signature(BusRequest(address_bits, id_bits)))`
+    bus_request : `Out(stream.Signature(BusRequest(address_bits, id_bits, owners)))`
     bus_beats : `Out(stream.Signature(WriteBeat(data_bytes)))`
     bus_response : `In(stream.Signature(BusWriteResponse(id_bits)))`
     timeout_cycles : `In(32)`
     idle : `Out(1)`
+    dead : `Out(1)`
+        Only with several owners: the bus is given up, and one side still owes something.
     """
 
     def __init__(
-        self, data_bytes: int, address_bits: int, id_bits: int, bursts: tuple[int, ...]
+        self,
+        data_bytes: int,
+        address_bits: int,
+        id_bits: int,
+        bursts: tuple[int, ...],
+        owners: int = 1,
     ) -> None:
         self.data_bytes = data_bytes
         self.address_bits = address_bits
         self.id_bits = id_bits
         self.bursts = bursts
+        self.owners = owners
         sources = len(bursts)
         super().__init__(
             {
-                "request": In(stream.Signature(WriteRequest(address_bits))).array(sources),
+                "request": In(stream.Signature(WriteRequest(address_bits, owners))).array(sources),
                 "beats": In(stream.Signature(WriteBeat(data_bytes))).array(sources),
                 "response": Out(stream.Signature(BusError)).array(sources),
-                "bus_request": Out(stream.Signature(BusRequest(address_bits, id_bits))),
+                "bus_request": Out(stream.Signature(BusRequest(address_bits, id_bits, owners))),
                 "bus_beats": Out(stream.Signature(WriteBeat(data_bytes))),
                 "bus_response": In(stream.Signature(BusWriteResponse(id_bits))),
                 "timeout_cycles": In(TIMEOUT_BITS),
                 "idle": Out(1),
+                **({"dead": Out(1)} if owners > 1 else {}),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.arbiter = arbiter = RequestArbiter(
-            self.address_bits, self.id_bits, len(self.bursts)
+            self.address_bits, self.id_bits, len(self.bursts), self.owners
         )
-        m.submodules.requests = requests = SkidBuffer(BusRequest(self.address_bits, self.id_bits))
+        m.submodules.requests = requests = SkidBuffer(
+            BusRequest(self.address_bits, self.id_bits, self.owners)
+        )
         m.submodules.responses = responses = SkidBuffer(BusWriteResponse(self.id_bits))
         m.submodules.timer = timer = SilenceTimer()
         wiring.connect(m, requests.o, wiring.flipped(self.bus_request))
@@ -101,6 +114,8 @@ class WriteHalf(wiring.Component):
             m.d.sync += state.dead.eq(1)
         with m.Elif(self.idle):
             m.d.sync += state.dead.eq(0)
+        if self.owners > 1:
+            m.d.comb += self.dead.eq(state.dead)
         return m
 
     def _send_data(self, m: Module, state: "_WriteState", granted: Any, requests: Any) -> None:

@@ -21,7 +21,8 @@ from cdma.hw.dma.control.registers import register_source
 from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS
 from cdma.hw.emit.bench.files import Bench, hex_rows, source
 from cdma.hw.emit.reset import Reset
-from cdma.hw.registers.map import register_map
+from cdma.hw.registers.map import RegisterSource, in_page, pages, register_map
+from cdma.hw.registers.map import address_bits as register_address_bits
 
 _SEED = 1
 _LOG2_ENTRIES = 4
@@ -30,7 +31,7 @@ _LONGEST_CYCLES = 20_000
 _GUARD_BYTES = 64
 _MEMORY_BYTES = 16384
 _WRITE, _READ, _WAIT_FOR_IRQ, _WAIT_FOR_NO_IRQ = range(4)
-_IGNORED = ("lock", "cache", "prot", "qos")
+_IGNORED = ("lock", "cache", "prot", "qos", "user")
 """Pins of an address channel that the bench's memory does without."""
 
 
@@ -241,26 +242,39 @@ class _Bus:
                 for prefix in self.prefixes
                 for channel in ("aw", "ar")
                 for name in _IGNORED
+                if channel + name in self.signature.members
             ),
         ]
 
 
 def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
-    """Return the engine's bench, if the golden models have lines of its size."""
+    """Return the engine's bench, if the golden models have lines of its size.
+
+    All descriptors are in the last ring, whose page of registers lies farthest.
+    """
     if config.codec.line_bytes != LINE_BYTES:
         return None
     program = _program(config)
-    steps = _steps(config, program)
+    registers = register_source(config)
+    address_bits = register_address_bits(registers)
+    steps = _steps(registers, program)
     sector_bytes, host_bytes = config.codec.sector_bytes, config.host_bytes
     device = _Bus(
         "device",
         tuple(f"m_axi_mem{unit}" for unit in range(config.units)),
-        Axi4Signature(sector_bytes, config.device_address_bits, config.device_id_bits),
+        Axi4Signature(
+            sector_bytes,
+            config.device_address_bits,
+            config.device_id_bits,
+            config.stream_id_bits,
+        ),
     )
     host = _Bus(
         "host",
         ("m_axi_host",),
-        Axi4Signature(host_bytes, config.host_address_bits, config.host_id_bits),
+        Axi4Signature(
+            host_bytes, config.host_address_bits, config.host_id_bits, config.stream_id_bits
+        ),
     )
     values = {
         "name": name,
@@ -269,6 +283,9 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
         "device_size": _MEMORY_BYTES,
         "host_size": _MEMORY_BYTES,
         "steps": len(steps),
+        "address_bits": address_bits,
+        "rings": config.rings,
+        "ring": config.rings - 1,
         "descriptors": program.count,
         "longest": _LONGEST_CYCLES,
         "sector_bytes": sector_bytes,
@@ -291,7 +308,7 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
             f"{name}_tb_memory.sv": source("axi_memory.sv", values),
         },
         vectors={
-            f"{name}_program.hex": hex_rows(steps, 48),
+            f"{name}_program.hex": hex_rows(steps, 36 + address_bits),
             f"{name}_device.hex": hex_rows(program.device.before.tolist(), 8),
             f"{name}_host.hex": hex_rows(program.host.before.tolist(), 8),
             f"{name}_device_after.hex": hex_rows(_after(program.device), 9),
@@ -305,17 +322,22 @@ def _after(memory: _Memory) -> list[int]:
     return rows
 
 
-def _steps(config: EngineConfig, program: _Program) -> list[int]:
+def _steps(source: RegisterSource, program: _Program) -> list[int]:
     """Accesses to registers: what starts the engine, and what it must show in the end."""
-    registers = register_map(register_source(config))
+    registers = register_map(source)
+    page = pages(source)[-1]
+    operation_at = 32 + register_address_bits(source)
     error = 2 if program.first_error else 0
 
     def step(operation: int, register: str = "ID", value: int = 0) -> int:
-        return operation << 44 | registers[register].offset << 32 | value
+        offset = registers[in_page(page, register)].offset
+        return operation << operation_at | offset << 32 | value
 
     return [
-        *(step(_READ, name, registers[name].reset) for name in ("ID", "VERSION")),
-        *(step(_READ, name, registers[name].reset) for name in ("CONFIG0", "CONFIG1")),
+        *(
+            step(_READ, name, registers[in_page(page, name)].reset)
+            for name in ("ID", "VERSION", "CONFIG0", "CONFIG1")
+        ),
         step(_WRITE, "RING_BASE_LO", program.ring),
         step(_WRITE, "RING_BASE_HI", 0),
         step(_WRITE, "RING_SIZE", _LOG2_ENTRIES),

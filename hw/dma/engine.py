@@ -1,5 +1,6 @@
 """The compressing DMA engine: descriptors in, completion records out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
@@ -17,11 +18,14 @@ from cdma.hw.dma.control.checker import DescriptorChecker
 from cdma.hw.dma.control.completion import RetireUnit
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, Dispatcher
-from cdma.hw.dma.control.record import InterruptCoalescer, RecordWriter
-from cdma.hw.dma.control.registers import Registers
+from cdma.hw.dma.control.fetch_arbiter import FetchArbiter
+from cdma.hw.dma.control.record import RecordWriter
+from cdma.hw.dma.control.registers import Registers, register_source
 from cdma.hw.dma.control.ring import DescriptorFetcher
+from cdma.hw.dma.control.ring_arbiter import RingArbiter
+from cdma.hw.dma.control.ring_parts import RingParts
 from cdma.hw.dma.control.supervisor import Supervisor
-from cdma.hw.dma.control.windows import PAGE_BITS, RingWindowChecker
+from cdma.hw.dma.control.windows import RingWindowChecker
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.path import InPath
@@ -34,7 +38,8 @@ from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutPath
 from cdma.hw.dma.outbound.throttle import TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit
 from cdma.hw.lib.count import count_ones
-from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
+from cdma.hw.registers.file import DATA_BITS
+from cdma.hw.registers.map import address_bits as register_address_bits
 from cdma.hw.registers.port import RegisterPort
 
 MEMORY_ID_BITS = 1
@@ -81,6 +86,8 @@ def memory_port(config: EngineConfig) -> Axi4Port:
         # A line that crosses a page takes two.
         reads=(2 * config.unit_lines,),
         writes=(2 * config.unit_lines,),
+        owners=config.rings,
+        user_bits=config.stream_id_bits,
     )
 
 
@@ -92,6 +99,8 @@ class DmaEngine(wiring.Component):
     leaves device memory through compression units at its controllers, so that only compressed lines
     travel to the engine (cDMA, §V-B), and comes back through expansion units there. Several
     descriptors are outstanding at once, both ways: what must wait for others comes behind a fence.
+    Several rings, each with its registers, windows and interrupt, start their descriptors
+    round-robin.
 
     Host reads have ID 0 for descriptors and 1 for data, host writes 0 for data and 1 for records;
     the memory ports use ID 0. Bursts are INCR, of whole-width beats, at most 16 at the host and 8
@@ -99,7 +108,8 @@ class DmaEngine(wiring.Component):
 
     Latency: if nothing is outstanding, the request for a descriptor comes `descriptor_read_latency`
     = 4 cycles after the doorbell, and the first one for its data `data_read_latency` = 10 cycles
-    after the descriptor's last beat; registers answer after `register_response_latency` = 2.
+    after the descriptor's last beat; registers answer after `register_response_latency` = 2. With
+    several rings the first two are a cycle longer, in which one of them is chosen.
 
     Throughput: a line per cycle and unit, two lines per cycle in all, each way; a beat per cycle
     at the host, each way.
@@ -115,13 +125,13 @@ class DmaEngine(wiring.Component):
     Members
     -------
     s_axil : `In(AxiLiteSignature(12, 32))`
-        The registers of docs/reference/registers.md.
+        The registers of docs/reference/registers.md; pages of further rings take further bits.
     m_axi_mem0, m_axi_mem1, … : `Out(Axi4Signature(sector_bytes, 40, 1))`
         Device memory, for each unit; the configuration may have other widths of address and ID.
     m_axi_host : `Out(Axi4Signature(host_bytes, 64, 2))`
         Host memory; the same holds of it.
-    irq : `Out(1)`
-        High while an enabled bit of IRQ_STATUS is set.
+    irq : `Out(config.rings)`
+        For each ring, high while an enabled bit of its IRQ_STATUS is set.
     """
 
     descriptor_read_latency = 4
@@ -130,17 +140,23 @@ class DmaEngine(wiring.Component):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        user_bits = config.stream_id_bits
         memory = Axi4Signature(
-            config.codec.sector_bytes, config.device_address_bits, config.device_id_bits
+            config.codec.sector_bytes,
+            config.device_address_bits,
+            config.device_id_bits,
+            user_bits,
         )
+        host = Axi4Signature(
+            config.host_bytes, config.host_address_bits, config.host_id_bits, user_bits
+        )
+        address_bits = register_address_bits(register_source(config))
         super().__init__(
             {
-                "s_axil": In(AxiLiteSignature(ADDRESS_BITS, DATA_BITS)),
+                "s_axil": In(AxiLiteSignature(address_bits, DATA_BITS)),
                 **{f"m_axi_mem{k}": Out(memory) for k in range(config.units)},
-                "m_axi_host": Out(
-                    Axi4Signature(config.host_bytes, config.host_address_bits, config.host_id_bits)
-                ),
-                "irq": Out(1),
+                "m_axi_host": Out(host),
+                "irq": Out(config.rings),
             }
         )
 
@@ -148,10 +164,7 @@ class DmaEngine(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.registers = registers = Registers(config)
-        m.submodules.supervisor = supervisor = Supervisor()
-        m.submodules.ring_window = RingWindowChecker()
-        m.submodules.fetcher = DescriptorFetcher(config)
-        m.submodules.checker = DescriptorChecker(config)
+        rings = [RingParts(m, config, registers, number) for number in range(config.rings)]
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.out_path = OutPath(config)
         m.submodules.in_path = InPath(config)
@@ -161,37 +174,61 @@ class DmaEngine(wiring.Component):
             config.host_bytes,
             HOST_ADDRESS_BITS,
             HOST_ID_BITS,
-            reads=(config.transfers, config.read_bursts),
+            reads=(config.rings * config.transfers, config.read_bursts),
             writes=(config.write_bursts, config.transfers),
+            owners=config.rings,
+            user_bits=config.stream_id_bits,
         )
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         connect_resized(m, host.m_axi, self.m_axi_host)
 
-        self._connect_descriptors(m)
-        self._connect_host(m)
+        starts = self._connect_descriptors(m, rings)
+        self._connect_host(m, rings)
         memories = self._add_memories(m)
         ports = [host, *memories]
         m.d.comb += [port.timeout_cycles.eq(registers.timeout_cycles.value) for port in ports]
-        m.d.comb += supervisor.buses_idle.eq(Cat(port.idle for port in ports).all())
+        self._connect_idle(m, rings, ports)
 
         now = Signal(CYCLE_BITS)
         m.d.sync += now.eq(now + 1)
         m.d.comb += [dispatcher.now.eq(now), retire.now.eq(now)]
-        self._connect_supervisor(m)
-        self._connect_registers(m)
-        self._connect_windows(m, memories)
-        self._connect_interrupts(m)
-        self._connect_counters(m, memories)
+        drained = self._connect_resets(m, rings, starts)
+        for ring in rings:
+            ring.connect_registers(m, m.submodules)
+            ring.connect_windows(m, host, memories)
+            ring.connect_interrupts(m, m.submodules)
+        self._connect_throttles(m)
+        m.d.comb += self.irq.eq(registers.irq)
+        self._connect_counters(m, rings, memories)
         if config.ecc:
-            self._connect_ecc(m)
+            self._connect_ecc(m, drained)
         return m
 
-    def _connect_descriptors(self, m: Module) -> None:
-        """Connect a descriptor's stages: fetch, check, dispatch, path, retire, record."""
+    def _connect_descriptors(self, m: Module, rings: Sequence[RingParts]) -> list[Value]:
+        """Connect a descriptor's stages: fetch, check, dispatch, path, retire, record.
+
+        Returns, for each ring, that a descriptor of it starts in this cycle.
+        """
         parts: Any = m.submodules
         dispatcher, retire, in_path = parts.dispatcher, parts.retire, parts.in_path
-        wiring.connect(m, parts.fetcher.o, parts.checker.i)
-        wiring.connect(m, parts.checker.o, dispatcher.i)
+        for ring in rings:
+            wiring.connect(m, ring.fetcher.o, ring.checker.i)
+        if len(rings) == 1:
+            wiring.connect(m, rings[0].checker.o, dispatcher.i)
+            starts = [dispatcher.i.valid & dispatcher.i.ready]
+            m.d.comb += dispatcher.all_retired.eq(rings[0].supervisor.all_retired)
+        else:
+            m.submodules.ring_arbiter = arbiter = RingArbiter(len(rings))
+            wiring.connect(m, arbiter.o, dispatcher.i)
+            starts = list(arbiter.chosen)
+            # Fences have waited before they come to the dispatcher.
+            m.d.comb += dispatcher.all_retired.eq(1)
+            for ring in rings:
+                wiring.connect(m, ring.checker.o, arbiter.i[ring.number])
+                m.d.comb += [
+                    arbiter.all_retired[ring.number].eq(ring.supervisor.all_retired),
+                    arbiter.abort[ring.number].eq(ring.supervisor.abort),
+                ]
         wiring.connect(m, dispatcher.started, retire.started)
         wiring.connect(m, dispatcher.job_out, parts.out_path.job)
         wiring.connect(m, parts.out_path.outcome, retire.outcome_out)
@@ -212,13 +249,22 @@ class DmaEngine(wiring.Component):
             retire.verify.ready.eq(in_path.job.ready),
             dispatcher.verified.eq(retire.verified),
         ]
+        return starts
 
-    def _connect_host(self, m: Module) -> None:
+    def _connect_host(self, m: Module, rings: Sequence[RingParts]) -> None:
         """Connect descriptors, data and records to the port to host memory."""
         parts: Any = m.submodules
         host, out_path, in_path = parts.host, parts.out_path, parts.in_path
-        wiring.connect(m, parts.fetcher.request, host.read_request[0])
-        wiring.connect(m, host.read_beats[0], parts.fetcher.beats)
+        if len(rings) == 1:
+            wiring.connect(m, rings[0].fetcher.request, host.read_request[0])
+            wiring.connect(m, host.read_beats[0], rings[0].fetcher.beats)
+        else:
+            m.submodules.fetch_arbiter = arbiter = FetchArbiter(self.config)
+            wiring.connect(m, arbiter.port_request, host.read_request[0])
+            wiring.connect(m, host.read_beats[0], arbiter.port_beats)
+            for ring in rings:
+                wiring.connect(m, ring.fetcher.request, arbiter.request[ring.number])
+                wiring.connect(m, arbiter.beats[ring.number], ring.fetcher.beats)
         wiring.connect(m, in_path.read_request, host.read_request[1])
         wiring.connect(m, host.read_beats[1], in_path.read_beats)
         wiring.connect(m, out_path.write_request, host.write_request[0])
@@ -244,123 +290,66 @@ class DmaEngine(wiring.Component):
             connect_resized(m, memory.m_axi, getattr(self, f"m_axi_mem{k}"))
         return memories
 
-    def _connect_supervisor(self, m: Module) -> None:
-        """Connect the supervisor to the stages that it starts, stops and watches."""
-        parts: Any = m.submodules
-        supervisor, dispatcher = parts.supervisor, parts.dispatcher
-        fetcher, record_writer = parts.fetcher, parts.record_writer
-        m.d.comb += [
-            fetcher.enable.eq(supervisor.fetch),
-            fetcher.clear.eq(supervisor.clear),
-            dispatcher.all_retired.eq(supervisor.all_retired),
-            dispatcher.abort.eq(supervisor.abort),
-            parts.out_path.abort.eq(supervisor.abort),
-            parts.in_path.abort.eq(supervisor.abort),
-            record_writer.clear.eq(supervisor.clear),
-            supervisor.fetched.eq(fetcher.idle & parts.checker.idle),
-            supervisor.start_fire.eq(dispatcher.i.valid & dispatcher.i.ready),
-            supervisor.record_done.eq(record_writer.record_done),
-            supervisor.record_info.eq(record_writer.record_info),
-            supervisor.record_error.eq(record_writer.error),
-            supervisor.ring_faulty.eq(fetcher.faulty),
-            supervisor.ring_fault.eq(fetcher.fault),
-            parts.checker.clear.eq(supervisor.clear),
-            supervisor.record_outside.eq(parts.checker.faulty),
-            supervisor.record_address.eq(parts.checker.fault_address),
-        ]
+    def _connect_idle(
+        self, m: Module, rings: Sequence[RingParts], ports: Sequence[Axi4Port]
+    ) -> None:
+        """Let each supervisor know whether the buses owe anything to its ring.
 
-    def _connect_registers(self, m: Module) -> None:
-        """Connect control, ring, status and throttle registers."""
-        parts: Any = m.submodules
-        registers, supervisor = parts.registers, parts.supervisor
-        fetcher, record_writer, out_path = parts.fetcher, parts.record_writer, parts.out_path
+        With several rings others may keep the buses busy; then a ring whose descriptors all have
+        their records is owed nothing, unless a port has been given up.
+        """
+        quiet = Cat(port.idle for port in ports).all()
+        if len(rings) > 1:
+            quiet |= ~Cat(port.dead for port in ports).any()
+        m.d.comb += [ring.supervisor.buses_idle.eq(quiet) for ring in rings]
+
+    def _connect_resets(
+        self, m: Module, rings: Sequence[RingParts], starts: Sequence[Value]
+    ) -> Value:
+        """Connect the supervisors, and the reset of all rings together.
+
+        Returns that no descriptor is left of those before the reset that this cycle ends.
+        """
+        if len(rings) == 1:
+            (ring,) = rings
+            ring.connect_supervisor(m, m.submodules, start_fire=starts[0], may_fetch=None)
+            m.d.comb += ring.supervisor.reset_request.eq(ring.registers.control.reset)
+            return ring.supervisor.clear
+        all_rings: Any = m.submodules["registers"].all_rings
+        resetting = Signal(name="all_resetting")
+        drained = Signal()
         m.d.comb += [
-            supervisor.abort_request.eq(registers.control.abort),
-            supervisor.reset_request.eq(registers.control.reset),
-            supervisor.enabled.eq(registers.control.enable),
-            fetcher.base.eq(registers.ring_base.address),
-            fetcher.log2_entries.eq(registers.ring_size.log2_entries),
-            fetcher.tail.eq(registers.ring_tail.index),
-            fetcher.done.eq(record_writer.done),
-            parts.retire.log2_entries.eq(registers.ring_size.log2_entries),
-            registers.ring_clear.eq(supervisor.clear),
-            registers.ring_head.index.eq(fetcher.head),
-            registers.ring_done.index.eq(record_writer.done),
-            registers.status.idle.eq(supervisor.idle),
-            registers.status.aborting.eq(supervisor.abort),
-            registers.status.resetting.eq(supervisor.resetting),
-            registers.status.ring_error.eq(supervisor.ring_error),
+            drained.eq(resetting & ~Cat(ring.supervisor.resetting for ring in rings).any()),
+            all_rings.resetting.eq(resetting),
+            all_rings.busy.eq(Cat(~ring.supervisor.idle for ring in rings)),
         ]
+        with m.If(all_rings.reset):
+            m.d.sync += resetting.eq(1)
+        with m.Elif(drained):
+            m.d.sync += resetting.eq(0)
+        for ring, start_fire in zip(rings, starts, strict=True):
+            ring.connect_supervisor(m, m.submodules, start_fire=start_fire, may_fetch=~resetting)
+            m.d.comb += ring.supervisor.reset_request.eq(
+                ring.registers.control.reset | all_rings.reset
+            )
+        return drained
+
+    def _connect_throttles(self, m: Module) -> None:
+        """Connect the throttles' registers."""
+        parts: Any = m.submodules
+        registers, out_path = parts.registers, parts.out_path
         for k in range(THROTTLE_CLASSES):
             m.d.comb += [
                 out_path.throttle_rate[k].eq(getattr(registers, f"throttle{k}_rate").value),
                 out_path.throttle_burst[k].eq(getattr(registers, f"throttle{k}_burst").value),
             ]
 
-    def _connect_windows(self, m: Module, memories: list[Axi4Port]) -> None:
-        """Connect the windows, the buses' attributes, and what keeps setup registers as they are.
-
-        Ring, windows and attributes hold still while anything could depend on them.
-        """
-        parts: Any = m.submodules
-        registers, ring_window, checker = parts.registers, parts.ring_window, parts.checker
-        # A cycle late: a descriptor that starts to be fetched in the cycle in which software takes
-        # CONTROL.enable back is seen before the next write.
-        busy = Signal()
-        m.d.sync += busy.eq(~parts.supervisor.idle)
-        m.d.comb += [
-            registers.setup_closed.eq(registers.control.enable | busy),
-            registers.windows_closed.eq(registers.setup_closed | registers.window_lock.lock),
-            ring_window.base.eq(registers.ring_base.address),
-            ring_window.log2_entries.eq(registers.ring_size.log2_entries),
-            parts.fetcher.outside.eq(ring_window.outside),
-        ]
-        host_bits, device_bits = self.config.host_address_bits, self.config.device_address_bits
-        for window, name, address_bits in (
-            (ring_window.window, "descriptor", host_bits),
-            (checker.record_window, "record", host_bits),
-            (checker.host_window, "host", host_bits),
-            (checker.device_window, "device", device_bits),
-        ):
-            last = getattr(registers, f"{name}_window_last").address
-            m.d.comb += [
-                window.base.eq(getattr(registers, f"{name}_window_base").address),
-                window.last.eq(_reachable(last, address_bits - PAGE_BITS)),
-            ]
-        for port in (parts.host, *memories):
-            bus = registers.host_bus if port is parts.host else registers.device_bus
-            m.d.comb += [
-                port.attributes.prot.eq(bus.prot),
-                port.attributes.arcache.eq(bus.arcache),
-                port.attributes.awcache.eq(bus.awcache),
-            ]
-
-    def _connect_interrupts(self, m: Module) -> None:
-        """Connect the interrupt, and the registers that keep the first error."""
-        parts: Any = m.submodules
-        registers, supervisor = parts.registers, parts.supervisor
-        record_writer = parts.record_writer
-        m.submodules.coalescer = coalescer = InterruptCoalescer()
-        m.d.comb += [
-            coalescer.request.eq(record_writer.record_done & record_writer.record_info.interrupt),
-            coalescer.count.eq(registers.irq_coalesce_count.value),
-            coalescer.cycles.eq(registers.irq_coalesce_cycles.value),
-            registers.irq_status.done_set.eq(coalescer.interrupt),
-            registers.irq_status.error_set.eq(supervisor.error_valid),
-            registers.irq_status.ring_error_set.eq(supervisor.ring_stop),
-            registers.error_capture.eq(supervisor.error_valid & ~registers.irq_status.error),
-            registers.error_status.status.eq(supervisor.error.status),
-            registers.error_status.detail.eq(supervisor.error.detail),
-            registers.error_tag.value.eq(supervisor.error.tag),
-            registers.error_addr.address.eq(supervisor.error.address),
-            self.irq.eq(registers.irq),
-        ]
-
-    def _connect_ecc(self, m: Module) -> None:
+    def _connect_ecc(self, m: Module, drained: Value) -> None:
         """Connect the counters of flipped bits, and let transfers fail after those that are lost.
 
         A lost word may be of any transfer that is under way, and a later one may begin behind its
-        remains; so they fail until the engine has been reset, which waits for all of them.
+        remains; so they fail until the engine has been reset, which waits for all of them: until
+        then `drained`.
         """
         parts: Any = m.submodules
         registers, out_path, in_path = parts.registers, parts.out_path, parts.in_path
@@ -369,17 +358,22 @@ class DmaEngine(wiring.Component):
             m.d.comb += increment.eq(getattr(out_path, name) + getattr(in_path, name))
         with m.If(registers.ecc_uncorrectable.increment.any()):
             m.d.sync += parts.retire.memory_failed.eq(1)
-        with m.Elif(parts.supervisor.clear):
+        with m.Elif(drained):
             m.d.sync += parts.retire.memory_failed.eq(0)
 
-    def _connect_counters(self, m: Module, memories: list[Axi4Port]) -> None:
+    def _connect_counters(
+        self, m: Module, rings: Sequence[RingParts], memories: list[Axi4Port]
+    ) -> None:
         """Connect what the performance counters count, each by its register's name."""
         parts: Any = m.submodules
         registers, host = parts.registers, parts.host
         out_path, in_path = parts.out_path, parts.in_path
         host_bytes, sector_bytes = self.config.host_bytes, self.config.codec.sector_bytes
+        idle, *others = (ring.supervisor.idle for ring in rings)
+        for other in others:
+            idle &= other
         for name, step in {
-            "cycles_busy": ~parts.supervisor.idle,
+            "cycles_busy": ~idle,
             "raw_bytes_out": sector_bytes * sum((port.beat_read for port in memories), C(0)),
             "stream_bytes_out": Mux(
                 out_path.write_beats.valid & out_path.write_beats.ready,
@@ -409,10 +403,3 @@ class DmaEngine(wiring.Component):
             registers.reservation_high_water.value.eq(out_path.reserved * sector_bytes),
             registers.outstanding_high_water.value.eq(out_path.outstanding),
         ]
-
-
-def _reachable(page: Value, bits: int) -> Value:
-    """Return a page's number, at most the greatest one that a bus has with so many bits."""
-    if bits >= len(page):
-        return page
-    return Mux(page[bits:].any(), (1 << bits) - 1, page)

@@ -27,6 +27,8 @@ class ReadJob(data.StructLayout):
     first_unit
         The unit at the memory controller of the first line; the following lines take the units
         round-robin.
+    ring
+        The number of the descriptor's ring; no bits if there is one.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -38,6 +40,7 @@ class ReadJob(data.StructLayout):
                 "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
                 "first_unit": range(config.units),
+                "ring": range(config.rings),
             }
         )
 
@@ -137,6 +140,8 @@ class WriteJob(data.StructLayout):
         Width of an address.
     size_bits
         Width of a packet's size in bytes.
+    rings
+        The number of rings that packets come from.
 
     Members
     -------
@@ -145,10 +150,24 @@ class WriteJob(data.StructLayout):
         Bytes that may be written.
     limit
         Bytes of the packet, from `dst` on; what comes behind them is padding.
+    ring
+        The number of the packet's ring; no bits if there is one.
     """
 
-    def __init__(self, address_bits: int = HOST_ADDRESS_BITS, size_bits: int = OFFSET_BITS) -> None:
-        super().__init__({"dst": address_bits, "capacity": size_bits, "limit": size_bits})
+    def __init__(
+        self,
+        address_bits: int = HOST_ADDRESS_BITS,
+        size_bits: int = OFFSET_BITS,
+        rings: int = 1,
+    ) -> None:
+        super().__init__(
+            {
+                "dst": address_bits,
+                "capacity": size_bits,
+                "limit": size_bits,
+                "ring": range(rings),
+            }
+        )
 
 
 class WriteOutcome(data.StructLayout):
@@ -188,6 +207,8 @@ class OutJob(data.StructLayout):
         Index among the configuration's codecs, and the descriptor's parameters for it.
     throttle_class
         The token bucket that limits the reads.
+    ring
+        As in `ReadJob`.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -200,6 +221,7 @@ class OutJob(data.StructLayout):
                 "codec": range(len(config.codecs)),
                 "parameters": config.codec.parameter_bits,
                 "throttle_class": 1,
+                "ring": range(config.rings),
             }
         )
 
@@ -238,6 +260,8 @@ class InJob(data.StructLayout):
         Bytes that the stream is expected to expand to, at least 1.
     codec, parameters
         Index among the configuration's codecs, and the descriptor's parameters for it.
+    ring
+        As in `ReadJob`.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -250,6 +274,7 @@ class InJob(data.StructLayout):
                 "capacity": OFFSET_BITS,
                 "codec": range(len(config.codecs)),
                 "parameters": config.codec.parameter_bits,
+                "ring": range(config.rings),
             }
         )
 
@@ -262,10 +287,14 @@ class ReceiveJob(data.StructLayout):
     src
     size
         The number of bytes.
+    ring
+        As in `ReadJob`.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"src": HOST_ADDRESS_BITS, "size": OFFSET_BITS})
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(
+            {"src": HOST_ADDRESS_BITS, "size": OFFSET_BITS, "ring": range(config.rings)}
+        )
 
 
 class ReceiveOutcome(data.StructLayout):
@@ -302,6 +331,8 @@ class SplitJob(data.StructLayout):
     first_unit
         The unit at the memory controller of the first line; the following lines take the units
         round-robin.
+    ring
+        As in `ReadJob`.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -313,12 +344,19 @@ class SplitJob(data.StructLayout):
                 "codec": range(len(config.codecs)),
                 "parameters": config.codec.parameter_bits,
                 "first_unit": range(config.units),
+                "ring": range(config.rings),
             }
         )
 
 
 class LineCommand(data.StructLayout):
     """The expansion of a line.
+
+    Parameters
+    ----------
+    config : CodecConfig
+    rings
+        The number of rings that lines come from.
 
     Members
     -------
@@ -330,9 +368,11 @@ class LineCommand(data.StructLayout):
         The number of bytes that may be written.
     codec, parameters
         Index among the configuration's codecs, and the descriptor's parameters for it.
+    ring
+        As in `ReadJob`.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, rings: int = 1) -> None:
         super().__init__(
             {
                 "address": DEVICE_ADDRESS_BITS,
@@ -340,6 +380,7 @@ class LineCommand(data.StructLayout):
                 "writable": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
                 "parameters": config.parameter_bits,
+                "ring": range(rings),
             }
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cdma.hw.buddy.registers import WITH_ALL_REGISTERS
 from cdma.hw.buddy.registers import register_source as buddy
-from cdma.hw.config import EngineConfig
+from cdma.hw.config import MAX_RINGS, MAX_STREAM_ID_BITS, EngineConfig
 from cdma.hw.dma.control.registers import register_source as engine
 from cdma.hw.registers.docs import markdown
 from cdma.hw.registers.map import RegisterSource
@@ -24,8 +24,8 @@ class Document:
 DOCUMENTS = {
     "engine": Document(
         "docs/reference/registers.md",
-        lambda: engine(EngineConfig(ecc=True)),
-        "the default configuration with `ecc`, which has all registers",
+        lambda: engine(EngineConfig(ecc=True, rings=MAX_RINGS, stream_id_bits=MAX_STREAM_ID_BITS)),
+        "the default configuration with `ecc`, all rings and AxUSER, which has all registers",
     ),
     "buddy": Document(
         "docs/reference/buddy-registers.md",

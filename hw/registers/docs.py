@@ -16,6 +16,8 @@ from cdma.hw.registers.map import (
     Register,
     RegisterSource,
     elaborated,
+    in_page,
+    pages,
     register_map,
 )
 
@@ -41,7 +43,8 @@ def write_html(folder: Path, source: RegisterSource) -> Path:
     OSError
         If the folder cannot be written.
     """
-    sources = source.path.read_bytes() + COMMON.read_bytes() + repr(source.parameters).encode()
+    texts = [path.read_bytes() for path in sorted(source.path.parent.glob("*.rdl"))]
+    sources = b"".join([*texts, COMMON.read_bytes(), repr(source.parameters).encode()])
     exporter = HTMLExporter(
         generate_source_links=False,
         # Browsers keep pages until this number changes; by default it is the time of day.
@@ -85,9 +88,11 @@ def c_header(source: RegisterSource) -> str:
 
 
 def _c_name(source: RegisterSource, register: Register) -> str:
-    """As peakrdl-cheader has it: a pair is a level of the hierarchy."""
+    """As peakrdl-cheader has it: pages and pairs are levels of the hierarchy."""
     half = re.fullmatch(rf"(?:{register.group})_(LO|HI)", register.name, re.IGNORECASE)
     name = f"{register.group.upper()}__{half[1]}" if half else register.name
+    if register.page:
+        name = f"{register.page}__{name.removeprefix(f'{register.page}_')}"
     return f"{source.name.upper()}__{name}"
 
 
@@ -127,7 +132,7 @@ def markdown(source: RegisterSource, configuration: str, command: str) -> str:
     """
     top = elaborated(source)
     about = " ".join((top.get_property("desc") or "").split())
-    registers = register_map(source).values()
+    registers = [r for r in register_map(source).values() if not r.page]
     lines = [
         f"# Registers: {top.get_property('name')}",
         "",
@@ -163,7 +168,42 @@ def markdown(source: RegisterSource, configuration: str, command: str) -> str:
             if field.meanings:
                 lines += ["", f"| `{field.name}` | | |", "|---|---|---|"]
                 lines += [f"| {m.value} | `{m.name}` | {m.description} |" for m in field.meanings]
+    lines += _pages(source)
     return "\n".join(lines) + "\n"
+
+
+def _pages(source: RegisterSource) -> list[str]:
+    """The section about further pages, which have some of the first one's registers each."""
+    first, *further = pages(source)
+    if not further:
+        return []
+    registers = register_map(source)
+    own = {
+        page: {r.name.removeprefix(f"{page}_"): r for r in registers.values() if r.page == page}
+        for page in further
+    }
+    names, *others = ([*own[page]] for page in further)
+    assert all(other == names for other in others), "pages differ"
+    shared = [r.name for r in registers.values() if r.page == first and r.name not in names]
+    start = {page: registers[in_page(page, names[0])].offset for page in further}
+    return [
+        "",
+        "## Pages",
+        "",
+        "Each page holds the registers of one ring, at the offsets that they have in the first; "
+        "a register `X` of the page `RING1` is called `RING1_X` where pages are told apart.",
+        "",
+        "| page | from |",
+        "|---|---|",
+        f"| the first one, with all of the above | `{0:#06x}` |",
+        *(f"| `{page}` | `{start[page]:#06x}` |" for page in further),
+        "",
+        "In every page: " + ", ".join(f"[`{name}`](#{name.lower()})" for name in names) + ".",
+        "",
+        "In the first page alone, as all rings share them: "
+        + ", ".join(f"[`{name}`](#{name.lower()})" for name in shared)
+        + ".",
+    ]
 
 
 _KINDS = {

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import AxiLiteSignature
 from cdma.hw.registers.map import (
+    PAGE_BYTES,
     WORD_BYTES,
     WRITABLE,
     Field,
@@ -17,11 +18,15 @@ from cdma.hw.registers.map import (
     Register,
     RegisterMapError,
     RegisterSource,
+    address_bits,
+    in_page,
+    pages,
     register_map,
 )
 from cdma.hw.registers.port import RegisterPort
 
-ADDRESS_BITS = 12
+ADDRESS_BITS = (PAGE_BYTES - 1).bit_length()
+"""Width of an address where there is one page."""
 DATA_BITS = 8 * WORD_BYTES
 
 _INWARD = (Kind.LIVE, Kind.CAPTURED, Kind.MAXIMUM)
@@ -48,11 +53,12 @@ class RegisterFile(wiring.Component):
     Members
     -------
     s_axil : `In(AxiLiteSignature(12, 32))`
-        The registers, for software.
-    irq : `Out(1)`
-        High while an enabled bit of IRQ_STATUS is set; a cycle behind it.
+        The registers, for software. Further pages take further bits of the address.
+    irq : `Out(len(pages))`
+        For each page, high while an enabled bit of its IRQ_STATUS is set; a cycle behind it.
     ring_clear, error_capture : `In(1)`
-        The signals of the RDL, if it has them, under their names there.
+        The signals of the RDL, if it has them, under their names there; those of a page begin with
+        its name in lower case.
     setup_closed, windows_closed : `In(1)`
         The same; while such a signal is high, writes of the registers that it closes are refused.
 
@@ -75,6 +81,8 @@ class RegisterFile(wiring.Component):
 
     def __init__(self, source: RegisterSource) -> None:
         self.registers = register_map(source)
+        self.pages = pages(source)
+        self.address_bits = address_bits(source)
         signals: dict[str, Any] = {}
         groups: dict[str, Any] = {}
         for group, registers in groupby(self.registers.values(), lambda r: r.group):
@@ -82,23 +90,27 @@ class RegisterFile(wiring.Component):
             if members:
                 groups[group] = Out(wiring.Signature(members))
         for register in self.registers.values():
-            if not 0 <= register.offset < 1 << ADDRESS_BITS:
-                raise RegisterMapError(f"{register.name} must lie below {1 << ADDRESS_BITS:#x}")
+            if not register.page and not 0 <= register.offset < PAGE_BYTES:
+                raise RegisterMapError(f"{register.name} must lie below {PAGE_BYTES:#x}")
             for field in register.fields.values():
                 named = (field.clear, field.capture, field.closed)
                 signals |= {name: In(1) for name in named if name}
         super().__init__(
             {
-                "s_axil": In(AxiLiteSignature(ADDRESS_BITS, DATA_BITS)),
-                "irq": Out(1),
+                "s_axil": In(AxiLiteSignature(self.address_bits, DATA_BITS)),
+                "irq": Out(len(self.pages)),
                 **signals,
                 **groups,
             }
         )
 
+    def page(self, name: str) -> "RegisterPage":
+        """Return the members that belong to a page of registers."""
+        return RegisterPage(self, name)
+
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.port = port = RegisterPort(ADDRESS_BITS, DATA_BITS)
+        m.submodules.port = port = RegisterPort(self.address_bits, DATA_BITS)
         wiring.connect(m, wiring.flipped(self.s_axil), port.axil)
         # What each field reads as and, where it holds something, what holds it.
         states = {
@@ -124,13 +136,13 @@ class RegisterFile(wiring.Component):
                 self._build_counter(
                     m, register, state, latched, reads[register.name], clear, freeze
                 )
-        m.d.sync += self.irq.eq(
-            Cat(
+        for irq, page in zip(self.irq, self.pages, strict=True):
+            raised = Cat(
                 states[register.name, field.name] & states[field.enabled_by]
                 for register, field in self._fields()
-                if field.enabled_by
-            ).any()
-        )
+                if field.enabled_by and register.page == page
+            )
+            m.d.sync += irq.eq(raised.any())
         return m
 
     def _fields(self) -> Iterator[tuple[Register, Field]]:
@@ -196,7 +208,7 @@ class RegisterFile(wiring.Component):
     ) -> dict[str, Signal]:
         """Returns, for each register, that it is read now."""
         reads = {}
-        data: Value = C(0, DATA_BITS)
+        pages: dict[str, Value] = dict.fromkeys(self.pages, C(0, DATA_BITS))
         for register in self.registers.values():
             word = Signal(DATA_BITS, name=f"{register.name.lower()}_word")
             reads[register.name] = chosen = Signal(name=f"reads_{register.name.lower()}")
@@ -205,7 +217,13 @@ class RegisterFile(wiring.Component):
                 if field.kind is not Kind.PULSE:
                     place = slice(field.low, field.low + field.width)
                     m.d.comb += word[place].eq(states[register.name, field.name])
-            data = data | Mux(chosen, word, 0)
+            pages[register.page] = pages[register.page] | Mux(chosen, word, 0)
+        data, *others = pages.values()
+        for page, other in zip(self.pages[1:], others, strict=True):
+            # Of its own, as all registers in one expression would be too much for one.
+            word = Signal(DATA_BITS, name=f"{page.lower()}_data")
+            m.d.comb += word.eq(other)
+            data = data | word
         m.d.comb += [read.data.eq(data), read.error.eq(~Cat(reads.values()).any())]
         return reads
 
@@ -254,6 +272,24 @@ class RegisterFile(wiring.Component):
             m.d.sync += latched.eq(high_now)
         with m.If(clear):
             m.d.sync += [low.eq(0), carry.eq(0), high.eq(0)]
+
+
+class RegisterPage:
+    """The members of a register file that belong to one of its pages, by their names in it.
+
+    Parameters
+    ----------
+    registers : RegisterFile
+    name : str
+        The page's; empty for the map itself.
+    """
+
+    def __init__(self, registers: RegisterFile, name: str) -> None:
+        self._registers = registers
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registers, in_page(self._name.lower(), name))
 
 
 def _written(kind: Kind, held: Value, data: Value) -> Value:

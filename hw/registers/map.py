@@ -1,6 +1,7 @@
 """A register map as data, from SystemRDL: for the RTL, the documents and the driver."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -13,6 +14,8 @@ from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import AccessType, OnWriteType, PrecedenceType
 
 WORD_BYTES = 4
+PAGE_BYTES = 4096
+"""What a page of registers takes of the address space; so is the map that pages lie in."""
 COMMON = Path(__file__).with_name("common.rdl")
 """The properties that the maps of all blocks share."""
 
@@ -158,9 +161,12 @@ class Register:
     Attributes
     ----------
     name : str
-        As `RING_BASE_LO`.
+        As `RING_BASE_LO`; `RING1_RING_BASE_LO` in the page `RING1`.
     group : str
         As `ring_base`: halves of a 64-bit value share it; it names the member of `RegisterFile`.
+        In a page it begins with the page's name, too.
+    page : str
+        Its page, an address map in the map; empty if it lies in the map itself.
     offset : int
         In bytes from the block's base address.
     title, description : str
@@ -170,6 +176,7 @@ class Register:
 
     name: str
     group: str
+    page: str
     offset: int
     title: str
     description: str
@@ -193,21 +200,48 @@ def register_map(source: RegisterSource) -> dict[str, Register]:
     RegisterMapError
         If the RDL has something that the RTL could not do.
     """
-    registers = {}
-    for child in elaborated(source).children():
+    top = elaborated(source)
+    registers = {register.name: register for register in _registers(top, "")}
+    for child in top.children():
+        if isinstance(child, AddrmapNode):
+            name = child.inst_name
+            if child.absolute_address % PAGE_BYTES or child.size > PAGE_BYTES:
+                raise RegisterMapError(f"{name} must be a page of {PAGE_BYTES} bytes")
+            registers |= {register.name: register for register in _registers(child, name)}
+    for register in registers.values():
+        if len({f.closed for f in register.fields.values() if f.kind in WRITABLE}) > 1:
+            raise RegisterMapError(f"{register.name} must be refused as a whole or not at all")
+    return registers
+
+
+def _registers(parent: AddrmapNode, page: str) -> Iterator[Register]:
+    """Registers of the map itself, or of one of its pages."""
+    for child in parent.children():
         if isinstance(child, RegNode):
-            registers[child.inst_name] = _register(child, child.inst_name, child.inst_name)
+            yield _register(child, child.inst_name, child.inst_name, page)
         elif isinstance(child, RegfileNode):
             halves = list(child.registers())
             if [(half.inst_name, half.address_offset) for half in halves] != [("LO", 0), ("HI", 4)]:
                 raise RegisterMapError(f"{child.inst_name} must be a pair of LO and HI")
             for half in halves:
                 name = f"{child.inst_name}_{half.inst_name}"
-                registers[name] = _register(half, name, child.inst_name)
-    for register in registers.values():
-        if len({f.closed for f in register.fields.values() if f.kind in WRITABLE}) > 1:
-            raise RegisterMapError(f"{register.name} must be refused as a whole or not at all")
-    return registers
+                yield _register(half, name, child.inst_name, page)
+
+
+def pages(source: RegisterSource) -> list[str]:
+    """The map's pages in their order: empty for the map itself, then those that lie in it."""
+    return list(dict.fromkeys(register.page for register in register_map(source).values()))
+
+
+def address_bits(source: RegisterSource) -> int:
+    """Width of an address that tells all registers of all pages apart."""
+    last = max(register.offset for register in register_map(source).values())
+    return max(PAGE_BYTES - 1, last).bit_length()
+
+
+def in_page(page: str, name: str) -> str:
+    """The name that what is so named in a page has among all pages."""
+    return f"{page}_{name}" if page else name
 
 
 @cache
@@ -228,22 +262,23 @@ def elaborated(source: RegisterSource) -> AddrmapNode:
     ).top
 
 
-def _register(node: RegNode, name: str, group: str) -> Register:
+def _register(node: RegNode, name: str, group: str, page: str) -> Register:
     # A half's own name means nothing without the pair's.
     pair = f"{node.parent.get_property('name')}, " if group != name else ""
     title = node.get_property("name")
     about = [_text(node.parent), _text(node)] if pair else [_text(node)]
     return Register(
-        name=name,
-        group=group.lower(),
+        name=in_page(page, name),
+        group=in_page(page, group).lower(),
+        page=page,
         offset=node.absolute_address,
         title=f"{pair}{title[0].lower()}{title[1:]}" if pair else title,
         description=" ".join(about),
-        fields={field.inst_name: _field(field, name) for field in node.fields()},
+        fields={field.inst_name: _field(field, name, page) for field in node.fields()},
     )
 
 
-def _field(node: FieldNode, register: str) -> Field:
+def _field(node: FieldNode, register: str, page: str) -> Field:
     encode = node.get_property("encode")
     reset: Any = node.get_property("reset")
     enable: Any = node.get_property("enable")
@@ -260,11 +295,11 @@ def _field(node: FieldNode, register: str) -> Field:
             Meaning(member.name, member.value, " ".join((member.rdl_desc or "").split()))
             for member in encode or ()
         ),
-        clear=_signal(node, "hwclr", register),
-        capture=_signal(node, "we", register),
-        closed=_signal(node, "swwel", register),
+        clear=_signal(node, "hwclr", register, page),
+        capture=_signal(node, "we", register, page),
+        closed=_signal(node, "swwel", register, page),
         step_bits=node.get_property("incrwidth") or 1 if kind is Kind.COUNTER else 0,
-        enabled_by=(enable.parent.inst_name, enable.inst_name) if enable else None,
+        enabled_by=(in_page(page, enable.parent.inst_name), enable.inst_name) if enable else None,
         reports_writes=node.get_property("swmod"),
         clears_counters=node.get_property("clears_counters"),
         freezes_counters=node.get_property("freezes_counters"),
@@ -308,13 +343,13 @@ def _kind(node: FieldNode, register: str) -> Kind:
     return kinds[0]
 
 
-def _signal(node: FieldNode, property_name: str, register: str) -> str | None:
+def _signal(node: FieldNode, property_name: str, register: str, page: str) -> str | None:
     value: Any = node.get_property(property_name)
     if not value:
         return None
     if value is True:
         raise RegisterMapError(f"{register}.{node.inst_name} needs a signal for {property_name}")
-    return value.inst_name
+    return in_page(page.lower(), value.inst_name)
 
 
 def _text(node: Any) -> str:

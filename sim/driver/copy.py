@@ -162,8 +162,8 @@ def _check_place(field: str, span: Span, memory: Memory, kind: CopyKind) -> None
     know.
     """
     if span.memory is not memory:
-        # Its name alone would not do: another machine's memories have the same ones.
-        whose = " of another machine" if span.memory.name == memory.name else ""
+        # Its name alone would not do: another machine's or ring's memories have the same ones.
+        whose = " of another driver" if span.memory.name == memory.name else ""
         raise DescriptorError(
             field,
             f"must be in {memory.name} memory for {kind.name}, not in the {span.buffer}{whose}",

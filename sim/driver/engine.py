@@ -4,25 +4,28 @@ from collections.abc import Mapping
 
 from cdma.hw.config import DEFAULT_CODECS
 from cdma.hw.dma.control.descriptor import Flag, Opcode
+from cdma.hw.dma.control.registers import ring_register_map
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 from cdma.sim.driver.copy import ENGINE_CODEC, CopyKind, copy_fields, whole
-from cdma.sim.driver.errors import DescriptorError, DriverError, RingFullError
+from cdma.sim.driver.errors import DescriptorError, DriverError, RingFullError, StuckError
 from cdma.sim.driver.exclusive import Exclusive, claimed, exclusive
 from cdma.sim.driver.integers import require_integer
-from cdma.sim.driver.memory.buffers import Buffer, Memory, Span
+from cdma.sim.driver.memory.buffers import Buffer, Span
+from cdma.sim.driver.memory.sharing import shared_memories
 from cdma.sim.driver.registers import RegisterFile
 from cdma.sim.driver.ring.descriptor import Fields, check, integers
 from cdma.sim.driver.ring.queue import Queue, Transfer
 from cdma.sim.driver.ring.record import CompletionRecord, FirstError
 from cdma.sim.driver.ring.ring import Ring
 from cdma.sim.driver.shape import EngineShape, read_shape
-from cdma.sim.driver.waiter import Waiter
+from cdma.sim.driver.waiter import POLL_CYCLES, Waiter
 from cdma.sim.driver.windows import OPEN, Windows, write_windows
 from cdma.sim.machine import Machine
 
 TIMEOUT_CYCLES = 100_000
 
 THROTTLE_CLASSES = 2
+NO_THROTTLES = (THROTTLES["none"], THROTTLES["none"])
 
 PATIENCE_TIMEOUTS = 4
 """After so many time-outs without any movement, the engine counts as stuck."""
@@ -34,18 +37,25 @@ class Engine:
     Sets up the engine and its ring in host memory. Then a copy is a descriptor in the ring, and its
     end a record that is written beside it.
 
-    A machine has one driver at a time, until the driver is closed or nothing refers to it any more.
-    One thread at a time may call it or its memories; a second one gets `ConcurrentUseError`.
+    A ring of a machine has one driver at a time, until the driver is closed or nothing refers to it
+    any more. One thread at a time may call it or its memories; a second one gets
+    `ConcurrentUseError`. Drivers of several rings do not get in each other's way: each has its
+    buffers in the memories, its transfers and its errors. Time-outs, throttles and counters are
+    those of the engine; the driver of ring 0 sets them.
 
     Parameters
     ----------
     machine : Machine
+    ring : int
+        The engine's ring that is driven.
     ring_entries : int
         Descriptors that may be outstanding: a power of two, 2 to 32768.
     throttles : (Throttle, Throttle)
-        What limits the reads of device memory of copies with throttle class 0, and of those with 1.
+        Of ring 0's driver: what limits the reads of device memory of copies with throttle class 0,
+        and of those with 1.
     timeout_cycles : int
-        After so much silence on a bus that owes an answer, a copy ends with TIMEOUT. 0: never.
+        Of ring 0's driver: after so much silence on a bus that owes an answer, a copy ends with
+        TIMEOUT. 0: never.
     interrupts : bool
         Sleep until an interrupt, instead of looking at the records in host memory.
     coalesce_count, coalesce_cycles : int
@@ -58,6 +68,7 @@ class Engine:
 
     Attributes
     ----------
+    ring : int
     shape : EngineShape
         The engine's configuration, from its registers.
     device, host : Memory
@@ -78,8 +89,9 @@ class Engine:
         self,
         machine: Machine,
         *,
+        ring: int = 0,
         ring_entries: int = 64,
-        throttles: tuple[Throttle, Throttle] = (THROTTLES["none"], THROTTLES["none"]),
+        throttles: tuple[Throttle, Throttle] = NO_THROTTLES,
         timeout_cycles: int = TIMEOUT_CYCLES,
         interrupts: bool = False,
         coalesce_count: int = 1,
@@ -106,8 +118,20 @@ class Engine:
             )
         if not isinstance(windows, Windows | None):
             raise DriverError(f"windows must be Windows or None, not {windows!r}")
-        self._guard = Exclusive("this engine's driver")
+        require_integer("ring", ring, 0)
+        if ring >= machine.rings:
+            rings = "one ring" if machine.rings == 1 else f"{machine.rings} rings"
+            raise DriverError(
+                f"ring must be 0 to {machine.rings - 1}, not {ring}: the engine has {rings}"
+            )
+        what = f"this engine's driver of ring {ring}" if ring else "this engine's driver"
+        self._guard = Exclusive(what)
         self.machine = machine
+        self.ring = ring
+        if timeout_cycles != TIMEOUT_CYCLES:
+            self._require_ring_0("timeout_cycles")
+        if tuple(throttles) != NO_THROTTLES:
+            self._require_ring_0("throttles")
         self.interrupts = interrupts
         self.timeout_cycles = timeout_cycles
         self.coalesce_count = coalesce_count
@@ -115,11 +139,18 @@ class Engine:
         self._throttles = list(throttles)
         self._sets_windows = windows is not None
         self.windows = windows or OPEN
-        with claimed(machine, self._guard):
-            self.registers = RegisterFile(machine)
+        with claimed(machine, self._guard, ring) as others:
+            self.registers = RegisterFile(machine, ring_register_map(ring))
             self.shape: EngineShape = read_shape(self.registers, machine, codecs)
-            self.device = Memory("device", machine.device, machine.device_base, self._guard)
-            self.host = Memory("host", machine.host, machine.host_base, self._guard)
+            memories = shared_memories(machine)
+            for former in memories.rings():
+                if former not in others:
+                    # What is in flight still uses memory that others may get then; this ring's own
+                    # ends before it gets any if there are no others.
+                    if former != ring or others:
+                        self._stop(former)
+                    memories.give_back(former)
+            self.device, self.host = memories.of_ring(ring, self._guard)
             self._ring = Ring(self.host, ring_entries, self.windows)
             self._queue = Queue(self._ring)
             self._waiter = Waiter(
@@ -128,6 +159,7 @@ class Engine:
                 self._queue,
                 interrupts=interrupts,
                 patience_cycles=PATIENCE_TIMEOUTS * max(timeout_cycles, TIMEOUT_CYCLES),
+                ring=ring,
             )
             self.reset()
 
@@ -377,7 +409,7 @@ class Engine:
             self._waiter.poll(lambda: not self._is_aborting(), "an abort does not end")
             self._waiter.look_at_ring()
         self.registers.write("CONTROL", reset=1)
-        self._waiter.poll(self._is_at_rest, "a reset does not end")
+        self._waiter.poll(lambda: _is_at_rest(self.registers), "a reset does not end")
         self._queue.drop_all()
         self._ring.clear()
         self._waiter.restart()
@@ -394,7 +426,8 @@ class Engine:
 
     @exclusive
     def set_throttle(self, throttle_class: int, throttle: Throttle) -> None:
-        """Limit the reads of a throttle class from now on."""
+        """Limit the reads of a throttle class from now on. Only of ring 0's driver."""
+        self._require_ring_0("throttles")
         require_integer("throttle_class", throttle_class, 0, THROTTLE_CLASSES - 1)
         if not isinstance(throttle, Throttle):
             raise DriverError(f"throttle must be a Throttle, not {throttle!r}")
@@ -406,12 +439,13 @@ class Engine:
 
     @exclusive
     def counters(self) -> dict[str, int]:
-        """Performance counters by their names, as `raw_bytes_out`."""
+        """Performance counters of the engine by their names, as `raw_bytes_out`."""
         return self.registers.counters()
 
     @exclusive
     def clear_counters(self) -> None:
-        """Set all counters to zero."""
+        """Set all counters to zero. Only of ring 0's driver."""
+        self._require_ring_0("counters")
         self.registers.write("PERF_CONTROL", clear=1)
 
     @exclusive
@@ -430,15 +464,31 @@ class Engine:
             write_windows(self.registers, self.windows)
         self.registers.write_long("RING_BASE", self._ring.base)
         write("RING_SIZE", log2_entries=self._ring.entries.bit_length() - 1)
-        write("TIMEOUT_CYCLES", value=self.timeout_cycles)
+        if not self.ring:
+            write("TIMEOUT_CYCLES", value=self.timeout_cycles)
         write("IRQ_COALESCE_COUNT", value=self.coalesce_count)
         write("IRQ_COALESCE_CYCLES", value=self.coalesce_cycles)
         write("IRQ_STATUS", done=1, error=1, ring_error=1)
         # Errors of descriptors are in their records.
         write("IRQ_ENABLE", done=self.interrupts, ring_error=self.interrupts)
-        for throttle_class, throttle in enumerate(self._throttles):
-            self.set_throttle(throttle_class, throttle)
+        if not self.ring:
+            for throttle_class, throttle in enumerate(self._throttles):
+                self.set_throttle(throttle_class, throttle)
         write("CONTROL", enable=1)
+
+    def _stop(self, ring: int) -> None:
+        """End what a former driver has left in a ring."""
+        registers = RegisterFile(self.machine, ring_register_map(ring))
+        registers.write("CONTROL", reset=1)
+        deadline = self.machine.cycles + PATIENCE_TIMEOUTS * TIMEOUT_CYCLES
+        while not _is_at_rest(registers):
+            if self.machine.cycles > deadline:
+                raise StuckError(f"a reset of ring {ring}, which has no driver, does not end")
+            self.machine.run(POLL_CYCLES)
+
+    def _require_ring_0(self, what: str) -> None:
+        if self.ring:
+            raise DriverError(f"{what} are the engine's; ring 0's driver sets them")
 
     def _fences(self, fields: Fields) -> bool:
         """Return True for a fence, but for one that the engine refuses: nothing waits for that."""
@@ -464,6 +514,7 @@ class Engine:
     def _is_aborting(self) -> bool:
         return bool(self.registers.read("STATUS")["aborting"])
 
-    def _is_at_rest(self) -> bool:
-        status = self.registers.read("STATUS")
-        return bool(status["idle"] and not status["resetting"])
+
+def _is_at_rest(registers: RegisterFile) -> bool:
+    status = registers.read("STATUS")
+    return bool(status["idle"] and not status["resetting"])

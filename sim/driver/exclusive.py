@@ -1,4 +1,4 @@
-"""One driver for a machine, and one thread at a time in a driver."""
+"""One driver for each ring of a machine, and one thread at a time in a driver."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -73,28 +73,33 @@ def exclusive(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G,
     return guarded
 
 
-_owners: WeakKeyDictionary[object, ReferenceType[Exclusive]] = WeakKeyDictionary()
+_owners: WeakKeyDictionary[object, dict[int, ReferenceType[Exclusive]]] = WeakKeyDictionary()
 
 
 @contextmanager
-def claimed(machine: object, guard: Exclusive) -> Iterator[None]:
-    """Make a machine that of the driver with this guard, until it is closed or forgotten.
+def claimed(machine: object, guard: Exclusive, ring: int = 0) -> Iterator[set[int]]:
+    """Make a machine's ring that of the driver with this guard, until it is closed or forgotten.
 
-    If the body, which sets the machine up, raises, the guard is closed: the exception's traceback
-    may keep it alive for long.
+    The body gets the rings of the machine that have other drivers. If the body, which sets the
+    machine up, raises, the guard is closed: the exception's traceback may keep it alive for long.
 
     Raises
     ------
     DriverError
         Another driver has it: each would hand out memory that the other one uses.
     """
-    owner = _owners.get(machine)
-    other = None if owner is None else owner()
-    if other is not None and not other.closed:
-        raise DriverError(f"the machine has a driver already; use {other.what}, or close it first")
-    _owners[machine] = ref(guard)
+    owners = _owners.setdefault(machine, {})
+    live = {
+        number: other
+        for number, owner in owners.items()
+        if (other := owner()) is not None and not other.closed
+    }
+    if ring in live:
+        what = f"ring {ring} of the machine" if ring else "the machine"
+        raise DriverError(f"{what} has a driver already; use {live[ring].what}, or close it first")
+    owners[ring] = ref(guard)
     try:
-        yield
+        yield set(live)
     except BaseException:
         guard.close()
         raise

@@ -1,6 +1,6 @@
 """A block's registers by their names in its `registers.rdl`."""
 
-from cdma.hw.dma.control.registers import register_map
+from cdma.hw.dma.control.registers import ring_register_map
 from cdma.hw.registers.map import Kind, Register
 from cdma.sim.machine.bus.machine import BusMachine
 
@@ -14,13 +14,13 @@ class RegisterFile:
     ----------
     machine : BusMachine
     registers : dict of str to Register, optional
-        The map; the engine's if not given.
+        The map; that of ring 0 of an engine if not given.
     """
 
     def __init__(self, machine: BusMachine, registers: dict[str, Register] | None = None) -> None:
         self.machine = machine
         # Offsets and fields are the same in all configurations, constants' values are not used.
-        self.map: dict[str, Register] = registers or register_map()
+        self.map: dict[str, Register] = registers or ring_register_map(0)
 
     def read(self, name: str) -> dict[str, int]:
         """Read all fields of a register at one moment."""

@@ -26,6 +26,8 @@ class EngineShape:
         Width of the port to the host.
     buffer_bytes : int
         Size of the DMA buffer.
+    rings : int
+        Rings, each with a driver of its own.
     codecs : tuple of str
         Names of the codecs; the first one is the default of compressed copies.
     """
@@ -35,6 +37,7 @@ class EngineShape:
     element_bytes: int
     host_bytes: int
     buffer_bytes: int
+    rings: int
     codecs: tuple[str, ...]
 
     def worst_stream_bytes(self, nbytes: int, codec: str = ENGINE_CODEC) -> int:
@@ -59,13 +62,14 @@ def read_shape(registers: RegisterFile, machine: Machine, codecs: tuple[str, ...
     major = int(version("cdma-rtl").split(".")[0])
     if (other := registers.read("VERSION")["major"]) != major:
         raise IdentityError(f"VERSION.major must be {major}, which this driver is for, not {other}")
-    shape = EngineShape(
-        **registers.read("CONFIG0"), **registers.read("CONFIG1"), codecs=tuple(codecs)
-    )
+    config = {**registers.read("CONFIG0"), **registers.read("CONFIG1")}
+    rings = config.pop("last_ring") + 1
+    shape = EngineShape(**config, rings=rings, codecs=tuple(codecs))
     for name, here, there in (
         ("units", shape.units, machine.units),
         ("sector_bytes", shape.sector_bytes, machine.sector_bytes),
         ("host_bytes", shape.host_bytes, machine.link_port_bytes),
+        ("last_ring", shape.rings - 1, machine.rings - 1),
     ):
         if here != there:
             raise IdentityError(f"CONFIG0.{name} must be {there}, as the ports have it, not {here}")

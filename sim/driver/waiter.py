@@ -30,6 +30,8 @@ class Waiter:
         Sleep until an interrupt; otherwise look at the oldest transfer's record.
     patience_cycles : int
         After so long without any movement, the engine counts as stuck.
+    ring : int
+        Whose interrupt it is.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Waiter:
         *,
         interrupts: bool,
         patience_cycles: int,
+        ring: int = 0,
     ) -> None:
         self.machine = machine
         self.registers = registers
         self.queue = queue
         self.interrupts = interrupts
         self.patience_cycles = patience_cycles
+        self.ring = ring
         self.restart()
 
     def restart(self) -> None:
@@ -115,7 +119,7 @@ class Waiter:
         """Let time pass until something happens, or nothing does for a while."""
         try:
             if self.interrupts:
-                self.machine.run_until_irq(SLICE_CYCLES)
+                self.machine.run_until_irq(SLICE_CYCLES, line=self.ring)
                 events = self.registers.read("IRQ_STATUS")
                 seen = {name: events[name] for name in ("done", "ring_error")}
                 self.registers.write("IRQ_STATUS", **seen)

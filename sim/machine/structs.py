@@ -109,7 +109,7 @@ RUN = Struct(
     "CdmaRun",
     (
         Field("cycles", U64, "at most"),
-        Field("irq", U64, "when to stop before: at the interrupt"),
+        Field("irq", U64, "when to stop before: at one of these lines of the interrupt"),
         Field("idle_cycles", U64, "after so many cycles without traffic; 0: never"),
         Field("word", pointer(U8), "32 bits, when (word & mask) != value; null: never"),
         Field("mask", U64),

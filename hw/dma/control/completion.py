@@ -12,6 +12,7 @@ from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, StartedDescriptor, Way
+from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -20,16 +21,30 @@ from cdma.hw.lib.pipeline import PipelineRegister
 class Completion(data.StructLayout):
     """A record, and its address.
 
+    Parameters
+    ----------
+    rings
+        The number of rings that descriptors come from.
+
     Members
     -------
     record
     address
     interrupt
         The descriptor requests an interrupt.
+    ring
+        The number of the descriptor's ring; no bits if there is one.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"record": Record(), "address": HOST_ADDRESS_BITS, "interrupt": 1})
+    def __init__(self, rings: int = 1) -> None:
+        super().__init__(
+            {
+                "record": Record(),
+                "address": HOST_ADDRESS_BITS,
+                "interrupt": 1,
+                "ring": range(rings),
+            }
+        )
 
 
 class End(data.StructLayout):
@@ -56,7 +71,7 @@ class End(data.StructLayout):
 
 
 class RetireUnit(wiring.Component):
-    """Retires descriptors in the order of the ring: makes records of their outcomes.
+    """Retires descriptors in the order in which they started: makes records of their outcomes.
 
     A descriptor with VERIFY is read back and decompressed once it has been written.
 
@@ -79,8 +94,8 @@ class RetireUnit(wiring.Component):
     verify : `Out(stream.Signature(InJob(config)))`
     verified : `Out(1)`
         A descriptor that was to be verified has ended.
-    o : `Out(stream.Signature(Completion()))`
-    log2_entries : `In(4)`
+    o : `Out(stream.Signature(Completion(config.rings)))`
+    log2_entries : `In(each_ring(4, config.rings))`
         The size of the ring; the record's phase is 1 in the ring's first lap.
     now : `In(48)`
         The engine's clock.
@@ -97,8 +112,8 @@ class RetireUnit(wiring.Component):
                 "outcome_in": In(stream.Signature(InOutcome(config.codec))),
                 "verify": Out(stream.Signature(InJob(config))),
                 "verified": Out(1),
-                "o": Out(stream.Signature(Completion())),
-                "log2_entries": In(4),
+                "o": Out(stream.Signature(Completion(config.rings))),
+                "log2_entries": In(each_ring(4, config.rings)),
                 "now": In(CYCLE_BITS),
                 **({"memory_failed": In(1)} if config.ecc else {}),
             }
@@ -109,7 +124,7 @@ class RetireUnit(wiring.Component):
         m.submodules.waiting = waiting = Fifo(
             StartedDescriptor(self.config), 2 * self.config.transfers
         )
-        m.submodules.completions = completions = PipelineRegister(Completion())
+        m.submodules.completions = completions = PipelineRegister(Completion(self.config.rings))
         wiring.connect(m, wiring.flipped(self.started), waiting.i)
         wiring.connect(m, completions.o, wiring.flipped(self.o))
         d = waiting.o.payload
@@ -137,6 +152,7 @@ class RetireUnit(wiring.Component):
             self.verify.payload.parameters.eq(d.parameters),
             self.verify.payload.src_length.eq(written),
             self.verify.payload.length.eq(d.length),
+            self.verify.payload.ring.eq(d.ring),
         ]
         with m.FSM():
             with m.State("WAIT"):
@@ -185,7 +201,7 @@ class RetireUnit(wiring.Component):
         record = completions.i.payload.record
         lap = Signal(16)
         m.d.comb += [
-            lap.eq(d.index >> self.log2_entries),
+            lap.eq(d.index >> of_ring(self.log2_entries, d.ring)),
             record.status.eq(end.status),
             record.phase.eq(~lap[0]),
             record.detail.eq(end.detail),
@@ -199,6 +215,7 @@ class RetireUnit(wiring.Component):
             record.cycles.eq((self.now - d.started)[:CYCLE_BITS]),
             completions.i.payload.address.eq(d.record),
             completions.i.payload.interrupt.eq((d.flags & Flag.INTERRUPT).any()),
+            completions.i.payload.ring.eq(d.ring),
         ]
         return m
 

@@ -181,6 +181,11 @@ class Record(data.StructLayout):
 class CheckedDescriptor(data.StructLayout):
     """A descriptor and the result of its checks.
 
+    Parameters
+    ----------
+    rings
+        The number of rings that descriptors come from.
+
     Members
     -------
     descriptor
@@ -192,9 +197,11 @@ class CheckedDescriptor(data.StructLayout):
         The descriptor's free-running number.
     worst_length
         More bytes than the longest stream of `length` bytes has.
+    ring
+        The number of the descriptor's ring; no bits if there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rings: int = 1) -> None:
         super().__init__(
             {
                 "descriptor": Descriptor(),
@@ -202,6 +209,7 @@ class CheckedDescriptor(data.StructLayout):
                 "detail": DETAIL_BITS,
                 "index": 16,
                 "worst_length": OFFSET_BITS,
+                "ring": range(rings),
             }
         )
 

@@ -15,6 +15,7 @@ from cdma.hw.dma.control.descriptor import (
     Opcode,
     Status,
 )
+from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.payloads import InJob, OutJob
 from cdma.hw.lib.pipeline import HalfRateRegister
 
@@ -49,6 +50,8 @@ class StartedDescriptor(data.StructLayout):
         The descriptor's, in host memory, to find out how much of it was written.
     started
         The cycle in which it arrived.
+    ring
+        The number of its ring; no bits if there is one.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -68,6 +71,7 @@ class StartedDescriptor(data.StructLayout):
                 "crc32": 32,
                 "dst": HOST_ADDRESS_BITS,
                 "started": CYCLE_BITS,
+                "ring": range(config.rings),
             }
         )
 
@@ -77,7 +81,7 @@ class Dispatcher(wiring.Component):
 
     Descriptors of both directions are outstanding at once. A fence is stalled until everything
     before it has its record. Behind a descriptor that is verified, no inbound one starts until it
-    has ended, since verification needs the inbound path too. While the engine aborts, descriptors
+    has ended, since verification needs the inbound path too. While their ring aborts, descriptors
     end unstarted.
 
     Latency: 1 cycle. Throughput: a descriptor per 2 cycles.
@@ -88,16 +92,17 @@ class Dispatcher(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(CheckedDescriptor()))`
+    i : `In(stream.Signature(CheckedDescriptor(config.rings)))`
     started : `Out(stream.Signature(StartedDescriptor(config)))`
         Each descriptor, in order.
     job_out : `Out(stream.Signature(OutJob(config)))`
     job_in : `Out(stream.Signature(InJob(config)))`
     all_retired : `In(1)`
-        All descriptors that were started have their records.
+        All descriptors that were started have their records. With several rings no fence comes
+        here before that, and this must be high.
     verified : `In(1)`
         A descriptor that was to be verified has ended.
-    abort : `In(1)`
+    abort : `In(each_ring(1, config.rings))`
     now : `In(48)`
         The engine's clock.
     """
@@ -106,13 +111,13 @@ class Dispatcher(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(CheckedDescriptor())),
+                "i": In(stream.Signature(CheckedDescriptor(config.rings))),
                 "started": Out(stream.Signature(StartedDescriptor(config))),
                 "job_out": Out(stream.Signature(OutJob(config))),
                 "job_in": Out(stream.Signature(InJob(config))),
                 "all_retired": In(1),
                 "verified": In(1),
-                "abort": In(1),
+                "abort": In(each_ring(1, config.rings)),
                 "now": In(CYCLE_BITS),
             }
         )
@@ -128,6 +133,8 @@ class Dispatcher(wiring.Component):
         wiring.connect(m, ins.o, wiring.flipped(self.job_in))
 
         d = self.i.payload.descriptor
+        ring = self.i.payload.ring
+        abort = of_ring(self.abort, ring)
         is_valid = Signal()
         fence = Signal()
         outward = Signal()
@@ -135,7 +142,7 @@ class Dispatcher(wiring.Component):
         copied = Signal()
         index = Signal(range(len(codec.codecs)))
         m.d.comb += [
-            is_valid.eq((self.i.payload.status == Status.OK) & ~self.abort),
+            is_valid.eq((self.i.payload.status == Status.OK) & ~abort),
             fence.eq(d.opcode == Opcode.FENCE),
             outward.eq(
                 is_valid & ((d.opcode == Opcode.COMPRESS_OUT) | (d.opcode == Opcode.COPY_OUT))
@@ -184,7 +191,7 @@ class Dispatcher(wiring.Component):
             starts.i.payload.way.eq(Mux(outward, Way.OUT, Mux(inward, Way.IN, Way.NONE))),
             starts.i.payload.status.eq(
                 Mux(
-                    (self.i.payload.status == Status.OK) & self.abort,
+                    (self.i.payload.status == Status.OK) & abort,
                     Status.ABORTED,
                     self.i.payload.status,
                 )
@@ -201,6 +208,7 @@ class Dispatcher(wiring.Component):
             starts.i.payload.crc32.eq(d.crc32),
             starts.i.payload.dst.eq(d.dst),
             starts.i.payload.started.eq(self.now),
+            starts.i.payload.ring.eq(ring),
             outs.i.payload.src.eq(d.src[:DEVICE_ADDRESS_BITS]),
             outs.i.payload.length.eq(d.length),
             outs.i.payload.dst.eq(d.dst),
@@ -208,6 +216,7 @@ class Dispatcher(wiring.Component):
             outs.i.payload.codec.eq(index),
             outs.i.payload.parameters.eq(d.parameters),
             outs.i.payload.throttle_class.eq((d.flags & Flag.THROTTLE_CLASS).any()),
+            outs.i.payload.ring.eq(ring),
             ins.i.payload.src.eq(d.src),
             ins.i.payload.src_length.eq(
                 Mux(copied, d.length, Mux(d.src_length > most, most, d.src_length))
@@ -217,5 +226,6 @@ class Dispatcher(wiring.Component):
             ins.i.payload.capacity.eq(capacity),
             ins.i.payload.codec.eq(index),
             ins.i.payload.parameters.eq(d.parameters),
+            ins.i.payload.ring.eq(ring),
         ]
         return m

@@ -8,6 +8,7 @@ from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.completion import Completion
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Status
+from cdma.hw.dma.control.each_ring import each_ring, fires_for, of_ring
 from cdma.hw.dma.control.ring import INDEX_BITS
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.hw.lib.fifo import Fifo
@@ -15,6 +16,11 @@ from cdma.hw.lib.fifo import Fifo
 
 class RecordInfo(data.StructLayout):
     """The fields of a record that are needed when it has been written.
+
+    Parameters
+    ----------
+    rings
+        The number of rings that descriptors come from.
 
     Members
     -------
@@ -26,9 +32,11 @@ class RecordInfo(data.StructLayout):
         The descriptor ended with an error, which the other fields describe.
     status, detail, tag, fault_address
         The record's.
+    ring
+        The number of the descriptor's ring; no bits if there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rings: int = 1) -> None:
         super().__init__(
             {
                 "address": HOST_ADDRESS_BITS,
@@ -38,6 +46,7 @@ class RecordInfo(data.StructLayout):
                 "detail": 16,
                 "tag": 32,
                 "fault_address": HOST_ADDRESS_BITS,
+                "ring": range(rings),
             }
         )
 
@@ -46,7 +55,7 @@ class RecordWriter(wiring.Component):
     """Writes records, whole and in order, each by a burst of its own.
 
     The lower 6 bits of a record's address are ignored. After a record that could not be written
-    `done` stays where it is.
+    its ring's `done` stays where it is.
 
     Latency: 2 cycles from a completion to its request. Throughput: a record in as many cycles as it
     has beats.
@@ -57,35 +66,36 @@ class RecordWriter(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(Completion()))`
-    request : `Out(stream.Signature(WriteRequest(64)))`
+    i : `In(stream.Signature(Completion(config.rings)))`
+    request : `Out(stream.Signature(WriteRequest(64, config.rings)))`
     beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     response : `In(stream.Signature(BusError))`
         Always ready.
     record_done : `Out(1)`
         A record's response is accepted in this cycle; `record_info` describes the record.
-    record_info : `Out(RecordInfo())`
-    done : `Out(16)`
+    record_info : `Out(RecordInfo(config.rings))`
+    done : `Out(each_ring(16, config.rings))`
         Records in host memory, modulo 65536.
-    error : `Out(BusError)`
+    error : `Out(each_ring(BusError, config.rings))`
         The first error response; it stays until `clear`.
-    clear : `In(1)`
-        The ring begins again at index 0. High only while no record is outstanding.
+    clear : `In(each_ring(1, config.rings))`
+        The ring begins again at index 0. High only while no record of it is outstanding.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        rings = config.rings
         super().__init__(
             {
-                "i": In(stream.Signature(Completion())),
-                "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "i": In(stream.Signature(Completion(rings))),
+                "request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS, rings))),
                 "beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
                 "response": In(stream.Signature(BusError)),
                 "record_done": Out(1),
-                "record_info": Out(RecordInfo()),
-                "done": Out(INDEX_BITS),
-                "error": Out(BusError),
-                "clear": In(1),
+                "record_info": Out(RecordInfo(rings)),
+                "done": Out(each_ring(INDEX_BITS, rings)),
+                "error": Out(each_ring(BusError, rings)),
+                "clear": In(each_ring(1, rings)),
             }
         )
 
@@ -95,10 +105,12 @@ class RecordWriter(wiring.Component):
         width_bits = (width - 1).bit_length()
         entry_bits = (ENTRY_BYTES - 1).bit_length()
         beats = max(1, ENTRY_BYTES // width)
-        m.submodules.pending = pending = Fifo(RecordInfo(), self.config.transfers - 1)
+        m.submodules.pending = pending = Fifo(
+            RecordInfo(self.config.rings), self.config.transfers - 1
+        )
 
         # The record that is sent: its request, then its beats.
-        held = Signal(Completion(), reset_less=True)
+        held = Signal(Completion(self.config.rings), reset_less=True)
         sending = Signal()
         announced = Signal()
         beat = Signal(range(beats))
@@ -110,6 +122,7 @@ class RecordWriter(wiring.Component):
             self.request.valid.eq(sending & ~announced),
             self.request.payload.address.eq(Cat(C(0, width_bits), address[width_bits:])),
             self.request.payload.beats.eq(beats - 1),
+            self.request.payload.owner.eq(held.ring),
             last.eq(beat == beats - 1),
             self.beats.valid.eq(sending & announced),
             self.beats.payload.last.eq(last),
@@ -155,6 +168,7 @@ class RecordWriter(wiring.Component):
             pending.i.payload.detail.eq(record.detail),
             pending.i.payload.tag.eq(record.tag),
             pending.i.payload.fault_address.eq(record.fault_address),
+            pending.i.payload.ring.eq(self.i.payload.ring),
         ]
 
         # Its response.
@@ -164,15 +178,21 @@ class RecordWriter(wiring.Component):
             pending.o.ready.eq(self.record_done),
             self.record_info.eq(pending.o.payload),
         ]
-        with m.If(self.record_done):
-            with m.If(self.response.payload != BusError.NONE):
-                with m.If(self.error == BusError.NONE):
-                    m.d.sync += self.error.eq(self.response.payload)
-            with m.Elif(self.error == BusError.NONE):
-                m.d.sync += self.done.eq(self.done + 1)
-        with m.If(self.clear):
-            m.d.sync += [self.done.eq(0), self.error.eq(BusError.NONE)]
+        for ring in range(self.config.rings):
+            self._count(m, ring)
         return m
+
+    def _count(self, m: Module, ring: int) -> None:
+        """Count a ring's records, until one of them could not be written."""
+        done, error = of_ring(self.done, ring), of_ring(self.error, ring)
+        with m.If(fires_for(self.record_done, self.record_info.ring, ring)):
+            with m.If(self.response.payload != BusError.NONE):
+                with m.If(error == BusError.NONE):
+                    m.d.sync += error.eq(self.response.payload)
+            with m.Elif(error == BusError.NONE):
+                m.d.sync += done.eq(done + 1)
+        with m.If(of_ring(self.clear, ring)):
+            m.d.sync += [done.eq(0), error.eq(BusError.NONE)]
 
 
 class InterruptCoalescer(wiring.Component):

@@ -1,4 +1,4 @@
-"""Start, abort and reset of the engine, and its status."""
+"""Start, abort and reset of a ring, and its status."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -32,12 +32,17 @@ class CapturedError(data.StructLayout):
 
 
 class Supervisor(wiring.Component):
-    """Carries out CONTROL's bits, and reports whether the engine is idle and its first error.
+    """Carries out a ring's CONTROL bits, and reports whether it is idle and its first error.
 
-    An abort goes on until every descriptor that was fetched has its record; nothing is fetched
-    meanwhile. A reset is an abort after which the ring begins again.
+    An abort goes on until every descriptor of the ring that was fetched has its record; nothing is
+    fetched meanwhile. A reset is an abort after which the ring begins again.
 
     Latency: 1 cycle from CONTROL's bits to `abort`.
+
+    Parameters
+    ----------
+    rings
+        The number of rings of the engine; each has its supervisor.
 
     Members
     -------
@@ -57,10 +62,11 @@ class Supervisor(wiring.Component):
         A descriptor is started in this cycle.
     record_done : `In(1)`
         A record's response is accepted in this cycle; `record_info` describes the record.
-    record_info : `In(RecordInfo())`
+    record_info : `In(RecordInfo(rings))`
     all_retired : `Out(1)`
         Every descriptor that was started has its record.
     buses_idle : `In(1)`
+        The buses owe nothing to a ring whose descriptors all have their records.
     idle : `Out(1)`
     ring_faulty : `In(1)`
     ring_fault : `In(RingFault())`
@@ -77,7 +83,7 @@ class Supervisor(wiring.Component):
     error : `Out(CapturedError())`
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rings: int = 1) -> None:
         super().__init__(
             {
                 "abort_request": In(1),
@@ -90,7 +96,7 @@ class Supervisor(wiring.Component):
                 "fetched": In(1),
                 "start_fire": In(1),
                 "record_done": In(1),
-                "record_info": In(RecordInfo()),
+                "record_info": In(RecordInfo(rings)),
                 "all_retired": Out(1),
                 "buses_idle": In(1),
                 "idle": Out(1),

@@ -134,6 +134,8 @@ class ExpansionUnit(wiring.Component):
     config : CodecConfig
     bursts
         How many may be under way to memory.
+    rings
+        The number of rings that lines come from.
 
     Attributes
     ----------
@@ -142,26 +144,27 @@ class ExpansionUnit(wiring.Component):
 
     Members
     -------
-    commands : `In(stream.Signature(LineCommand(config)))`
+    commands : `In(stream.Signature(LineCommand(config, rings)))`
         For each line, not later than its last beat.
     i : `In(stream.Signature(LineBeat(config)))`
         Each line's last beat has `last` set.
-    request : `Out(stream.Signature(WriteRequest(40)))`
+    request : `Out(stream.Signature(WriteRequest(40, rings)))`
     beats : `Out(stream.Signature(WriteBeat(config.sector_bytes)))`
     response : `In(stream.Signature(BusError))`
     report : `Out(stream.Signature(ExpansionReport(config)))`
         For each line, after the response to its last burst.
     """
 
-    def __init__(self, config: CodecConfig, bursts: int) -> None:
+    def __init__(self, config: CodecConfig, bursts: int, rings: int = 1) -> None:
         self.config = config
         self.request_latency = 9 if config.latency == "fast" else 8
         self.bursts = bursts
+        self.rings = rings
         super().__init__(
             {
-                "commands": In(stream.Signature(LineCommand(config))),
+                "commands": In(stream.Signature(LineCommand(config, rings))),
                 "i": In(stream.Signature(LineBeat(config))),
-                "request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))),
+                "request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS, rings))),
                 "beats": Out(stream.Signature(WriteBeat(config.sector_bytes))),
                 "response": In(stream.Signature(BusError)),
                 "report": Out(stream.Signature(ExpansionReport(config))),
@@ -175,8 +178,9 @@ class ExpansionUnit(wiring.Component):
         alone = len(choices) == 1 and not config.parameter_bits
         queued = QUEUED_LINES * config.sectors
         m.submodules.queue = queue = Fifo(LineBeat(config), queued)
-        m.submodules.command_queue = command_queue = Fifo(LineCommand(config), queued)
-        m.submodules.fork = fork = Fork(LineCommand(config), 3 if alone else 4)
+        command = LineCommand(config, self.rings)
+        m.submodules.command_queue = command_queue = Fifo(command, queued)
+        m.submodules.fork = fork = Fork(command, 3 if alone else 4)
         decompressor = choices[0][0].decompressor(config) if alone else SelectedDecompressor(config)
         m.submodules.decompressor = decompressor
         m.submodules.sectors = sectors = Fork(ExpandedSector(config), 2)
@@ -191,6 +195,7 @@ class ExpansionUnit(wiring.Component):
             burst_beats=DEVICE_BURST_BEATS,
             address_bits=DEVICE_ADDRESS_BITS,
             size_bits=self._length_bits,
+            rings=self.rings,
         )
 
         wiring.connect(m, wiring.flipped(self.i), queue.i)
@@ -199,19 +204,19 @@ class ExpansionUnit(wiring.Component):
         wiring.connect(m, wiring.flipped(self.commands), command_queue.i)
         wiring.connect(m, command_queue.o, fork.i)
         to_checker, to_writer, to_report, *to_decompressor = fork.o
-        for command in to_decompressor:
+        for format_command in to_decompressor:
             m.d.comb += [
-                decompressor.format.valid.eq(command.valid),
-                decompressor.format.payload.codec.eq(command.payload.codec),
-                decompressor.format.payload.parameters.eq(command.payload.parameters),
-                command.ready.eq(decompressor.format.ready),
+                decompressor.format.valid.eq(format_command.valid),
+                decompressor.format.payload.codec.eq(format_command.payload.codec),
+                decompressor.format.payload.parameters.eq(format_command.payload.parameters),
+                format_command.ready.eq(decompressor.format.ready),
             ]
         lines = LINES_IN_FLIGHT
         if config.locates_errors:
             # The checker takes a line when the one before has passed, and the decompressor many
             # lines before that.
             held = expanding_lines(decompressor.sector_latency, config)
-            m.submodules.expanding = expanding = Fifo(LineCommand(config), held)
+            m.submodules.expanding = expanding = Fifo(command, held)
             wiring.connect(m, to_checker, expanding.i)
             to_checker = expanding.o
             lines += held
@@ -268,8 +273,8 @@ class ExpansionUnit(wiring.Component):
         config = self.config
         width_bits = (config.sector_bytes - 1).bit_length()
         element_bits = (config.element_bytes - 1).bit_length()
-        m.submodules.places = places = Fifo(LineCommand(config), lines - 1)
-        m.submodules.place_fork = place_fork = Fork(LineCommand(config), 2)
+        m.submodules.places = places = Fifo(LineCommand(config, self.rings), lines - 1)
+        m.submodules.place_fork = place_fork = Fork(LineCommand(config, self.rings), 2)
         wiring.connect(m, command, places.i)
         wiring.connect(m, places.o, place_fork.i)
         to_shifter, to_job = place_fork.o
@@ -284,6 +289,7 @@ class ExpansionUnit(wiring.Component):
             writer.job.payload.dst.eq(to_job.payload.address),
             writer.job.payload.capacity.eq(to_job.payload.writable),
             writer.job.payload.limit.eq(to_job.payload.size),
+            writer.job.payload.ring.eq(to_job.payload.ring),
             to_job.ready.eq(writer.job.ready),
         ]
         wiring.connect(m, checker.o, shifter.i)

@@ -10,6 +10,7 @@ from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest, WriteBeat, WriteR
 from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.data_queue import COUNT_BITS, ecc_members, report_errors
 from cdma.hw.dma.inbound.expansion import ExpansionUnit
 from cdma.hw.dma.inbound.line_reports import LineReportCollector
@@ -38,7 +39,7 @@ class InJobSplitter(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(InJob(config)))`
-    receive : `Out(stream.Signature(ReceiveJob()))`
+    receive : `Out(stream.Signature(ReceiveJob(config)))`
     split : `Out(stream.Signature(SplitJob(config)))`
     gather : `Out(stream.Signature(CollectJob(config)))`
     """
@@ -48,7 +49,7 @@ class InJobSplitter(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(InJob(config))),
-                "receive": Out(stream.Signature(ReceiveJob())),
+                "receive": Out(stream.Signature(ReceiveJob(config))),
                 "split": Out(stream.Signature(SplitJob(config))),
                 "gather": Out(stream.Signature(CollectJob(config))),
             }
@@ -74,12 +75,14 @@ class InJobSplitter(wiring.Component):
         m.d.comb += [
             self.receive.payload.src.eq(job.src),
             self.receive.payload.size.eq(job.src_length),
+            self.receive.payload.ring.eq(job.ring),
             self.split.payload.dst.eq(job.dst),
             self.split.payload.length.eq(job.length),
             self.split.payload.capacity.eq(job.capacity),
             self.split.payload.codec.eq(job.codec),
             self.split.payload.parameters.eq(job.parameters),
             self.split.payload.first_unit.eq(first_unit),
+            self.split.payload.ring.eq(job.ring),
             self.gather.payload.first_unit.eq(first_unit),
             self.gather.payload.tail_pad.eq(-job.length[:line_bits]),
         ]
@@ -101,15 +104,15 @@ class InPath(wiring.Component):
     job : `In(stream.Signature(InJob(config)))`
     outcome : `Out(stream.Signature(InOutcome(config.codec)))`
         For each job, in order, after everything has been written.
-    read_request : `Out(stream.Signature(ReadRequest(64)))`
+    read_request : `Out(stream.Signature(ReadRequest(64, config.rings)))`
     read_beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
         Host memory.
-    write_request : `Out(stream.Signature(WriteRequest(40))).array(config.units)`
+    write_request : `Out(stream.Signature(WriteRequest(40, config.rings))).array(config.units)`
     write_beats : `Out(stream.Signature(WriteBeat(...))).array(config.units)`
     write_response : `In(stream.Signature(BusError)).array(config.units)`
         Device memory, at each unit.
-    abort : `In(1)`
-        Read no more; all jobs end with what they have.
+    abort : `In(each_ring(1, config.rings))`
+        Read no more; all jobs of the ring end with what they have.
     split : `Out(2)`
         Lines split off the stream in this cycle.
     starved : `Out(1)`
@@ -122,18 +125,18 @@ class InPath(wiring.Component):
         self.config = config
         units = config.units
         sector_bytes = config.codec.sector_bytes
+        read_request = ReadRequest(HOST_ADDRESS_BITS, config.rings)
+        write_request = WriteRequest(DEVICE_ADDRESS_BITS, config.rings)
         super().__init__(
             {
                 "job": In(stream.Signature(InJob(config))),
                 "outcome": Out(stream.Signature(InOutcome(config.codec))),
-                "read_request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
+                "read_request": Out(stream.Signature(read_request)),
                 "read_beats": In(stream.Signature(ReadBeat(config.host_bytes))),
-                "write_request": Out(stream.Signature(WriteRequest(DEVICE_ADDRESS_BITS))).array(
-                    units
-                ),
+                "write_request": Out(stream.Signature(write_request)).array(units),
                 "write_beats": Out(stream.Signature(WriteBeat(sector_bytes))).array(units),
                 "write_response": In(stream.Signature(BusError)).array(units),
-                "abort": In(1),
+                "abort": In(each_ring(1, config.rings)),
                 "split": Out(2),
                 "starved": Out(1),
                 **ecc_members(config, COUNT_BITS),
@@ -170,7 +173,9 @@ class InPath(wiring.Component):
         connect(receiver.o, splitter.i)
         for k in range(config.units):
             # As many lines as are read at once: what memory takes to answer is the same.
-            m.submodules[f"unit_{k}"] = unit = ExpansionUnit(config.codec, config.unit_lines)
+            m.submodules[f"unit_{k}"] = unit = ExpansionUnit(
+                config.codec, config.unit_lines, config.rings
+            )
             connect(splitter.commands[k], unit.commands)
             connect(splitter.lines[k], unit.i)
             connect(unit.request, wiring.flipped(self.write_request[k]))
@@ -194,7 +199,7 @@ class InPath(wiring.Component):
             received.o.ready.eq(done),
             tails.o.ready.eq(done),
             gather.outcome.ready.eq(done),
-            receiver.abort.eq(self.abort),
+            receiver.abort.eq(of_ring(self.abort, receiver.ring)),
             self.split.eq(splitter.split),
             self.starved.eq(splitter.starved),
         ]

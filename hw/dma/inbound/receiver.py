@@ -85,8 +85,8 @@ class StreamReceiver(wiring.Component):
 
     Members
     -------
-    job : `In(stream.Signature(ReceiveJob()))`
-    request : `Out(stream.Signature(ReadRequest(64)))`
+    job : `In(stream.Signature(ReceiveJob(config)))`
+    request : `Out(stream.Signature(ReadRequest(64, config.rings)))`
         Bursts of up to 16 beats, ending where an address is a multiple of so many: none crosses a
         page.
     beats : `In(stream.Signature(ReadBeat(config.host_bytes)))`
@@ -96,8 +96,10 @@ class StreamReceiver(wiring.Component):
         cut off. Never torn.
     outcome : `Out(stream.Signature(ReceiveOutcome()))`
         For each job, not before the end of its packet is offered and all that was asked for came.
+    ring : `Out(range(config.rings))`
+        The ring of the job that is being asked for.
     abort : `In(1)`
-        Ask for no more: this job and all that come end with what has been asked for.
+        Ask for no more: that job ends with what has been asked for.
     starved : `Out(1)`
         In this cycle, a beat would have been taken, and none was there.
     corrected, uncorrectable : `Out(1)`
@@ -106,13 +108,15 @@ class StreamReceiver(wiring.Component):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        request = ReadRequest(HOST_ADDRESS_BITS, config.rings)
         super().__init__(
             {
-                "job": In(stream.Signature(ReceiveJob())),
-                "request": Out(stream.Signature(ReadRequest(HOST_ADDRESS_BITS))),
+                "job": In(stream.Signature(ReceiveJob(config))),
+                "request": Out(stream.Signature(request)),
                 "beats": In(stream.Signature(ReadBeat(config.host_bytes))),
                 "o": Out(stream.Signature(ReceivedBeat(config.host_bytes))),
                 "outcome": Out(stream.Signature(ReceiveOutcome())),
+                "ring": Out(range(config.rings)),
                 "abort": In(1),
                 "starved": Out(1),
                 **ecc_members(config),
@@ -130,7 +134,7 @@ class StreamReceiver(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         width = self.config.host_bytes
-        m.submodules.jobs = jobs = Fifo(ReceiveJob(), self.config.transfers)
+        m.submodules.jobs = jobs = Fifo(ReceiveJob(self.config), self.config.transfers)
         m.submodules.asked = asked = Fifo(_AskedJob(width), self.config.transfers)
         queue = data_queue(self.config, ReadBeat(width), self.config.read_beats)
         m.submodules.queue = queue
@@ -177,7 +181,7 @@ class StreamReceiver(wiring.Component):
         width_bits = (width - 1).bit_length()
         burst_bits = (HOST_BURST_BEATS - 1).bit_length()
         job = self.job.payload
-        m.submodules.requests = requests = PipelineRegister(ReadRequest(HOST_ADDRESS_BITS))
+        m.submodules.requests = requests = PipelineRegister(self.request.payload.shape())
         wiring.connect(m, requests.o, wiring.flipped(self.request))
 
         asking = Signal()
@@ -204,6 +208,7 @@ class StreamReceiver(wiring.Component):
             requests.i.valid.eq(request_fire),
             requests.i.payload.address.eq(Cat(C(0, width_bits), next_beat)),
             requests.i.payload.beats.eq(burst - 1),
+            requests.i.payload.owner.eq(self.ring),
             asked.i.valid.eq(asked_all),
             asked.i.payload.end.eq(next_beat + Mux(request_fire, burst, 0)),
             asked.i.payload.aborted.eq(self.abort),
@@ -218,6 +223,7 @@ class StreamReceiver(wiring.Component):
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
                 asking.eq(1),
+                self.ring.eq(job.ring),
                 next_beat.eq(job.src[width_bits:]),
                 beats_left.eq((job.size + (job.src[:width_bits] + (width - 1))) >> width_bits),
             ]

@@ -30,6 +30,7 @@ class _Job:
         self.active = Signal()
         self.index = Signal.like(job.codec, name="index")
         self.parameters = Signal.like(job.parameters, name="parameters")
+        self.ring = Signal.like(job.ring, name="ring")
         self.over = Signal()
         self.unit = Signal(range(config.units))
         self.address = Signal.like(job.dst, name="address")
@@ -88,7 +89,7 @@ class LineSplitter(wiring.Component):
         A packet for each job.
     lines : `Out(stream.Signature(LineBeat(config.codec))).array(config.units)`
         Each line's last beat is marked as a transfer's. A damaged line is a job's last.
-    commands : `Out(stream.Signature(LineCommand(config.codec))).array(config.units)`
+    commands : `Out(stream.Signature(LineCommand(config.codec, config.rings))).array(config.units)`
         For each line, not later than its first beat.
     ends : `Out(stream.Signature(IssuedLines()))`
         For each job, after its packet. Never cut.
@@ -108,7 +109,7 @@ class LineSplitter(wiring.Component):
                 "job": In(stream.Signature(SplitJob(config))),
                 "i": In(stream.Signature(ReceivedBeat(config.host_bytes))),
                 "lines": Out(stream.Signature(LineBeat(codec))).array(units),
-                "commands": Out(stream.Signature(LineCommand(codec))).array(units),
+                "commands": Out(stream.Signature(LineCommand(codec, config.rings))).array(units),
                 "ends": Out(stream.Signature(IssuedLines())),
                 "tail": Out(stream.Signature(StreamTail())),
                 "split": Out(2),
@@ -230,7 +231,9 @@ class LineSplitter(wiring.Component):
         can_take = Signal(units)
         for k in range(units):
             m.submodules[f"line_slot_{k}"] = line_slot = PipelineRegister(LineBeat(codec))
-            m.submodules[f"command_slot_{k}"] = command_slot = PipelineRegister(LineCommand(codec))
+            m.submodules[f"command_slot_{k}"] = command_slot = PipelineRegister(
+                LineCommand(codec, self.config.rings)
+            )
             wiring.connect(m, line_slot.o, wiring.flipped(self.lines[k]))
             wiring.connect(m, command_slot.o, wiring.flipped(self.commands[k]))
             line_slots.append(line_slot)
@@ -295,7 +298,7 @@ class LineSplitter(wiring.Component):
         both_over = Mux(job.room_over > job.left_over, job.left_over, job.room_over)
         commands = []
         for before, name in enumerate(("this_command", "next_command")):
-            command = Signal(LineCommand(codec), name=name)
+            command = Signal(LineCommand(codec, self.config.rings), name=name)
             is_whole = ~(job.left.is_zero | (job.left.is_one if before else 0))
             has_part = job.room.is_one if before else job.room.is_zero
             has_none = job.room.is_over | (job.room.is_zero if before else 0)
@@ -308,6 +311,7 @@ class LineSplitter(wiring.Component):
                 command.address.eq(job.address + before * codec.line_bytes),
                 command.codec.eq(job.index),
                 command.parameters.eq(job.parameters),
+                command.ring.eq(job.ring),
             ]
             with m.If(has_none):
                 m.d.comb += command.writable.eq(0)
@@ -374,6 +378,7 @@ class LineSplitter(wiring.Component):
                 job.active.eq(self.job.valid),
                 job.index.eq(arriving.codec),
                 job.parameters.eq(arriving.parameters),
+                job.ring.eq(arriving.ring),
                 job.over.eq(0),
                 job.unit.eq(arriving.first_unit),
                 job.address.eq(arriving.dst),

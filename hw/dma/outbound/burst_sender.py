@@ -37,28 +37,38 @@ class BurstSender(wiring.Component):
         The largest number of bursts whose response may be outstanding.
     burst_beats
         The longest burst.
+    rings
+        The number of rings that bursts come from.
 
     Members
     -------
     data : `In(stream.Signature(MaskedBeat(data_bytes)))`
         The data of bursts, in their order.
-    burst : `In(stream.Signature(WriteRequest(address_bits)))`
+    burst : `In(stream.Signature(WriteRequest(address_bits, rings)))`
         A burst, in the cycle of its last beat or later. Must be valid only while it is ready.
-    request : `Out(stream.Signature(WriteRequest(address_bits)))`
+    request : `Out(stream.Signature(WriteRequest(address_bits, rings)))`
     beats : `Out(stream.Signature(WriteBeat(data_bytes)))`
         In the order of the requests, and not before them.
     """
 
-    def __init__(self, data_bytes: int, address_bits: int, bursts: int, burst_beats: int) -> None:
+    def __init__(
+        self,
+        data_bytes: int,
+        address_bits: int,
+        bursts: int,
+        burst_beats: int,
+        rings: int = 1,
+    ) -> None:
         self.data_bytes = data_bytes
         self.address_bits = address_bits
         self.bursts = bursts
         self.burst_beats = burst_beats
+        self.rings = rings
         super().__init__(
             {
                 "data": In(stream.Signature(MaskedBeat(data_bytes))),
-                "burst": In(stream.Signature(WriteRequest(address_bits))),
-                "request": Out(stream.Signature(WriteRequest(address_bits))),
+                "burst": In(stream.Signature(WriteRequest(address_bits, rings))),
+                "request": Out(stream.Signature(WriteRequest(address_bits, rings))),
                 "beats": Out(stream.Signature(WriteBeat(data_bytes))),
             }
         )
@@ -66,7 +76,9 @@ class BurstSender(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.queue = queue = Fifo(MaskedBeat(self.data_bytes), 2 * self.burst_beats)
-        m.submodules.requests = requests = Fifo(WriteRequest(self.address_bits), SHORT_BURSTS - 1)
+        m.submodules.requests = requests = Fifo(
+            WriteRequest(self.address_bits, self.rings), SHORT_BURSTS - 1
+        )
         m.submodules.sizes = sizes = Fifo(unsigned(8), SHORT_BURSTS - 1)
         wiring.connect(m, wiring.flipped(self.data), queue.i)
         wiring.connect(m, requests.o, wiring.flipped(self.request))

@@ -29,7 +29,7 @@ class LineIssuer(wiring.Component):
     Members
     -------
     i : `In(stream.Signature(ReadJob(config)))`
-    o : `Out(stream.Signature(LineRequest(config.codec))).array(config.units)`
+    o : `Out(stream.Signature(LineRequest(config.codec, config.rings))).array(config.units)`
     ends : `Out(stream.Signature(IssuedLines()))`
         The end of each job, not later than 2 cycles after its last line.
     freed : `In(...).array(config.units)`
@@ -38,10 +38,12 @@ class LineIssuer(wiring.Component):
         Lines that the throttle lets through in this cycle for the job's class.
     throttle_class : `Out(1)`
         The job's class.
+    ring : `Out(range(config.rings))`
+        The job's ring.
     issued : `Out(2)`
         Lines issued in this cycle.
     abort : `In(1)`
-        Issue no more lines: end this job and all that follow.
+        Issue no more lines: end this job.
     reserved : `Out(...)`
         Beats of the buffer that are reserved, of all units.
     no_credit : `Out(1)`
@@ -52,14 +54,16 @@ class LineIssuer(wiring.Component):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        line = LineRequest(config.codec, config.rings)
         super().__init__(
             {
                 "i": In(stream.Signature(ReadJob(config))),
-                "o": Out(stream.Signature(LineRequest(config.codec))).array(config.units),
+                "o": Out(stream.Signature(line)).array(config.units),
                 "ends": Out(stream.Signature(IssuedLines())),
                 "freed": In(range(config.codec.sectors + 2)).array(config.units),
                 "permits": In(2),
                 "throttle_class": Out(1),
+                "ring": Out(range(config.rings)),
                 "issued": Out(2),
                 "abort": In(1),
                 "reserved": Out(range(config.units * config.unit_beats + 1)),
@@ -92,7 +96,7 @@ class LineIssuer(wiring.Component):
         slots = []
         credits = []
         for k, output in enumerate(self.o):
-            m.submodules[f"slot_{k}"] = slot = SkidBuffer(LineRequest(config.codec))
+            m.submodules[f"slot_{k}"] = slot = SkidBuffer(LineRequest(config.codec, config.rings))
             wiring.connect(m, slot.o, wiring.flipped(output))
             slots.append(slot)
             credit = Signal(
@@ -149,6 +153,7 @@ class LineIssuer(wiring.Component):
                 slot.i.payload.size.eq(Mux(is_second, second_size, first_size)),
                 slot.i.payload.codec.eq(codec),
                 slot.i.payload.parameters.eq(parameters),
+                slot.i.payload.ring.eq(self.ring),
             ]
             m.d.sync += [
                 credits[k].eq(credits[k] - Mux(slot.i.valid, sectors, 0) + self.freed[k]),
@@ -185,6 +190,7 @@ class LineIssuer(wiring.Component):
                 codec.eq(job.codec),
                 parameters.eq(job.parameters),
                 throttle_class.eq(job.throttle_class),
+                self.ring.eq(job.ring),
                 lines.eq(0),
             ]
         return m

@@ -11,6 +11,7 @@ from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.stream.pack import OFFSET_BITS, Chunk, ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BITS
+from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.data_queue import COUNT_BITS, data_queue, ecc_members, report_errors
 from cdma.hw.dma.interleave import unit_of
 from cdma.hw.dma.outbound.buffer import UnitBuffer
@@ -41,7 +42,7 @@ class OutJobSplitter(wiring.Component):
     i : `In(stream.Signature(OutJob(config)))`
     read : `Out(stream.Signature(ReadJob(config)))`
     drain : `Out(stream.Signature(DrainJob(config)))`
-    write : `Out(stream.Signature(WriteJob()))`
+    write : `Out(stream.Signature(WriteJob(rings=config.rings)))`
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -51,7 +52,7 @@ class OutJobSplitter(wiring.Component):
                 "i": In(stream.Signature(OutJob(config))),
                 "read": Out(stream.Signature(ReadJob(config))),
                 "drain": Out(stream.Signature(DrainJob(config))),
-                "write": Out(stream.Signature(WriteJob())),
+                "write": Out(stream.Signature(WriteJob(rings=config.rings))),
             }
         )
 
@@ -85,6 +86,7 @@ class OutJobSplitter(wiring.Component):
             self.read.payload.parameters.eq(job.parameters),
             self.read.payload.throttle_class.eq(job.throttle_class),
             self.read.payload.first_unit.eq(first_unit),
+            self.read.payload.ring.eq(job.ring),
             self.drain.payload.first_unit.eq(first_unit),
             self.drain.payload.head_pad.eq(job.dst[element_bits:width_bits]),
             self.drain.payload.codec.eq(job.codec),
@@ -93,6 +95,7 @@ class OutJobSplitter(wiring.Component):
             self.write.payload.dst.eq(job.dst),
             self.write.payload.capacity.eq(job.capacity),
             self.write.payload.limit.eq(Mux(copied, job.length, (1 << OFFSET_BITS) - 1)),
+            self.write.payload.ring.eq(job.ring),
         ]
         return m
 
@@ -112,17 +115,17 @@ class OutPath(wiring.Component):
     job : `In(stream.Signature(OutJob(config)))`
     outcome : `Out(stream.Signature(OutOutcome(config.codec.result_bits)))`
         For each job, in order, after everything has been written.
-    read_request : `Out(stream.Signature(ReadRequest(40))).array(config.units)`
+    read_request : `Out(stream.Signature(ReadRequest(40, config.rings))).array(config.units)`
     read_beats : `In(stream.Signature(ReadBeat(...))).array(config.units)`
         Device memory, at each unit.
-    write_request : `Out(stream.Signature(WriteRequest(64)))`
+    write_request : `Out(stream.Signature(WriteRequest(64, config.rings)))`
     write_beats : `Out(stream.Signature(WriteBeat(config.host_bytes)))`
     write_response : `In(stream.Signature(BusError))`
         Host memory. A response is accepted whatever the outcomes wait for.
     throttle_rate, throttle_burst : `In(20).array(2)`
         The token buckets.
-    abort : `In(1)`
-        Issue no more reads; all jobs end with the lines that they have.
+    abort : `In(each_ring(1, config.rings))`
+        Issue no more reads; all jobs of the ring end with the lines that they have.
     issued : `Out(2)`
         Lines issued in this cycle.
     reserved : `Out(...)`
@@ -140,20 +143,20 @@ class OutPath(wiring.Component):
         self.config = config
         units = config.units
         sector_bytes = config.codec.sector_bytes
+        read_request = ReadRequest(DEVICE_ADDRESS_BITS, config.rings)
+        write_request = WriteRequest(HOST_ADDRESS_BITS, config.rings)
         super().__init__(
             {
                 "job": In(stream.Signature(OutJob(config))),
                 "outcome": Out(stream.Signature(OutOutcome(config.codec.result_bits))),
-                "read_request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))).array(
-                    units
-                ),
+                "read_request": Out(stream.Signature(read_request)).array(units),
                 "read_beats": In(stream.Signature(ReadBeat(sector_bytes))).array(units),
-                "write_request": Out(stream.Signature(WriteRequest(HOST_ADDRESS_BITS))),
+                "write_request": Out(stream.Signature(write_request)),
                 "write_beats": Out(stream.Signature(WriteBeat(config.host_bytes))),
                 "write_response": In(stream.Signature(BusError)),
                 "throttle_rate": In(RATE_BITS).array(THROTTLE_CLASSES),
                 "throttle_burst": In(BURST_BITS).array(THROTTLE_CLASSES),
-                "abort": In(1),
+                "abort": In(each_ring(1, config.rings)),
                 "issued": Out(2),
                 "reserved": Out(range(units * config.unit_beats + 1)),
                 "outstanding": Out(range(units * config.unit_beats + 1)),
@@ -172,10 +175,14 @@ class OutPath(wiring.Component):
         m.submodules.issuer = issuer = LineIssuer(config)
         m.submodules.drain = drain = LineDrain(config)
         m.submodules.packer = packer = ElementPacker(config.codec, chunk_beats=config.drain_beats)
-        m.submodules.writer = writer = StreamWriter(config.host_bytes, config.write_bursts)
+        m.submodules.writer = writer = StreamWriter(
+            config.host_bytes, config.write_bursts, rings=config.rings
+        )
         # Jobs are queued for the stages that get to them last.
         m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), config.transfers - 1)
-        m.submodules.write_jobs = write_jobs = Fifo(WriteJob(), config.transfers - 1)
+        m.submodules.write_jobs = write_jobs = Fifo(
+            WriteJob(rings=config.rings), config.transfers - 1
+        )
 
         def connect(source: Any, sink: Any) -> None:
             wiring.connect(m, source, sink)
@@ -202,7 +209,9 @@ class OutPath(wiring.Component):
         line_done = Signal(config.units)
         memories: list[Any] = []
         for k in range(config.units):
-            m.submodules[f"unit_{k}"] = unit = CompressionUnit(config.codec, config.unit_lines)
+            m.submodules[f"unit_{k}"] = unit = CompressionUnit(
+                config.codec, config.unit_lines, config.rings
+            )
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
             m.submodules[f"reports_{k}"] = reports = data_queue(
                 config, LineReport(config.codec.summary_bits), config.unit_beats
@@ -262,7 +271,7 @@ class OutPath(wiring.Component):
             outcome_fire.eq(outcomes.i.valid & outcomes.i.ready),
             drained.ready.eq(outcome_fire),
             writer.outcome.ready.eq(outcome_fire),
-            issuer.abort.eq(self.abort),
+            issuer.abort.eq(of_ring(self.abort, issuer.ring)),
             self.issued.eq(issuer.issued),
             self.reserved.eq(issuer.reserved),
             self.no_credit.eq(issuer.no_credit),

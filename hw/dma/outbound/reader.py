@@ -15,6 +15,12 @@ from cdma.hw.lib.pipeline import PipelineRegister
 class LineRequest(data.StructLayout):
     """A line to read.
 
+    Parameters
+    ----------
+    config : CodecConfig
+    rings
+        The number of rings that lines come from.
+
     Members
     -------
     address
@@ -23,15 +29,18 @@ class LineRequest(data.StructLayout):
         Its bytes, 1 to the size of a line.
     codec, parameters
         Index among the configuration's codecs, and the descriptor's parameters for it.
+    ring
+        The number of the descriptor's ring; no bits if there is one.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, rings: int = 1) -> None:
         super().__init__(
             {
                 "address": DEVICE_ADDRESS_BITS,
                 "size": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
                 "parameters": config.parameter_bits,
+                "ring": range(rings),
             }
         )
 
@@ -39,8 +48,8 @@ class LineRequest(data.StructLayout):
 class _PendingLine(data.StructLayout):
     """A line that has been requested: `beats` less one are read for it."""
 
-    def __init__(self, config: CodecConfig) -> None:
-        super().__init__({"line": LineRequest(config), "beats": range(config.sectors + 1)})
+    def __init__(self, config: CodecConfig, rings: int) -> None:
+        super().__init__({"line": LineRequest(config, rings), "beats": range(config.sectors + 1)})
 
 
 class LineFault(data.StructLayout):
@@ -73,11 +82,13 @@ class LineReader(wiring.Component):
     config : CodecConfig
     lines
         The largest number of outstanding lines.
+    rings
+        The number of rings that lines come from.
 
     Members
     -------
-    i : `In(stream.Signature(LineRequest(config)))`
-    request : `Out(stream.Signature(ReadRequest(40)))`
+    i : `In(stream.Signature(LineRequest(config, rings)))`
+    request : `Out(stream.Signature(ReadRequest(40, rings)))`
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(Sector(config)))`
         Whole lines, padded with zeros.
@@ -85,13 +96,14 @@ class LineReader(wiring.Component):
         For each line.
     """
 
-    def __init__(self, config: CodecConfig, lines: int) -> None:
+    def __init__(self, config: CodecConfig, lines: int, rings: int = 1) -> None:
         self.config = config
         self.lines = lines
+        self.rings = rings
         super().__init__(
             {
-                "i": In(stream.Signature(LineRequest(config))),
-                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "i": In(stream.Signature(LineRequest(config, rings))),
+                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS, rings))),
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(Sector(config))),
                 "fault": Out(stream.Signature(LineFault())),
@@ -109,7 +121,7 @@ class LineReader(wiring.Component):
         line = self.i.payload
 
         # Request the beats that the line lies in. `second`: those of the first page are requested.
-        m.submodules.pending = pending = Fifo(_PendingLine(config), self.lines)
+        m.submodules.pending = pending = Fifo(_PendingLine(config, self.rings), self.lines)
         second = Signal()
         in_page = Signal(page_bits)
         end = Signal(page_bits + 1)
@@ -137,6 +149,7 @@ class LineReader(wiring.Component):
             ]
         second_follows = crosses & ~second
         m.d.comb += [
+            request.owner.eq(line.ring),
             self.request.valid.eq(self.i.valid & pending.i.ready),
             self.i.ready.eq(self.request.ready & pending.i.ready & ~second_follows),
             pending.i.valid.eq(self.i.valid & self.request.ready & ~second_follows),

@@ -54,11 +54,13 @@ class CompressionUnit(wiring.Component):
     config : CodecConfig
     lines
         The largest number of lines outstanding in memory.
+    rings
+        The number of rings that lines come from.
 
     Members
     -------
-    i : `In(stream.Signature(LineRequest(config)))`
-    request : `Out(stream.Signature(ReadRequest(40)))`
+    i : `In(stream.Signature(LineRequest(config, rings)))`
+    request : `Out(stream.Signature(ReadRequest(40, rings)))`
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(LineBeat(config)))`
         The lines. Plain copies are full ones.
@@ -66,13 +68,14 @@ class CompressionUnit(wiring.Component):
         For each line, before its last beat. Must not wait for that: no report is queued here.
     """
 
-    def __init__(self, config: CodecConfig, lines: int) -> None:
+    def __init__(self, config: CodecConfig, lines: int, rings: int = 1) -> None:
         self.config = config
         self.lines = lines
+        self.rings = rings
         super().__init__(
             {
-                "i": In(stream.Signature(LineRequest(config))),
-                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS))),
+                "i": In(stream.Signature(LineRequest(config, rings))),
+                "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS, rings))),
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(LineBeat(config))),
                 "report": Out(stream.Signature(LineReport(config.summary_bits))),
@@ -81,7 +84,7 @@ class CompressionUnit(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.reader = reader = LineReader(self.config, self.lines)
+        m.submodules.reader = reader = LineReader(self.config, self.lines, self.rings)
         summarizing = summarizing_codecs(self.config)
         m.submodules.fork = fork = Fork(Sector(self.config), 2 + len(summarizing))
         m.submodules.crc = crc = LineCrc(self.config)

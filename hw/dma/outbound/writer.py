@@ -32,10 +32,10 @@ class BoundedJob(data.StructLayout):
         The job's, and the bytes of head padding.
     """
 
-    def __init__(self, address_bits: int, size_bits: int) -> None:
+    def __init__(self, address_bits: int, size_bits: int, rings: int) -> None:
         super().__init__(
             {
-                "job": WriteJob(address_bits, size_bits),
+                "job": WriteJob(address_bits, size_bits, rings),
                 "capped": 1,
                 "limit": size_bits + 1,
                 "capacity": size_bits + 1,
@@ -75,13 +75,15 @@ class StreamWriter(wiring.Component):
         page.
     address_bits, size_bits
         Widths of addresses and of a packet's size.
+    rings
+        The number of rings that packets come from.
 
     Members
     -------
-    job : `In(stream.Signature(WriteJob(address_bits, size_bits)))`
+    job : `In(stream.Signature(WriteJob(address_bits, size_bits, rings)))`
         For each packet.
     i : `In(stream.Signature(Beat(data_bytes)))`
-    request : `Out(stream.Signature(WriteRequest(address_bits)))`
+    request : `Out(stream.Signature(WriteRequest(address_bits, rings)))`
     beats : `Out(stream.Signature(WriteBeat(data_bytes)))`
         In the order of the requests, and not before them.
     response : `In(stream.Signature(BusError))`
@@ -98,17 +100,19 @@ class StreamWriter(wiring.Component):
         burst_beats: int = HOST_BURST_BEATS,
         address_bits: int = HOST_ADDRESS_BITS,
         size_bits: int = OFFSET_BITS,
+        rings: int = 1,
     ) -> None:
         self.data_bytes = data_bytes
         self.bursts = bursts
         self.burst_beats = burst_beats
         self.address_bits = address_bits
         self.size_bits = size_bits
+        self.rings = rings
         super().__init__(
             {
-                "job": In(stream.Signature(WriteJob(address_bits, size_bits))),
+                "job": In(stream.Signature(WriteJob(address_bits, size_bits, rings))),
                 "i": In(stream.Signature(Beat(data_bytes))),
-                "request": Out(stream.Signature(WriteRequest(address_bits))),
+                "request": Out(stream.Signature(WriteRequest(address_bits, rings))),
                 "beats": Out(stream.Signature(WriteBeat(data_bytes))),
                 "response": In(stream.Signature(BusError)),
                 "outcome": Out(stream.Signature(WriteOutcome(address_bits, size_bits))),
@@ -118,13 +122,13 @@ class StreamWriter(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.sender = sender = BurstSender(
-            self.data_bytes, self.address_bits, self.bursts, self.burst_beats
+            self.data_bytes, self.address_bits, self.bursts, self.burst_beats, self.rings
         )
         m.submodules.responses = responses = WriteResponseCollector(
             self.address_bits, self.size_bits, self.bursts
         )
         m.submodules.next_job = next_job = PipelineRegister(
-            BoundedJob(self.address_bits, self.size_bits)
+            BoundedJob(self.address_bits, self.size_bits, self.rings)
         )
         wiring.connect(m, sender.request, wiring.flipped(self.request))
         wiring.connect(m, sender.beats, wiring.flipped(self.beats))
@@ -203,6 +207,7 @@ class StreamWriter(wiring.Component):
             sender.burst.valid.eq(p.i_fire & closes),
             burst.address.eq(Mux(count == 0, p.address, burst_address)),
             burst.beats.eq(Mux(p.writes, count, count - 1)),
+            burst.owner.eq(p.ring),
             responses.pending.valid.eq(p.i_fire & (closes | beat.last)),
             pending.address.eq(burst.address),
             pending.written.eq(closes),
@@ -257,6 +262,7 @@ class StreamWriter(wiring.Component):
                 p.space_for_beat.eq(space > self.data_bytes),
                 p.written.eq(-job.dst[:width_bits]),
                 p.overflow.eq(0),
+                p.ring.eq(job.ring),
             ]
 
 
@@ -278,6 +284,7 @@ class _Packet:
         self.space_for_beat = Signal(reset_less=True)
         self.capped = Signal(reset_less=True)
         self.overflow = Signal()
+        self.ring = Signal(range(writer.rings), reset_less=True)
 
         self.i_fire = Signal()
         self.writes = Signal()

@@ -14,17 +14,21 @@ module @name@_tb;
   reg rst = 1'b1;
   always #5 clk = !clk;
 
-  // The registers: steps of a program, each a write, a read to be compared, or a wait for irq.
+  // The registers: steps of a program, each a write, a read to be compared, or a wait for the
+  // interrupt of the ring that has the descriptors.
   localparam [3:0] WRITE = 4'd0, READ = 4'd1, WAIT_FOR_IRQ = 4'd2, WAIT_FOR_NO_IRQ = 4'd3;
-  reg [47:0] program_rows [0:STEPS-1];
+  localparam integer ADDRESS_BITS = @address_bits@;
+  reg [ADDRESS_BITS+35:0] program_rows [0:STEPS-1];
   initial $readmemh("bench/@name@_program.hex", program_rows);
   integer step;
   reg started;
-  wire [3:0] operation = program_rows[step][47:44];
-  wire [11:0] offset = program_rows[step][43:32];
+  wire [3:0] operation = program_rows[step][ADDRESS_BITS+32+:4];
+  wire [ADDRESS_BITS-1:0] offset = program_rows[step][32+:ADDRESS_BITS];
   wire [31:0] value = program_rows[step][31:0];
   reg awvalid, wvalid, arvalid;
-  wire awready, wready, bvalid, arready, rvalid, irq;
+  wire awready, wready, bvalid, arready, rvalid;
+  wire [@rings@-1:0] irqs;
+  wire irq = irqs[@ring@];
   wire [1:0] bresp, rresp;
   wire [31:0] rdata;
   integer register_errors;
@@ -81,7 +85,7 @@ module @name@_tb;
   );
 
   @name@ dut (
-    .clk(clk), @reset@, .irq(irq),
+    .clk(clk), @reset@, .irq(irqs),
     .s_axil_awaddr(offset), .s_axil_awprot(3'b000), .s_axil_awvalid(awvalid),
     .s_axil_awready(awready), .s_axil_wdata(value), .s_axil_wstrb(4'b1111),
     .s_axil_wvalid(wvalid), .s_axil_wready(wready), .s_axil_bresp(bresp), .s_axil_bvalid(bvalid),

@@ -3,8 +3,16 @@
 from xml.etree.ElementTree import Element
 
 from cdma.hw.emit.ip.xml import named, node
-from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
-from cdma.hw.registers.map import Field, Kind, Register, RegisterSource, register_map
+from cdma.hw.registers.file import DATA_BITS
+from cdma.hw.registers.map import (
+    PAGE_BYTES,
+    Field,
+    Kind,
+    Register,
+    RegisterSource,
+    pages,
+    register_map,
+)
 
 _ACCESS = {
     Kind.STORED: "read-write",
@@ -19,21 +27,27 @@ _STABLE = (Kind.CONSTANT, Kind.STORED, Kind.LOCK)
 
 
 def add_memory_map(component: Element, name: str, source: RegisterSource) -> None:
-    """Append the memory map of the block's registers to its component, under a name."""
+    """Append the memory map of the block's registers to its component, under a name.
+
+    Each page is an address block; that of the map itself is called `registers`.
+    """
     memory_map = named(node(component, "memoryMaps"), "memoryMap", name)
-    block = named(memory_map, "addressBlock", "registers")
-    node(block, "baseAddress", "'h0")
-    node(block, "range", f"'h{1 << ADDRESS_BITS:x}")
-    node(block, "width", DATA_BITS)
-    node(block, "usage", "register")
-    for register in register_map(source).values():
-        _add_register(block, register)
+    for page in pages(source):
+        own = [r for r in register_map(source).values() if r.page == page]
+        base = own[0].offset // PAGE_BYTES * PAGE_BYTES
+        block = named(memory_map, "addressBlock", page.lower() or "registers")
+        node(block, "baseAddress", f"'h{base:x}")
+        node(block, "range", f"'h{PAGE_BYTES:x}")
+        node(block, "width", DATA_BITS)
+        node(block, "usage", "register")
+        for register in own:
+            _add_register(block, register, base)
     node(memory_map, "addressUnitBits", 8)
 
 
-def _add_register(block: Element, register: Register) -> None:
+def _add_register(block: Element, register: Register, base: int) -> None:
     added = named(block, "register", register.name, register.title, register.description)
-    node(added, "addressOffset", f"'h{register.offset:x}")
+    node(added, "addressOffset", f"'h{register.offset - base:x}")
     node(added, "size", DATA_BITS)
     for field in register.fields.values():
         _add_field(added, field)

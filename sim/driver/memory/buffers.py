@@ -14,7 +14,7 @@ from cdma.sim.driver.errors import (
 )
 from cdma.sim.driver.exclusive import Exclusive, exclusive
 from cdma.sim.driver.integers import is_integer, require_integer
-from cdma.sim.driver.memory.allocator import Allocator
+from cdma.sim.driver.memory.allocator import Allocator, AllocatorShare
 
 
 class Memory:
@@ -30,16 +30,23 @@ class Memory:
         The address of its first byte.
     guard : Exclusive, optional
         Its driver's; its own if not given.
+    allocator : AllocatorShare, optional
+        Of the same addresses, which others take from as well; its own if not given.
     """
 
     def __init__(
-        self, name: str, array: ByteArray, base: int, guard: Exclusive | None = None
+        self,
+        name: str,
+        array: ByteArray,
+        base: int,
+        guard: Exclusive | None = None,
+        allocator: AllocatorShare | None = None,
     ) -> None:
         self.name = name
         self.array = array
         self.base = base
         self._guard = guard or Exclusive(f"this {name} memory")
-        self._allocator = Allocator(base, array.size)
+        self._allocator = allocator or Allocator(base, array.size)
 
     @property
     def end(self) -> int:

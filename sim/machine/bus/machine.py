@@ -56,6 +56,8 @@ class BusMachine:
     ports : tuple of int or str
         How faults name the ports to memories, in the shim's order.
     waves : path, optional
+    register_bytes : int
+        Size of the registers' address space.
 
     Raises
     ------
@@ -72,11 +74,13 @@ class BusMachine:
         memories: tuple[ByteArray, ...],
         ports: tuple[int | str, ...],
         waves: str | Path | None,
+        register_bytes: int = PAGE_BYTES,
     ) -> None:
         if waves is not None:
             require_writable(Path(waves))
         self._library = library
         self._ports = ports
+        self._register_bytes = register_bytes
         self._faults = fault_array((), ports)
         handle = getattr(library, open_function)(
             environment, None if waves is None else str(waves).encode()
@@ -98,9 +102,14 @@ class BusMachine:
 
     @property
     def irq(self) -> bool:
-        """The interrupt pin."""
+        """The interrupt pin; of several lines, any of them."""
+        return bool(self.irq_lines)
+
+    @property
+    def irq_lines(self) -> int:
+        """The lines of the interrupt, a bit for each."""
         with self._open():
-            return bool(self._library.cdma_bus_irq(self._handle))
+            return int(self._library.cdma_bus_irq(self._handle))
 
     def reset(self) -> None:
         """Assert the design's reset for four cycles; the environment forgets what is outstanding.
@@ -129,7 +138,7 @@ class BusMachine:
         value, response, done = (ctypes.c_uint32() for _ in range(3))
         with self._running():
             outcome = self._library.cdma_bus_read_register(
-                self._handle, _register_address(address), budget, value, response, done
+                self._handle, self._register_address(address), budget, value, response, done
             )
             self._check(outcome)
             self._check_access("read of", address, budget, done.value, response.value)
@@ -151,7 +160,9 @@ class BusMachine:
         response, done = ctypes.c_uint32(), ctypes.c_uint32()
         with self._running():
             outcome = self._library.cdma_bus_write_register(
-                self._handle, _register_address(address), value, budget, taken, response, done
+                self._handle,
+                self._register_address(address),
+                *(value, budget, taken, response, done),
             )
             self._check(outcome)
             self._check_access("write of", address, budget, done.value, response.value)
@@ -161,9 +172,9 @@ class BusMachine:
         """Let so many cycles pass."""
         self._run(lib.RunStruct(cycles=cycles))
 
-    def run_until_irq(self, budget: int) -> None:
-        """Run until the interrupt is high, at most `budget` cycles; `HangError` if it is not."""
-        if not self._run(lib.RunStruct(cycles=budget, irq=1)):
+    def run_until_irq(self, budget: int, *, line: int = 0) -> None:
+        """Run until a line of the interrupt is high, at most so long; `HangError` if it is not."""
+        if not self._run(lib.RunStruct(cycles=budget, irq=1 << line)):
             self._hang(budget, "no interrupt")
 
     def run_until_idle(self, budget: int, *, quiet_cycles: int = 256) -> None:
@@ -268,15 +279,17 @@ class BusMachine:
                 f"the {what} register {address:#x} is answered with {_RESPONSES[response]}"
             )
 
+    def _register_address(self, address: int) -> int:
+        if address % 4 or not 0 <= address < self._register_bytes:
+            raise ValueError(
+                f"a register's address must be a multiple of 4 below {self._register_bytes}, not "
+                f"{address}"
+            )
+        return address
+
     def _hang(self, budget: int, what: str) -> None:
         outstanding = self.outstanding() or "nothing is outstanding"
         raise HangError(self.cycles, f"{what} after {budget} cycles: {outstanding}", counted="")
-
-
-def _register_address(address: int) -> int:
-    if address % 4 or not 0 <= address < 2**12:
-        raise ValueError(f"a register's address must be a multiple of 4 below 4096, not {address}")
-    return address
 
 
 def _close(library: ctypes.CDLL, handle: int, memories: tuple[ByteArray, ...]) -> None:

@@ -57,6 +57,9 @@ class Machine(BusMachine):
     ----------
     device, host : uint8 array
         The memories.
+    rings : int
+        The engine's rings: ring r has the page of registers at 4096 * r, and line r of the
+        interrupt.
 
     Raises
     ------
@@ -104,6 +107,7 @@ class Machine(BusMachine):
         self.units = int(library.cdma_engine_units())
         self.sector_bytes = int(library.cdma_engine_sector_bytes())
         self.link_port_bytes = int(library.cdma_engine_host_bytes())
+        self.rings = _rings(verilog)
         self.config = config
         self.window_cycles = window_cycles
         self.host_base = host_base
@@ -137,6 +141,7 @@ class Machine(BusMachine):
             (self.device, self.host),
             (*range(self.units), HOST),
             waves,
+            PAGE_BYTES << (self.rings - 1).bit_length(),
         )
         library.cdma_engine_sleep(self._handle, sleep)
 
@@ -244,6 +249,12 @@ class Machine(BusMachine):
                 if name not in ("read_bytes", "written_bytes", "foreign_bytes")
             },
         )
+
+
+def _rings(verilog: VerilogText) -> int:
+    """The number of an engine's rings, which is that of its interrupt's lines."""
+    lines = re.search(r"output[^;,\n]*\[(\d+):0\]\s*irq\b", verilog.text)
+    return 1 if lines is None else int(lines[1]) + 1
 
 
 def _require_channels(verilog: VerilogText, config: MachineConfig) -> None:

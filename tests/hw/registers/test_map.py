@@ -207,11 +207,19 @@ def test_regfile_that_is_no_pair_is_refused(tmp_path, monkeypatch):
     refuse(body, "PAIR must be a pair of LO and HI", tmp_path)
 
 
+BLOCK = """
+    default regwidth = 32;
+    default sw = r;
+    default hw = na;
+    signal { activehigh; } setup_closed;
+"""
+
+
 def refuse(body, message, folder):
     source = register_source()
     text = source.path.read_text()
-    head = text[: text.index("    // Identity and configuration")]
+    head = text[: text.index('    `include "engine.rdl"')]
     refused = folder / "refused.rdl"
-    refused.write_text(f"{head}\n{body}\n}};\n")
+    refused.write_text(f"{head}\n{BLOCK}\n{body}\n}};\n")
     with pytest.raises(RegisterMapError, match=message):
         map_of(replace(source, path=refused))

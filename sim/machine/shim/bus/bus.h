@@ -71,7 +71,7 @@ struct CdmaBus : cdma::Model {
 
  private:
   bool should_stop(const CdmaRun& run) {
-    if (run.irq && top->irq) return true;
+    if (run.irq & top->irq) return true;
     if (run.computed && !computes()) return true;
     if (run.word != nullptr) {
       uint32_t word;

@@ -226,7 +226,7 @@ def _array(content):
 def guarded(lengths, responses, *, probability=(0.0, 0.0)):
     bench = Bench(ReadGuard(4, 16, 4))
     guard = bench.component
-    requests = [{"address": 4 * i, "beats": n - 1} for i, n in enumerate(lengths)]
+    requests = [{"address": 4 * i, "beats": n - 1, "owner": 0} for i, n in enumerate(lengths)]
     bench.source(guard.request, requests, willing=stalls(probability[0], 1))
     asked = bench.sink(guard.bus_request, len(lengths), willing=stalls(probability[1], 2))
     bench.source(guard.bus_response, responses, willing=stalls(probability[0], 3))

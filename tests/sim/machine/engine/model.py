@@ -53,6 +53,7 @@ class ModelMachine:
         self.units = shape.units
         self.sector_bytes = shape.codec.sector_bytes
         self.link_port_bytes = shape.host_bytes
+        self.rings = shape.rings
         self.element_bytes = shape.codec.element_bytes
         self.codecs = shape.codec.codecs
         self.device = np.zeros(memory_bytes or MEMORY, np.uint8)
@@ -130,7 +131,7 @@ class ModelMachine:
             event()
         self.cycles = end
 
-    def run_until_irq(self, budget: int) -> None:
+    def run_until_irq(self, budget: int, *, line: int = 0) -> None:
         self._run_until(lambda: bool(self.words["IRQ_STATUS"] & self.words["IRQ_ENABLE"]), budget)
         self.interrupts += 1
 
