@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdma.hw.config import PRESETS, CodecConfig, ConfigError, preset
+from cdma.hw.config import PRESETS, CodecConfig, ConfigError, EngineConfig, preset
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,21 @@ def test_unknown_preset_lists_those_that_there_are():
         "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, pcie5x16, wide, "
         "wide_fast, tiny, not 'titany'"
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rings": 0}, "rings must be 1 to 8, not 0"),
+        ({"rings": 9}, "rings must be 1 to 8, not 9"),
+        ({"stream_id_bits": 17}, "stream_id_bits must be 0 to 16, not 17"),
+        (
+            {"rings": 4, "stream_id_bits": 1},
+            "stream_id_bits must tell 4 rings apart, or be 0, not 1",
+        ),
+    ],
+)
+def test_rings_that_cannot_be_are_refused(fields, message):
+    with pytest.raises(ConfigError) as error:
+        EngineConfig(**fields)
+    assert str(error.value) == message

@@ -37,10 +37,5 @@ def fires_for(fire: Value, ring: Value, number: int) -> Value:
     return fire & (ring == number) if len(ring) else fire
 
 
-def any_ring(values: Any) -> Value:
-    """Return whether a bit of the shape of `each_ring` is set for any ring."""
-    return Value.cast(values).any() if _is_array(values) else values
-
-
 def _is_array(values: Any) -> bool:
     return isinstance(values, data.View) and isinstance(values.shape(), data.ArrayLayout)

@@ -32,7 +32,7 @@ class BoundedJob(data.StructLayout):
         The job's, and the bytes of head padding.
     """
 
-    def __init__(self, address_bits: int, size_bits: int, rings: int) -> None:
+    def __init__(self, address_bits: int, size_bits: int, rings: int = 1) -> None:
         super().__init__(
             {
                 "job": WriteJob(address_bits, size_bits, rings),

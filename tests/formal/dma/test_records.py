@@ -355,7 +355,7 @@ FAULTS = {
         *(RecordWriter, "(~sending | record_sent) & pending.i.ready", "~sending | record_sent"),
     ),
     "counts what was not written": (
-        *(RecordWriter, "with m.Elif(self.error == BusError.NONE):", "with m.Else():"),
+        *(RecordWriter, "with m.Elif(error == BusError.NONE):", "with m.Else():"),
     ),
     "sends a record without its address": (
         *(RecordWriter, "[held.eq(self.i.payload), announced.eq(0)]", "held.eq(self.i.payload)"),

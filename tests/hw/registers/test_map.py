@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import Status
 from cdma.hw.dma.control.registers import register_map, register_source
-from cdma.hw.registers.map import RegisterMapError
+from cdma.hw.registers.map import RegisterMapError, address_bits
 from cdma.hw.registers.map import register_map as map_of
 
 OFFSETS = {
@@ -80,6 +81,42 @@ def test_addresses_stay_as_software_knows_them():
         for half in ("LO", "HI")
     }
     assert {name: r.offset for name, r in register_map().items()} == {**OFFSETS, **pairs}
+
+
+def test_each_ring_has_a_page_of_what_is_its_own():
+    """Ring r's registers lie at r * 0x1000, as ring 0's; the first page has one for all rings."""
+    one, four = register_map(), register_map(EngineConfig(rings=4, stream_id_bits=4))
+    first = {name: r.offset for name, r in four.items() if not r.page}
+    alone = {name: r.offset for name, r in one.items()}
+    assert first == alone | {"ALL_RINGS": 0x018, "STREAM_ID": 0x0DC}
+    counters = {f"{name}_{half}" for name in COUNTERS for half in ("LO", "HI")}
+    shared = {name for name in OFFSETS if name.startswith(("TIMEOUT", "THROTTLE", "PERF"))}
+    own = {
+        name: offset
+        for name, offset in first.items()
+        if name not in shared | counters and name != "ALL_RINGS"
+    }
+    for ring in (1, 2, 3):
+        page = {
+            name.removeprefix(f"RING{ring}_"): register
+            for name, register in four.items()
+            if register.page == f"RING{ring}"
+        }
+        assert {name: r.offset - 0x1000 * ring for name, r in page.items()} == own
+        assert page["STREAM_ID"].reset == ring
+        assert page["CONFIG0"].fields["last_ring"].reset == 3
+        assert page["RING_SIZE"].fields["log2_entries"].closed == f"ring{ring}_setup_closed"
+    assert len(four) == len(first) + 3 * len(own)
+
+
+@pytest.mark.parametrize(("rings", "bits"), [(1, 12), (2, 13), (3, 14), (4, 14), (5, 15), (8, 15)])
+def test_address_reaches_all_pages(rings, bits):
+    assert address_bits(register_source(EngineConfig(rings=rings))) == bits
+
+
+def test_page_that_is_none_is_refused(tmp_path):
+    body = "addrmap { reg { field { sw = rw; hw = r; } f = 0; } R @ 0x0; } PAGE @ 0x800;"
+    refuse(body, "PAGE must be a page of 4096 bytes", tmp_path)
 
 
 def test_bits_stay_as_software_knows_them():

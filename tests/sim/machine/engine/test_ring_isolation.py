@@ -1,6 +1,7 @@
 """Whatever one ring does or has done to it, the others' data and records are exact."""
 
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -10,6 +11,7 @@ from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import FirstError
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST
+from tests.lib.shares import names
 from tests.sim.machine.engine.bench import ring_fails
 from tests.sim.machine.engine.cases import Shape
 from tests.sim.machine.engine.rings import ENTRIES, Owner, RingsBench, windows_of
@@ -308,5 +310,20 @@ def test_verification_of_one_ring_delays_another_and_harms_it_not() -> None:
             bench.check(other, inward, second)
             bench.check(verifying, jobs, first)
         bench.check_memory()
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("seed", names(map(str, range(12)), quick=("0", "1", "2")))
+def test_anything_may_happen_to_any_ring_at_any_time(seed) -> None:
+    """One thing after the other, each to another ring, while some of the others run."""
+    rng = Random(int(seed))
+    bench = RingsBench(4, stalls=rng.choice((0.0, 0.2, 0.5)), seed=int(seed))
+    try:
+        for _ in range(20):
+            victim, *others = rng.sample(bench.owners, 4)
+            with bench.others_run(*others[: rng.randint(0, 3)], rounds=0):
+                rng.choice(list(HAPPENINGS.values()))(bench, victim)
+            bench.check_memory()
     finally:
         bench.close()
