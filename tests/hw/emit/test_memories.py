@@ -16,7 +16,7 @@ from cdma.hw.emit.verilog import STYLES, generate
 from cdma.hw.lib.protected_fifo import ProtectedFifo
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, make, write_kit
-from tests.lib.shares import names
+from tests.lib.shares import configs, names
 
 SMALL = EngineConfig(units=1, buffer_bytes=4096, read_buffer_bytes=1024)
 
@@ -138,10 +138,17 @@ def simulate_flipping(folder, name, config, when, bits):
     return status, said, int(corrected), int(uncorrectable)
 
 
-@pytest.mark.parametrize("name", names(["small", "titanx_gen3"], quick=["small"]))
-def test_an_engine_with_ecc_survives_its_memories(name, tmp_path):
+ENGINES = {
+    "small": SMALL,
+    "three rings": replace(SMALL, rings=3),
+    "titanx_gen3": preset("titanx_gen3"),
+}
+
+
+@pytest.mark.parametrize("config", configs(ENGINES, quick=["small", "three rings"]))
+def test_an_engine_with_ecc_survives_its_memories(config, tmp_path):
     require(ICARUS)
-    config = replace(SMALL if name == "small" else preset(name), ecc=True)
+    config = replace(config, ecc=True)
     name = write_kit("engine", config, tmp_path)
     change(tmp_path / "Makefile", "$(IVERILOG)", f"$(IVERILOG) -D{own_memories(name)}")
     # A bit of every word that is read.
@@ -156,6 +163,6 @@ def test_an_engine_with_ecc_survives_its_memories(name, tmp_path):
     assert "FAIL: " in said
     assert 0 < lost <= 3 * config.units
     assert corrected == 0
-    register = register_map(config)["ERROR_STATUS"]
+    *_, register = (r for r in register_map(config).values() if r.name.endswith("ERROR_STATUS"))
     found = re.search(rf"{register.offset:03x} reads (\S+) with", said)[1]
     assert int(found, 16) == Status.MEMORY_ERROR

@@ -12,6 +12,7 @@ from tests.hw.codec.xc.test_engine import ONE_UNIT
 from tests.lib.shares import configs
 from tests.sim.driver.random_machine.program import run_seed
 from tests.sim.machine.engine.cases import SMALL
+from tests.sim.machine.engine.rings import rings_config
 
 COUNT = 32
 MOST_UNITS = 16
@@ -21,6 +22,7 @@ PROGRAMS = 40
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
     rng, depths, buses, memories = Random(14), Random(15), Random(16), Random(17)
+    owners = Random(18)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
@@ -33,6 +35,8 @@ def draw_configs() -> list[EngineConfig]:
             host_id_bits=buses.choice((2, 3, 8)),
             device_id_bits=buses.choice((1, 2, 8)),
             ecc=memories.random() < 0.5,
+            rings=owners.choice((1, 1, 2, 3, 4, 8)),
+            stream_id_bits=owners.choice((0, 0, 3, 16)),
         )
         for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
     ]
@@ -70,7 +74,8 @@ def _name(config: EngineConfig) -> str:
         f"W{config.write_bursts}-L{config.split_lines}-"
         f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}-"
         f"A{config.host_address_bits}.{config.device_address_bits}-"
-        f"I{config.host_id_bits}.{config.device_id_bits}{'-ecc' * config.ecc}"
+        f"I{config.host_id_bits}.{config.device_id_bits}-"
+        f"O{config.rings}.{config.stream_id_bits}{'-ecc' * config.ecc}"
     )
 
 
@@ -88,6 +93,8 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {1, 64} <= {one.write_bursts for one in CONFIGS}
     assert {2, 64} <= {one.transfers for one in CONFIGS}
     assert {one.ecc for one in CONFIGS} == {False, True}
+    assert {1, 8} <= {one.rings for one in CONFIGS}
+    assert {0, 16} <= {one.stream_id_bits for one in CONFIGS}
     assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
     assert any(one.read_buffer_bytes == 32 * one.host_bytes for one in CONFIGS)
     assert {name for one in CONFIGS for name in one.codecs} == {"zvc", "raw", "xc"}
@@ -97,12 +104,13 @@ KEPT = {
     # Other tests build these, XC's only for `make verify`.
     "two-units": SMALL,
     "titanx_gen3": preset("titanx_gen3"),
+    "four-rings": rings_config(4),
     "xc": ONE_UNIT,
     "drawn": CONFIGS[13],
 }
 
 
-@pytest.mark.parametrize("config", configs(KEPT, quick=["two-units", "titanx_gen3"]))
+@pytest.mark.parametrize("config", configs(KEPT, quick=["two-units", "titanx_gen3", "four-rings"]))
 def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
     for seed in range(5000, 5004):
         run_seed(config, seed)

@@ -15,7 +15,7 @@ from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import Engine, Transfer, Windows
-from cdma.sim.machine import Machine
+from cdma.sim.machine import Machine, VerilogText
 from cdma.sim.machine.build.rtl import generated_engine
 from tests.sim.machine.engine.bench import DEVICE_BASE, HOST_BASE, NEAR
 from tests.sim.machine.engine.cases import AREA_BYTES, SMALL, Ending, Job, Shape
@@ -40,6 +40,11 @@ class Owner:
     engine: Engine
 
     @property
+    def entries(self) -> int:
+        """Size of the ring."""
+        return entries_of(self.ring)
+
+    @property
     def device_base(self) -> int:
         return DEVICE_BASE + self.ring * SLOTS * AREA_BYTES
 
@@ -54,6 +59,11 @@ class Owner:
         outward = shape.opcode in (Opcode.COMPRESS_OUT, Opcode.COPY_OUT)
         source, destination = (device, host) if outward else (host, device)
         return Job(shape, SMALL.units, source + shape.src, destination + shape.dst)
+
+
+def entries_of(ring: int) -> int:
+    """Neighbors have rings of other sizes, so that their records turn phases at other times."""
+    return ENTRIES >> ring % 2
 
 
 def windows_of(ring: int) -> Windows:
@@ -82,10 +92,12 @@ def draw_shape(rng: Random, *, most_bytes: int = 1500) -> Shape:
     )
 
 
-def rings_machine(config: EngineConfig, **options: Any) -> Machine:
+def rings_machine(
+    config: EngineConfig, verilog: VerilogText | None = None, **options: Any
+) -> Machine:
     """A machine with a share of both memories for each ring."""
     return Machine(
-        generated_engine(config),
+        verilog or generated_engine(config),
         replace(NEAR, channels=config.units),
         device_bytes=config.rings * SLOTS * AREA_BYTES,
         host_bytes=config.rings * SHARE_BYTES,
@@ -105,6 +117,12 @@ class RingsBench:
         As of `Machine`.
     timeout_cycles : int, optional
         For all rings; the driver's if not given.
+    interrupts : bool
+        As of `Engine`.
+    config : EngineConfig, optional
+        `rings_config` if not given.
+    verilog : VerilogText, optional
+        Another RTL than that of the configuration.
     """
 
     def __init__(
@@ -116,11 +134,16 @@ class RingsBench:
         timeout_cycles: int | None = None,
         interrupts: bool = False,
         config: EngineConfig | None = None,
+        verilog: VerilogText | None = None,
         waves: Path | None = None,
     ) -> None:
         self.rng = Random(seed)
         self.machine = rings_machine(
-            config or rings_config(rings), stalls=stalls, seed=seed, waves=waves
+            config or rings_config(rings),
+            verilog,
+            stalls=stalls,
+            seed=seed,
+            waves=waves,
         )
         noise = np.random.default_rng(seed)
         for memory in (self.machine.device, self.machine.host):
@@ -132,7 +155,7 @@ class RingsBench:
                 Engine(
                     self.machine,
                     ring=ring,
-                    ring_entries=ENTRIES,
+                    ring_entries=entries_of(ring),
                     windows=windows_of(ring),
                     interrupts=interrupts,
                     **({} if ring else timeouts),
@@ -178,7 +201,7 @@ class RingsBench:
             # The driver, which prepares the place of the record, is not what is tested here.
             record = slice(fields["record"] - HOST_BASE, fields["record"] - HOST_BASE + ENTRY_BYTES)
             self.machine.host[record] = host[record]
-        slot = owner.host_base + ENTRY_BYTES * (transfer.index % ENTRIES)
+        slot = owner.host_base + ENTRY_BYTES * (transfer.index % owner.entries)
         now, before = (
             _at(memories, slot, ENTRY_BYTES, device=False)
             for memories in ((self.machine.device, self.machine.host), self._before)

@@ -14,7 +14,7 @@ from cdma.sim.machine.bus.bus import HOST
 from tests.lib.shares import names
 from tests.sim.machine.engine.bench import ring_fails
 from tests.sim.machine.engine.cases import Shape
-from tests.sim.machine.engine.rings import ENTRIES, Owner, RingsBench, windows_of
+from tests.sim.machine.engine.rings import Owner, RingsBench, windows_of
 
 TIMEOUT_CYCLES = 400
 LARGE = Shape(opcode=Opcode.COMPRESS_OUT, length=6000, density=0.8)
@@ -116,7 +116,7 @@ def ring_of_another(bench: RingsBench, owner: Owner) -> None:
 def ring_too_full(bench: RingsBench, owner: Owner) -> None:
     """A doorbell for more records than the ring has room for."""
     done = owner.engine.registers.read("RING_DONE")["index"]
-    owner.engine.registers.write("RING_TAIL", index=done + ENTRIES + 1)
+    owner.engine.registers.write("RING_TAIL", index=done + owner.entries + 1)
     stops(
         bench,
         owner,
@@ -127,10 +127,10 @@ def ring_too_full(bench: RingsBench, owner: Owner) -> None:
 def descriptor_unreadable(bench: RingsBench, owner: Owner) -> None:
     base = owner.host_base
     bench.machine.set_faults(
-        [BusFault(HOST, "r", "slverr", addresses=(base, base + ENTRY_BYTES * ENTRIES))]
+        [BusFault(HOST, "r", "slverr", addresses=(base, base + ENTRY_BYTES * owner.entries))]
     )
     (transfer,) = bench.submit(owner, [owner.job(OUT)], doorbell=True)
-    address = base + ENTRY_BYTES * (transfer.index % ENTRIES)
+    address = base + ENTRY_BYTES * (transfer.index % owner.entries)
     first = FirstError(
         status=Status.READ_ERROR, detail=BusError.SLVERR.value, tag=0, fault_address=address
     )

@@ -1,5 +1,6 @@
 """Several rings: transfers of several owners at once, each with its records and interrupts."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -8,10 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from cdma.hw.dma.control.descriptor import Flag, Opcode
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
 from cdma.hw.dma.control.registers import register_map
 from cdma.hw.dma.engine import DmaEngine
+from cdma.hw.emit.verilog import Verilog
 from cdma.sim.machine import HangError, RegisterError
+from cdma.sim.machine.build.rtl import generated_engine
 from tests.bench.engine.rig import NEAR as AT_ONCE
 from tests.bench.engine.rig import Rig
 from tests.sim.machine.engine.cases import Shape
@@ -189,6 +192,7 @@ def test_setup_of_one_ring_closes_by_itself(bench) -> None:
     resting.engine.registers.write("CONTROL", enable=0)
     with bench.others_run(running):
         bench.settle(resting)
+        assert not running.engine.registers.read("STATUS")["idle"]
         registers = resting.engine.registers
         before = registers.read_long("HOST_WINDOW_BASE")
         registers.write_long("HOST_WINDOW_BASE", before + PAGE)
@@ -245,3 +249,48 @@ def test_choices_cost_a_cycle_for_the_fetch_and_one_for_the_start() -> None:
     one, two = cycles
     assert one[0] == DmaEngine.descriptor_read_latency
     assert [after - before for before, after in zip(one, two, strict=True)] == [1, 2, 2]
+
+
+SPOILT = 0x0DEFACED
+"""A word whose beats come out of the engine's memory with two bits turned over."""
+
+
+def spoiling(verilog: Verilog) -> Verilog:
+    """The engine, whose buffer of streams has lost beats that begin with that word."""
+    found = r"(module \w+_receiver_queue_decoder \(.*?assign uncorrectable = )"
+    text, count = re.subn(
+        found, rf"\g<1>(i[31:0] == 32'h{SPOILT:08x}) | ", verilog.text, flags=re.S
+    )
+    assert count == 1
+    return replace(verilog, text=text)
+
+
+def test_memory_errors_are_everyones_until_all_rings_are_reset() -> None:
+    """The reset of one ring would leave the remains of the others' transfers in the paths."""
+    config = replace(rings_config(2), ecc=True)
+    bench = RingsBench(2, verilog=spoiling(generated_engine(config)))
+    try:
+        one, other = bench.owners
+        bench.check(one, *bench.load(one))
+        inward = one.job(Shape(opcode=Opcode.COPY_IN, length=256))
+        data = inward.data.copy()
+        data[:4] = np.frombuffer(SPOILT.to_bytes(4, "little"), np.uint8)
+        lost = bench.submit(one, [inward.with_data(data)], doorbell=True)
+        assert one.engine.wait(lost[0]).status is Status.MEMORY_ERROR
+        count = register_map(config)["ECC_UNCORRECTABLE_LO"].offset
+        assert bench.machine.read_register(count) == 1
+        good = Shape(opcode=Opcode.COPY_OUT, length=256)
+        for reset in (False, True):
+            for owner in bench.owners:
+                if reset:
+                    owner.engine.reset()
+                transfer = bench.submit(owner, [owner.job(good)], doorbell=True)
+                assert owner.engine.wait(transfer[0]).status is Status.MEMORY_ERROR
+        other.engine.registers.write("ALL_RINGS", reset=1)
+        for owner in bench.owners:
+            bench.settle(owner)
+            owner.engine.reset()
+            owner.engine.clear_error()
+            bench.check(owner, *bench.load(owner))
+    finally:
+        bench.close()
