@@ -1,10 +1,10 @@
-"""The common part of codecs whose lines are any number of bytes behind a header of one."""
+"""The common part of codecs whose lines are any number of bytes behind a short header."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from cdma import golden
 from cdma.hw.codec.interface import CodecParameterError, LineCodec
@@ -23,15 +23,12 @@ class ByteLineCodec(LineCodec):
     Attributes
     ----------
     own_element_bytes : int
-    element_format : str
-        The one that the codec takes, for messages.
     conversion : str
         How other arrays are made such, for messages.
     """
 
-    own_element_bytes: ClassVar[int]
-    element_format: ClassVar[str]
-    conversion: ClassVar[str]
+    own_element_bytes: int
+    conversion: str
     locates_errors = True
 
     def payload_bytes(self, kept: int, config: CodecConfig) -> int:
@@ -78,7 +75,7 @@ class ByteLineCodec(LineCodec):
         return sizes, chances
 
     def mean_stream_bytes(self, nbytes: float, density: float, config: CodecConfig) -> float:
-        line = HEADER_BYTES + sum(
+        line = self.head_bytes(config) + sum(
             size * chance
             for size, chance in zip(*self.payload_chances(density, config), strict=True)
         )

@@ -44,7 +44,10 @@ class LineCodec:
     Attributes
     ----------
     name : str
-        The registry's key, the word on the command line, and the golden format's name.
+        The registry's key and the word on the command line; the golden format's name, too, unless
+        `model` says otherwise.
+    identifier : str
+        The name as Verilog and C have it.
     number : int or None
         The descriptor's `codec` field, 0 to 255. None for the format of plain copies, which have
         opcodes of their own.
@@ -73,6 +76,8 @@ class LineCodec:
     result : mapping of str to int
         Parts of the field `result` in the record of a compressing transfer, and their widths,
         likewise. A codec with a result has a `line_summary` and a `summary_collector`.
+    element_format : str
+        The floating-point format that the codec's elements have; empty if they may be any.
     value_bytes : int
         Bytes of a value, of which a transfer must have whole ones: more than one where a codec
         knows numbers, of which a part means nothing.
@@ -85,19 +90,24 @@ class LineCodec:
         places from what is announced, present and missing. Excludes `counted`.
     """
 
-    name: ClassVar[str]
-    number: ClassVar[int | None]
+    name: str
+    number: int | None
     lossless: ClassVar[bool] = True
     carries_copies: ClassVar[bool] = False
     counted: ClassVar[bool] = False
     commanded_by: ClassVar[str] = "lines"
     lines_per_cycle: ClassVar[int] = 1
     parameters: ClassVar[Mapping[str, int]] = {}
-    usual_parameters: ClassVar[Mapping[str, int]] = {}
+    usual_parameters: Mapping[str, int] = {}
     result: ClassVar[Mapping[str, int]] = {}
+    element_format: str = ""
     value_bytes: ClassVar[int] = 1
     line_summary_bits: ClassVar[int] = 0
     locates_errors: ClassVar[bool] = False
+
+    @property
+    def identifier(self) -> str:
+        return self.name.replace("-", "_")
 
     # Parameters and results, as fields of descriptors and records.
 

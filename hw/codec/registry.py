@@ -16,10 +16,12 @@ def _codecs() -> dict[str, LineCodec]:
     # Entries load no RTL, so that `cdma.hw.config` can ask for them.
     from cdma.hw.codec.quantize.codec import Quantize
     from cdma.hw.codec.raw.codec import Raw
-    from cdma.hw.codec.xc.codec import Xc
+    from cdma.hw.codec.xc.codec import ELEMENT_FORMATS, Xc
     from cdma.hw.codec.zvc.codec import Zvc
 
-    return {entry.name: entry for entry in (Zvc(), Raw(), Xc(), Quantize())}
+    # Of one codec's element formats the usual one comes first.
+    xc, *others = map(Xc, ELEMENT_FORMATS)
+    return {entry.name: entry for entry in (Zvc(), Raw(), xc, Quantize(), *others)}
 
 
 def register(entry: LineCodec) -> None:

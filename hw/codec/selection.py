@@ -141,7 +141,7 @@ class SelectedCompressor(wiring.Component):
         turn = order.o.payload
         beats = []
         for k, (entry, indices) in enumerate(choices):
-            m.submodules[f"{entry.name}_compressor"] = block = entry.compressor(config)
+            m.submodules[f"{entry.identifier}_compressor"] = block = entry.compressor(config)
             with m.If(is_one_of(self.i.payload.codec, indices, config)):
                 m.d.comb += which.eq(k)
             m.d.comb += [
@@ -238,7 +238,7 @@ class SelectedDecompressor(wiring.Component):
         turn = order.o.payload
         sectors = []
         for k, ((entry, indices), block) in enumerate(zip(choices, self._blocks, strict=True)):
-            m.submodules[f"{entry.name}_decompressor"] = block
+            m.submodules[f"{entry.identifier}_decompressor"] = block
             with m.If(is_one_of(self.format.payload.codec, indices, config)):
                 m.d.comb += which.eq(k)
             m.d.comb += [

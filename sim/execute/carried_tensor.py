@@ -66,7 +66,7 @@ def carried(
 ) -> CarriedTensor:
     """A tensor with these values over and over, in the form that its codec takes.
 
-    A codec of bf16 gets them rounded to it, and lossy ones work with `BOUND_SHARE`.
+    A codec of bf16 or fp16 gets them rounded to it, and lossy ones work with `BOUND_SHARE`.
 
     Parameters
     ----------
@@ -89,7 +89,9 @@ def carried(
         return CarriedTensor(raw=raw, restored=raw, stream=raw)
     entry = line_codec(model.name)
     if entry.array_element_bytes(config.codec.element_bytes) == BF16_BYTES:
-        data = np.resize(as_bytes(rounded_to_bf16(values)), nbytes)
+        is_fp16 = entry.element_format == "fp16"
+        rounded = values.astype("<f2") if is_fp16 else rounded_to_bf16(values)
+        data = np.resize(as_bytes(rounded), nbytes)
     encoding = engine_encoding(
         model.name,
         sample(data),

@@ -15,11 +15,11 @@ class HeadBytes(data.StructLayout):
     Members
     -------
     header
-        The line's first byte.
+        The line's first byte, or more.
     front
         The payload's first bytes.
     count
-        Bytes of them that are there, if the line is truncated.
+        Bytes of the line's first beat that are there, if it is truncated in it.
     truncation
         As in `LineBeat`, of the line's first beat.
     parameters
@@ -28,10 +28,12 @@ class HeadBytes(data.StructLayout):
         No line.
     """
 
-    def __init__(self, config: CodecConfig, front_bits: int, parameter_bits: int) -> None:
+    def __init__(
+        self, config: CodecConfig, front_bits: int, parameter_bits: int, header_bits: int = 8
+    ) -> None:
         super().__init__(
             {
-                "header": 8,
+                "header": header_bits,
                 "front": front_bits,
                 "count": range(config.lanes + 1),
                 "truncation": Truncation,
@@ -65,14 +67,14 @@ class LineBody(data.StructLayout):
 
 
 class LineCollector(wiring.Component):
-    """Collects a line's beats, and gives its head away when the first one comes.
+    """Collects a line's beats, and gives its head away when the beats have come that it is in.
 
         beats   0 1 2 3 | 0 1 2 3
         head    ^         ^                   the line's layout begins
         body            ^         ^           its sectors can
 
-    Latency: 1 cycle from a line's first beat to its head, 1 cycle from its last to its body.
-    Throughput: a beat per cycle.
+    Latency: 1 cycle from a line's first beat to its head, or from its second one if a head is
+    longer than a beat; 1 cycle from its last to its body. Throughput: a beat per cycle.
 
     Resources: two lines of registers less a beat, and a head's.
 
@@ -80,8 +82,9 @@ class LineCollector(wiring.Component):
     ----------
     config : CodecConfig
         Its elements are bytes.
-    front_bits, parameter_bits
-        As much of a line's first beat, and of its parameters, as its head needs.
+    front_bits, parameter_bits, header_bits
+        As much of a line's first beat or two, of its parameters and of its header, as its head
+        needs.
 
     Members
     -------
@@ -93,9 +96,12 @@ class LineCollector(wiring.Component):
         For each line, both.
     """
 
-    def __init__(self, config: CodecConfig, front_bits: int, parameter_bits: int) -> None:
+    def __init__(
+        self, config: CodecConfig, front_bits: int, parameter_bits: int, header_bits: int = 8
+    ) -> None:
         self.config = config
-        self.head_layout = HeadBytes(config, front_bits, parameter_bits)
+        self.front_bits = front_bits
+        self.head_layout = HeadBytes(config, front_bits, parameter_bits, header_bits)
         super().__init__(
             {
                 "parameters": In(parameter_bits),
@@ -116,28 +122,34 @@ class LineCollector(wiring.Component):
         bits = 8 * config.sector_bytes
 
         # A head goes as soon as it can: its beat may have to wait for the body before it.
+        in_one = self.front_bits <= bits
+        second = Signal()
+        has_head = Signal()
         head_given = Signal()
         head_goes = Signal()
         x_ready = Signal()
         m.d.comb += [
-            head_goes.eq(~beat.sol | head_given | heads.i.ready),
+            has_head.eq(beat.sol if in_one else Mux(beat.sol, beat.eol, second)),
+            head_goes.eq(~has_head | head_given | heads.i.ready),
             x_ready.eq(head_goes & (~beat.eol | bodies.i.ready)),
             self.i.ready.eq(x_ready),
-            heads.i.valid.eq(self.i.valid & beat.sol & ~head_given),
+            heads.i.valid.eq(self.i.valid & has_head & ~head_given),
             bodies.i.valid.eq(self.i.valid & head_goes & beat.eol),
         ]
         with m.If(self.i.valid):
-            m.d.sync += head_given.eq(beat.sol & head_goes & ~x_ready)
+            m.d.sync += head_given.eq(has_head & head_goes & ~x_ready)
 
         head, body = heads.i.payload, bodies.i.payload
         elements = beat.elements.as_value()
+        first = Signal(self.head_layout)
         m.d.comb += [
-            head.header.eq(beat.mask),
-            head.front.eq(elements),
-            head.count.eq(beat.count),
-            head.truncation.eq(beat.truncation),
-            head.parameters.eq(self.parameters),
-            head.empty.eq(beat.empty),
+            first.header.eq(beat.mask),
+            first.front.eq(elements),
+            first.count.eq(beat.count),
+            first.truncation.eq(beat.truncation),
+            first.parameters.eq(self.parameters),
+            first.empty.eq(beat.empty),
+            head.eq(first),
             body.truncated.eq(beat.truncation != Truncation.NONE),
             body.last.eq(beat.last),
         ]
@@ -158,4 +170,11 @@ class LineCollector(wiring.Component):
             for s, own in enumerate(held):
                 with m.If(position == s):
                     m.d.sync += own.eq(elements)
+        if not in_one:
+            begun = Signal(self.head_layout, reset_less=True)
+            m.d.comb += second.eq(position == 1)
+            with m.If(self.i.valid & beat.sol):
+                m.d.sync += begun.eq(first)
+            with m.If(~beat.sol):
+                m.d.comb += [head.eq(begun), head.front.eq(Cat(held[0], elements))]
         return m

@@ -27,7 +27,7 @@ def _enumerations() -> list[tuple[str, list[tuple[str, int]]]]:
         *(TimeoutDetail, WindowDetail),
     )
     found = [(kind.__name__, [(one.name or "", one.value) for one in kind]) for kind in kinds]
-    codecs = [(entry.name.upper(), entry.number or 0) for entry in compressing_codecs()]
+    codecs = [(entry.identifier.upper(), entry.number or 0) for entry in compressing_codecs()]
     return [found[0], ("Codec", codecs), *found[1:]]
 
 

@@ -163,7 +163,7 @@ class LineSplitter(wiring.Component):
             unpacker = entry.unpacker(
                 codec, lines_per_cycle=lines_per_cycle, chunk_beats=self.config.split_beats
             )
-            m.submodules[f"{entry.name}_unpacker"] = unpacker
+            m.submodules[f"{entry.identifier}_unpacker"] = unpacker
             unpackers.append((entry, unpacker, lines_per_cycle))
         return unpackers
 
@@ -178,7 +178,7 @@ class LineSplitter(wiring.Component):
         """Give the packet to the unpacker of its codec, and take lines from there."""
         codec = self.config.codec
         for i, (entry, unpacker, lines_per_cycle) in enumerate(unpackers):
-            selected = Signal(name=f"{entry.name}_selected")
+            selected = Signal(name=f"{entry.identifier}_selected")
             m.d.comb += [
                 selected.eq(is_one_of(job.index, (i,), codec)),
                 unpacker.i.payload.eq(self.i.payload),

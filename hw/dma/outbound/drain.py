@@ -243,7 +243,9 @@ class LineDrain(wiring.Component):
         place = 0
         ended_codec = Signal.like(t.codec_index, name="ended_codec")
         for entry in summarizing_codecs(codec):
-            m.submodules[f"{entry.name}_collector"] = collector = entry.summary_collector(codec)
+            m.submodules[f"{entry.identifier}_collector"] = collector = entry.summary_collector(
+                codec
+            )
             bits = entry.line_summary_bits
             m.d.comb += [
                 collector.begins.eq(self.job.ready),

@@ -98,7 +98,9 @@ class CompressionUnit(wiring.Component):
         returning, fault = fork.o[1], reader.fault
         lossy = lossy_codecs(self.config)
         for entry in lossy:
-            m.submodules[f"{entry.name}_restorer"] = restorer = entry.line_restorer(self.config)
+            m.submodules[f"{entry.identifier}_restorer"] = restorer = entry.line_restorer(
+                self.config
+            )
             wiring.connect(m, returning, restorer.i)
             returning = restorer.o
         wiring.connect(m, returning, crc.i)
@@ -111,7 +113,7 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, compressor.o, wiring.flipped(self.o))
         summaries = []
         for entry, sectors in zip(summarizing, fork.o[2:], strict=True):
-            m.submodules[f"{entry.name}_summary"] = summary = entry.line_summary(self.config)
+            m.submodules[f"{entry.identifier}_summary"] = summary = entry.line_summary(self.config)
             wiring.connect(m, sectors, summary.i)
             summaries.append(summary.o)
         parts = (crc.o, fault, *summaries)

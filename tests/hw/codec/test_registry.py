@@ -45,14 +45,22 @@ def test_plain_copies_have_no_number():
     assert None not in numbers
     assert numbers == sorted(set(numbers))
     # Those of streams and descriptors that there are already.
-    known = [registry.line_codec(name).number for name in ("zvc", "xc", "quantize")]
-    assert known == [0, 1, 2]
+    names = ("zvc", "xc", "quantize", "xc-fp16", "xc-e4m3", "xc-e5m2", "xc-fp32")
+    assert [registry.line_codec(name).number for name in names] == list(range(7))
 
 
 def test_plans_choose_among_lossless_codecs():
-    assert [entry.name for entry in registry.lossless_codecs()] == ["zvc", "xc"]
+    names = ["zvc", "xc", "xc-fp16", "xc-e4m3", "xc-e5m2", "xc-fp32"]
+    assert [entry.name for entry in registry.lossless_codecs()] == names
     for entry in registry.compressing_codecs():
-        assert entry.lossless == (entry.name in golden.codec_names(lossy=False))
+        parameters = entry.all_parameters({} if entry.lossless else {"k": 128})
+        model = entry.model(entry.array_element_bytes(1), parameters)
+        assert entry.lossless == model.lossless == (model.name in golden.codec_names(lossy=False))
+
+
+def test_names_are_identifiers_in_other_languages():
+    for entry in registry.compressing_codecs():
+        assert entry.identifier.isidentifier()
 
 
 def test_unknown_names_and_numbers_are_refused():
@@ -132,7 +140,9 @@ def test_heads_are_of_whole_elements():
         assert several.head_elements == 4
 
 
-ANY_ELEMENTS = [name for name in registry.codec_names() if name not in ("xc", "quantize")]
+ANY_ELEMENTS = [
+    name for name in registry.codec_names() if not registry.line_codec(name).element_format
+]
 """Codecs of elements of any size, whose lengths follow from how many of them are zero."""
 
 

@@ -4,9 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.payloads import Sector
 from cdma.hw.codec.xc.classes import Code, Parameters, centre_less, code_of
-from cdma.hw.codec.xc.payloads import ELEMENTS, CodedSector, LineShape
+from cdma.hw.codec.xc.payloads import BF16, CodedSector, LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 
@@ -26,27 +27,29 @@ class ClassCoder(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
     i : `In(stream.Signature(Sector(config)))`
         Whole lines of sectors, with the transfer's `Parameters`.
-    o : `Out(stream.Signature(CodedSector(config)))`
+    o : `Out(stream.Signature(CodedSector(config, elements)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
                 "i": In(stream.Signature(Sector(config))),
-                "o": Out(stream.Signature(CodedSector(config))),
+                "o": Out(stream.Signature(CodedSector(config, elements))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        m.submodules.coded = coded = PipelineRegister(CodedSector(config))
+        config, elements = self.config, self.elements
+        m.submodules.coded = coded = PipelineRegister(CodedSector(config, elements))
         wiring.connect(m, coded.o, wiring.flipped(self.o))
         sector, out = self.i.payload, coded.i.payload
         parameters = data.View(Parameters(), sector.parameters[: Parameters().size])
@@ -60,14 +63,14 @@ class ClassCoder(wiring.Component):
             out.last.eq(sector.last),
             out.empty.eq(sector.empty),
         ]
-        for i in range(LineShape.of(config).lanes):
-            element = Signal(ELEMENTS.bits, name=f"element_{i}")
+        for i in range(LineShape.of(config, elements).lanes):
+            element = Signal(elements.bits, name=f"element_{i}")
             present = Signal(name=f"present_{i}")
-            exponent = element[ELEMENTS.mantissa_bits :][: ELEMENTS.exponent_bits]
+            exponent = element[elements.mantissa_bits :][: elements.exponent_bits]
             distance = centre_less(m, parameters.centre, exponent, name=f"distance_{i}")
             code = code_of(m, distance, parameters.pattern, name=f"code_{i}")
             m.d.comb += [
-                element.eq(Mux(sector.empty, 0, data_bits.word_select(i, ELEMENTS.bits))),
+                element.eq(Mux(sector.empty, 0, data_bits.word_select(i, elements.bits))),
                 present.eq(element.any()),
                 out.elements[i].eq(element),
                 out.present[i].eq(present),

@@ -6,12 +6,14 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.payloads import LineBeat, Sector
+from cdma.hw.codec.xc.codec import chosen_elements
 from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
 from cdma.hw.codec.xc.compressor.meter import LineMeter
 from cdma.hw.codec.xc.compressor.placer import FieldPlacer, SectorCounter
 from cdma.hw.codec.xc.compressor.window import LineWindow
-from cdma.hw.codec.xc.payloads import CodedSector, own_config
+from cdma.hw.codec.xc.payloads import BF16, CodedSector, own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import registered
@@ -27,17 +29,20 @@ class XcCompressor(wiring.Component):
                               +-> a line of registers -> counter -> FieldPlacer -> LineWindow
 
     Six stages: classes; totals; plan, and what stands before each element; networks and half of the
-    merge tree; its other half; the window.
+    merge tree; its other half; the window. Where mantissas are trimmed, three more: two before the
+    plan, and one in which rests are joined.
 
     Latency: the first beat of a line is valid `line_latency` cycles after the line's first sector
     was taken: 6, twice the sectors per line, less 2 for the first one's way and the last one's; 12
-    for 32 B sectors. Throughput: a sector per cycle for as long as beats are taken when offered.
+    for 32 B sectors. Three more of fp32. Throughput: a sector per cycle for as long as beats are
+    taken when offered.
 
     Resources: three lines of registers, and those of the stages.
 
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Attributes
     ----------
@@ -52,9 +57,10 @@ class XcCompressor(wiring.Component):
         Compressed lines, never truncated. The head is the header byte.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
-        self.line_latency = 2 * config.sectors + 4
+        self.elements = elements
+        self.line_latency = 2 * config.sectors + (7 if elements.trims else 4)
         super().__init__(
             {
                 "i": In(stream.Signature(Sector(config))),
@@ -64,16 +70,20 @@ class XcCompressor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        window = LineWindow(config)
-        coder = add_stages(m, config, window)
+        window = LineWindow(self.config, self.elements)
+        coder = add_stages(m, self.config, window, self.elements)
         wiring.connect(m, wiring.flipped(self.i), coder.i)
         wiring.connect(m, window.o, wiring.flipped(self.o))
         return m
 
 
 def add_stages(
-    m: Module, config: CodecConfig, window: Any, *, code_bits: int | None = None
+    m: Module,
+    config: CodecConfig,
+    window: Any,
+    elements: ElementFormat = BF16,
+    *,
+    code_bits: int | None = None,
 ) -> ClassCoder:
     """Add the stages, connected, and return the first one.
 
@@ -82,19 +92,20 @@ def add_stages(
     m, config
     window
         The last stage, which takes `PlacedSector`s at `i`.
+    elements
     code_bits : int, optional
         As in `LineMeter`.
     """
-    m.submodules.coder = coder = ClassCoder(config)
-    m.submodules.fork = fork = Fork(CodedSector(config), 2)
-    m.submodules.meter = meter = LineMeter(config, code_bits=code_bits)
-    m.submodules.counter = counter = SectorCounter(config)
-    m.submodules.placer = placer = FieldPlacer(config)
+    m.submodules.coder = coder = ClassCoder(config, elements)
+    m.submodules.fork = fork = Fork(CodedSector(config, elements), 2)
+    m.submodules.meter = meter = LineMeter(config, elements, code_bits=code_bits)
+    m.submodules.counter = counter = SectorCounter(config, elements)
+    m.submodules.placer = placer = FieldPlacer(config, elements)
     m.submodules.window = window
     wiring.connect(m, coder.o, fork.i)
     wiring.connect(m, fork.o[0], meter.i)
     # A line waits here for its plan.
-    waiting = registered(m, fork.o[1], config.sectors, name="waiting")
+    waiting = registered(m, fork.o[1], config.sectors + meter.latency - 2, name="waiting")
     wiring.connect(m, waiting, counter.i)
     wiring.connect(m, counter.o, placer.i)
     wiring.connect(m, meter.o, placer.plan)
@@ -103,5 +114,6 @@ def add_stages(
 
 
 def of_elements(config: CodecConfig) -> XcCompressor:
-    """The pipeline alone, in an engine's widths, whatever codecs that has."""
-    return XcCompressor(own_config(config))
+    """The pipeline alone, in an engine\'s widths and of its element format."""
+    elements = chosen_elements(config)
+    return XcCompressor(own_config(config, elements), elements)

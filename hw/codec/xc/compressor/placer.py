@@ -1,15 +1,18 @@
 """Puts the fields of coded sectors at their places in the line."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.xc.classes import is_escape, width_of
-from cdma.hw.codec.xc.payloads import ELEMENTS, CodedSector, LinePlan, LineShape
+from cdma.hw.codec.xc.payloads import BF16, CodedSector, LineField, LinePlan, LineShape
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.fields import merge_level, shifted_up
+from cdma.hw.lib.fields import merge_level, shifted_down, shifted_up
 from cdma.hw.lib.lanes import gather, ones_before, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.places import turned_up
@@ -36,8 +39,8 @@ class CountedSector(data.StructLayout):
         Sums of 1, 2 … neighboring widths; the last one is that of all.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        lanes = LineShape.of(config, elements).lanes
         sums: dict[str, int] = {}
         span = 1
         while span <= lanes:
@@ -45,7 +48,7 @@ class CountedSector(data.StructLayout):
             span *= 2
         super().__init__(
             {
-                "coded": CodedSector(config),
+                "coded": CodedSector(config, elements),
                 "escape": lanes,
                 **_counts(lanes, "present"),
                 **_counts(lanes, "escape"),
@@ -65,28 +68,30 @@ class SectorCounter(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
-    i : `In(stream.Signature(CodedSector(config)))`
-    o : `Out(stream.Signature(CountedSector(config)))`
+    i : `In(stream.Signature(CodedSector(config, elements)))`
+    o : `Out(stream.Signature(CountedSector(config, elements)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
-                "i": In(stream.Signature(CodedSector(config))),
-                "o": Out(stream.Signature(CountedSector(config))),
+                "i": In(stream.Signature(CodedSector(config, elements))),
+                "o": Out(stream.Signature(CountedSector(config, elements))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        lanes = LineShape.of(self.config).lanes
+        lanes = LineShape.of(self.config, self.elements).lanes
         # Of two names of a wire Yosys keeps the first: a field's then, not a slice of all of them,
         # in which fields that depend on others look like a loop to linters and simulators.
-        m.submodules.tally = counted = PipelineRegister(CountedSector(self.config))
+        m.submodules.tally = counted = PipelineRegister(CountedSector(self.config, self.elements))
         wiring.connect(m, counted.o, wiring.flipped(self.o))
         sector, out = self.i.payload, counted.i.payload
         escape = Signal(lanes)
@@ -121,46 +126,54 @@ class PlacedSector(data.StructLayout):
     present
         The sector's part of the mask.
     classes, rest, extras, escapes
-        Rings of lanes: of `CLASS_BITS` bits, and of bytes.
+        Rings: of `CLASS_BITS` bits, of bytes, and as of `LineField`.
     classes_at, rest_at, extras_at, escapes_at
-        Where they land, in those units. What lands at the last two is joined to what is there.
+        Where they land, in lanes of those. What lands there is joined to what is there.
     begins, ends
         First and last sector of the line.
     plan
         The line's.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        shape = LineShape.of(config, elements)
+        lanes, rest, escapes = shape.lanes, shape.rest, shape.escapes
         place = range(2 * config.line_bytes)
-        ring = data.ArrayLayout(unsigned(8), lanes)
         super().__init__(
             {
                 "present": lanes,
                 "classes": data.ArrayLayout(unsigned(CLASS_BITS), lanes),
-                "rest": ring,
-                "extras": ring,
-                "escapes": ring,
+                "rest": rest.ring,
+                "extras": data.ArrayLayout(unsigned(8), lanes),
+                "escapes": escapes.ring,
                 "classes_at": place,
-                "rest_at": place,
+                "rest_at": range(2 * 8 * config.line_bytes // rest.part_bits),
                 "extras_at": place,
-                "escapes_at": place,
+                "escapes_at": range(2 * 8 * config.line_bytes // escapes.part_bits),
                 "begins": 1,
                 "ends": 1,
-                "plan": LinePlan(config),
+                "plan": LinePlan(config, elements),
             }
         )
 
 
 class _GatheredSector(data.StructLayout):
-    """A `PlacedSector` whose extras are still in pieces, which end at the given bits."""
+    """A `PlacedSector` whose extras are still in pieces, which end at the given bits.
 
-    def __init__(self, config: CodecConfig, pieces: int) -> None:
-        lanes = LineShape.of(config).lanes
+    Packed fields are not where they land either: rows of bits, and the bit of a byte to begin at.
+    """
+
+    def __init__(self, config: CodecConfig, pieces: int, elements: ElementFormat) -> None:
+        shape = LineShape.of(config, elements)
+        lanes = shape.lanes
         piece = 4 * lanes // pieces
+        packed: dict[str, int] = {}
+        for name, field in (("rest", shape.rest), ("escapes", shape.escapes)):
+            if field.is_packed:
+                packed |= {f"{name}_row": field.width * lanes, f"{name}_shift": 3}
         super().__init__(
             {
-                "placed": PlacedSector(config),
+                "placed": PlacedSector(config, elements),
                 "pieces": data.ArrayLayout(unsigned(piece), pieces),
                 **{
                     f"length_{level}_{b}": (piece << level).bit_length()
@@ -168,6 +181,7 @@ class _GatheredSector(data.StructLayout):
                     for b in range(pieces >> level)
                 },
                 "shift": 3,
+                **packed,
             }
         )
 
@@ -179,34 +193,37 @@ class FieldPlacer(wiring.Component):
         escapes --------> gather --+
         indices --> merge, 2 levels --> merge, the others --> shift by bits, turn by bytes
 
-    Two stages: networks and half of the merge tree; the rest of the tree, and the extras' shift.
-    A raw line goes through the networks of rest and escapes, as the two halves of its sectors.
+    Two stages: networks and half of the merge tree; the rest of the tree, and the extras' shift, as
+    well as that of packed fields. Trimmed rests are joined in a stage between. A raw line goes
+    through the networks of rest and escapes, as the two parts of its sectors.
 
-    Latency: 2 cycles. Throughput: a sector per cycle. Waits for a line's plan before its first
-    sector.
+    Latency: 2 cycles, or 3 where mantissas are trimmed. Throughput: a sector per cycle. Waits for a
+    line's plan before its first sector.
 
-    Resources: two `PlacedSector`s of registers; butterflies of 2, 8 and 8 bits per lane, a merge
-    tree, and a shifter of a ring of bytes.
+    Resources: two `PlacedSector`s of registers; butterflies of 2 bits per lane and of the fields'
+    numbers, a merge tree, and a shifter of a ring of bytes for it and for each packed field.
 
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
-    plan : `In(stream.Signature(LinePlan(config)))`
+    plan : `In(stream.Signature(LinePlan(config, elements)))`
         For each line; taken with its last sector.
-    i : `In(stream.Signature(CountedSector(config)))`
-    o : `Out(stream.Signature(PlacedSector(config)))`
+    i : `In(stream.Signature(CountedSector(config, elements)))`
+    o : `Out(stream.Signature(PlacedSector(config, elements)))`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
-                "plan": In(stream.Signature(LinePlan(config))),
-                "i": In(stream.Signature(CountedSector(config))),
-                "o": Out(stream.Signature(PlacedSector(config))),
+                "plan": In(stream.Signature(LinePlan(config, elements))),
+                "i": In(stream.Signature(CountedSector(config, elements))),
+                "o": Out(stream.Signature(PlacedSector(config, elements))),
             }
         )
 
@@ -217,13 +234,15 @@ class FieldPlacer(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        shape = LineShape.of(config)
+        config, elements = self.config, self.elements
+        shape = LineShape.of(config, elements)
         lanes = shape.lanes
         lane_bits = (lanes - 1).bit_length()
         pieces = max(lanes // 8, 1)
-        m.submodules.gathered = gathered = PipelineRegister(_GatheredSector(config, pieces))
-        m.submodules.placed = placed = PipelineRegister(PlacedSector(config))
+        trims = elements.trims
+        layout = _GatheredSector(config, pieces, elements)
+        m.submodules.gathered = gathered = PipelineRegister(layout)
+        m.submodules.placed = placed = PipelineRegister(PlacedSector(config, elements))
         wiring.connect(m, placed.o, wiring.flipped(self.o))
         sector, plan = self.i.payload, self.plan.payload
         coded = sector.coded
@@ -242,36 +261,53 @@ class FieldPlacer(wiring.Component):
         ]
 
         # Where each field goes on: from the plan, then as far as the sectors before filled it.
-        def place(name: str, start: Value, count: Value, raw: int, bits: int) -> Signal:
+        def place(
+            name: str, start: Value, count: Value, bits: int, raw: tuple[int, int] = (0, 0)
+        ) -> Signal:
             later = Signal(bits, name=f"later_{name}_at")
             here = Signal(bits, name=f"{name}_at")
-            m.d.comb += here.eq(Mux(begins, Mux(plan.raw, raw, start), later))
+            raw_start, raw_step = raw
+            m.d.comb += here.eq(Mux(begins, Mux(plan.raw, raw_start, start), later))
             with m.If(x_fire):
-                m.d.sync += later.eq(here + Mux(plan.raw, 2 * lanes, count))
+                m.d.sync += later.eq(here + Mux(plan.raw, raw_step, count))
             return here
 
+        def field_place(name: str, field: LineField, count: Value, raw_start: int) -> Signal:
+            """A field's place, of which the raw line's part begins at so many bits of a sector."""
+            width = plan.rest_width if trims and name == "rest" else field.width
+            return place(
+                name,
+                plan[f"{name}_at"] << field.place_bits,
+                count * width if field.is_packed else count,
+                place_bits + field.place_bits,
+                (raw_start // field.unit, 8 * config.sector_bytes // field.unit),
+            )
+
         place_bits = len(plan.rest_at)
+        rest_field, escape_field = shape.rest, shape.escapes
         kept, escapes = sector["present_count"], sector["escape_count"]
         mask_lanes = shape.mask_bytes * 8 // CLASS_BITS
         masked = Mux(plan.sparse, mask_lanes, 0)
-        classes_at = place("classes", masked, kept, 0, place_bits)
-        rest_at = place("rest", plan.rest_at, kept, 0, place_bits)
-        escapes_at = place("escapes", plan.escapes_at, escapes, lanes, place_bits)
+        classes_at = place("classes", masked, kept, place_bits)
+        rest_at = field_place("rest", rest_field, kept, 0)
+        escapes_at = field_place("escapes", escape_field, escapes, lanes * rest_field.width)
         length = sector[f"sum_{lanes}_0"]
-        extras_at = place("extras", plan.extras_at << 3, length, 0, place_bits + 3)
+        extras_at = place("extras", plan.extras_at << 3, length, place_bits + 3)
         with m.If(x_fire):
             m.d.sync += begins.eq(coded.ends)
 
-        # The networks. A raw sector's bytes stay in their lanes.
-        raw_bytes = coded.elements.as_value()
+        # The networks. A raw sector's parts stay in their lanes.
+        raw_bits = coded.elements.as_value()
         stays = plan.raw
 
         def moved(
-            name: str, values: list[Value], counts: str, at: Value, raw: list[Value] | None
+            name: str, values: list[Value], counts: str, at: Value | None, raw: Value | None
         ) -> list[Value]:
+            """The lanes from one on, or from the first one on if they are packed."""
             before = [sector[f"{counts}_before_{i}"] for i in range(lanes)]
+            start = None if at is None else at[:lane_bits]
             levels = []
-            for k, swap in enumerate(swaps(m, before, at[:lane_bits], name=f"{name}_swap")):
+            for k, swap in enumerate(swaps(m, before, start, name=f"{name}_swap")):
                 level = Signal(len(swap), name=f"{name}_level_{k}")
                 m.d.comb += level.eq(swap & ~stays.replicate(len(swap)))
                 levels.append(level)
@@ -280,25 +316,42 @@ class FieldPlacer(wiring.Component):
             for i, value in enumerate(values):
                 lane = Signal(len(value), name=f"{name}_lane_{i}")
                 own = Mux(flags[i], value, 0)
-                m.d.comb += lane.eq(Mux(stays, 0 if raw is None else raw[i], own))
+                kept_raw = 0 if raw is None else raw.word_select(i, len(value))
+                m.d.comb += lane.eq(Mux(stays, kept_raw, own))
                 inputs.append(lane)
-            return gather(m, inputs, levels, name=name)
+            return gather(m, inputs, levels, from_first=at is None, name=name)
 
-        exponent_at = ELEMENTS.mantissa_bits
-        elements = [coded.elements[i] for i in range(lanes)]
-        halves = [raw_bytes.word_select(j, 8) for j in range(2 * lanes)]
-        rests: list[Value] = [Cat(e[:exponent_at], e[-1]) for e in elements]
-        exponents: list[Value] = [e[exponent_at:-1] for e in elements]
+        exponent_at = elements.mantissa_bits
+        words = [coded.elements[i] for i in range(lanes)]
+        rests: list[Value] = [Cat(e[:exponent_at], e[-1]) for e in words]
+        if trims:
+            rests = [
+                shifted_down(m, rest, plan.dropped, rest_field.width, name=f"trimmed_{i}")
+                for i, rest in enumerate(rests)
+            ]
+        exponents: list[Value] = [e[exponent_at:-1] for e in words]
         numbers: list[Value] = [coded.codes[i].number for i in range(lanes)]
-        fields = (
-            ("classes", numbers, "present", classes_at, None),
-            ("rest", rests, "present", rest_at, halves[:lanes]),
-            ("escapes", exponents, "escape", escapes_at, halves[lanes:]),
-        )
-        for name, values, counts, at, raw in fields:
-            ring = moved(name, values, counts, at, raw)
-            m.d.comb += [out.placed[name][i].eq(lane) for i, lane in enumerate(ring)]
-            m.d.comb += out.placed[f"{name}_at"].eq(at)
+        ring = moved("classes", numbers, "present", classes_at, None)
+        m.d.comb += [out.placed.classes[i].eq(lane) for i, lane in enumerate(ring)]
+        m.d.comb += out.placed.classes_at.eq(classes_at)
+        raw_rests = raw_bits[: lanes * rest_field.width]
+        raw_exponents = raw_bits[lanes * rest_field.width :]
+        packed: list[tuple[str, LineField]] = []
+        for name, field, values, counts, at, raw in (
+            ("rest", rest_field, rests, "present", rest_at, raw_rests),
+            ("escapes", escape_field, exponents, "escape", escapes_at, raw_exponents),
+        ):
+            ring = moved(name, values, counts, None if field.is_packed else at, raw)
+            if field.is_packed:
+                packed.append((name, field))
+                m.d.comb += [
+                    out[f"{name}_row"].eq(Cat(*ring)),
+                    out[f"{name}_shift"].eq(at[:3]),
+                    out.placed[f"{name}_at"].eq(at >> 3),
+                ]
+            else:
+                m.d.comb += [out.placed[name][i].eq(lane) for i, lane in enumerate(ring)]
+                m.d.comb += out.placed[f"{name}_at"].eq(at)
         m.d.comb += [
             out.placed.present.eq(coded.present & plan.sparse.replicate(lanes)),
             out.placed.extras_at.eq(extras_at >> 3),
@@ -317,8 +370,9 @@ class FieldPlacer(wiring.Component):
             for b in range(pieces >> level):
                 m.d.comb += out[f"length_{level}_{b}"].eq(sector[f"sum_{span << level}_{b}"])
 
-        # The second stage.
-        inner, final = gathered.o.payload, placed.i.payload
+        # The last stage.
+        source = self._joined(m, gathered.o, layout) if trims else gathered.o
+        inner, final = source.payload, placed.i.payload
         merged: list[Value] = [inner.pieces[b] for b in range(pieces)]
         level = 0
         while len(merged) > 1:
@@ -333,9 +387,38 @@ class FieldPlacer(wiring.Component):
             name="extras",
         )
         m.d.comb += [
-            placed.i.valid.eq(gathered.o.valid),
-            gathered.o.ready.eq(placed.i.ready),
+            placed.i.valid.eq(source.valid),
+            source.ready.eq(placed.i.ready),
             final.eq(inner.placed),
             *(final.extras[i].eq(lane) for i, lane in enumerate(ring)),
         ]
+        for name, field in packed:
+            shift = inner[f"{name}_shift"]
+            row = shifted_up(m, inner[f"{name}_row"], shift, 8 * field.parts, name=f"{name}_row")
+            turned = turned_up(
+                m,
+                [row.word_select(i, 8) for i in range(field.parts)],
+                inner.placed[f"{name}_at"][: (field.parts - 1).bit_length()],
+                name=name,
+            )
+            m.d.comb += [final[name][i].eq(lane) for i, lane in enumerate(turned)]
         return m
+
+    def _joined(self, m: Module, gathered: Any, layout: _GatheredSector) -> Any:
+        """A stage more: trimmed rests, all of one width, without the gaps between them."""
+        shape = LineShape.of(self.config, self.elements)
+        m.submodules.joined = joined = PipelineRegister(layout)
+        source, sink = gathered.payload, joined.i.payload
+        width = source.placed.plan.rest_width
+        row: list[Value] = [
+            source.rest_row.word_select(i, shape.rest.width) for i in range(shape.lanes)
+        ]
+        for level in range((shape.lanes - 1).bit_length()):
+            row = merge_level(m, row, [width << level] * len(row), name=f"rests_{1 << level}")
+        m.d.comb += [
+            joined.i.valid.eq(gathered.valid),
+            gathered.ready.eq(joined.i.ready),
+            sink.eq(source),
+            sink.rest_row.eq(row[0]),
+        ]
+        return joined.o

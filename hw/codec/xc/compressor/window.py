@@ -7,16 +7,23 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.stream.line_sender import LineSender
 from cdma.hw.codec.xc.compressor.placer import PlacedSector
-from cdma.hw.codec.xc.payloads import LineShape
+from cdma.hw.codec.xc.payloads import BF16, LineShape
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.places import landed
 
 
-def line_of(m: Module, config: CodecConfig, sector: data.View, x_fire: Value) -> Signal:
+def line_of(
+    m: Module,
+    config: CodecConfig,
+    sector: data.View,
+    x_fire: Value,
+    elements: ElementFormat = BF16,
+) -> Signal:
     """Join the sectors' parts of a line: its bytes, whole with the line's last sector.
 
     Parameters
@@ -26,8 +33,9 @@ def line_of(m: Module, config: CodecConfig, sector: data.View, x_fire: Value) ->
         View of the `PlacedSector` that is offered.
     x_fire
         It is taken.
+    elements
     """
-    shape = LineShape.of(config)
+    shape = LineShape.of(config, elements)
     lanes, sectors = shape.lanes, config.sectors
     line_bytes = config.line_bytes
 
@@ -35,10 +43,12 @@ def line_of(m: Module, config: CodecConfig, sector: data.View, x_fire: Value) ->
     position = Signal(range(sectors))
     parts: list[list[Value]] = [[] for _ in range(line_bytes)]
     for name in ("rest", "extras", "escapes"):
-        ring: list[Value] = [sector[name][i] for i in range(lanes)]
-        line = landed(m, ring, sector[f"{name}_at"], line_bytes // lanes, name=name)
-        for j, part in enumerate(line):
-            parts[j].append(part)
+        ring: list[Value] = list(sector[name])
+        part_bits = len(ring[0])
+        groups = 8 * line_bytes // (part_bits * len(ring))
+        line = landed(m, ring, sector[f"{name}_at"], groups, name=name)
+        for j in range(line_bytes):
+            parts[j].append(Cat(line[8 // part_bits * j : 8 // part_bits * (j + 1)]))
     classes = [sector.classes[i] for i in range(lanes)]
     groups = -(-shape.class_lanes // lanes)
     line = landed(m, classes, sector.classes_at, groups, name="classes")
@@ -77,19 +87,21 @@ class LineWindow(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
-    i : `In(stream.Signature(PlacedSector(config)))`
+    i : `In(stream.Signature(PlacedSector(config, elements)))`
     o : `Out(stream.Signature(LineBeat(config)))`
         Compressed lines, never truncated.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
-                "i": In(stream.Signature(PlacedSector(config))),
+                "i": In(stream.Signature(PlacedSector(config, elements))),
                 "o": Out(stream.Signature(LineBeat(config))),
             }
         )
@@ -100,7 +112,7 @@ class LineWindow(wiring.Component):
         sector = self.i.payload
         plan = sector.plan
         x_fire = Signal()
-        whole = line_of(m, config, sector, x_fire)
+        whole = line_of(m, config, sector, x_fire, self.elements)
 
         m.submodules.sender = sender = LineSender(config)
         wiring.connect(m, sender.o, wiring.flipped(self.o))

@@ -4,10 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.xc.classes import width_of
 from cdma.hw.codec.xc.decompressor.head import LineHead, LineLayout
-from cdma.hw.codec.xc.payloads import LineShape
+from cdma.hw.codec.xc.payloads import BF16, LineShape
 from cdma.hw.codec.xc.trees import block_sums
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
@@ -33,13 +34,13 @@ class ClassedSector(data.StructLayout):
         come later, which its first sector reaches before its last one is read.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        lanes = LineShape.of(config, elements).lanes
         super().__init__(
             {
                 "numbers": data.ArrayLayout(unsigned(CLASS_BITS), lanes),
                 "present": lanes,
-                "layout": LineLayout(config),
+                "layout": LineLayout(config, elements),
                 "begins": 1,
                 "ends": 1,
                 "hands_on": 1,
@@ -50,11 +51,11 @@ class ClassedSector(data.StructLayout):
 class _PickedClasses(data.StructLayout):
     """A sector with the ring of classes that has its own, and their ways to their lanes."""
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        lanes = LineShape.of(config, elements).lanes
         super().__init__(
             {
-                "sector": ClassedSector(config),
+                "sector": ClassedSector(config, elements),
                 "ways": data.ArrayLayout(unsigned(lanes // 2), (lanes - 1).bit_length()),
             }
         )
@@ -63,14 +64,14 @@ class _PickedClasses(data.StructLayout):
 class SummedSector(data.StructLayout):
     """A `ClassedSector` with the sums of its widths: `sum_1_*`, `sum_2_*` …"""
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        lanes = LineShape.of(config, elements).lanes
         sums: dict[str, int] = {}
         span = 1
         while span <= lanes:
             sums |= {f"sum_{span}_{b}": (4 * span).bit_length() for b in range(lanes // span)}
             span *= 2
-        super().__init__({"sector": ClassedSector(config), **sums})
+        super().__init__({"sector": ClassedSector(config, elements), **sums})
 
 
 class ClassReader(wiring.Component):
@@ -89,35 +90,39 @@ class ClassReader(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
     staged : bool
         Pick classes a cycle before they go to their lanes, for a higher clock; and cut the path of
         ready there.
 
     Members
     -------
-    i : `In(stream.Signature(LineHead(config)))`
-    o : `Out(stream.Signature(ClassedSector(config)))`
+    i : `In(stream.Signature(LineHead(config, elements)))`
+    o : `Out(stream.Signature(ClassedSector(config, elements)))`
     """
 
-    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
+    def __init__(
+        self, config: CodecConfig, elements: ElementFormat = BF16, *, staged: bool = False
+    ) -> None:
         self.config = config
+        self.elements = elements
         self.staged = staged
         super().__init__(
             {
-                "i": In(stream.Signature(LineHead(config))),
-                "o": Out(stream.Signature(ClassedSector(config))),
+                "i": In(stream.Signature(LineHead(config, elements))),
+                "o": Out(stream.Signature(ClassedSector(config, elements))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        shape = LineShape.of(config)
+        config, elements = self.config, self.elements
+        shape = LineShape.of(config, elements)
         lanes = shape.lanes
         lane_bits = (lanes - 1).bit_length()
-        m.submodules.classed = classed = PipelineRegister(ClassedSector(config))
+        m.submodules.classed = classed = PipelineRegister(ClassedSector(config, elements))
         wiring.connect(m, classed.o, wiring.flipped(self.o))
-        picked_classes = stream.Signature(_PickedClasses(config)).create()
+        picked_classes = stream.Signature(_PickedClasses(config, elements)).create()
         line, out = self.i.payload, picked_classes.payload.sector
 
         position = Signal(range(config.sectors))
@@ -149,7 +154,7 @@ class ClassReader(wiring.Component):
 
         source = picked_classes
         if self.staged:
-            m.submodules.picked_classes = stage = SkidBuffer(_PickedClasses(config))
+            m.submodules.picked_classes = stage = SkidBuffer(_PickedClasses(config, elements))
             wiring.connect(m, picked_classes, stage.i)
             source = stage.o
         sector, spread = source.payload.sector, classed.i.payload
@@ -177,39 +182,42 @@ class WidthCounter(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
     ahead : int
         Stages from a sector's sums to its escapes, which begin where all of the line's extras end.
 
     Members
     -------
-    i : `In(stream.Signature(ClassedSector(config)))`
-    o : `Out(stream.Signature(SummedSector(config)))`
+    i : `In(stream.Signature(ClassedSector(config, elements)))`
+    o : `Out(stream.Signature(SummedSector(config, elements)))`
     total : `Out(stream.Signature(...))`
         For each line, with its last sector: bits of all extras. `ahead` sectors may go on before
         it is taken.
     """
 
-    def __init__(self, config: CodecConfig, *, ahead: int) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16, *, ahead: int) -> None:
         self.config = config
+        self.elements = elements
         self.ahead = ahead
         super().__init__(
             {
-                "i": In(stream.Signature(ClassedSector(config))),
-                "o": Out(stream.Signature(SummedSector(config))),
-                "total": Out(stream.Signature(range(LineShape.of(config).bits + 1))),
+                "i": In(stream.Signature(ClassedSector(config, elements))),
+                "o": Out(stream.Signature(SummedSector(config, elements))),
+                "total": Out(stream.Signature(range(LineShape.of(config, elements).bits + 1))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        lanes = LineShape.of(self.config).lanes
-        m.submodules.summed = summed = PipelineRegister(SummedSector(self.config))
+        config, elements = self.config, self.elements
+        lanes = LineShape.of(config, elements).lanes
+        m.submodules.summed = summed = PipelineRegister(SummedSector(config, elements))
         wiring.connect(m, summed.o, wiring.flipped(self.o))
         sector = self.i.payload
 
         # As many totals may wait as lines can be in the stages up to the escapes'.
         totals: list[PipelineRegister] = []
-        for k in range(max(1, self.ahead // self.config.sectors)):
+        for k in range(max(1, self.ahead // config.sectors)):
             m.submodules[f"total_{k}"] = register = PipelineRegister(self.total.payload.shape())
             if totals:
                 wiring.connect(m, totals[-1].o, register.i)

@@ -1,40 +1,68 @@
 """The decompressor's first look at a line: its head, and where everything stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.golden import StreamStatus
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import CLASS_BITS
 from cdma.hw.codec.payloads import Truncation
 from cdma.hw.codec.stream.line_collector import HeadBytes
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.compressor.meter import DENSE_LINE, RAW_LINE, SPARSE_LINE, ZERO_LINE
-from cdma.hw.codec.xc.payloads import HEADER_BYTES, LineShape
+from cdma.hw.codec.xc.payloads import BF16, LineShape, bytes_of, trimming
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones, total
 from cdma.hw.lib.pipeline import PipelineRegister, registered
 
 
-def payload_bytes(config: CodecConfig, header: Value, ones: Value) -> tuple[Value, Value, Value]:
+def payload_bytes(
+    config: CodecConfig,
+    header: Value,
+    ones: Value,
+    elements: ElementFormat,
+    rest_bytes: Value | None = None,
+) -> tuple[Value, Value, Value, Value]:
     """A line's length, from its header and the number of ones in its mask.
+
+    Trimmed rests take as many bits as the header's second byte leaves. That is a product, which
+    `rest_bytes` is if it is known.
 
     Returns
     -------
-    kept, rest_at, size : Value
-        Elements in the line, bytes before their rests, bytes of payload. Not limited: the size of a
-        line that no compressor writes may be more than any line's.
+    kept, rest_at, extras_at, size : Value
+        Elements in the line, bytes before their rests and before their extras, bytes of payload.
+        Not limited: the size of a line that no compressor writes may be more than any line's.
     """
-    shape = LineShape.of(config)
+    shape = LineShape.of(config, elements)
     sparse = header[6:8] == SPARSE_LINE
     kept = Mux(sparse, ones, shape.elements)
     rest_at = ((kept + 3) >> 2) + Mux(sparse, shape.mask_bytes, 0)
-    return kept, rest_at, rest_at + kept + header[:6]
+    if rest_bytes is None:
+        rest_bytes = rests(header, kept, elements)
+    extras_at = rest_at + rest_bytes
+    return kept, rest_at, extras_at, extras_at + header[:6]
 
 
-def payload_elements(head: Sequence[Value], config: CodecConfig) -> Value:
+def rests(header: Value, kept: Value, elements: ElementFormat) -> Value:
+    """Bytes of a line's rests."""
+    if not elements.trims:
+        return bytes_of(kept, elements.mantissa_bits + 1)
+    return (kept * rest_width(header, elements) + 7) >> 3
+
+
+def rest_width(header: Value, elements: ElementFormat) -> Value:
+    """Bits of each rest in a line whose header's second byte is sound."""
+    return (elements.mantissa_bits + 1 - header[8:])[: (elements.mantissa_bits + 1).bit_length()]
+
+
+def payload_elements(
+    head: Sequence[Value], config: CodecConfig, elements: ElementFormat = BF16
+) -> Value:
     """A line's length for the unpacker, from its header and, of a sparse line, its mask.
 
     A line that no compressor writes is so long that what is wrong with it is in it, and no longer
@@ -44,24 +72,29 @@ def payload_elements(head: Sequence[Value], config: CodecConfig) -> Value:
     ----------
     head
         Bytes, each with the number of its ones in the bits above.
+    config, elements
     """
-    header = head[0][:8]
+    header_bytes = elements.header_bytes
+    header = Cat(byte[:8] for byte in head[:header_bytes])
     sparse = header[6:8] == SPARSE_LINE
-    _, _, size = payload_bytes(config, header, total([byte[8:] for byte in head[1:]]))
-    longest = config.line_bytes - HEADER_BYTES
-    coded = Mux(size > longest, Mux(sparse, LineShape.of(config).mask_bytes, 0), size)
+    ones = total([byte[8:] for byte in head[header_bytes:]])
+    *_, size = payload_bytes(config, header, ones, elements)
+    longest = config.line_bytes - header_bytes
+    wrong = (size > longest) | (header[8:] > elements.mantissa_bits)
+    coded = Mux(wrong, Mux(sparse, elements.mask_bytes, 0), size)
     plain = Mux(header[6:8] == RAW_LINE, config.line_bytes, 0)
     return Mux((header[6:8] == DENSE_LINE) | sparse, coded, plain)
 
 
-def front_bits(config: CodecConfig) -> int:
-    """Bits of a line's first beat that its head needs: room for a mask and the line's classes."""
-    return CLASS_BITS * LineShape.of(config).class_lanes
+def front_bits(config: CodecConfig, elements: ElementFormat = BF16) -> int:
+    """Bits of a line's payload that its head needs: room for a mask and the line's classes."""
+    return CLASS_BITS * LineShape.of(config, elements).class_lanes
 
 
-def head_bytes(config: CodecConfig) -> HeadBytes:
+def head_bytes(config: CodecConfig, elements: ElementFormat = BF16) -> HeadBytes:
     """The layout of a line's head, as `LineCollector` gives it."""
-    return HeadBytes(config, front_bits(config), Parameters().size)
+    front, header = front_bits(config, elements), 8 * elements.header_bytes
+    return HeadBytes(config, front, Parameters().size, header)
 
 
 class LineLayout(data.StructLayout):
@@ -78,21 +111,28 @@ class LineLayout(data.StructLayout):
         Whether it is kept as it is; whether it has no elements.
     rest_at, extras_at, size
         In bytes of payload. The escapes end with it.
+    dropped, rest_width
+        As in `LinePlan`.
+    rest_fill
+        Bits of the rests' last byte, 0 for all eight. No bits where rests are whole bytes.
     parameters, empty
         As in `HeadBytes`.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         place = range(2 * config.line_bytes)
+        pads_rest = LineShape.of(config, elements).pads_rest
         super().__init__(
             {
-                "header": 8 * HEADER_BYTES,
+                "header": 8 * elements.header_bytes,
+                **trimming(elements),
                 "status": StreamStatus,
                 "misfilled": 1,
                 "raw": 1,
                 "zero": 1,
                 "rest_at": place,
                 "extras_at": place,
+                "rest_fill": 3 if pads_rest else 0,
                 "size": place,
                 "parameters": Parameters(),
                 "empty": 1,
@@ -103,11 +143,11 @@ class LineLayout(data.StructLayout):
 class LineHead(data.StructLayout):
     """A line's layout, its mask, and its classes from the first one on."""
 
-    def __init__(self, config: CodecConfig) -> None:
-        shape = LineShape.of(config)
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        shape = LineShape.of(config, elements)
         super().__init__(
             {
-                "layout": LineLayout(config),
+                "layout": LineLayout(config, elements),
                 "mask": shape.elements,
                 "classes": CLASS_BITS * shape.elements,
             }
@@ -121,41 +161,49 @@ class HeadReader(wiring.Component):
         front  --+-> mask -> count --> elements ------------+
                  +-> classes, behind the mask if there is one -> padding zero?
 
-    Latency: 1 cycle, or 2 if `staged`. Throughput: a line per cycle.
+    Latency: 1 cycle, or 2 if `staged`; one more where mantissas are trimmed. Throughput: a line per
+    cycle.
 
     Resources: a `LineHead` of registers, or two; a population count of a mask.
 
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
     staged : bool
         Count the mask a cycle before the line is laid out, for a higher clock.
 
     Members
     -------
-    i : `In(stream.Signature(head_bytes(config)))`
-    o : `Out(stream.Signature(LineHead(config)))`
+    i : `In(stream.Signature(head_bytes(config, elements)))`
+    o : `Out(stream.Signature(LineHead(config, elements)))`
     """
 
-    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
+    def __init__(
+        self, config: CodecConfig, elements: ElementFormat = BF16, *, staged: bool = False
+    ) -> None:
         self.config = config
+        self.elements = elements
         self.staged = staged
         super().__init__(
             {
-                "i": In(stream.Signature(head_bytes(config))),
-                "o": Out(stream.Signature(LineHead(config))),
+                "i": In(stream.Signature(head_bytes(config, elements))),
+                "o": Out(stream.Signature(LineHead(config, elements))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        shape = LineShape.of(config)
+        config, elements = self.config, self.elements
+        shape = LineShape.of(config, elements)
         # Behind its fields' names in the alphabet, as in `SectorCounter`.
-        m.submodules.stored = heads = PipelineRegister(LineHead(config))
+        m.submodules.stored = heads = PipelineRegister(LineHead(config, elements))
         wiring.connect(m, heads.o, wiring.flipped(self.o))
         mask_bits = 8 * shape.mask_bytes
-        counted_head = {"line": head_bytes(config), "ones": range(shape.elements + 1)}
+        counted_head: dict[str, ShapeLike] = {
+            "line": head_bytes(config, elements),
+            "ones": range(shape.elements + 1),
+        }
         found = stream.Signature(data.StructLayout(counted_head)).create()
         mask = self.i.payload.front[:mask_bits]
         m.d.comb += [
@@ -165,6 +213,8 @@ class HeadReader(wiring.Component):
             found.payload.ones.eq(total([count_ones(b) for b in _words(mask)])),
         ]
         counted = registered(m, found, int(self.staged), name="counted")
+        if elements.trims:
+            counted = self._multiplied(m, counted, counted_head)
         line, ones = counted.payload.line, counted.payload.ones
         out = heads.i.payload
         layout = out.layout
@@ -175,6 +225,7 @@ class HeadReader(wiring.Component):
         dense, sparse, raw, no_elements = Signal(), Signal(), Signal(), Signal()
         kept = Signal(range(shape.elements + 1))
         rest_at = Signal.like(layout.rest_at)
+        extras_at = Signal.like(layout.extras_at)
         size = Signal(range(4 * config.line_bytes))
         m.d.comb += [
             dense.eq(kind == DENSE_LINE),
@@ -182,9 +233,11 @@ class HeadReader(wiring.Component):
             raw.eq(kind == RAW_LINE),
             no_elements.eq((kind == ZERO_LINE) | line.empty),
         ]
-        lengths = payload_bytes(config, header, ones)
+        rest_bytes = counted.payload.rest_bytes if elements.trims else None
+        lengths = payload_bytes(config, header, ones, elements, rest_bytes)
         m.d.comb += [
-            own.eq(value) for own, value in zip((kept, rest_at, size), lengths, strict=True)
+            own.eq(value)
+            for own, value in zip((kept, rest_at, extras_at, size), lengths, strict=True)
         ]
 
         # Behind the classes, zeros up to a byte.
@@ -214,9 +267,10 @@ class HeadReader(wiring.Component):
             bad.eq(
                 Mux(
                     dense | sparse,
-                    (size > config.line_bytes - HEADER_BYTES)
+                    (size > config.line_bytes - elements.header_bytes)
+                    | (header[8:] > elements.mantissa_bits)
                     | (sparse & ((ones == 0) | (ones == shape.elements))),
-                    header[:6] != 0,
+                    (header[:6] != 0) | header[8:].any(),
                 )
             ),
             # Header and mask must be there to say more.
@@ -238,7 +292,10 @@ class HeadReader(wiring.Component):
             layout.raw.eq(raw),
             layout.zero.eq(no_elements),
             layout.rest_at.eq(rest_at),
-            layout.extras_at.eq(rest_at + kept),
+            layout.extras_at.eq(extras_at),
+            layout.rest_fill.eq(
+                kept * (rest_width(header, elements) if elements.trims else shape.rest.width)
+            ),
             layout.size.eq(Mux(dense | sparse, size, Mux(raw, config.line_bytes, 0))),
             layout.parameters.eq(line.parameters),
             layout.empty.eq(line.empty),
@@ -251,7 +308,31 @@ class HeadReader(wiring.Component):
             ),
             out.classes.eq(classes),
         ]
+        if elements.trims:
+            m.d.comb += [
+                layout.dropped.eq(Mux(raw, 0, header[8:])),
+                layout.rest_width.eq(
+                    Mux(raw, elements.mantissa_bits + 1, rest_width(header, elements))
+                ),
+            ]
         return m
+
+    def _multiplied(self, m: Module, counted: Any, counted_head: Mapping[str, ShapeLike]) -> Any:
+        """A stage more, with the product of a trimmed line's elements and bits."""
+        kept = Signal(counted.payload.ones.shape(), name="kept_of_line")
+        header = counted.payload.line.header
+        layout = data.StructLayout({**counted_head, "rest_bytes": range(self.config.line_bytes)})
+        m.submodules.multiplied = multiplied = PipelineRegister(layout)
+        shape = LineShape.of(self.config, self.elements)
+        m.d.comb += [
+            kept.eq(Mux(header[6:8] == SPARSE_LINE, counted.payload.ones, shape.elements)),
+            multiplied.i.valid.eq(counted.valid),
+            counted.ready.eq(multiplied.i.ready),
+            multiplied.i.payload.line.eq(counted.payload.line),
+            multiplied.i.payload.ones.eq(counted.payload.ones),
+            multiplied.i.payload.rest_bytes.eq(rests(header, kept, self.elements)),
+        ]
+        return multiplied.o
 
 
 def _words(mask: Value) -> list[Value]:

@@ -4,11 +4,12 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import ESCAPE_CLASS, ESCAPE_INDEX
 from cdma.hw.codec.stream.line_collector import LineBody
 from cdma.hw.codec.xc.classes import INDEX_BITS
 from cdma.hw.codec.xc.decompressor.class_reader import ClassedSector, SummedSector
-from cdma.hw.codec.xc.payloads import LineShape
+from cdma.hw.codec.xc.payloads import BF16, LineShape, misfilled
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fields import shifted_down, split_level
 from cdma.hw.lib.lanes import ones_before, scatter, swaps
@@ -23,17 +24,23 @@ class _Parts(data.StructLayout):
     -------
     sector
     rest
-        Each lane's rest; of a raw line, the first half of the sector's bytes.
+        Each lane's rest; of a raw line, the first part of the sector. Still in a row, if there are
+        `ways`, and trimmed ones without gaps, as the extras are.
+    ways
+        Of packed rests to their lanes, with the extras in one piece, or of trimmed ones.
     pieces
         The extras, in so many pieces.
     misfilled
-        The extras are not padded with zeros.
+        The rests or the extras are not padded with zeros.
     truncated, last
         As in `LineBody`.
     """
 
-    def __init__(self, config: CodecConfig, pieces: int) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, pieces: int, elements: ElementFormat) -> None:
+        shape = LineShape.of(config, elements)
+        lanes = shape.lanes
+        lane_bits = (lanes - 1).bit_length()
+        ways = {"ways": data.ArrayLayout(unsigned(lanes // 2), lane_bits)}
         piece = INDEX_BITS * lanes // pieces
         widths: dict[str, int] = {}
         span = lanes // pieces // 2
@@ -46,8 +53,9 @@ class _Parts(data.StructLayout):
             span //= 2
         super().__init__(
             {
-                "sector": ClassedSector(config),
-                "rest": data.ArrayLayout(unsigned(8), lanes),
+                "sector": ClassedSector(config, elements),
+                "rest": data.ArrayLayout(unsigned(shape.rest.width), lanes),
+                **(ways if shape.rest.is_packed and (pieces == 1 or elements.trims) else {}),
                 "pieces": data.ArrayLayout(unsigned(piece), pieces),
                 **widths,
                 "misfilled": 1,
@@ -66,23 +74,29 @@ class _PickedBytes(data.StructLayout):
         The sector.
     rests, ways
         The ring that has the rests, and their ways to their lanes.
+    rests_at
+        Where in the ring packed ones begin, in bits. No bits with others.
     extras, at
         The ring that has the extras, and where in it they begin, in bits.
+    misfilled
+        The rests are not padded with zeros.
     truncated, last
         As in `LineBody`.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat) -> None:
+        shape = LineShape.of(config, elements)
+        lanes, rest = shape.lanes, shape.rest
         lane_bits = (lanes - 1).bit_length()
-        ring = data.ArrayLayout(unsigned(8), lanes)
         super().__init__(
             {
-                "summed": SummedSector(config),
-                "rests": ring,
+                "summed": SummedSector(config, elements),
+                "rests": rest.ring,
                 "ways": data.ArrayLayout(unsigned(lanes // 2), lane_bits),
-                "extras": ring,
+                "rests_at": (rest.parts - 1).bit_length() + 3 if rest.is_packed else 0,
+                "extras": data.ArrayLayout(unsigned(8), lanes),
                 "at": lane_bits + 3,
+                "misfilled": 1 if shape.pads_rest else 0,
                 "truncated": 1,
                 "last": 1,
             }
@@ -95,8 +109,8 @@ class IndexedSector(data.StructLayout):
     Members
     -------
     sector
-    rest
-        As in the stages before.
+    rest, ways
+        As in the stages before. Trimmed rests are in a row of lanes, but not yet at their own.
     indices
         Zero above their widths.
     escape
@@ -105,12 +119,16 @@ class IndexedSector(data.StructLayout):
         As in the stages before.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
-        lanes = LineShape.of(config).lanes
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
+        shape = LineShape.of(config, elements)
+        lanes = shape.lanes
         super().__init__(
             {
-                "sector": ClassedSector(config),
-                "rest": data.ArrayLayout(unsigned(8), lanes),
+                "sector": ClassedSector(config, elements),
+                "rest": data.ArrayLayout(unsigned(shape.rest.width), lanes),
+                "ways": data.ArrayLayout(
+                    unsigned(lanes // 2 if elements.trims else 0), (lanes - 1).bit_length()
+                ),
                 "indices": data.ArrayLayout(unsigned(INDEX_BITS), lanes),
                 "escape": lanes,
                 "misfilled": 1,
@@ -126,6 +144,9 @@ class IndexReader(wiring.Component):
         line --> pick 16 bytes at the rests --> scatter ------------------------------> rest
              --> pick, turn, shift: the sector's extras --> split, 2 levels --> split --> indices
 
+    Packed rests are turned and shifted as extras are, and scattered while these are split. Trimmed
+    ones are split as well, and not scattered here.
+
     Three stages: pick; split; split. Or four: pick; turn; split; split. The line goes on with the
     sector that says so (`ClassedSector.hands_on`), or of four with its last.
 
@@ -137,6 +158,7 @@ class IndexReader(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
     staged : bool
         Pick bytes a cycle before they go to their lanes, for a higher clock.
 
@@ -148,41 +170,45 @@ class IndexReader(wiring.Component):
     Members
     -------
     line : `In(stream.Signature(LineBody(config)))`
-    i : `In(stream.Signature(SummedSector(config)))`
-    o : `Out(stream.Signature(IndexedSector(config)))`
+    i : `In(stream.Signature(SummedSector(config, elements)))`
+    o : `Out(stream.Signature(IndexedSector(config, elements)))`
     passed : `Out(stream.Signature(LineBody(config)))`
         Each line.
     """
 
-    def __init__(self, config: CodecConfig, *, staged: bool = False) -> None:
+    def __init__(
+        self, config: CodecConfig, elements: ElementFormat = BF16, *, staged: bool = False
+    ) -> None:
         self.config = config
+        self.elements = elements
         self.staged = staged
         self.stages = 4 if staged else 3
         super().__init__(
             {
                 "line": In(stream.Signature(LineBody(config))),
-                "i": In(stream.Signature(SummedSector(config))),
-                "o": Out(stream.Signature(IndexedSector(config))),
+                "i": In(stream.Signature(SummedSector(config, elements))),
+                "o": Out(stream.Signature(IndexedSector(config, elements))),
                 "passed": Out(stream.Signature(LineBody(config))),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
-        lanes = LineShape.of(config).lanes
+        config, elements = self.config, self.elements
+        shape = LineShape.of(config, elements)
+        lanes, rest_field = shape.lanes, shape.rest
         lane_bits = (lanes - 1).bit_length()
         quarter = min(4, lanes // 2)
-        m.submodules.picked = first = PipelineRegister(_Parts(config, 1))
-        m.submodules.split = second = PipelineRegister(_Parts(config, quarter))
-        m.submodules.indexed = third = PipelineRegister(IndexedSector(config))
+        m.submodules.picked = first = PipelineRegister(_Parts(config, 1, elements))
+        m.submodules.split = second = PipelineRegister(_Parts(config, quarter, elements))
+        m.submodules.indexed = third = PipelineRegister(IndexedSector(config, elements))
         wiring.connect(m, third.o, wiring.flipped(self.o))
 
         summed = self.i.payload
         sector = summed.sector
         layout = sector.layout
         line = self.line.payload
-        picked_bytes = stream.Signature(_PickedBytes(config)).create()
+        picked_bytes = stream.Signature(_PickedBytes(config, elements)).create()
         found = picked_bytes.payload
         # A stage more, and the last sector comes early enough.
         hands_on = sector.ends if self.staged else sector.hands_on
@@ -199,25 +225,37 @@ class IndexReader(wiring.Component):
         ]
 
         # Where the sector's rests and extras begin.
-        later_rest = Signal.like(layout.rest_at)
+        later_rest = Signal(len(layout.rest_at) + rest_field.place_bits)
         later_bits = Signal(len(layout.extras_at) + 3)
-        rest_at = Signal.like(layout.rest_at)
+        rest_at = Signal.like(later_rest)
         bits_at = Signal.like(later_bits)
         end = Signal.like(later_bits)
         ones, count = ones_before(m, sector.present, name="present")
+        rest_bits = layout.rest_width if elements.trims else rest_field.width
+        step = count * rest_bits if rest_field.is_packed else count
+        raw_step = 8 * config.sector_bytes // rest_field.unit
         m.d.comb += [
-            rest_at.eq(Mux(sector.begins, Mux(layout.raw, 0, layout.rest_at), later_rest)),
+            rest_at.eq(
+                Mux(
+                    sector.begins,
+                    Mux(layout.raw, 0, layout.rest_at << rest_field.place_bits),
+                    later_rest,
+                )
+            ),
             bits_at.eq(Mux(sector.begins, layout.extras_at << 3, later_bits)),
             end.eq(bits_at + summed[f"sum_{lanes}_0"]),
         ]
         with m.If(x_fire):
             m.d.sync += [
-                later_rest.eq(rest_at + Mux(layout.raw, 2 * lanes, count)),
+                later_rest.eq(rest_at + Mux(layout.raw, raw_step, step)),
                 later_bits.eq(end),
             ]
 
         payload: list[Value] = [line.payload[j] for j in range(config.line_bytes)]
-        rests = picked(m, payload, rest_at, lanes, name="rest_ring")
+        places = range(8 * config.line_bytes // rest_field.part_bits)
+        parts = [line.payload.as_value().word_select(j, rest_field.part_bits) for j in places]
+        part_at = rest_at[3:] if rest_field.is_packed else rest_at
+        rests = picked(m, parts, part_at, rest_field.parts, name="rest_ring")
         extras = picked(m, payload, bits_at[3:], lanes, name="extras_ring")
         m.d.comb += [
             found.summed.eq(summed),
@@ -227,14 +265,30 @@ class IndexReader(wiring.Component):
             found.truncated.eq(line.truncated),
             found.last.eq(line.last),
         ]
-        for k, swap in enumerate(swaps(m, ones, rest_at[:lane_bits], name="rest_swap")):
+        start = None if rest_field.is_packed else rest_at[:lane_bits]
+        for k, swap in enumerate(swaps(m, ones, start, name="rest_swap")):
             m.d.comb += found.ways[k].eq(swap & ~layout.raw.replicate(len(swap)))
+        if shape.pads_rest:
+            # The rests end with the byte before the extras.
+            (last,) = picked(m, [C(0, 8), *payload], layout.extras_at, 1, name="rest_last")
+            m.d.comb += found.misfilled.eq(sector.ends & misfilled(last, layout.rest_fill))
+        if rest_field.is_packed:
+            m.d.comb += found.rests_at.eq(rest_at)
 
         source = registered(m, picked_bytes, int(self.staged), name="picked_bytes")
         whole, out = source.payload, first.i.payload
         m.d.comb += [first.i.valid.eq(source.valid), source.ready.eq(first.i.ready)]
-        ways = [whole.ways[k] for k in range(lane_bits)]
-        spread = scatter(m, [whole.rests[i] for i in range(lanes)], ways, name="rest")
+        if rest_field.is_packed:
+            ring = turned_down(m, list(whole.rests), whole.rests_at[3:], name="rests")
+            row_bits = rest_field.width * lanes
+            needed = -(-(7 + row_bits) // 8)
+            shift = whole.rests_at[:3]
+            row = shifted_down(m, Cat(ring[:needed]), shift, row_bits, name="rest_row")
+            m.d.comb += [out.rest.as_value().eq(row), out.ways.eq(whole.ways)]
+        else:
+            ways = [whole.ways[k] for k in range(lane_bits)]
+            spread = scatter(m, list(whole.rests), ways, name="rest")
+            m.d.comb += [out.rest[i].eq(rest) for i, rest in enumerate(spread)]
         ring = [whole.extras[i] for i in range(lanes)]
         ring = turned_down(m, ring, whole.at[3:], name="extras")
         # The sector's extras begin in the first byte, and end in one of the others.
@@ -242,16 +296,14 @@ class IndexReader(wiring.Component):
         field = shifted_down(m, Cat(ring[:needed]), whole.at[:3], INDEX_BITS * lanes, name="field")
         span = Signal(range(INDEX_BITS * lanes + 8))
         tail = Signal(8)
+        extras_misfilled = whole.summed.sector.ends & misfilled(tail, span[:3])
         m.d.comb += [
             span.eq(whole.at[:3] + whole.summed[f"sum_{lanes}_0"]),
             tail.eq(Cat(ring[:needed]).word_select(span[3:], 8)),
             out.misfilled.eq(
-                whole.summed.sector.ends
-                & (span[:3] != 0)
-                & (tail & Cat(*(k >= span[:3] for k in range(7)), C(1))).any()
+                extras_misfilled | whole.misfilled if shape.pads_rest else extras_misfilled
             ),
             out.sector.eq(whole.summed.sector),
-            *(out.rest[i].eq(rest) for i, rest in enumerate(spread)),
             out.pieces[0].eq(field),
             out.truncated.eq(whole.truncated),
             out.last.eq(whole.last),
@@ -265,6 +317,13 @@ class IndexReader(wiring.Component):
             first.o.ready.eq(second.i.ready),
             *_same(inner, split),
         ]
+        if elements.trims:
+            m.d.comb += split.ways.eq(inner.ways)
+            self._split_rests(m, inner, split, range(lane_bits // 2))
+        elif rest_field.is_packed:
+            ways = [inner.ways[k] for k in range(lane_bits)]
+            spread = scatter(m, list(inner.rest), ways, from_first=True, name="rest")
+            m.d.comb += [split.rest[i].eq(rest) for i, rest in enumerate(spread)]
         pieces: list[Value] = [inner.pieces[0]]
         while len(pieces) < quarter:
             span_here = lanes // len(pieces) // 2
@@ -282,6 +341,9 @@ class IndexReader(wiring.Component):
             second.o.ready.eq(third.i.ready),
             *_same(last, final),
         ]
+        if elements.trims:
+            m.d.comb += final.ways.eq(last.ways)
+            self._split_rests(m, last, final, range(lane_bits // 2, lane_bits))
         pieces = [last.pieces[b] for b in range(quarter)]
         while len(pieces) < lanes:
             span_here = lanes // len(pieces) // 2
@@ -301,6 +363,24 @@ class IndexReader(wiring.Component):
             ]
         return m
 
+    def _split_rests(self, m: Module, source: data.View, sink: data.View, levels: range) -> None:
+        """Split a row of trimmed rests, which are of one width, some levels of the tree further."""
+        shape = LineShape.of(self.config, self.elements)
+        width = source.sector.layout.rest_width
+        pieces: list[Value] = [
+            source.rest.as_value().word_select(b, shape.lanes * shape.rest.width >> levels.start)
+            for b in range(1 << levels.start)
+        ]
+        for level in levels:
+            span = shape.lanes >> level + 1
+            amounts = [width * span] * (2 * len(pieces))
+            pieces = split_level(m, pieces, amounts, name=f"rests_{span}")
+        m.d.comb += sink.rest.as_value().eq(Cat(*pieces))
+        if len(pieces) == shape.lanes:
+            for i, piece in enumerate(pieces):
+                kept = Cat(k < width for k in range(shape.rest.width))
+                m.d.comb += sink.rest[i].eq(piece & kept)
+
 
 def _pass_sums(m: Module, source: Value, sink: Value) -> None:
     """Hand on the sums that a stage needs."""
@@ -310,6 +390,6 @@ def _pass_sums(m: Module, source: Value, sink: Value) -> None:
 
 
 def _same(source: Value, sink: Value) -> list:
-    """Hand on what does not change from stage to stage."""
+    """Hand on what does not change from stage to stage, or is changed behind this."""
     names = ("sector", "rest", "misfilled", "truncated", "last")
     return [sink[name].eq(source[name]) for name in names]

@@ -4,9 +4,10 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.stream.line_release import HeldSector, LineVerdict
 from cdma.hw.codec.xc.decompressor.escape_reader import DecodedSector, status_of
-from cdma.hw.codec.xc.payloads import HEADER_BYTES
+from cdma.hw.codec.xc.payloads import BF16
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 
@@ -22,23 +23,25 @@ class LineJudge(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
     raw_is_right : `In(stream.Signature(1))`
         For each line that is kept as it is: whether it had to be.
-    i : `In(stream.Signature(DecodedSector(config)))`
+    i : `In(stream.Signature(DecodedSector(config, elements=elements)))`
     o : `Out(stream.Signature(HeldSector(config)))`
     verdict : `Out(stream.Signature(LineVerdict(config)))`
         For each line.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
                 "raw_is_right": In(stream.Signature(1)),
-                "i": In(stream.Signature(DecodedSector(config))),
+                "i": In(stream.Signature(DecodedSector(config, elements=elements))),
                 "o": Out(stream.Signature(HeldSector(config))),
                 "verdict": Out(stream.Signature(LineVerdict(config))),
             }
@@ -72,7 +75,9 @@ class LineJudge(wiring.Component):
             self.raw_is_right.ready.eq(x_fire & waits_for_raw),
             judged.i.valid.eq(x_fire & sector.ends),
             judged.i.payload.status.eq(status_of(layout.status, sector.truncated, wrong)),
-            judged.i.payload.size.eq(Mux(layout.empty, 0, layout.size + HEADER_BYTES)),
+            judged.i.payload.size.eq(
+                Mux(layout.empty, 0, layout.size + self.elements.header_bytes)
+            ),
             judged.i.payload.last.eq(sector.last),
             judged.i.payload.empty.eq(layout.empty),
             self.o.payload.elements.eq(sector.elements.as_value()),

@@ -4,17 +4,19 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat
 from cdma.hw.codec.stream.line_collector import LineCollector
 from cdma.hw.codec.stream.line_release import LineRelease
 from cdma.hw.codec.xc.classes import Parameters
+from cdma.hw.codec.xc.codec import chosen_elements
 from cdma.hw.codec.xc.decompressor.class_reader import ClassReader, WidthCounter
 from cdma.hw.codec.xc.decompressor.escape_reader import EscapeReader
 from cdma.hw.codec.xc.decompressor.head import HeadReader, front_bits
 from cdma.hw.codec.xc.decompressor.index_reader import IndexReader
 from cdma.hw.codec.xc.decompressor.judge import LineJudge
 from cdma.hw.codec.xc.decompressor.raw_checker import RawChecker
-from cdma.hw.codec.xc.payloads import own_config
+from cdma.hw.codec.xc.payloads import BF16, own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import registered
 
@@ -28,8 +30,10 @@ class XcDecompressor(wiring.Component):
                   +-> RawChecker ------> LineJudge <--- EscapeReader <------------+
                                              +-> LineRelease
 
-    Stages: head; ones; layout; classes picked; classes; sums; then, with the whole line, bytes
-    picked; turned; split; split; escapes; elements. The first four are done while a line comes in.
+    Stages: head; ones; where mantissas are trimmed, their product with the bits of each; layout;
+    classes picked; classes; sums; then, with the whole line, bytes picked; turned; split; split;
+    escapes, in two stages if they are packed; elements. Those before the line are done while it
+    comes in.
 
     Latency: the first sector of a line of one beat is valid `sector_latency` cycles after the beat
     was taken. Throughput: a sector per cycle for as long as beats are offered.
@@ -39,6 +43,7 @@ class XcDecompressor(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Attributes
     ----------
@@ -54,9 +59,11 @@ class XcDecompressor(wiring.Component):
         All sectors of each line; of one that is wrong, one with its status, and no data.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
-        self.sector_latency = config.sectors + 11
+        self.elements = elements
+        self._escape_reader = EscapeReader(config, elements)
+        self.sector_latency = config.sectors + 10 + self._escape_reader.latency + elements.trims
         super().__init__(
             {
                 "parameters": In(Parameters().size),
@@ -67,18 +74,21 @@ class XcDecompressor(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self.config
+        config, elements = self.config, self.elements
         m.submodules.collector = collector = LineCollector(
-            config, front_bits(config), Parameters().size
+            config,
+            front_bits(config, elements),
+            Parameters().size,
+            8 * elements.header_bytes,
         )
-        m.submodules.raw_checker = raw_checker = RawChecker(config)
-        m.submodules.head_reader = head_reader = HeadReader(config, staged=True)
-        m.submodules.class_reader = class_reader = ClassReader(config, staged=True)
-        m.submodules.index_reader = index_reader = IndexReader(config, staged=True)
+        m.submodules.raw_checker = raw_checker = RawChecker(config, elements)
+        m.submodules.head_reader = head_reader = HeadReader(config, elements, staged=True)
+        m.submodules.class_reader = class_reader = ClassReader(config, elements, staged=True)
+        m.submodules.index_reader = index_reader = IndexReader(config, elements, staged=True)
         ahead = index_reader.stages + 1
-        m.submodules.width_counter = width_counter = WidthCounter(config, ahead=ahead)
-        m.submodules.escape_reader = escape_reader = EscapeReader(config)
-        m.submodules.judge = judge = LineJudge(config)
+        m.submodules.width_counter = width_counter = WidthCounter(config, elements, ahead=ahead)
+        m.submodules.escape_reader = escape_reader = self._escape_reader
+        m.submodules.judge = judge = LineJudge(config, elements)
         m.submodules.release = release = LineRelease(config, config.sectors)
         m.d.comb += [
             collector.parameters.eq(self.parameters),
@@ -93,8 +103,10 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, head_reader.o, class_reader.i)
         wiring.connect(m, class_reader.o, width_counter.i)
         wiring.connect(m, width_counter.o, index_reader.i)
-        # A line waits for its head, which takes longer: six cycles from here to its last sector.
-        body = registered(m, collector.body, -(-6 // config.sectors) - 1, name="body")
+        # A line waits for its head, which takes longer: six cycles from here to its last sector, or
+        # seven if there is a product in it.
+        wait = 6 + elements.trims
+        body = registered(m, collector.body, -(-wait // config.sectors) - 1, name="body")
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
         line = registered(
@@ -112,5 +124,6 @@ class XcDecompressor(wiring.Component):
 
 
 def of_elements(config: CodecConfig) -> XcDecompressor:
-    """The pipeline alone, in an engine's widths, whatever codecs that has."""
-    return XcDecompressor(own_config(config))
+    """The pipeline alone, in an engine\'s widths and of its element format."""
+    elements = chosen_elements(config)
+    return XcDecompressor(own_config(config, elements), elements)

@@ -4,10 +4,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.xc.classes import Parameters
 from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
 from cdma.hw.codec.xc.compressor.meter import RAW_LINE, LineMeter
+from cdma.hw.codec.xc.payloads import BF16
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fifo import Fifo
 
@@ -27,6 +29,7 @@ class RawChecker(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Members
     -------
@@ -38,8 +41,9 @@ class RawChecker(wiring.Component):
         For each raw line: whether no other form of it would fit. Worthless if it was truncated.
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
                 "parameters": In(Parameters().size),
@@ -51,8 +55,8 @@ class RawChecker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.coder = coder = ClassCoder(config)
-        m.submodules.meter = meter = LineMeter(config)
+        m.submodules.coder = coder = ClassCoder(config, self.elements)
+        m.submodules.meter = meter = LineMeter(config, self.elements)
         m.submodules.answers = answers = Fifo(1, RAW_LINES)
         wiring.connect(m, coder.o, meter.i)
         wiring.connect(m, answers.o, wiring.flipped(self.o))

@@ -3,13 +3,16 @@
 from functools import reduce
 from operator import xor
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.recorded import BLOCK_BYTES
 from cdma.hw.codec.payloads import Sector
-from cdma.hw.codec.xc.payloads import ELEMENTS, own_config
+from cdma.hw.codec.xc.classes import CENTRE_BITS
+from cdma.hw.codec.xc.codec import chosen_elements
+from cdma.hw.codec.xc.payloads import BF16, own_config
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.pipeline import PipelineRegister
 
@@ -20,13 +23,13 @@ class LineSample(data.StructLayout):
     Members
     -------
     exponent
-        Its exponent.
+        Its exponent, of as many bits as a centre.
     present
         It is not zero.
     """
 
     def __init__(self) -> None:
-        super().__init__({"exponent": ELEMENTS.exponent_bits, "present": 1})
+        super().__init__({"exponent": CENTRE_BITS, "present": 1})
 
 
 class LineSampler(wiring.Component):
@@ -43,6 +46,7 @@ class LineSampler(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    elements : ElementFormat
 
     Attributes
     ----------
@@ -58,8 +62,9 @@ class LineSampler(wiring.Component):
 
     sample_latency = 1
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
+        self.elements = elements
         super().__init__(
             {
                 "i": In(stream.Signature(Sector(config))),
@@ -92,11 +97,10 @@ class LineSampler(wiring.Component):
 
     def _joined(self, m: Module, before: Value, bits: Value, block: int) -> Signal:
         """The sample of a line with one block more."""
-        elements = [
-            bits.word_select(i, ELEMENTS.bits) for i in range(8 * BLOCK_BYTES // ELEMENTS.bits)
-        ]
-        number_bits = (len(elements) - 1).bit_length()
-        low = Cat(element[:8] for element in elements)
+        form = self.elements
+        words = [bits.word_select(i, form.bits) for i in range(8 * BLOCK_BYTES // form.bits)]
+        number_bits = (len(words) - 1).bit_length()
+        low = Cat(word[:8] for word in words)
         width = number_bits + 1
         fold = Signal(width, name=f"fold_{block}")
         named = Signal(LineSample(), name=f"named_{block}")
@@ -104,9 +108,10 @@ class LineSampler(wiring.Component):
         m.d.comb += fold.eq(
             Cat(reduce(xor, [low[i] for i in range(k, len(low), width)]) for k in range(width))
         )
+        unused = CENTRE_BITS - form.exponent_bits
         candidates = Array(
-            Cat(element[ELEMENTS.mantissa_bits : ELEMENTS.bits - 1], element.any())
-            for element in elements
+            Cat(word[form.mantissa_bits : form.bits - 1], C(0, unused), word.any())
+            for word in words
         )
         former = data.View(LineSample(), before)
         m.d.comb += named.as_value().eq(candidates[fold[:number_bits]])
@@ -116,5 +121,6 @@ class LineSampler(wiring.Component):
 
 
 def of_elements(config: CodecConfig) -> LineSampler:
-    """The sampler alone, in an engine's widths, whatever codecs that has."""
-    return LineSampler(own_config(config))
+    """The sampler alone, in an engine\'s widths and of its element format."""
+    elements = chosen_elements(config)
+    return LineSampler(own_config(config, elements), elements)

@@ -4,10 +4,12 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.interface import IntArray
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.xc.patterns import CLASS_BITS, PATTERNS, code_bits
 from cdma.golden.formats.xc.recorded import CANDIDATES, COUNT_BITS, WINDOW
 from cdma.hw.codec.xc.classes import CENTRE_BITS, PATTERN_BITS
-from cdma.hw.codec.xc.payloads import ELEMENTS
+from cdma.hw.codec.xc.payloads import BF16
 from cdma.hw.codec.xc.record.exponent_counter import PLACE_BITS, ExponentCounts
 
 OFFSETS = (0, -1, 1)
@@ -18,16 +20,22 @@ SCAN_CYCLES = WINDOW + 3
 CHOICE_CYCLES = SCAN_CYCLES + len(CANDIDATES)
 """From the cycle behind the counts to the parameters."""
 
-_WEIGHTS = [code_bits(pattern, ELEMENTS) - CLASS_BITS for pattern in PATTERNS]
-_WEIGHT_BITS = int(max(weights.max() for weights in _WEIGHTS)).bit_length()
-# A bit of an even place and one of an odd place, at most, are set: a product is a sum of two.
-assert all(
-    bin(int(weight) & mask).count("1") <= 1
-    for weights in _WEIGHTS
-    for weight in weights
-    for mask in (0b0101, 0b1010)
-)
-_COST_BITS = ((1 << COUNT_BITS) * int(max(weights.max() for weights in _WEIGHTS))).bit_length()
+_WEIGHT_BITS = 4
+"""Of the bits that an exponent takes beside its class: 4 extras, and an escape of 8, are most."""
+_COST_BITS = COUNT_BITS + _WEIGHT_BITS
+
+
+def _weight_tables(elements: ElementFormat) -> list[IntArray]:
+    """By pattern, the bits that an exponent takes beside its class, by its distance modulo 256."""
+    tables = [code_bits(pattern, elements) - CLASS_BITS for pattern in PATTERNS]
+    # A bit of an even place and one of an odd place, at most, are set: a product is a sum of two.
+    assert all(
+        int(weight) < 1 << _WEIGHT_BITS
+        and all((int(weight) & mask).bit_count() <= 1 for mask in (0b0101, 0b1010))
+        for table in tables
+        for weight in table
+    ), "weights must be sums of two powers of two"
+    return tables
 
 
 class RecordedParameters(data.StructLayout):
@@ -61,6 +69,10 @@ class ParameterChoice(wiring.Component):
 
     Resources: a copy of the counts, twelve accumulators.
 
+    Parameters
+    ----------
+    elements : ElementFormat
+
     Members
     -------
     begins : `In(1)`
@@ -71,7 +83,8 @@ class ParameterChoice(wiring.Component):
     o : `Out(RecordedParameters())`
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elements: ElementFormat = BF16) -> None:
+        self.elements = elements
         super().__init__(
             {
                 "begins": In(1),
@@ -140,7 +153,7 @@ class ParameterChoice(wiring.Component):
     def _weights(self, m: Module, distance: Signal) -> list[Signal]:
         """Bits of an exponent at this distance beside its class, by pattern, a cycle later."""
         weights = []
-        for pattern, table in enumerate(_WEIGHTS):
+        for pattern, table in enumerate(_weight_tables(self.elements)):
             found = Signal(_WEIGHT_BITS, name=f"found_{pattern}")
             weight = Signal(_WEIGHT_BITS, name=f"weight_{pattern}")
             with m.Switch(distance):

@@ -4,7 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.codec.xc.payloads import own_config
+from cdma.golden.formats.xc.elements import ElementFormat
+from cdma.hw.codec.xc.codec import chosen_elements
+from cdma.hw.codec.xc.payloads import BF16, own_config
 from cdma.hw.codec.xc.record.exponent_counter import ExponentCounter
 from cdma.hw.codec.xc.record.line_chooser import LineChooser
 from cdma.hw.codec.xc.record.line_sampler import LineSample
@@ -27,6 +29,10 @@ class ParameterCollector(wiring.Component):
     cycle.
 
     Resources: 32 counters and a copy of them, twelve accumulators.
+
+    Parameters
+    ----------
+    elements : ElementFormat
 
     Attributes
     ----------
@@ -52,7 +58,8 @@ class ParameterCollector(wiring.Component):
 
     result_latency = CHOICE_CYCLES + 2
 
-    def __init__(self) -> None:
+    def __init__(self, elements: ElementFormat = BF16) -> None:
+        self.elements = elements
         summary_bits = LineSample().size
         super().__init__(
             {
@@ -70,7 +77,7 @@ class ParameterCollector(wiring.Component):
         m = Module()
         m.submodules.chooser = chooser = LineChooser()
         m.submodules.counter = counter = ExponentCounter()
-        m.submodules.choice = choice = ParameterChoice()
+        m.submodules.choice = choice = ParameterChoice(self.elements)
         # A sample is counted in the cycle behind its line's; so the counts are whole, and may be
         # cleared, a cycle later, too.
         begun, ended = Signal(), Signal()
@@ -94,6 +101,7 @@ class ParameterCollector(wiring.Component):
 
 
 def of_elements(config: CodecConfig) -> ParameterCollector:
-    """The collector alone, which is the same in all widths that there are."""
-    own_config(config)
-    return ParameterCollector()
+    """The collector alone, which is the same in all widths that there are, of an element format."""
+    elements = chosen_elements(config)
+    own_config(config, elements)
+    return ParameterCollector(elements)

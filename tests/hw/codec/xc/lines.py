@@ -1,12 +1,14 @@
-"""Lines of bf16 of all kinds, and what goes in and out of XC's pipelines for them."""
+"""Lines of all element formats and kinds, and what goes in and out of XC's pipelines for them."""
 
 import numpy as np
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.golden.formats.xc.elements import element_format
 from cdma.golden.formats.xc.xc import Xc
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Truncation
+from cdma.hw.codec.xc.codec import codec_name
 from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
 from cdma.hw.config import CodecConfig
 
@@ -15,17 +17,39 @@ CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3)]
 """Centres and patterns: some that fit the lines below, some that do not."""
 
 
-def xc_config(sector_bytes=32):
-    return CodecConfig(element_bytes=1, sector_bytes=sector_bytes, codecs=("xc", "raw"))
+FORMATS = [element_format(name) for name in ("bf16", "fp16", "e4m3", "e5m2", "fp32")]
+"""Those that there is RTL for."""
+BF16 = FORMATS[0]
 
 
-def golden(centre, pattern):
-    return Xc(2, centre=centre, pattern=pattern)
+def xc_config(sector_bytes=32, elements=BF16):
+    codecs = (codec_name(elements), "raw")
+    return CodecConfig(element_bytes=1, sector_bytes=sector_bytes, codecs=codecs)
+
+
+def codings(elements):
+    """As `CODINGS`, around the same value as there: 1.0 and its neighbors."""
+    shift = (1 << elements.exponent_bits - 1) - (1 << BF16.exponent_bits - 1)
+    return [(max(0, centre + shift), pattern) for centre, pattern in CODINGS]
+
+
+def golden(centre, pattern, elements=BF16):
+    return Xc(
+        elements.element_bytes,
+        exponent_bits=elements.exponent_bits,
+        centre=centre,
+        pattern=pattern,
+    )
 
 
 def bf16_lines(rng, count):
     """uint8 (count, 128): of each line another kind, from zeros to noise."""
-    shape = (count, LINE // 2)
+    return lines_of(BF16, rng, count)
+
+
+def lines_of(elements, rng, count):
+    """uint8 (count, 128): of each line another kind, from zeros to noise."""
+    shape = (count, elements.line_elements)
     normal = rng.normal(size=shape).astype("<f4")
     spread = rng.choice([0.5, 3, 20], (count, 1))
     wide = np.exp(np.clip(rng.normal(size=shape) * spread, -80, 80)).astype("<f4")
@@ -35,7 +59,24 @@ def bf16_lines(rng, count):
     chosen = np.choose(rng.integers(0, len(kinds), (count, 1)), kinds)
     kept = rng.choice([1, 1, 1, 0.97, 0.8, 0.5, 0.2, 0.03], (count, 1))
     chosen = np.where(rng.random(shape) < kept, chosen, np.float32(0))
-    return (chosen.view("<u4") >> 16).astype("<u2").view(np.uint8)
+    lines = in_format(elements, chosen)
+    if not elements.trims:
+        return lines
+    # Of some lines all mantissas end with zeros, as those of numbers that were bf16 or integers.
+    ends = rng.choice([0, 0, 1, 5, 13, 16, 22, 23], (count, 1)).astype(np.uint32)
+    return (lines.view("<u4") >> ends << ends).view(np.uint8)
+
+
+def in_format(elements, values):
+    """fp32 cut off to an element format, as bytes; exponents that it has not are its ends."""
+    words = np.ascontiguousarray(values, "<f4").view("<u4")
+    mantissa = words >> 23 - elements.mantissa_bits & (1 << elements.mantissa_bits) - 1
+    exponent = (words >> 23 & 0xFF).astype(np.int64)
+    bias = (1 << elements.exponent_bits - 1) - 1
+    moved = np.clip(exponent - 127 + bias, 0, (1 << elements.exponent_bits) - 1).astype("<u4")
+    top = (words >> 31) << elements.exponent_bits | moved
+    found = np.where(words == 0, 0, top << elements.mantissa_bits | mantissa)
+    return found.astype(f"<u{elements.element_bytes}").view(np.uint8)
 
 
 def sectors_of(config, lines, centre, pattern):
@@ -54,8 +95,8 @@ def sectors_of(config, lines, centre, pattern):
 
 def beats_of_line(config, stream):
     """`LineBeat`s of the bytes of one line."""
-    size = config.sector_bytes
-    payload = stream[1:]
+    size, head = config.sector_bytes, config.head_elements
+    payload = stream[head:]
     starts = range(0, max(len(payload), 1), size)
     beats = [
         {
@@ -65,18 +106,19 @@ def beats_of_line(config, stream):
         }
         for start in starts
     ]
-    beats[0] |= {"sol": 1, "mask": stream[0]}
+    beats[0] |= {"sol": 1, "mask": int.from_bytes(stream[:head], "little")}
     beats[-1]["eol"] = 1
     return beats
 
 
 def cut_beats(config, stream, size):
     """`LineBeat`s of a line of which the first `size` bytes are there; `last` in the last one."""
-    if not size:
+    head = config.head_elements
+    if size < head:
         return [{"sol": 1, "eol": 1, "last": 1, "truncation": Truncation.MASK}]
     beats = beats_of_line(config, stream)
-    kept = beats[: (size - 1) // config.sector_bytes + 1]
-    count = size - 1 - config.sector_bytes * (len(kept) - 1)
+    kept = beats[: (size - head) // config.sector_bytes + 1]
+    count = size - head - config.sector_bytes * (len(kept) - 1)
     kept[-1] |= {
         "elements": kept[-1]["elements"][:count],
         "count": count,
@@ -85,18 +127,6 @@ def cut_beats(config, stream, size):
         "truncation": Truncation.PAYLOAD,
     }
     return kept
-
-
-def line_length(stream):
-    """Bytes of the line at the stream's start as the unpacker finds it, even if it is wrong."""
-    kind, behind = stream[0] >> 6, stream[0] & 63
-    if kind in (0, 3):
-        return 1 if kind == 0 else 1 + LINE
-    kept = 64
-    if kind == 2:
-        kept = int.from_bytes(stream[1:9], "little").bit_count()
-    size = 1 + 8 * (kind == 2) + -(-kept // 4) + kept + behind
-    return min(size, LINE + 1)
 
 
 def expanded(config, line, stream_bytes, last=0):
@@ -114,9 +144,10 @@ def expanded(config, line, stream_bytes, last=0):
 class Decompressor(wiring.Component):
     """An `XcDecompressor` whose lines come with their parameters."""
 
-    def __init__(self, config):
+    def __init__(self, config, elements=BF16):
         self.config = config
-        self.decompressor = XcDecompressor(config)
+        self.elements = elements
+        self.decompressor = XcDecompressor(config, elements)
         beat = data.StructLayout({"beat": LineBeat(config), "parameters": 10})
         super().__init__(
             {

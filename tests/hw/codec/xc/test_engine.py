@@ -9,12 +9,13 @@ from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.xc.decoder import decode
 from cdma.hw.codec.registry import line_codec
+from cdma.hw.codec.xc.codec import ELEMENT_FORMATS, codec_name
 from cdma.hw.dma.control.descriptor import Status
 from cdma.sim.driver import THROTTLES, CopyKind, Engine, TensorParameters
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import EngineBackend, Swapper
-from tests.hw.codec.xc.lines import bf16_lines
+from tests.hw.codec.xc.lines import BF16, codings, in_format, lines_of
 from tests.hw.codec.xc.lines import golden as xc_model
 from tests.sim.machine.engine.bench import NEAR
 from tests.sim.machine.engine.cases import SMALL
@@ -23,8 +24,11 @@ OUT, IN = CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE
 SIZES = (2, 126, 128, 130, 1000, 4096, 10_004)
 CONFIG = replace(SMALL, codec=replace(SMALL.codec, element_bytes=1, codecs=("zvc", "raw", "xc")))
 ONE_UNIT = replace(CONFIG, units=1)
+FORMATS = replace(
+    ONE_UNIT, codec=replace(CONFIG.codec, codecs=("zvc", "raw", *map(codec_name, ELEMENT_FORMATS)))
+)
+"""Of all element formats."""
 ENTRY = line_codec("xc")
-CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
 
 
 @pytest.fixture(
@@ -34,6 +38,7 @@ CODINGS = ((127, 0), (126, 1), (128, 2), (125, 3))
         # Lines of several units; twice as long to build.
         pytest.param((CONFIG, 0.0), id="free", marks=pytest.mark.verify),
         pytest.param((CONFIG, 0.3), id="stalled", marks=pytest.mark.verify),
+        pytest.param((FORMATS, 0.2), id="formats", marks=pytest.mark.verify),
     ],
 )
 def engine(request):
@@ -46,23 +51,35 @@ def engine(request):
         stalls=stalls,
         seed=3,
     )
-    yield Engine(machine, codecs=CONFIG.codecs)
+    yield Engine(machine, codecs=config.codec.codecs)
     machine.close()
 
 
-def content(nbytes, seed):
-    lines = bf16_lines(np.random.default_rng(seed), -(-nbytes // 128))
+def elements_of(codec):
+    """The element format of a codec; None if it is none of XC."""
+    return getattr(line_codec(codec), "elements", None) if codec else None
+
+
+def content(nbytes, seed, elements=BF16):
+    lines = lines_of(elements, np.random.default_rng(seed), -(-nbytes // 128))
     return lines.reshape(-1)[:nbytes].copy()
 
 
+def coding_of(codec, number):
+    return codings(elements_of(codec) or BF16)[number % 4]
+
+
 def model_of(codec, coding):
-    if codec == "xc":
-        return xc_model(*coding)
-    return golden.codec(codec or "raw", 1)
+    elements = elements_of(codec)
+    return xc_model(*coding, elements) if elements else golden.codec(codec or "raw", 1)
 
 
 def parameters_of(codec, coding):
-    return dict(zip(("centre", "pattern"), coding, strict=True)) if codec == "xc" else {}
+    return dict(zip(("centre", "pattern"), coding, strict=True)) if elements_of(codec) else {}
+
+
+def xc_codecs(engine):
+    return [name for name in engine.shape.codecs if elements_of(name)]
 
 
 def room(engine, nbytes, codec):
@@ -72,9 +89,10 @@ def room(engine, nbytes, codec):
 def test_data_goes_out_and_comes_back_in_each_codec(engine):
     """All at once, so that lines of different codecs and parameters meet in the units."""
     round_trips = []
-    for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in ("xc", "zvc", None)):
-        data = content(nbytes, number)
-        coding = CODINGS[number % len(CODINGS)]
+    codecs = (*xc_codecs(engine), "zvc", None)
+    for number, (nbytes, codec) in enumerate((n, c) for n in SIZES for c in codecs):
+        data = content(nbytes, number, elements_of(codec) or BF16)
+        coding = coding_of(codec, number)
         device = engine.device.alloc(nbytes)
         host = engine.host.alloc(room(engine, nbytes, codec))
         device.array[:] = data
@@ -90,8 +108,9 @@ def test_data_goes_out_and_comes_back_in_each_codec(engine):
         np.testing.assert_array_equal(host.array[: record.out_size], want[: record.out_size])
         assert record.out_size == (data.size if codec is None else want.size)
         assert record.crc32 == golden.crc32(data)
-        if codec == "xc":
-            assert ENTRY.unpacked_result(record.result) == ENTRY.recorded_result(data)
+        if elements_of(codec):
+            entry = line_codec(codec)
+            assert entry.unpacked_result(record.result) == entry.recorded_result(data)
         else:
             assert record.result == 0
     back = []
@@ -143,9 +162,12 @@ def test_each_transfer_has_what_the_record_before_it_recommends(engine):
 @pytest.mark.parametrize("seed", range(12))
 def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
     rng = np.random.default_rng([7, seed])
-    data = content(2000, seed)
-    centre, pattern = CODINGS[seed % len(CODINGS)]
-    model = xc_model(centre, pattern)
+    codecs = xc_codecs(engine)
+    codec = codecs[seed % len(codecs)]
+    elements = elements_of(codec)
+    data = content(2000, seed, elements)
+    centre, pattern = coding_of(codec, seed)
+    model = xc_model(centre, pattern, elements)
     stream = model.compress(data)
     if seed % 3 == 0:
         stream = stream[: rng.integers(1, stream.size)]
@@ -161,7 +183,7 @@ def test_malformed_streams_are_answered_as_golden_answers_them(engine, seed):
         host,
         data.size,
         IN,
-        "xc",
+        codec,
         stream_bytes=stream.size,
         crc=crc,
         parameters={"centre": centre, "pattern": pattern},
@@ -202,6 +224,28 @@ def test_arrays_are_swapped_with_the_parameters_that_suit_them():
     weights = run.round_trips[0]
     assert weights.nbytes / weights.compressed_bytes > 1.3
     assert weights.baseline_bytes["zvc"] > weights.nbytes
+
+
+@pytest.mark.verify
+def test_auto_finds_the_element_format_in_which_arrays_are_smallest():
+    """Not always their own: of e4m3 numbers, the first bit of the mantissa is coded as well."""
+    backend = EngineBackend(
+        FORMATS, replace(NEAR, channels=FORMATS.units), throttle=THROTTLES["none"], codec="auto"
+    )
+    values = np.random.default_rng(6).standard_normal(4096).astype(np.float32)
+    arrays = [
+        (form.name, in_format(form, values).view(f"<u{form.element_bytes}"))
+        for form in ELEMENT_FORMATS
+    ]
+    with Swapper(backend) as swapper:
+        run = swapper.swap(arrays)
+    assert [one.faults for one in run.round_trips] == [()] * len(arrays)
+    chosen = [one.codec for one in run.round_trips]
+    assert chosen == ["xc", "xc-fp16", "xc-e5m2", "xc-e5m2"]
+    for (_, array), one in zip(arrays, run.round_trips, strict=True):
+        form = elements_of(one.codec)
+        best = xc_model(0, 0, form).fitted(array).compress(array).size
+        assert one.compressed_bytes == best < 0.9 * array.nbytes
 
 
 def test_elements_that_are_no_bf16_are_refused_before_any_rtl():

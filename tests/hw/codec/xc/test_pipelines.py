@@ -1,15 +1,17 @@
 """XC's pipelines, Verilated, against the golden model: bits, statuses, places, rates."""
 
 import zlib
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from cdma.golden import StreamStatus
 from cdma.golden.formats.xc.decoder import decode
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.xc.compressor.pipeline import XcCompressor
 from cdma.hw.codec.xc.decompressor.pipeline import XcDecompressor
-from cdma.sim.machine import Packets
+from cdma.sim.machine import Packets, Pipeline
 from tests.hw.codec.line_blocks import (
     BAD_TOKEN,
     CompressorBlock,
@@ -17,20 +19,17 @@ from tests.hw.codec.line_blocks import (
     damaged,
     pipeline,
 )
-from tests.hw.codec.xc.lines import LINE, bf16_lines, golden, xc_config
+from tests.hw.codec.xc.lines import FORMATS, LINE, codings, golden, lines_of, xc_config
 from tests.sim.machine.pipeline.injection import found_in, injected
 from tests.sim.machine.pipeline.zvc_cases import assert_same_packets, checksums
 
 # The builds take a minute for each width; the line codecs in Python have tests of their own.
 pytestmark = pytest.mark.verify
 
-CODINGS = [(127, 0), (126, 1), (128, 2), (125, 3), (3, 0), (250, 2), (0, 3), (120, 1)]
-"""Centres and patterns of the transfers: a power of two of them."""
-PARAMETERS = [centre | pattern << 8 for centre, pattern in CODINGS]
-
 LINES = 100_000
 """Lines and streams at once; ten times as many in all."""
 SECTORS = (32, 64, 128)
+SHAPES = [(form, sector_bytes) for form in FORMATS for sector_bytes in SECTORS]
 STALLS = [
     0.0,
     0.3,
@@ -40,46 +39,75 @@ STALLS = [
 ]
 
 
-@pytest.fixture(scope="module", params=SECTORS)
+@dataclass(frozen=True)
+class Block:
+    """A pipeline, and the codings that its transfers have in turn: a power of two of them."""
+
+    elements: ElementFormat
+    pipeline: Pipeline
+
+    @property
+    def codings(self):
+        return eight_codings(self.elements)
+
+    def golden(self, number):
+        return golden(*self.codings[number % len(self.codings)], self.elements)
+
+
+def eight_codings(elements):
+    return [*codings(elements), (max(0, codings(elements)[0][0] - 7), 1)]
+
+
+def block(kind, codec, shape):
+    elements, sector_bytes = shape
+    config = xc_config(sector_bytes, elements)
+    parameters = [centre | pattern << 8 for centre, pattern in eight_codings(elements)]
+    return pipeline(kind, codec(config, elements), config, parameters)
+
+
+def names(shapes):
+    return [f"{form.name}-{sector_bytes}" for form, sector_bytes in shapes]
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=names(SHAPES))
 def compressor(request):
-    config = xc_config(request.param)
-    with pipeline(CompressorBlock, XcCompressor(config), config, PARAMETERS) as block:
-        yield block
+    with block(CompressorBlock, XcCompressor, request.param) as built:
+        yield Block(request.param[0], built)
 
 
-@pytest.fixture(scope="module", params=SECTORS)
+@pytest.fixture(scope="module", params=SHAPES, ids=names(SHAPES))
 def decompressor(request):
-    config = xc_config(request.param)
-    with pipeline(DecompressorBlock, XcDecompressor(config), config, PARAMETERS) as block:
-        yield block
+    with block(DecompressorBlock, XcDecompressor, request.param) as built:
+        yield Block(request.param[0], built)
 
 
-def transfers(rng, lines, each):
+def transfers(rng, lines, each, block):
     """`Packets` of `lines` lines in all, in multiples of as many transfers as there are codings.
 
     Some end inside a line.
     """
-    count = max(1, lines // each // len(CODINGS)) * len(CODINGS)
+    turns = len(block.codings)
+    count = max(1, lines // each // turns) * turns
     cuts = np.sort(rng.integers(0, lines + 1, count - 1))
     sizes = np.diff([0, *cuts, lines]) * LINE
-    data = bf16_lines(rng, lines).reshape(-1)
+    data = lines_of(block.elements, rng, lines).reshape(-1)
     starts = np.cumsum(sizes) - sizes
     partial = (sizes > 0) & (rng.random(count) < 0.3)
     kept = sizes - np.where(partial, rng.integers(0, LINE, count), 0)
     return Packets.of(data[start : start + size] for start, size in zip(starts, kept, strict=True))
 
 
-def compressed(packets):
+def compressed(packets, block):
     """The golden streams of packets, whose codings take turns."""
     count = len(packets.sizes)
-    codecs = [golden(*coding) for coding in CODINGS]
+    codecs = [block.golden(number) for number in range(len(block.codings))]
     return Packets.of(codecs[i % len(codecs)].compress(packets.packet(i)) for i in range(count))
 
 
 def check_compressor(compressor, rng, lines, each, **arguments):
-    packets = transfers(rng, lines, each)
-    batch = compressor.run(packets, **arguments)
-    want = compressed(packets)
+    packets = transfers(rng, lines, each, compressor)
+    batch = compressor.pipeline.run(packets, **arguments)
+    want = compressed(packets, compressor)
     assert_same_packets(batch.packets, want)
     records = batch.records
     np.testing.assert_array_equal(records["status"], StreamStatus.OK)
@@ -98,21 +126,21 @@ def test_compresses_under_stalls(compressor, stalls):
 
 def test_compresses_a_sector_per_cycle(compressor):
     rng = np.random.default_rng(4)
-    data = bf16_lines(rng, 4000)
+    data = lines_of(compressor.elements, rng, 4000)
     # Only raw lines are longer than their data.
-    lengths = golden(*CODINGS[0]).line_sizes(data)
+    lengths = compressor.golden(0).line_sizes(data)
     data = data[lengths <= LINE]
-    packets = [data.reshape(-1), *[np.zeros(LINE, np.uint8)] * (len(CODINGS) - 1)]
-    record = compressor.run(packets).records[0]
+    packets = [data.reshape(-1), *[np.zeros(LINE, np.uint8)] * (len(compressor.codings) - 1)]
+    record = compressor.pipeline.run(packets).records[0]
     cycles = record["input_last_cycle"] - record["input_first_cycle"] + 1
-    assert cycles == data.size // compressor.sector_bytes
+    assert cycles == data.size // compressor.pipeline.sector_bytes
 
 
 def check_decompressor(decompressor, rng, lines, each, **arguments):
-    packets = transfers(rng, lines, each)
-    streams = compressed(packets)
+    packets = transfers(rng, lines, each, decompressor)
+    streams = compressed(packets, decompressor)
     crcs = checksums(packets)
-    batch = decompressor.run(streams, packets.sizes, crc32=crcs, **arguments)
+    batch = decompressor.pipeline.run(streams, packets.sizes, crc32=crcs, **arguments)
     assert_same_packets(batch.packets, packets)
     records = batch.records
     np.testing.assert_array_equal(records["status"], StreamStatus.OK)
@@ -131,27 +159,27 @@ def test_decompresses_under_stalls(decompressor, stalls):
 
 def test_decompresses_a_sector_per_cycle(decompressor):
     rng = np.random.default_rng(8)
-    data = bf16_lines(rng, 4000)
-    data = data[golden(*CODINGS[0]).line_sizes(data) <= LINE]
-    packets = Packets.of([data, *[np.zeros(LINE, np.uint8)] * (len(CODINGS) - 1)])
-    streams = compressed(packets)
-    record = decompressor.run(streams, packets.sizes).records[0]
+    data = lines_of(decompressor.elements, rng, 4000)
+    data = data[decompressor.golden(0).line_sizes(data) <= LINE]
+    packets = Packets.of([data, *[np.zeros(LINE, np.uint8)] * (len(decompressor.codings) - 1)])
+    streams = compressed(packets, decompressor)
+    record = decompressor.pipeline.run(streams, packets.sizes).records[0]
     cycles = record["output_last_cycle"] - record["output_first_cycle"] + 1
-    assert cycles == data.size // decompressor.sector_bytes
+    assert cycles == data.size // decompressor.pipeline.sector_bytes
 
 
 def check_damaged(decompressor, rng, streams_count, **arguments):
-    packets = transfers(rng, 2 * streams_count, 2)
-    streams, lengths = damaged(rng, packets, compressed(packets))
+    packets = transfers(rng, 2 * streams_count, 2, decompressor)
+    streams, lengths = damaged(rng, packets, compressed(packets, decompressor))
     crcs = checksums(packets)
-    batch = decompressor.run(streams, lengths, crc32=crcs, **arguments)
+    batch = decompressor.pipeline.run(streams, lengths, crc32=crcs, **arguments)
     found = np.zeros(16, int)
     for i, (stream, length) in enumerate(zip(streams, lengths.tolist(), strict=True)):
-        centre, pattern = CODINGS[i % len(CODINGS)]
-        want = decode(stream, length, golden(centre, pattern).coding, int(crcs[i]))
+        coding = decompressor.golden(i).coding
+        want = decode(stream, length, coding, int(crcs[i]))
         status = BAD_TOKEN if want.status == StreamStatus.BAD_TOKEN else want.status
         record = batch.records[i]
-        where = f"stream {i}, {centre}, {pattern}, {length}: {stream.tobytes().hex()}"
+        where = f"stream {i}, {coding.centre} {coding.pattern}, {length}: {stream.tobytes().hex()}"
         assert record["status"] == status, where
         offset = stream.size if status == StreamStatus.OK else want.offset
         assert record["offset"] == offset, where
@@ -181,9 +209,11 @@ def test_no_injected_error_is_silent(decompressor, part):
     """A million in all widths, of up to three bits or in bursts: the structure or the checksum
     tells of each that changes a byte."""
     rng = np.random.default_rng([15, part])
-    packets = transfers(rng, 3 * LINES, 3)
-    streams = compressed(packets)
-    batch = decompressor.run(injected(rng, streams), packets.sizes, crc32=checksums(packets))
+    packets = transfers(rng, 3 * LINES, 3, decompressor)
+    streams = compressed(packets, decompressor)
+    batch = decompressor.pipeline.run(
+        injected(rng, streams), packets.sizes, crc32=checksums(packets)
+    )
     found = found_in(batch, packets, streams)
     assert found.injected > 0.7 * LINES
     assert found.silent == 0
@@ -191,7 +221,7 @@ def test_no_injected_error_is_silent(decompressor, part):
 
 
 def test_a_million_lines(compressor, decompressor):
-    if compressor.sector_bytes == decompressor.sector_bytes:
+    if compressor.pipeline.sector_bytes == decompressor.pipeline.sector_bytes:
         for seed in range(10):
             check_compressor(compressor, np.random.default_rng([12, seed]), LINES, 200)
             check_decompressor(decompressor, np.random.default_rng([13, seed]), LINES, 200)

@@ -16,10 +16,9 @@ from cdma.golden.formats.xc.recorded import (
     recorded_parameters,
     sampled_lines,
 )
-from cdma.hw.codec.xc.payloads import ELEMENTS
 from cdma.hw.codec.xc.record.parameter_choice import CANDIDATES
 from cdma.hw.codec.xc.record.parameter_collector import ParameterCollector
-from tests.hw.codec.xc.lines import bf16_lines
+from tests.hw.codec.xc.lines import BF16, FORMATS, bf16_lines, lines_of
 
 
 class Collector:
@@ -27,8 +26,9 @@ class Collector:
 
     ran = pending = False
 
-    def __init__(self):
-        self.component = ParameterCollector()
+    def __init__(self, elements=BF16):
+        self.elements = elements
+        self.component = ParameterCollector(elements)
         m = Module()
         m.submodules.component = self.component
         self.simulator = Simulator(m)
@@ -93,9 +93,9 @@ class Collector:
             await ctx.tick()
         ctx.set(component.lines, 0)
 
-    @staticmethod
-    def _summary(word):
-        return (int(word) >> 7 & 255) | int(word != 0) << 8
+    def _summary(self, word):
+        most = (1 << self.elements.exponent_bits) - 1
+        return (int(word) >> self.elements.mantissa_bits & most) | int(word != 0) << 8
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +111,9 @@ def packed(parameters):
 
 
 def assert_as_golden(collector, transfers, seed=0):
-    transfers = [np.asarray(samples, "<u2") for samples in transfers]
-    wanted = [packed(parameters_of(samples, ELEMENTS)) for samples in transfers]
+    elements = collector.elements
+    transfers = [np.asarray(samples, f"<u{elements.element_bytes}") for samples in transfers]
+    wanted = [packed(parameters_of(samples, elements)) for samples in transfers]
     assert collector.results(transfers, seed) == wanted
     return wanted
 
@@ -126,10 +127,21 @@ def test_short_transfers_back_to_back(collector):
     """Nothing, one line, zeros, and a few of everything; nothing stays of the one before."""
     transfers = [[], [0x3F80], [0], [0] * 40, [0x0001], [0xFF80] * 3, []]
     for seed in range(30):
-        samples = line_samples(bf16_lines(np.random.default_rng(seed), 40), ELEMENTS)
+        samples = line_samples(bf16_lines(np.random.default_rng(seed), 40), BF16)
         transfers.append(samples[: seed + 1])
     wanted = assert_as_golden(collector, transfers)
     assert wanted[:4] == [0, packed((127, 0)), 0, 0]
+
+
+@pytest.mark.parametrize("elements", FORMATS[1:], ids=[form.name for form in FORMATS[1:]])
+def test_other_element_formats(elements):
+    """Whose escapes take fewer bits, and whose windows have exponents that there are not."""
+    transfers = [[], [1], [0] * 40]
+    for seed in range(30):
+        lines = lines_of(elements, np.random.default_rng(seed), 200)
+        transfers.append(line_samples(lines, elements)[: 5 * seed + 1])
+    wanted = assert_as_golden(Collector(elements), transfers)
+    assert len(set(wanted)) > 5
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-10, 2.0**-100, 2.0**110])
@@ -174,12 +186,12 @@ def test_result_settles_when_it_says(collector):
 def test_least_sum_is_that_of_the_candidate():
     """The golden choice is the cheapest of its candidates for what it counts."""
     data = np.repeat(normal(40, 1.0, 3), 64)
-    centre, pattern = recorded_parameters(data, ELEMENTS)
-    exponents = line_samples(data, ELEMENTS)[[line for line, _ in sampled_lines(40)]] >> 7 & 255
+    centre, pattern = recorded_parameters(data, BF16)
+    exponents = line_samples(data, BF16)[[line for line, _ in sampled_lines(40)]] >> 7 & 255
     values, counts = np.unique(exponents, return_counts=True)
     peak = int(values[counts.argmax()])
 
     def cost(centre, pattern):
-        return int(code_bits(pattern, ELEMENTS)[(centre - exponents.astype(int)) % 256].sum())
+        return int(code_bits(pattern, BF16)[(centre - exponents.astype(int)) % 256].sum())
 
     assert cost(centre, pattern) == min(cost(peak + o, p) for o, p in CANDIDATES)
