@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cdma import golden
-from cdma.golden.formats.bf16 import rounded_to_bf16
 from cdma.golden.formats.interface import Array, as_bytes
 from cdma.golden.formats.lossy.power_of_two import SMALLEST_K, bound_of, rounded_down
+from cdma.golden.formats.rounding import rounded_to
 from cdma.golden.formats.sample import sample
 from cdma.golden.formats.stream import ByteArray
 from cdma.hw.codec.registry import line_codec
@@ -89,8 +89,7 @@ def carried(
         return CarriedTensor(raw=raw, restored=raw, stream=raw)
     entry = line_codec(model.name)
     if entry.array_element_bytes(config.codec.element_bytes) == BF16_BYTES:
-        is_fp16 = entry.element_format == "fp16"
-        rounded = values.astype("<f2") if is_fp16 else rounded_to_bf16(values)
+        rounded = rounded_to(entry.element_format or "bf16", values)
         data = np.resize(as_bytes(rounded), nbytes)
     encoding = engine_encoding(
         model.name,

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from cdma import golden
 from cdma.golden.formats.bf16 import rounded_to_bf16
+from cdma.golden.formats.rounding import rounded_to
 from cdma.golden.formats.xc.elements import ElementFormat, element_format
 from cdma.golden.formats.xc.recorded import recorded_parameters
 from cdma.golden.formats.xc.xc import Xc
@@ -144,27 +145,7 @@ def _ratio(arrays: list[Floats], elements: ElementFormat) -> float:
 
 def as_elements(values: Floats, elements: ElementFormat) -> Elements:
     """The bit patterns of values, rounded; fp8 is scaled so that the largest fills the range."""
-    if elements.name == "fp32":
-        return values.view("<u4")
-    if elements.name == "bf16":
-        return rounded_to_bf16(values)
-    bias = 2 ** (elements.exponent_bits - 1) - 1
-    scale = np.ldexp(1.0, bias - 1 - int(np.frexp(np.abs(values).max() or 1.0)[1]))
-    wide = np.abs(values.astype(np.float64)) * (1.0 if elements.name == "fp16" else scale)
-    return _rounded(wide, np.signbit(values), elements)
-
-
-def _rounded(
-    magnitudes: npt.NDArray[np.float64], signs: npt.NDArray[np.bool_], elements: ElementFormat
-) -> Elements:
-    """Bit patterns in a format of few bits, nearest and even, from magnitudes inside its range."""
-    bias = 2 ** (elements.exponent_bits - 1) - 1
-    exponents = np.maximum(np.frexp(magnitudes)[1] - 1 + bias, 1)
-    whole = np.rint(np.ldexp(magnitudes, elements.mantissa_bits + bias - exponents))
-    # A mantissa without its hidden bit counts on from the exponent below.
-    words = ((exponents - 1) << elements.mantissa_bits) + whole.astype(np.int64)
-    words |= signs.astype(np.int64) << (elements.bits - 1)
-    return words.astype(f"<u{elements.element_bytes}")
+    return rounded_to(elements.name, values).view(f"<u{elements.element_bytes}")
 
 
 def entropy_bytes(words: Elements, elements: ElementFormat) -> float:

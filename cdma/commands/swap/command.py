@@ -30,7 +30,7 @@ from cdma.config import LINK, EngineSetup, engine_setup, tables_of
 from cdma.config import THROTTLE as THROTTLE_KIND
 from cdma.errors import UserError
 from cdma.files import Array, load_npy
-from cdma.golden.formats.bf16 import rounded_to_bf16
+from cdma.golden.formats.rounding import rounded_to
 from cdma.hw.codec.registry import codec_names, copy_codec, line_codec
 from cdma.hw.config import DEFAULT_CODECS, EngineConfig
 from cdma.outputs import Force, require_folder, require_outputs
@@ -38,7 +38,6 @@ from cdma.plan.platform.link import Link
 from cdma.plan.platform.link import link as link_of
 from cdma.plan.platform.throttles import Throttle
 from cdma.plan.workload import LAYOUTS, capture_names, load_capture, relayout
-from cdma.plan.workload.capture.capture import BITS
 from cdma.schemas import document
 from cdma.sim.machine.waves import trace_kind
 from cdma.sim.swap import Backend, EngineBackend, PipelineBackend, Swapper
@@ -49,7 +48,8 @@ from cdma.terminal.console import terminal
 
 ENGINES = ("dma", "codec")
 
-BF16 = "bf16"
+ROUNDED = ("bf16", "fp16", "e4m3", "e5m2")
+"""The element formats that float32 arrays can be rounded to."""
 
 MACHINE = "titanx_gen3"
 THROTTLE = "none"
@@ -121,9 +121,10 @@ def swap(
     round_to: Annotated[
         str | None,
         typer.Option(
-            metavar="bf16",
-            help="Round float32 arrays first; the round trip is exact from there.",
-            autocompletion=among("bf16"),
+            metavar="FORMAT",
+            help=f"Round float32 arrays first, to {', '.join(ROUNDED)}; the round trip is exact "
+            "from there. For a format of a byte, they are scaled by a power of two.",
+            autocompletion=among(*ROUNDED),
         ),
     ] = None,
     element_bytes: Annotated[
@@ -189,8 +190,8 @@ def swap(
     asked, bound = bound, engine_bound(codec, bound, power_of_two=power_of_two)
     if engine not in ENGINES:
         raise UserError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
-    if round_to not in (None, BF16):
-        raise UserError(f"--round-to must be {BF16}, not {round_to!r}")
+    if round_to not in (None, *ROUNDED):
+        raise UserError(f"--round-to must be {', '.join(ROUNDED)}, not {round_to!r}")
     if not 0 <= stalls < 1:
         raise UserError(f"--stalls must be at least 0 and less than 1, not {stalls}")
     chosen_link = chosen(LINK, link, config)
@@ -231,7 +232,7 @@ def swap(
         )
     arrays = _arrays(files or [], capture, layout)
     if round_to is not None:
-        arrays = _rounded(arrays)
+        arrays = _rounded(arrays, round_to)
     if waves is not None:
         _require_one_size(arrays, element_bytes)
     with Swapper(backend) as swapper:
@@ -252,17 +253,18 @@ def swap(
         raise typer.Exit(1)
 
 
-def _rounded(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Array]]:
-    """All arrays in bf16: float32 ones rounded, and as they are those that have its bits."""
+def _rounded(arrays: Sequence[tuple[str, Array]], round_to: str) -> list[tuple[str, Array]]:
+    """All arrays in a format: float32 ones rounded, and as they are those that have its bits."""
+    own = rounded_to(round_to, np.empty(0, np.float32)).dtype
     for name, array in arrays:
-        if array.dtype not in (np.float32, BITS["bf16"]):
+        if array.dtype not in (np.float32, own):
             raise UserError(
                 f"--round-to is for float32 arrays, and {name} has {array.dtype}; leave it out"
             )
     if all(array.dtype != np.float32 for _, array in arrays):
         raise UserError("--round-to is for float32 arrays, and there are none; leave it out")
     return [
-        (name, rounded_to_bf16(array) if array.dtype == np.float32 else array)
+        (name, rounded_to(round_to, array) if array.dtype == np.float32 else array)
         for name, array in arrays
     ]
 

@@ -436,6 +436,8 @@ def test_a_machine_is_an_engine_with_its_environment(monkeypatch):
         (["a.npy", *LOSSY, "1", *CODEC], "--codec quantize is for --engine dma; choose --codec"),
         (["a.npy", "int.npy", "--round-to", "bf16"], "for float32 arrays, and int.npy has int32"),
         (["--capture", "tiny-gpt", "--round-to", "bf16"], "and there are none; leave it out"),
+        (["a.npy", "--round-to", "fp8"], "must be bf16, fp16, e4m3, e5m2, not 'fp8'"),
+        (["infinite.npy", "--round-to", "e4m3"], "e4m3 is for finite numbers, which are scaled"),
         (["half.npy", *LOSSY, "1"], "takes elements of 4 bytes, which are fp32, not 2; convert"),
         (["double.npy", *LOSSY, "1"], "quantize is for float32, not float64; convert the array"),
         (["int.npy", *LOSSY, "1"], "quantize is for float32, not int32; convert the array"),
@@ -467,6 +469,7 @@ def test_bad_input_is_one_line_and_no_file(capsys, arguments, message):
     np.save("double.npy", activations("<f8", shape=(8,)))
     np.save("int.npy", activations("<i4", shape=(8,)))
     np.save("complex.npy", np.ones(3, np.complex64))
+    np.save("infinite.npy", np.float32([1.0, np.inf]))
     Path("text.npy").write_text("hello")
     before = sorted(Path().iterdir())
     assert main(["swap", *arguments]) == 2

@@ -70,6 +70,7 @@ ALLOWED = {
     "cdma/commands/synth/report.py": "the area of ZVC's blocks beside the paper's",
     "cdma/commands/generate.py": "options of ZVC's blocks",
     "cdma/commands/compress.py": "options of XC's golden format",
+    "golden/formats/rounding.py": "element formats, which XC's folder lists",
     "golden/formats/lossy/power_of_two.py": "the arithmetic of a format",
     "golden/formats/lossy/zfp.py": "a message",
     # Models of codecs that are not the engine's, and the policies of papers that chose ZVC.

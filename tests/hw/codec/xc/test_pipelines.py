@@ -220,11 +220,14 @@ def test_no_injected_error_is_silent(decompressor, part):
     assert found.by_checksum > 0.3 * found.injected
 
 
-def test_a_million_lines(compressor, decompressor):
-    if compressor.pipeline.sector_bytes == decompressor.pipeline.sector_bytes:
-        for seed in range(10):
-            check_compressor(compressor, np.random.default_rng([12, seed]), LINES, 200)
-            check_decompressor(decompressor, np.random.default_rng([13, seed]), LINES, 200)
+def test_compresses_a_million_lines(compressor):
+    for seed in range(10):
+        check_compressor(compressor, np.random.default_rng([12, seed]), LINES, 200)
+
+
+def test_decompresses_a_million_lines(decompressor):
+    for seed in range(10):
+        check_decompressor(decompressor, np.random.default_rng([13, seed]), LINES, 200)
 
 
 def test_a_million_malformed_streams(decompressor):
