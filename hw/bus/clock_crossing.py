@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature
-from cdma.hw.lib.clocks.async_fifo import AsyncFifo
+from cdma.hw.lib.clocks.async_fifo import STAGES, AsyncFifo
 
 DEPTHS = {"aw": 8, "w": 16, "b": 8, "ar": 8, "r": 16}
 """Payloads in the queue of each channel. 8 are enough for a transfer per cycle; where a beat takes
@@ -26,12 +26,12 @@ class Axi4ClockCrossing(wiring.Component):
     until its first edge. Throughput: a transfer per cycle of the slower clock on each channel.
 
     A reset of either side empties all channels, also of bursts that are open on the bus: bus and
-    manager must be reset together. `AsyncFifo` tells how long.
+    manager must be reset together, by one source.
 
     Parameters
     ----------
-    data_bytes, address_bits, id_bits
-        Widths of the port.
+    data_bytes, address_bits, id_bits, user_bits
+        Widths of the port, as of `Axi4Signature`.
     domain
         The bus's clock domain.
     stages
@@ -39,23 +39,33 @@ class Axi4ClockCrossing(wiring.Component):
 
     Attributes
     ----------
-    latency : int
+    latency, reset_cycles : int
+        Of the latter, resets last for that many cycles of each clock at least.
 
     Members
     -------
-    s_axi : `In(Axi4Signature(data_bytes, address_bits, id_bits))`
+    s_axi : `In(Axi4Signature(data_bytes, address_bits, id_bits, user_bits))`
         From the manager.
-    m_axi : `Out(Axi4Signature(data_bytes, address_bits, id_bits))`
+    m_axi : `Out(Axi4Signature(data_bytes, address_bits, id_bits, user_bits))`
         To the bus, in `domain`.
     """
 
     def __init__(
-        self, data_bytes: int, address_bits: int, id_bits: int, *, domain: str, stages: int = 2
+        self,
+        data_bytes: int,
+        address_bits: int,
+        id_bits: int,
+        user_bits: int = 0,
+        *,
+        domain: str,
+        stages: int = STAGES,
     ) -> None:
         self.domain = domain
         self.stages = stages
         self.latency = stages + 2
-        signature = Axi4Signature(data_bytes, address_bits, id_bits)
+        self.reset_cycles = stages + 4
+        self.member_domains = {"m_axi": domain}
+        signature = Axi4Signature(data_bytes, address_bits, id_bits, user_bits)
         super().__init__({"s_axi": In(signature), "m_axi": Out(signature)})
 
     def elaborate(self, platform) -> Module:
@@ -90,7 +100,7 @@ class Axi4ClockCrossing(wiring.Component):
         source, domains = self.s_axi, ("sync", self.domain)
         if to is self.s_axi:
             source, domains = self.m_axi, (self.domain, "sync")
-        names = _payload(channel)
+        names = _payload(source, channel)
         layout = data.StructLayout({name: len(getattr(source, channel + name)) for name in names})
         m.submodules[channel] = fifo = AsyncFifo(
             layout, DEPTHS[channel], i_domain=domains[0], o_domain=domains[1], stages=self.stages
@@ -114,17 +124,18 @@ class Axi4ClockCrossing(wiring.Component):
         offered = Signal(name=f"{channel}_offered")
         m.d.comb += [
             offered.eq(fifo.o.valid & may_offer),
-            *(getattr(to, channel + name).eq(fifo.o.payload[name]) for name in _payload(channel)),
+            *(
+                getattr(to, channel + name).eq(fifo.o.payload[name])
+                for name in _payload(to, channel)
+            ),
             getattr(to, f"{channel}valid").eq(offered & ~ResetSignal(fifo.o_domain)),
             fifo.o.ready.eq(getattr(to, f"{channel}ready") & may_offer),
         ]
         return offered
 
 
-def _payload(channel: str) -> list[str]:
-    """Names of a channel's pins without its prefix and its handshake."""
-    names = [name.removeprefix(channel) for name in _PINS if name.startswith(channel)]
+def _payload(port: wiring.PureInterface, channel: str) -> list[str]:
+    """Names of a channel's pins of a port without their prefix and the handshake's."""
+    pins = port.signature.members
+    names = [name.removeprefix(channel) for name in pins if name.startswith(channel)]
     return [name for name in names if name not in ("valid", "ready")]
-
-
-_PINS = tuple(Axi4Signature(1, 1, 1).members)

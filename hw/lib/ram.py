@@ -35,6 +35,8 @@ class Ram(wiring.Component):
         The word of the last cycle with `read_enable`.
     """
 
+    write_domain = read_domain = "sync"
+
     def __init__(self, width: int, depth: int) -> None:
         self.width = width
         self.depth = depth
@@ -52,8 +54,8 @@ class Ram(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.words = words = memory.Memory(shape=self.width, depth=self.depth, init=[])
-        write = words.write_port()
-        read = words.read_port()
+        write = words.write_port(domain=self.write_domain)
+        read = words.read_port(domain=self.read_domain)
         m.d.comb += [
             write.en.eq(self.write_enable),
             write.addr.eq(self.write_address),

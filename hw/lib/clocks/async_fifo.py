@@ -9,11 +9,21 @@ Amaranth's `AsyncFIFO` has such pointers, too. It is not taken, since it resets 
 asynchronous reset of its own, and since its parts are no components that Verilog is written of.
 """
 
-from amaranth.hdl import Module, ShapeLike, Signal, Value
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Module, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.lib.clocks.synchronizer import Synchronizer
+from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
+
+STAGES = 2
+"""Registers in a row that bring one side's state to the other, if nothing is said."""
+
+LATENCY = STAGES + 2
+"""Latency of a queue with so many, in cycles of its sink's clock."""
+
+RESET_CYCLES = STAGES + 4
+"""The least cycles of each clock that a reset of such a queue takes."""
 
 
 class AsyncFifo(wiring.Component):
@@ -38,13 +48,16 @@ class AsyncFifo(wiring.Component):
         The number of payloads that the memory holds, a power of two; one more is held at the
         output.
     i_domain, o_domain
-        Clock domains of the source and of the sink.
+        Clock domains of the source and of the sink, two different ones.
     stages
         Registers in a row that bring one side's state to the other; its pointer takes one more.
 
     Attributes
     ----------
     latency, reset_cycles : int
+    local_domains : dict of str to str
+        The module's own names of both domains, so that those of a size share one, whichever way
+        they go.
 
     Members
     -------
@@ -58,7 +71,7 @@ class AsyncFifo(wiring.Component):
     """
 
     def __init__(
-        self, shape: ShapeLike, depth: int, *, i_domain: str, o_domain: str, stages: int = 2
+        self, shape: ShapeLike, depth: int, *, i_domain: str, o_domain: str, stages: int = STAGES
     ) -> None:
         if depth < 2 or depth & (depth - 1):
             raise ValueError(f"depth must be a power of two, at least 2, not {depth!r}")
@@ -69,13 +82,17 @@ class AsyncFifo(wiring.Component):
         self.stages = stages
         self.latency = stages + 2
         self.reset_cycles = stages + 4
+        self.local_domains = {i_domain: "i", o_domain: "o"}
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.storage = storage = memory.Memory(shape=self._shape, depth=self.depth, init=[])
-        write = storage.write_port(domain=self.i_domain)
-        read = storage.read_port(domain=self.o_domain)
+        m.submodules.storage = storage = TwoClockRam(
+            Shape.cast(self._shape).width,
+            self.depth,
+            write_domain=self.i_domain,
+            read_domain=self.o_domain,
+        )
         # The upper bit is the lap's.
         bits = self.depth.bit_length()
         written = Signal(bits)
@@ -92,9 +109,9 @@ class AsyncFifo(wiring.Component):
             full.eq(written_gray == taken_seen ^ (0b11 << bits - 2)),
             self.i.ready.eq(~full & i_sees_output),
             i_fire.eq(self.i.valid & self.i.ready),
-            write.addr.eq(written[:-1]),
-            write.data.eq(self.i.payload),
-            write.en.eq(i_fire),
+            storage.write_enable.eq(i_fire),
+            storage.write_address.eq(written[:-1]),
+            storage.write_data.eq(self.i.payload),
         ]
         self._count(m, self.i_domain, written, written_gray, i_fire, i_sees_output)
 
@@ -104,10 +121,10 @@ class AsyncFifo(wiring.Component):
         m.d.comb += [
             has_some.eq((taken_gray != written_seen) & o_sees_input),
             read_fire.eq(has_some & (self.o.ready | ~holds)),
-            read.addr.eq(taken[:-1]),
-            read.en.eq(read_fire),
+            storage.read_enable.eq(read_fire),
+            storage.read_address.eq(taken[:-1]),
             self.o.valid.eq(holds),
-            self.o.payload.eq(read.data),
+            Value.cast(self.o.payload).eq(storage.read_data),
         ]
         self._count(m, self.o_domain, taken, taken_gray, read_fire, o_sees_input)
         with m.If(read_fire):

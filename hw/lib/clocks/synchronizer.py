@@ -27,6 +27,11 @@ class Synchronizer(wiring.Component):
     domain
         The clock domain that the value is brought to.
 
+    Attributes
+    ----------
+    local_domains : dict of str to str
+        In the module it is "sync", so that all of a size share one.
+
     Members
     -------
     i : `In(width)`
@@ -46,6 +51,7 @@ class Synchronizer(wiring.Component):
         self.width = width
         self.stages = stages
         self.domain = domain
+        self.local_domains = {domain: "sync"}
         super().__init__({"i": In(width), "o": Out(width)})
 
     def elaborate(self, platform) -> Module:

@@ -27,9 +27,12 @@ class OpenAsyncFifo(AsyncFifo):
 
     def elaborate(self, platform) -> Module:
         m = super().elaborate(platform)
-        storage, _src_loc = m._named_submodules["storage"]
+        storage, src_loc = m._named_submodules["storage"]
+        opened = storage.elaborate(platform)
+        storage._MustUse__used = True
+        m._named_submodules["storage"] = (opened, src_loc)
         for address, row in enumerate(self.rows):
-            port = storage.read_port(domain="comb")
+            port = opened.submodules.words.read_port(domain="comb")
             m.d.comb += [port.addr.eq(address), row.eq(Value.cast(port.data))]
         return m
 

@@ -176,8 +176,8 @@ def test_a_bus_may_take_many_addresses_before_any_data():
     assert sum(cycle < first for cycle in bench.bus.transfers["aw"]) == 15
 
 
-def test_a_port_in_reset_offers_nothing_at_once():
-    crossing = Axi4ClockCrossing(WIDTH, 32, 1, domain="host")
+def two_clocks(crossing):
+    """A simulator with the crossing and two clocks alike, and the clocks' domains."""
     module = Module()
     domains = {name: ClockDomain(name) for name in ("sync", "host")}
     module.domains += domains.values()
@@ -185,6 +185,41 @@ def test_a_port_in_reset_offers_nothing_at_once():
     simulator = Simulator(module)
     simulator.add_clock(1e-9)
     simulator.add_clock(1e-9, domain="host")
+    return simulator, domains
+
+
+@pytest.mark.parametrize("channel", ["aw", "ar"])
+def test_an_address_keeps_its_user_bits(channel):
+    crossing = Axi4ClockCrossing(WIDTH, 32, 1, user_bits=5, domain="host")
+    simulator, _ = two_clocks(crossing)
+    sent = [(0x1000 * k, (7 * k + 3) % 32) for k in range(12)]
+    names = [channel + name for name in ("valid", "ready", "addr", "user")]
+    came = []
+
+    async def manage(ctx):
+        valid, ready, address, user = (getattr(crossing.s_axi, name) for name in names)
+        for pair in sent:
+            ctx.set(valid, 1)
+            ctx.set(address, pair[0])
+            ctx.set(user, pair[1])
+            await ctx.tick().until(ready)
+        ctx.set(valid, 0)
+
+    async def serve(ctx):
+        valid, ready, address, user = (getattr(crossing.m_axi, name) for name in names)
+        ctx.set(ready, 1)
+        while len(came) < len(sent):
+            came.append(await ctx.tick("host").sample(address, user).until(valid))
+
+    simulator.add_testbench(manage)
+    simulator.add_testbench(serve)
+    simulator.run()
+    assert came == sent
+
+
+def test_a_port_in_reset_offers_nothing_at_once():
+    crossing = Axi4ClockCrossing(WIDTH, 32, 1, domain="host")
+    simulator, domains = two_clocks(crossing)
 
     async def bench(ctx):
         ctx.set(crossing.s_axi.arvalid, 1)

@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 
 from cdma.hw.lib.clocks.async_fifo import AsyncFifo
 from cdma.hw.lib.clocks.synchronizer import Synchronizer
+from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
 from tests.lib.rtl.bench import STALLS, always, stalls
 from tests.lib.rtl.clocks import CLOCKS, USUAL
 from tests.lib.shares import configs
@@ -208,5 +209,7 @@ def test_depth_and_stages_have_bounds():
             AsyncFifo(8, depth, i_domain="write", o_domain="read")
     with pytest.raises(ValueError, match="stages must be at least 2, not 1"):
         Synchronizer(4, 1, "read")
+    with pytest.raises(ValueError, match="ports must have two domains, not 'read' both"):
+        TwoClockRam(8, 4, write_domain="read", read_domain="read")
     # While what was not built may still go unused.
     gc.collect()
