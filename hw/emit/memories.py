@@ -9,6 +9,7 @@ from typing import Protocol
 from amaranth.lib import wiring
 
 from cdma.hw.emit.netlist import instances_in
+from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
 from cdma.hw.lib.ram import Ram
 
 
@@ -34,11 +35,14 @@ class MemoryShape:
     words, bits : int
         Of each.
     instances : int
+    clocks : int
+        1, or 2 if the ports have a clock each.
     """
 
     words: int
     bits: int
     instances: int
+    clocks: int
 
 
 def memories_of(modules: Sequence[NamedModule]) -> list[MemoryShape]:
@@ -55,11 +59,15 @@ def memories_of(modules: Sequence[NamedModule]) -> list[MemoryShape]:
         return found
 
     counts = inside(modules[0].name)
-    shapes: Counter[tuple[int, int]] = Counter()
+    shapes: Counter[tuple[int, int, int]] = Counter()
     for module in modules:
         if isinstance(module.component, Ram):
-            shapes[module.component.depth, module.component.width] += counts[module.name]
-    return sorted(MemoryShape(*sizes, instances) for sizes, instances in shapes.items())
+            ram, clocks = module.component, 1 + isinstance(module.component, TwoClockRam)
+            shapes[ram.depth, ram.width, clocks] += counts[module.name]
+    return sorted(
+        MemoryShape(words, bits, instances, clocks)
+        for (words, bits, clocks), instances in shapes.items()
+    )
 
 
 def replaceable(text: str, top: str) -> str:

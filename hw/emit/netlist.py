@@ -20,6 +20,8 @@ from amaranth.hdl import (
     Cat,
     ClockDomain,
     ClockSignal,
+    Const,
+    DomainRenamer,
     Elaboratable,
     Fragment,
     Instance,
@@ -33,9 +35,12 @@ from amaranth.hdl._ir import PortDirection, build_netlist
 from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
+from cdma.hw.emit.attributes import names_with_attributes
 from cdma.hw.emit.fast_conversion import fast_conversion, rtlil_of
 from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.emit.writer.sharing import Text, share
+from cdma.hw.lib.clocks.synchronizer import Synchronizer
+from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
 from cdma.hw.lib.ram import Ram
 from cdma.hw.lib.sleep import add_wake
 
@@ -344,13 +349,15 @@ class _Making:
 class _Converted:
     """A module's circuit.
 
-    `clocking` are its ports for clocks, reset and sleep; `sleepers` counts the sleepers below it.
+    `clocking` are its ports for clocks, resets and sleep, `domains` its clock domains by its own
+    names; `sleepers` counts the sleepers below it.
     """
 
     name: str
     component: wiring.Component
     ports: list[Port]
     clocking: list[Port]
+    domains: tuple[str, ...]
     sleepers: int
     circuit: ModuleNetlist
     below: list[str]
@@ -436,23 +443,27 @@ def _convert(
         _, subname, src_loc = fragment.subfragments[index]
         ports = ports_of(subcomponent, is_packed=writer is not None)
         _rename_members(subcomponent, f"{subname}_")
-        clock: Value = ClockSignal()
+        outside = {local: domain for domain, local in local_domains(subcomponent).items()}
         wake = Signal(name=f"{subname}_wake")
+        asleep: dict[str, Value] = {}
         if isinstance(subcomponent, sleepers):
-            clock = clks[sum(map(len, wakes))]
+            asleep["sync"] = clks[sum(map(len, wakes))]
             wakes.append(wake)
         else:
             shared.append(wake)
         inner_wakes = Signal(converted.sleepers, name=f"{subname}_wakes")
         inner_clks = clks[sum(map(len, wakes)) :][: converted.sleepers]
         wakes.append(inner_wakes)
-        pins = {
-            "clk": ("i", "clk", clock),
-            "rst": ("i", "rst", ResetSignal()),
+        pins: dict[str, tuple[str, str, Value]] = {
             "wake": ("o", "wake", wake),
             "clks": ("i", "clks", inner_clks),
             "wakes": ("o", "wakes", inner_wakes),
         }
+        for domain in converted.domains:
+            around = outside.get(domain, domain)
+            clock, reset = asleep.get(domain, ClockSignal(around)), ResetSignal(around)
+            for pin, value in zip(clocking_pins(domain), (clock, reset), strict=True):
+                pins[pin] = ("i", pin, value)
         connected = [pins[port.name] for port in converted.clocking]
         connections = _connections(ports, subname, fragment)
         instance = Instance(converted.name, *connected, *connections)
@@ -472,7 +483,7 @@ def _convert(
                 port.value.eq(signal) if port.direction == "input" else signal.eq(port.value),
             )
         signals[port.name] = (signal, PortDirection(port.direction))
-    clocking = [Port("clk", "input", 1, ClockSignal()), Port("rst", "input", 1, ResetSignal())]
+    clocking: list[Port] = []
     if sleepers and not is_top:
         clocking.append(Port("wake", "output", 1, add_wake(fragment, shared)))
     if len(clks):
@@ -485,9 +496,11 @@ def _convert(
             fragment.add_statements("comb", always)
         clocking.append(Port("clks", "input", len(clks), clks))
         clocking.append(Port("wakes", "output", len(clks), all_wakes))
-    for port in clocking[2:]:
+    for port in clocking:
         assert isinstance(port.value, Signal)
         signals[port.name] = (port.value, PortDirection(port.direction))
+    if local_domains(component):
+        fragment = DomainRenamer(local_domains(component))(fragment)
     design = fragment.prepare(
         signals, hierarchy=(name,), missing_domain=making.domain_of(component)
     )
@@ -502,12 +515,15 @@ def _convert(
     known = modules.get(name)
     if known is None:
         # A component without registers has no clock, and a memory is not reset.
-        unused = {"clk", "rst"} - netlist.top.ports_i.keys()
+        pins_of = {domain: clocking_pins(domain) for domain in _in_use(design.fragment.domains)}
+        used = [pin for both in pins_of.values() for pin in both if pin in netlist.top.ports_i]
+        clocking = [*(Port(pin, "input", 1, Const(0)) for pin in used), *clocking]
         known = modules[name] = _Converted(
             name,
             component,
             ports,
-            [port for port in clocking if port.name not in unused],
+            clocking,
+            tuple(pins_of),
             len(clks),
             circuit,
             [converted.name for _, _, converted in parts],
@@ -519,13 +535,37 @@ def _convert(
 
 
 def _module_name(component: wiring.Component, path: str, top: str) -> str:
-    """Name a component's module: after where it is, but memories after their sizes.
+    """Name a component's module: after where it is, but memories and synchronizers after sizes.
 
-    So memories of the same sizes have the same module, wherever they are.
+    So those of the same sizes have the same module, wherever they are.
     """
+    if isinstance(component, TwoClockRam):
+        return f"{top}_two_clock_ram_{component.depth}x{component.width}"
     if isinstance(component, Ram):
         return f"{top}_ram_{component.depth}x{component.width}"
+    if isinstance(component, Synchronizer):
+        return f"{top}_synchronizer_{component.width}x{component.stages}"
     return path
+
+
+def clocking_pins(domain: str) -> tuple[str, str]:
+    """The names of the ports for a clock domain's clock and reset."""
+    domain_clock = ClockDomain(domain)
+    assert domain_clock.rst is not None
+    return domain_clock.clk.name, domain_clock.rst.name
+
+
+def local_domains(component: wiring.Component) -> dict[str, str]:
+    """A module's own names of its clock domains, by those of the module around, where they differ.
+
+    So a module with other clocks than "sync" can be the same wherever it is.
+    """
+    return dict(getattr(component, "local_domains", {}))
+
+
+def _in_use(domains: Iterable[str]) -> list[str]:
+    """Clock domains in the order of their ports: "sync" first."""
+    return sorted(domains, key=lambda domain: (domain != "sync", domain))
 
 
 def _declared(ports: Iterable[Port]) -> list[tuple[str, str, int]]:
@@ -595,6 +635,7 @@ def _with_header(text: str, module: _Converted) -> str:
     """
     ports = [*module.clocking, *module.ports]
     names = {port.name for port in ports}
+    attributed = names_with_attributes(module.circuit.netlist)
     kinds: dict[str, str] = {}
     body = []
     _ports, _, declarations = text.partition(");\n")
@@ -604,6 +645,8 @@ def _with_header(text: str, module: _Converted) -> str:
         if match and name in names:
             if match[1] in ("wire", "reg"):
                 kinds[str(name)] = match[1] + "\0" + (match[4] or "")
+        elif match and match[1] == "reg" and match[3] in attributed:
+            body.append(f"  {attributed[match[3]]} {line.lstrip()}")
         else:
             body.append(line)
     lines = []
@@ -612,5 +655,6 @@ def _with_header(text: str, module: _Converted) -> str:
         span = f" [{port.width - 1}:0]" if port.width > 1 else ""
         # Else Verilator makes one expression of all of them, which it evaluates whatever sleeps.
         alone = " /* verilator public_flat_rd */" if port.name == "wake" else ""
-        lines.append(f"  {port.direction} {kind}{span} {port.name}{alone}{initial}")
+        known = f"{attributed[port.name]} " if kind == "reg" and port.name in attributed else ""
+        lines.append(f"  {known}{port.direction} {kind}{span} {port.name}{alone}{initial}")
     return "\n".join([f"module {module.name} (", ",\n".join(lines), ");", *body])

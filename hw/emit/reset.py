@@ -10,7 +10,8 @@ class Reset:
     Attributes
     ----------
     port : str
-        Of the top module.
+        Of the top module, for the clock `clk`; with other clocks, theirs have its name behind their
+        own prefix.
     is_asynchronous : bool
         Registers are reset at once, without a clock. The end of the reset must be synchronous to
         the clock in both cases.
@@ -21,9 +22,13 @@ class Reset:
     is_asynchronous: bool
     is_active_low: bool
 
-    def connection(self, asserted: str) -> str:
-        """The port in an instance's Verilog, where that signal is 1 during reset."""
-        return f".{self.port}({'!' if self.is_active_low else ''}{asserted})"
+    def port_of(self, clock: str) -> str:
+        """The port that resets what a clock's port drives: "host_rst_n" for "host_clk"."""
+        return clock.removesuffix("clk") + self.port
+
+    def connection(self, asserted: str, clock: str = "clk") -> str:
+        """A clock's reset in an instance's Verilog, where that signal is 1 during reset."""
+        return f".{self.port_of(clock)}({'!' if self.is_active_low else ''}{asserted})"
 
     @property
     def asserted(self) -> str:

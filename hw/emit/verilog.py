@@ -17,6 +17,7 @@ from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.netlist import (
     ModuleText,
     Sleepers,
+    clocking_pins,
     ports_of,
     shared_modules,
     to_verilog,
@@ -24,6 +25,7 @@ from cdma.hw.emit.netlist import (
 )
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset
 from cdma.hw.emit.writer.circuit import UnsupportedCell
+from cdma.hw.lib.clocks.async_fifo import RESET_CYCLES
 from cdma.hw.lib.ports import RecordPortSignature
 from cdma.hw.lib.ram import Ram
 
@@ -155,10 +157,13 @@ def generate(
         memories = memories_of(modules)
     sidecar["memories"] = [asdict(memory) for memory in memories]
     if way.is_active_low:
-        modules[0] = replace(modules[0], text=_active_low(modules[0].text, way.port))
+        for clock in ("clk", *(other["clock"] for other in sidecar["other_clocks"])):
+            text = _active_low(modules[0].text, clock, way)
+            modules[0] = replace(modules[0], text=text)
     unneeded = READABLE_WAIVERS if style == "netlist" else ()
     waivers = {rule: why for rule, why in LINT_WAIVERS.items() if rule not in unneeded}
-    text = _header(component_name, parameters, assertions, sleepers, way, waivers) + "".join(
+    about = _clock_lines(sidecar, way)
+    text = _header(component_name, parameters, assertions, sleepers, about, waivers) + "".join(
         replaceable(_commented(module), top)
         if isinstance(module.component, Ram)
         else _commented(module)
@@ -173,7 +178,7 @@ def _header(
     parameters: dict[str, Any],
     assertions: bool,
     sleepers: Sleepers,
-    reset: Reset,
+    about_clocks: list[str],
     waivers: dict[str, str],
 ) -> str:
     width = max(len("assertions"), *map(len, parameters))
@@ -184,16 +189,32 @@ def _header(
         *(f"{parameter:{width}} = {value}" for parameter, value in parameters.items()),
         f"{'assertions':{width}} = {'on (SystemVerilog)' if assertions else 'off'}",
         "",
-        *_reset_lines(reset),
+        *about_clocks,
         *(["Edges of clks may be left out where wakes, before them, is low."] if sleepers else []),
     ]
     rules = [f"/* verilator lint_off {rule} */  // {why}" for rule, why in waivers.items()]
     return "\n".join([*(f"// {line}".rstrip() for line in lines), "", *rules, "", ""])
 
 
-def _reset_lines(reset: Reset) -> list[str]:
-    """Lines of the header about clock, reset and handshakes."""
+def _clock_lines(sidecar: dict[str, Any], reset: Reset) -> list[str]:
+    """Lines of the header about clocks, resets and handshakes."""
     ready = "Ready and valid are AMBA's: a transfer is a"
+    if sidecar["other_clocks"]:
+        resets = [reset.port, *(other["reset"] for other in sidecar["other_clocks"])]
+        way = "ends synchronously" if reset.is_asynchronous else "is synchronous"
+        return [
+            "Clocks of any ratio and phase: clk, and "
+            + "; ".join(
+                f"{other['clock']} of {', '.join(other['interfaces'])}"
+                for other in sidecar["other_clocks"]
+            )
+            + f"; {reset.kind} resets, active {reset.asserted}.",
+            f"{' and '.join(resets)} come from one source, and last for {RESET_CYCLES} cycles of "
+            "each clock at least;",
+            f"each {way} to its own clock.",
+            ready,
+            "rising edge with both high; a valid payload stays until then.",
+        ]
     about = f"One clock; {reset.kind} reset, active {reset.asserted}."
     if reset.is_asynchronous:
         about += f" {reset.port} must end synchronously to clk."
@@ -201,17 +222,18 @@ def _reset_lines(reset: Reset) -> list[str]:
     return [f"{about} {ready}", "rising edge with both high; a valid payload stays until then."]
 
 
-def _active_low(text: str, port: str) -> str:
-    """The top module with a reset that is active low; without registers it has none.
+def _active_low(text: str, clock: str, reset: Reset) -> str:
+    """The top module with a clock's reset active low; without registers it has none.
 
     Modules below, and registers of the top itself, go on with the inverse.
     """
-    declared = re.search(r"^  input (wire )?rst(,?)$", text, re.M)
+    name, port = clock.removesuffix("clk") + "rst", reset.port_of(clock)
+    declared = re.search(rf"^  input (wire )?{name}(,?)$", text, re.M)
     if declared is None:
         return text
     renamed = f"  input {declared[1] or ''}{port}{declared[2]}"
     text = text.replace(declared[0], renamed, 1)
-    return text.replace("\n);\n", f"\n);\n  wire rst = !{port};\n", 1)
+    return text.replace("\n);\n", f"\n);\n  wire {name} = !{port};\n", 1)
 
 
 def _commented(module: ModuleText) -> str:
@@ -251,8 +273,21 @@ def _sidecar(
             "active": reset.asserted,
             "synchronous": not reset.is_asynchronous,
         },
+        "other_clocks": _other_clocks(component, reset),
         "interfaces": _interfaces(component),
     }
+
+
+def _other_clocks(component: wiring.Component, reset: Reset) -> list[dict[str, Any]]:
+    """Clocks beside `clk`, each with its reset and the interfaces that belong to it."""
+    domains: dict[str, list[str]] = {}
+    for member, domain in getattr(component, "member_domains", {}).items():
+        domains.setdefault(domain, []).append(member)
+    clocks = {clocking_pins(domain)[0]: members for domain, members in domains.items()}
+    return [
+        {"clock": clock, "reset": reset.port_of(clock), "interfaces": members}
+        for clock, members in clocks.items()
+    ]
 
 
 def _interfaces(component: wiring.Component) -> list[dict[str, Any]]:

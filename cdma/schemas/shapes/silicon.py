@@ -32,12 +32,21 @@ class SidecarReset(TypedDict):
     synchronous: bool
 
 
+class SidecarClock(TypedDict):
+    """A clock beside the block's own; its reset is as the block's."""
+
+    clock: str
+    reset: str
+    interfaces: Annotated[list[str], "those that belong to it"]
+
+
 class SidecarMemory(TypedDict):
     """Memories of the same sizes, each with a port that writes and one that reads."""
 
     words: Count
     bits: Count
     instances: Count
+    clocks: Annotated[Count, "2 if the ports have a clock each"]
 
 
 class Sidecar(TypedDict):
@@ -51,6 +60,7 @@ class Sidecar(TypedDict):
     latency_cycles: dict[str, Any]
     clock: str
     reset: SidecarReset
+    other_clocks: list[SidecarClock]
     interfaces: list[SidecarInterface]
     memories: list[SidecarMemory]
     configuration: Configuration

@@ -8,6 +8,7 @@ from typing import Any
 
 from amaranth.hdl import _nir
 
+from cdma.hw.emit.attributes import attributes
 from cdma.hw.emit.writer.blocks import (
     Block,
     BlockWriter,
@@ -119,8 +120,10 @@ class _ModuleWriter:
         self.remarks = remarks
         self.missing: list[NeedsWire] = []
         self.printer = Printer(circuit)
+        self.found_attributes = attributes(circuit.netlist)
         self.registers: set[str] = set()
         self.initial: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}
         self.index = ""
         self.begun = ""
 
@@ -136,6 +139,9 @@ class _ModuleWriter:
             cell = None if variable.cell is None else self.circuit.cells[variable.cell]
             if isinstance(cell, _nir.FlipFlop | _nir.SyncReadPort):
                 held.append(variable)
+                known = self.found_attributes.get(variable.nets)
+                if known:
+                    self.attributes[variable.name] = f"{known} "
                 self.registers.add(variable.name)
             elif isinstance(cell, _nir.Instance):
                 pass
@@ -185,7 +191,8 @@ class _ModuleWriter:
             span = f" [{width - 1}:0]" if width > 1 else ""
             kind = "reg" if name in self.registers else "wire"
             comma = "," if place < len(self.ports) - 1 else ""
-            line = f"  {direction} {kind}{span} {name}{self.initial.get(name, '')}{comma}"
+            known = self.attributes.get(name, "")
+            line = f"  {known}{direction} {kind}{span} {name}{self.initial.get(name, '')}{comma}"
             remark = self.remarks.get(name, "")
             if remark and len(line) + len(remark) + 5 <= WIDTH:
                 line = f"{line}  // {remark}"
@@ -202,7 +209,8 @@ class _ModuleWriter:
     def _declaration(self, variable: Variable) -> str:
         kind = "reg" if variable.name in self.registers else "wire"
         span = f" [{variable.width - 1}:0]" if variable.width > 1 else ""
-        return f"{kind}{span} {variable.name}{self.initial.get(variable.name, '')};"
+        known = self.attributes.get(variable.name, "")
+        return f"{known}{kind}{span} {variable.name}{self.initial.get(variable.name, '')};"
 
     def _wires(self, wires: list[Variable]) -> list[str]:
         """Each with its expression, behind those that it reads."""
@@ -311,7 +319,7 @@ class _ModuleWriter:
                 if plain:
                     blocks.insert(0, Block(plain))
                 for block in blocks:
-                    lines += self._guarded(self._clocked, head, block) or []
+                    lines += self._guarded(self._clocked, head, block, clock) or []
         return lines
 
     def _target(self, variable: Variable) -> Target:
@@ -331,15 +339,15 @@ class _ModuleWriter:
             variable, index, None if default == own else default, self.usage.processes[index], reset
         )
         if reset is None:
-            split_reset(target, self._reset)
+            found = self.circuit.cells[0].ports_i.get(self._reset(cell.clk))
+            split_reset(target, bits_of(0, found[0], found[0] + 1)[0] if found else None)
         return target
 
-    @property
-    def _reset(self) -> int | None:
-        found = self.circuit.cells[0].ports_i.get("rst")
-        return bits_of(0, found[0], found[0] + 1)[0] if found else None
+    def _reset(self, clock: int) -> str:
+        """The name of the reset that belongs to a clock."""
+        return self._clock(clock).removesuffix("clk") + "rst"
 
-    def _clocked(self, head: str, block: Block) -> list[str]:
+    def _clocked(self, head: str, block: Block, clock: int) -> list[str]:
         writer = BlockWriter(self.printer, {t.cell: t.variable for t in block.targets}, "<=")
         lines = []
         for target in block.targets:
@@ -358,7 +366,7 @@ class _ModuleWriter:
             tail = under("else", lines) if lines else []
             if lines and is_one_if(lines):
                 tail = [f"else {lines[0]}", *lines[1:]]
-            start = under("if (rst)", resets)
+            start = under(f"if ({self._reset(clock)})", resets)
             if start[-1] == "end" and tail:
                 start[-1] = f"end {tail.pop(0)}"
             lines = [*start, *tail]

@@ -150,20 +150,64 @@ def _wrong_starts(module: WrittenModule, parameters: Mapping[str, int]) -> list[
 
 
 def _wrong_clocks(module: WrittenModule) -> list[str]:
-    """Edges of other clocks and resets than those that the RTLIL has, which Yosys takes for alike.
+    """Blocks at other edges than the RTLIL has for their registers, which Yosys takes for alike.
 
-    In the RTLIL all registers are reset in one way. In the text, blocks that begin with the reset
-    must be so, too.
+    A clock's reset is called as the clock, with another ending. In the RTLIL all registers are
+    reset in one way. In the text, blocks that begin with the reset must be so, too.
     """
-    clocks = set(re.findall(r"^    connect \\CLK (.*)$", module.rtlil, re.M)) - {"1'0"}
-    assert clocks <= {"\\clk [0]"}, f"{module.name} has other clocks: {clocks}"
-    assert not re.search(r"CLK_POLARITY (0|1'0)$", module.rtlil, re.M)
-    resets = set(re.findall(r"^    connect \\ARST (.*)$", module.rtlil, re.M)) - {"1'0"}
-    assert resets <= {"\\rst [0]"}, f"{module.name} has other resets: {resets}"
-    assert not re.search(r"ARST_POLARITY (0|1'0)$", module.rtlil, re.M)
-    at_once = "posedge clk or posedge rst" if resets else "posedge clk"
-    blocks = re.findall(r"@\(\s*([^*)]*?)\s*\)(?: begin)?\s+(if \(rst\))?", module.text)
-    return [edges for edges, reset in blocks if edges != (at_once if reset else "posedge clk")]
+    rtlil = _renamed(module)
+    pins = {
+        pin: set(re.findall(rf"^    connect \\{pin} (.*)$", rtlil, re.M)) - {"1'0"}
+        for pin in ("CLK", "ARST")
+    }
+    clocks = {_pin(found, "clk") for found in pins["CLK"]}
+    resets = {_pin(found, "rst") for found in pins["ARST"]}
+    assert {_reset_of(clock) for clock in clocks} >= resets, f"{module.name}: {resets}"
+    for polarity in ("CLK_POLARITY", "ARST_POLARITY"):
+        assert not re.search(rf"{polarity} (0|1'0)$", rtlil, re.M)
+    clock_of = _clocks_of_registers(rtlil)
+    wrong = []
+    for edges, body in re.findall(BLOCK, module.text):
+        clock = edges.removeprefix("posedge ").partition(" ")[0]
+        test = re.match(r"(?:begin\s+)?if \((\w*rst)\)", body)
+        is_at_once = test is not None and bool(resets)
+        right = f"posedge {clock}" + (f" or posedge {_reset_of(clock)}" if is_at_once else "")
+        names = {*re.findall(r"(?<!\()\b(\w+)(?:\[[^;<]*\])? <= ", body)}
+        if edges != right or clock not in clocks or (test and test[1] != _reset_of(clock)):
+            wrong.append(edges)
+        wrong += [f"{edges}: {name}" for name in names if clock_of.get(name, clock) != clock]
+    return wrong
+
+
+BLOCK = re.compile(r"always @\(\s*([^*)]*?)\s*\)\s*(.*?)(?=\n\n|\Z)", re.S)
+"""A clocked block of written Verilog: its edges and its statements, up to an empty line."""
+
+
+def _pin(connected: str, ending: str) -> str:
+    """The name of a clock's or a reset's port in RTLIL."""
+    port = re.fullmatch(rf"\\(\w*{ending}) \[0\]", connected)
+    assert port is not None, f"{connected} is no port that ends with {ending}"
+    return port[1]
+
+
+def _reset_of(clock: str) -> str:
+    return f"{clock.removesuffix('clk')}rst"
+
+
+def _clocks_of_registers(rtlil: str) -> dict[str, str]:
+    """The clocks of registers, of memories' write ports by the memory, and of registered reads."""
+    found = {}
+    for cell in re.findall(r"(?ms)^  cell \$(?:a?dff|memwr_v2|memrd_v2) .*?^  end$", rtlil):
+        clock = re.search(r"connect \\CLK \\(\w+) \[0\]$", cell, re.M)
+        kind = "MEMID" if "$memwr" in cell else "DATA" if "$memrd" in cell else "Q"
+        name = re.search(rf' \\{kind} "?\\+(\w+)"?$', cell, re.M)
+        if clock and name:
+            found[name[1]] = clock[1]
+    # A register that is also an instance's pin may have that name only.
+    for name, other in re.findall(r"^(?:  )?connect \\(\w+) \\(\w+)(?: \[\S+\])?$", rtlil, re.M):
+        if other in found:
+            found.setdefault(name, found[other])
+    return found
 
 
 def _number(literal: str, parameters: Mapping[str, int]) -> int:
@@ -343,7 +387,7 @@ def _files(
         lambda m: m[0].replace(m[1], called.get(m[1], m[1]), 1),
         re.sub(r"\n\s*(?=\n)", "", re.sub(r"//.*", "", module.text)),
     ).replace(f"module {module.name} ", f"module {CHECKED} ", 1)
-    gate = gate.replace("@(posedge clk or posedge rst)", "@(posedge clk)")
+    gate = re.sub(r"@\(posedge (\w+) or posedge \w+\)", r"@(posedge \1)", gate)
     texts = {"gold.il": stubs + gold, "gate.v": gate, "stubs.il": stubs, "beyond.v": BEYOND}
     return texts, list(called.values())
 
