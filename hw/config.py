@@ -244,6 +244,9 @@ class EngineConfig:
     stream_id_bits
         Width of AxUSER on the buses to host and to device memory, with which each ring's accesses
         carry its stream ID; 0 for no AxUSER, otherwise enough to tell the rings apart.
+    host_clock
+        Give the bus to host memory a clock and a reset of its own, `host_clk` and `host_rst`: the
+        port's channels cross to it through asynchronous queues.
     ecc
         Correct flipped bits of the memories that hold data on its way: the DMA buffer, its lines'
         checksums, and streams that come in. It costs a cycle each way, and these memories have 13
@@ -271,6 +274,7 @@ class EngineConfig:
     device_id_bits: int = 1
     rings: int = 1
     stream_id_bits: int = 0
+    host_clock: bool = False
     ecc: bool = False
 
     def __post_init__(self) -> None:
@@ -312,8 +316,9 @@ class EngineConfig:
                 f"stream_id_bits must tell {self.rings} rings apart, or be 0, not "
                 f"{self.stream_id_bits!r}"
             )
-        if not isinstance(self.ecc, bool):
-            raise ConfigError(f"ecc must be true or false, not {self.ecc!r}")
+        for name in ("host_clock", "ecc"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}")
 
     @property
     def codecs(self) -> tuple[str, ...]:

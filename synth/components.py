@@ -124,7 +124,7 @@ def block(name: str, config: str | None = None, shape: Any = None) -> ComponentB
     Raises
     ------
     SynthError
-        If there is none of that name.
+        If there is none of that name, or it has two clocks.
     ConfigError
         If it has no such configuration; the message lists those that it has.
     """
@@ -133,6 +133,11 @@ def block(name: str, config: str | None = None, shape: Any = None) -> ComponentB
     component = COMPONENTS[name]
     chosen = config or component.family.default
     shape = component.config(chosen if shape is None else shape)
+    if component.is_whole and getattr(shape, "host_clock", False):
+        raise SynthError(
+            f"{name} with host_clock has two clocks, and synthesis times one; leave host_clock "
+            "away: all but the crossing is the same"
+        )
     return ComponentBlock(
         name, chosen, _parameters(component, shape), lambda: component.make(shape)
     )

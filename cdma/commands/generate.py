@@ -145,6 +145,12 @@ def generate(
         int | None,
         typer.Option(metavar="BITS", help="Engine: width of AxUSER; 0 for none."),
     ] = None,
+    host_clock: Annotated[
+        bool,
+        typer.Option(
+            "--host-clock", help="Engine: a clock of its own for the bus to the host, host_clk."
+        ),
+    ] = False,
     ecc: Annotated[
         bool, typer.Option("--ecc", help="Engine: correct flipped bits of the memories for data.")
     ] = False,
@@ -198,6 +204,10 @@ def generate(
         float | None,
         typer.Option(metavar="MHZ", help=f"Of the constraints; {CLOCK_MHZ:g} if not given."),
     ] = None,
+    host_clock_mhz: Annotated[
+        float | None,
+        typer.Option(metavar="MHZ", help="Of the constraints' host_clk; as clk if not given."),
+    ] = None,
     assertions: Annotated[
         bool,
         typer.Option(
@@ -228,6 +238,8 @@ def generate(
     """
     if clock_mhz is not None and not ip:
         raise UserError("--clock-mhz is of the constraints; give --ip too, or leave it away")
+    if host_clock_mhz is not None and not ip:
+        raise UserError("--host-clock-mhz is of the constraints; give --ip too, or leave it away")
     if assertions and ip:
         raise UserError("--ip is for flows that read Verilog; leave --assertions away")
     if style not in STYLES:
@@ -250,6 +262,7 @@ def generate(
         transfers=transfers,
         rings=rings,
         stream_id_bits=stream_id_bits,
+        host_clock=host_clock or None,
         ecc=ecc or None,
     )
     of_zvc = _given(latency=latency)
@@ -288,6 +301,10 @@ def generate(
         if component == "engine":
             registers = engine_registers.register_source(engine, name=top)
             headers[descriptor_header_name(top)] = descriptor_header()
+    if host_clock_mhz is not None and not (component == "engine" and engine.host_clock):
+        raise UserError(
+            "--host-clock-mhz is of an engine's host_clk; give --host-clock too, or leave it away"
+        )
     verilog = _kept(component, chosen, top, assertions, style, reset)
     sidecar = document("sidecar", {**verilog.sidecar, CONFIGURATION: tables})
     verilog = dataclasses.replace(verilog, sidecar=sidecar)
@@ -299,6 +316,7 @@ def generate(
             **ip_files(
                 verilog,
                 clock_mhz=CLOCK_MHZ if clock_mhz is None else clock_mhz,
+                other_clocks_mhz=host_clock_mhz,
                 headers=headers,
                 registers=registers,
                 bench=found.bench(chosen, top, reset),

@@ -21,6 +21,7 @@ from cdma.hw.dma.control.registers import register_source
 from cdma.hw.dma.limits import ENTRY_BYTES, HOST_BURST_BEATS
 from cdma.hw.emit.bench.files import Bench, hex_rows, source
 from cdma.hw.emit.reset import Reset
+from cdma.hw.lib.clocks.async_fifo import RESET_CYCLES
 from cdma.hw.registers.map import RegisterSource, in_page, pages, register_map
 from cdma.hw.registers.map import address_bits as register_address_bits
 
@@ -28,9 +29,27 @@ _SEED = 1
 _LOG2_ENTRIES = 4
 _MEMORY_BURST_BEATS = 8
 _LONGEST_CYCLES = 20_000
+_LONGEST_CYCLES_OF_TWO_CLOCKS = 100_000
+"""As a slow host needs."""
 _GUARD_BYTES = 64
 _MEMORY_BYTES = 16384
 _WRITE, _READ, _WAIT_FOR_IRQ, _WAIT_FOR_NO_IRQ = range(4)
+_HOST_HALF_NS = 3.701
+"""Half of the host's period, where half of the engine's is 5 ns: edges meet at ever other times."""
+_HOST_CLOCK = f"""
+  // The host's clock has no simple ratio to clk; any other one must do as well. Both resets come
+  // from rst, last for some cycles of both clocks, and each ends with its own clock.
+  localparam real HOST_HALF = {_HOST_HALF_NS};  // ns
+  reg host_clk = 1'b0;
+  reg [1:0] host_rsts = 2'b11;
+  wire host_rst = host_rsts[1];
+  integer host_cycles = 0;
+  always #(HOST_HALF) host_clk = !host_clk;
+  always @(posedge host_clk) begin
+    host_rsts <= {{host_rsts[0], rst}};
+    host_cycles <= host_cycles + 1;
+  end
+"""
 _IGNORED = ("lock", "cache", "prot", "qos", "user")
 """Pins of an address channel that the bench's memory does without."""
 
@@ -276,9 +295,20 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
             host_bytes, config.host_address_bits, config.host_id_bits, config.stream_id_bits
         ),
     )
+    clocking = f".clk(clk), {reset.connection('rst')}"
+    if config.host_clock:
+        host_clocking = ".clk(host_clk), .rst(host_rst)"
+        clocking += f", .host_clk(host_clk), {reset.connection('host_rst', 'host_clk')}"
+        least = RESET_CYCLES + 1
+        reset_over = f"cycles >= {least} && host_cycles >= {least}"
+    else:
+        host_clocking, reset_over = ".clk(clk), .rst(rst)", "cycles == 4"
     values = {
         "name": name,
-        "reset": reset.connection("rst"),
+        "clocking": clocking,
+        "host_clock": _HOST_CLOCK if config.host_clock else "",
+        "host_clocking": host_clocking,
+        "reset_over": reset_over,
         "units": config.units,
         "device_size": _MEMORY_BYTES,
         "host_size": _MEMORY_BYTES,
@@ -287,7 +317,7 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
         "rings": config.rings,
         "ring": config.rings - 1,
         "descriptors": program.count,
-        "longest": _LONGEST_CYCLES,
+        "longest": _LONGEST_CYCLES_OF_TWO_CLOCKS if config.host_clock else _LONGEST_CYCLES,
         "sector_bytes": sector_bytes,
         "host_bytes": host_bytes,
         "device_address_bits": config.device_address_bits,

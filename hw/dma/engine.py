@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, connect_resized
+from cdma.hw.bus.clock_crossing import Axi4ClockCrossing
 from cdma.hw.bus.port import Axi4Port
 from cdma.hw.bus.read_half import ReadHalf
 from cdma.hw.bus.timeout import SilenceTimer
@@ -37,6 +38,7 @@ from cdma.hw.dma.outbound.issue import LineIssuer
 from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutPath
 from cdma.hw.dma.outbound.throttle import TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit
+from cdma.hw.lib.clocks.async_fifo import LATENCY, RESET_CYCLES
 from cdma.hw.lib.count import count_ones
 from cdma.hw.registers.file import DATA_BITS
 from cdma.hw.registers.map import address_bits as register_address_bits
@@ -45,6 +47,9 @@ from cdma.hw.registers.port import RegisterPort
 MEMORY_ID_BITS = 1
 HOST_ID_BITS = 2
 """What the engine itself uses of IDs; a bus may have wider ones."""
+
+HOST_DOMAIN = "host"
+"""The clock domain of the bus to the host, if it has one of its own."""
 
 SLEEPERS = (
     OutPath,
@@ -111,8 +116,13 @@ class DmaEngine(wiring.Component):
     after the descriptor's last beat; registers answer after `register_response_latency` = 2. With
     several rings the first two are a cycle longer, in which one of them is chosen.
 
+    With `host_clock` the bus to the host has a clock of its own, "host", in any ratio to the
+    engine's: each of its channels takes `host_crossing_latency` = 4 cycles of the clock that it
+    goes to, or one more, beside what is said here. Both resets come from one source and last for
+    `reset_cycles` = 6 cycles of each clock at least.
+
     Throughput: a line per cycle and unit, two lines per cycle in all, each way; a beat per cycle
-    at the host, each way.
+    at the host, each way, of the slower clock if there are two.
 
     Parameters
     ----------
@@ -121,6 +131,10 @@ class DmaEngine(wiring.Component):
     Attributes
     ----------
     descriptor_read_latency, data_read_latency, register_response_latency : int
+    host_crossing_latency, reset_cycles : int
+        With `host_clock` only.
+    member_domains : dict of str to str
+        Clock domains of members, where they are not "sync".
 
     Members
     -------
@@ -129,7 +143,7 @@ class DmaEngine(wiring.Component):
     m_axi_mem0, m_axi_mem1, … : `Out(Axi4Signature(sector_bytes, 40, 1))`
         Device memory, for each unit; the configuration may have other widths of address and ID.
     m_axi_host : `Out(Axi4Signature(host_bytes, 64, 2))`
-        Host memory; the same holds of it.
+        Host memory; the same holds of it. In the domain "host" with `host_clock`.
     irq : `Out(config.rings)`
         For each ring, high while an enabled bit of its IRQ_STATUS is set.
     """
@@ -150,6 +164,11 @@ class DmaEngine(wiring.Component):
         host = Axi4Signature(
             config.host_bytes, config.host_address_bits, config.host_id_bits, user_bits
         )
+        self.member_domains: dict[str, str] = {}
+        if config.host_clock:
+            self.member_domains["m_axi_host"] = HOST_DOMAIN
+            self.host_crossing_latency = LATENCY
+            self.reset_cycles = RESET_CYCLES
         address_bits = register_address_bits(register_source(config))
         super().__init__(
             {
@@ -180,7 +199,7 @@ class DmaEngine(wiring.Component):
             user_bits=config.stream_id_bits,
         )
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
-        connect_resized(m, host.m_axi, self.m_axi_host)
+        self._connect_host_bus(m, host)
 
         starts = self._connect_descriptors(m, rings)
         self._connect_host(m, rings)
@@ -273,6 +292,22 @@ class DmaEngine(wiring.Component):
         wiring.connect(m, parts.record_writer.request, host.write_request[1])
         wiring.connect(m, parts.record_writer.beats, host.write_beats[1])
         wiring.connect(m, host.write_response[1], parts.record_writer.response)
+
+    def _connect_host_bus(self, m: Module, host: Axi4Port) -> None:
+        """Connect the port to host memory to the bus, or to what brings it to the bus's clock."""
+        config = self.config
+        if not config.host_clock:
+            connect_resized(m, host.m_axi, self.m_axi_host)
+            return
+        m.submodules.host_crossing = crossing = Axi4ClockCrossing(
+            config.host_bytes,
+            config.host_address_bits,
+            config.host_id_bits,
+            config.stream_id_bits,
+            domain=HOST_DOMAIN,
+        )
+        connect_resized(m, host.m_axi, wiring.flipped(crossing.s_axi))
+        wiring.connect(m, crossing.m_axi, wiring.flipped(self.m_axi_host))
 
     def _add_memories(self, m: Module) -> list[Axi4Port]:
         """Add a port to device memory for each unit, and return them."""

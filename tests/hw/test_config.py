@@ -77,9 +77,10 @@ def test_unknown_preset_lists_those_that_there_are():
             {"rings": 4, "stream_id_bits": 1},
             "stream_id_bits must tell 4 rings apart, or be 0, not 1",
         ),
+        ({"host_clock": 2}, "host_clock must be true or false, not 2"),
     ],
 )
-def test_rings_that_cannot_be_are_refused(fields, message):
+def test_rings_and_clocks_that_cannot_be_are_refused(fields, message):
     with pytest.raises(ConfigError) as error:
         EngineConfig(**fields)
     assert str(error.value) == message

@@ -1,6 +1,7 @@
 """Components by name, in configurations by name."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -80,3 +81,15 @@ def test_unknown_names_are_told_with_the_known_ones():
         block("packer", "channel")
     with pytest.raises(ConfigError, match=f"must be one of {', '.join(BUDDY_PRESETS)}, not 'wide'"):
         block("sector-mapper", "wide")
+
+
+def test_two_clocks_are_refused_with_what_helps():
+    shape = replace(PRESETS["tiny"], host_clock=True)
+    with pytest.raises(SynthError) as error:
+        block("engine", "mine", shape)
+    assert str(error.value) == (
+        "engine with host_clock has two clocks, and synthesis times one; leave host_clock away: "
+        "all but the crossing is the same"
+    )
+    # Parts have one.
+    assert block("dispatcher", "mine", shape).parameters["host_clock"]

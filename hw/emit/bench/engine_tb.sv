@@ -13,7 +13,7 @@ module @name@_tb;
   reg clk = 1'b0;
   reg rst = 1'b1;
   always #5 clk = !clk;
-
+@host_clock@
   // The registers: steps of a program, each a write, a read to be compared, or a wait for the
   // interrupt of the ring that has the descriptors.
   localparam [3:0] WRITE = 4'd0, READ = 4'd1, WAIT_FOR_IRQ = 4'd2, WAIT_FOR_NO_IRQ = 4'd3;
@@ -80,12 +80,12 @@ module @name@_tb;
     .SIZE(HOST_SIZE), .LONGEST(@host_burst@), .SEED(32'hcafe), .FILE("bench/@name@_host.hex"),
     .NAME("host")
   ) host (
-    .clk(clk), .rst(rst), .errors(host_errors),
+    @host_clocking@, .errors(host_errors),
 @host_ports@
   );
 
   @name@ dut (
-    .clk(clk), @reset@, .irq(irqs),
+    @clocking@, .irq(irqs),
     .s_axil_awaddr(offset), .s_axil_awprot(3'b000), .s_axil_awvalid(awvalid),
     .s_axil_awready(awready), .s_axil_wdata(value), .s_axil_wstrb(4'b1111),
     .s_axil_wvalid(wvalid), .s_axil_wready(wready), .s_axil_bresp(bresp), .s_axil_bvalid(bvalid),
@@ -105,7 +105,7 @@ module @name@_tb;
   integer errors, i;
   always @(posedge clk) begin
     cycles <= cycles + 1;
-    if (cycles == 4) rst <= 1'b0;
+    if (@reset_over@) rst <= 1'b0;
     if (!rst && (step == STEPS || cycles == LONGEST)) begin
       for (i = 0; i < DEVICE_SIZE; i = i + 1)
         if (device_after[i][8] && device.bytes[i] !== device_after[i][7:0]) begin

@@ -87,8 +87,10 @@ def component(
     standard = [one for one in sidecar["interfaces"] if one["kind"] in BUSES]
     if standard:
         buses = node(document, "busInterfaces")
+        own = {name: one["clock"] for one in sidecar["other_clocks"] for name in one["interfaces"]}
         for interface in standard:
-            _add_bus(buses, interface, sidecar["clock"], registers is not None)
+            clock = own.get(interface["name"], sidecar["clock"])
+            _add_bus(buses, interface, clock, registers is not None)
     managers = [one for one in standard if _role(one) == "master" and _is_addressed(one)]
     if managers:
         spaces = node(document, "addressSpaces")
@@ -168,7 +170,12 @@ def _add_model(document: Element, sidecar: Mapping[str, Any], files: str) -> Non
     _add_port(ports, sidecar["clock"], "input", 1, "Clock: rising edges.")
     reset = sidecar["reset"]
     kind = "synchronous" if reset["synchronous"] else "asynchronous"
-    _add_port(ports, reset["port"], "input", 1, f"Reset: {kind}, active {reset['active']}.")
+    about = f"Reset: {kind}, active {reset['active']}."
+    _add_port(ports, reset["port"], "input", 1, about)
+    for other in sidecar["other_clocks"]:
+        whose = f" of {', '.join(other['interfaces'])}"
+        _add_port(ports, other["clock"], "input", 1, f"Clock{whose}: rising edges.")
+        _add_port(ports, other["reset"], "input", 1, about.replace(":", f"{whose}:", 1))
     for interface in sidecar["interfaces"]:
         for port in interface["ports"]:
             about = port["description"]

@@ -6,7 +6,7 @@ NAME/Makefile                lint, and the bench
 NAME/rtl/NAME.v              the block
 NAME/rtl/NAME.json           its ports, parameters and latencies
 NAME/template/NAME.vh        an instance of it, to copy from
-NAME/constraints/NAME.sdc    its clock, and the part of a cycle that its ports may take
+NAME/constraints/NAME.sdc    its clocks, and the part of a cycle that its ports may take
 NAME/lint/NAME.vlt           Verilator's rules that it breaks on purpose
 NAME/bench/                  of blocks with golden vectors: a bench that checks itself
 NAME/uvm/NAME_ral_pkg.sv     of blocks with registers: their model for UVM
@@ -40,6 +40,7 @@ def ip_files(
     verilog: Verilog,
     *,
     clock_mhz: float,
+    other_clocks_mhz: float | None = None,
     headers: Mapping[str, str] | None = None,
     registers: RegisterSource | None = None,
     bench: Bench | None = None,
@@ -52,6 +53,8 @@ def ip_files(
         Without assertions: those are SystemVerilog.
     clock_mhz
         The frequency that the constraints ask for.
+    other_clocks_mhz
+        That of clocks beside `clk`; the same if not given.
     headers
         C headers, by name.
     registers
@@ -76,7 +79,7 @@ def ip_files(
         f"rtl/{name}.v": verilog.text,
         f"rtl/{name}.json": json.dumps(sidecar, indent=2) + "\n",
         f"lint/{name}.vlt": _waivers(name),
-        f"constraints/{name}.sdc": constraints(sidecar, clock_mhz),
+        f"constraints/{name}.sdc": constraints(sidecar, clock_mhz, other_clocks_mhz),
         f"template/{name}.vh": template(sidecar),
         "Makefile": makefile(name, bench),
     }

@@ -6,18 +6,21 @@ from typing import Any
 def template(sidecar: dict[str, Any]) -> str:
     """Return wires and an instance of the block as Verilog-2005, to be included in a module.
 
-    Ports are grouped by interface, under the interface's description. The clock and the reset
-    connect to nets of their own names, which the module around must have.
+    Ports are grouped by interface, under the interface's description. Clocks and resets connect to
+    nets of their own names, which the module around must have.
 
     Parameters
     ----------
     sidecar
         The block's description, as `cdma.hw.emit.verilog.generate` gives it.
     """
-    module, clock, reset = sidecar["module"], sidecar["clock"], sidecar["reset"]["port"]
+    module = sidecar["module"]
+    clocking = [sidecar["clock"], sidecar["reset"]["port"]]
+    for other in sidecar["other_clocks"]:
+        clocking += [other["clock"], other["reset"]]
     lines = [
         f"// Instantiation template of {module}, by {sidecar['generator']}: copy it, or include it",
-        f"// in a module that has {clock} and {reset}.",
+        f"// in a module that has {', '.join(clocking[:-1])} and {clocking[-1]}.",
         *(f"//   {name} = {_text(value)}" for name, value in sidecar["parameters"].items()),
     ]
     for interface in sidecar["interfaces"]:
@@ -27,7 +30,7 @@ def template(sidecar: dict[str, Any]) -> str:
             shape = f"[{width - 1}:0] " if width > 1 else ""
             about = f"  // {port['description']}" if port["description"] else ""
             lines.append(f"wire {shape}{module}_{port['name']};{about}")
-    lines += ["", f"{module} {module}_instance (", f"  .{clock}({clock}),", f"  .{reset}({reset}),"]
+    lines += ["", f"{module} {module}_instance (", *(f"  .{pin}({pin})," for pin in clocking)]
     last = sidecar["interfaces"][-1]["ports"][-1]
     for interface in sidecar["interfaces"]:
         lines += ["", f"  // {interface['name']}: {interface['kind']}, {interface['role']}"]

@@ -130,6 +130,23 @@ def test_names_that_no_module_can_have(arguments, name, message, capsys):
     assert list(Path().iterdir()) == []
 
 
+def test_a_clock_of_the_host_is_in_all_files():
+    arguments = ["generate", "engine", "--config", "tiny", "--host-clock", "--reset", "sync-low"]
+    frequencies = ["--clock-mhz", "800", "--host-clock-mhz", "250"]
+    assert main([*arguments, "--ip", *frequencies, "--out", "ip"]) == 0
+    folder = Path("ip/cdma_engine")
+    sidecar = json.loads((folder / "rtl/cdma_engine.json").read_text())
+    assert sidecar["parameters"]["host_clock"] is True
+    assert sidecar["configuration"]["engine"]["host_clock"] is True
+    assert sidecar["other_clocks"] == [
+        {"clock": "host_clk", "reset": "host_rst_n", "interfaces": ["m_axi_host"]}
+    ]
+    constraints = (folder / "constraints/cdma_engine.sdc").read_text()
+    assert "create_clock -name host_clk -period 4.000 " in constraints
+    for path in ("rtl/cdma_engine.v", "template/cdma_engine.vh", "cdma_engine.xml"):
+        assert re.search(r"\bhost_clk\b[^@]*\bhost_rst_n\b", (folder / path).read_text())
+
+
 @pytest.mark.verify
 def test_folder_of_the_engine_has_what_software_needs():
     assert main(["generate", "engine", "--config", "tiny", "--ip", "--out", "ip"]) == 0
@@ -179,6 +196,12 @@ def test_folder_of_a_block_with_vectors_has_a_bench(capsys):
         (["--clock-mhz", "800"], "--clock-mhz is of the constraints; give --ip too"),
         (["--ip", "--assertions"], "--ip is for flows that read Verilog; leave --assertions away"),
         (["--ip", "--clock-mhz", "0"], "clock_mhz must be above 0 and at most 10000, not 0"),
+        (["--host-clock-mhz", "250"], "--host-clock-mhz is of the constraints; give --ip too"),
+        (
+            ["--ip", "--host-clock-mhz", "250"],
+            "--host-clock-mhz is of an engine's host_clk; give --host-clock too, or leave it away",
+        ),
+        (["--host-clock"], "--host-clock is the engine's, not that of packer; leave it away"),
     ],
 )
 def test_options_of_the_folder_that_cannot_be(options, message, capsys):

@@ -1,6 +1,7 @@
 """The engine's bench: it passes, and finds what is planted in RTL, memories and registers."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from cdma.hw.dma.bench import engine_bench
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 from tests.lib.requirements import ICARUS, require
 from tests.lib.rtl.kit import change, change_row, make, write_kit
+from tests.lib.shares import configs
 
 SMALL = EngineConfig(units=2, buffer_bytes=1024, read_buffer_bytes=1024, write_bursts=2)
 
@@ -45,6 +47,57 @@ def test_passes_and_is_clean(kit):
     assert "PASS: cdma_engine, 9 descriptors, " in said
     status, said = make(kit, "lint")
     assert status == 0, said
+
+
+HOST_HALVES_NS = {
+    "as written": None,
+    "as fast, shifted": 5.0,
+    "a little slower": 5.03,
+    "fast": 0.61,
+    "slow": 17.3,
+}
+"""Half of the host's period; half of the engine's is 5 ns."""
+
+
+@pytest.fixture(scope="module")
+def two_clocks(tmp_path_factory):
+    require(ICARUS)
+    folder = tmp_path_factory.mktemp("two_clocks")
+    write_kit("engine", replace(SMALL, host_clock=True, rings=2, stream_id_bits=2), folder)
+    return folder
+
+
+@pytest.fixture
+def planted_two_clocks(two_clocks, tmp_path):
+    """A copy of it, for changes."""
+    shutil.copytree(two_clocks, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("half", configs(HOST_HALVES_NS, quick=["as written", "slow"]))
+def test_passes_with_a_host_of_any_clock(planted_two_clocks, half):
+    bench = planted_two_clocks / "bench" / "cdma_engine_tb.sv"
+    if half is not None:
+        change(bench, "HOST_HALF = 3.701;", f"HOST_HALF = {half};")
+        change(bench, "always #(HOST_HALF)", "initial #1.7 forever #(HOST_HALF)")
+    status, said = make(planted_two_clocks, "sim")
+    assert status == 0, said
+    assert "PASS: cdma_engine, 9 descriptors, " in said
+
+
+@pytest.mark.verify
+def test_two_clocks_are_clean_and_pass_on_verilator(two_clocks):
+    status, said = make(two_clocks, "lint")
+    assert status == 0, said
+    status, said = make(two_clocks, "sim", "SIM=verilator")
+    assert status == 0, said
+    assert "PASS: cdma_engine, 9 descriptors, " in said
+
+
+def test_finds_a_port_that_has_the_other_clock(planted_two_clocks):
+    bench = planted_two_clocks / "bench" / "cdma_engine_tb.sv"
+    change(bench, ".host_clk(host_clk)", ".host_clk(clk)")
+    fails(planted_two_clocks)
 
 
 @pytest.mark.verify

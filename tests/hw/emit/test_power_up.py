@@ -5,6 +5,7 @@ taken away: on Icarus registers are unknown at first, on Verilator random. Memor
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -18,12 +19,14 @@ BLOCKS = {
     "zvc-compressor": ("zvc-compressor", CodecConfig()),
     "zvc-decompressor": ("zvc-decompressor", CodecConfig()),
     "small": ("engine", SMALL),
+    "two clocks": ("engine", replace(SMALL, host_clock=True)),
     "titanx_gen3": ("engine", preset("titanx_gen3")),
 }
 SEEDS = 5
 
-_INITIAL = re.compile(r" = .*?(?=[,;]?(?:  //.*)?$)")
-_REGISTER = re.compile(r"^ *(?:output )?reg\b.*$", re.M)
+# Not an attribute's value.
+_INITIAL = re.compile(r" = (?!\").*?(?=[,;]?(?:  //.*)?$)")
+_REGISTER = re.compile(r"^ *(?:\(\*.*\*\) )?(?:output )?reg\b.*$", re.M)
 
 
 def without_initial_values(text):
@@ -39,7 +42,7 @@ def without_initial_values(text):
     return _REGISTER.sub(plain, text), found
 
 
-@pytest.fixture(params=names(BLOCKS, quick=["zvc-compressor", "small"]))
+@pytest.fixture(params=names(BLOCKS, quick=["zvc-compressor", "small", "two clocks"]))
 def kit(request, tmp_path):
     require(ICARUS)
     name = write_kit(*BLOCKS[request.param], tmp_path)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.hw.components import find_component
-from cdma.hw.config import ConfigError
+from cdma.hw.config import ConfigError, EngineConfig
 from cdma.hw.emit.netlist import written_modules
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS
 from cdma.hw.emit.verilog import STYLES, generate
@@ -89,6 +89,16 @@ def test_an_engines_kit_passes_and_is_clean(reset, tmp_path):
     assert "PASS: cdma_engine, 9 descriptors, " in said
     status, said = make(tmp_path, "lint")
     assert status == 0, said
+
+
+@pytest.mark.parametrize("reset", names(RESETS, quick=["async-low"]))
+def test_an_engine_with_two_clocks_passes(reset, tmp_path):
+    require(ICARUS)
+    small = EngineConfig(units=1, buffer_bytes=4096, read_buffer_bytes=1024, host_clock=True)
+    write_kit("engine", small, tmp_path, reset=reset)
+    status, said = make(tmp_path, "sim")
+    assert status == 0, said
+    assert "PASS: cdma_engine, 9 descriptors, " in said
 
 
 BENCH = """

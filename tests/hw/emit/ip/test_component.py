@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -127,6 +128,31 @@ def test_engine_has_managers_a_subordinate_and_their_spaces():
     }
     (slave,) = root.findall("ipxact:busInterfaces/*/ipxact:slave/ipxact:memoryMapRef", NAMES)
     assert slave.get("memoryMapRef") == "registers"
+
+
+def test_each_bus_has_its_own_clock(schema):
+    verilog = verilog_of("engine", replace(preset("tiny"), host_clock=True), reset="async-low")
+    files = ip_files(verilog, clock_mhz=1000, registers=REGISTERS["engine"])
+    text = files[f"{verilog.name}.xml"]
+    document = etree.fromstring(text.encode())
+    assert schema.validate(document), schema.error_log
+    clocks = {}
+    for bus in ElementTree.fromstring(text).findall("ipxact:busInterfaces/*", NAMES):
+        pins = zip(
+            texts(bus, ".//ipxact:logicalPort/ipxact:name"),
+            texts(bus, ".//ipxact:physicalPort/ipxact:name"),
+            strict=True,
+        )
+        clocks[one(bus, "name")] = dict(pins)["ACLK"]
+    assert clocks == {
+        "s_axil": "clk",
+        "m_axi_mem0": "clk",
+        "m_axi_mem1": "clk",
+        "m_axi_host": "host_clk",
+    }
+    ports = texts(ElementTree.fromstring(text), "ipxact:model/ipxact:ports/*/ipxact:name")
+    assert ports[:4] == ["clk", "rst_n", "host_clk", "host_rst_n"]
+    assert "Reset of m_axi_host: asynchronous, active low." in text
 
 
 def number(text):

@@ -1,9 +1,11 @@
 """The instantiation template: two tools take it, and it has every port of the module."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from cdma.hw.config import preset
 from cdma.hw.emit.ip.template import template
 from tests.hw.emit.test_verilog import lint
 from tests.lib.rtl.verilog import verilog_of
@@ -31,6 +33,19 @@ def test_an_instance_is_clean_and_complete(component, tmp_path):
         *(("clk", "clk"), ("rst", "rst")),
         *((port["name"], f"{name}_{port['name']}") for port in ports),
     ]
+
+
+def test_an_instance_with_two_clocks_has_both(tmp_path):
+    verilog = verilog_of("engine", replace(preset("tiny"), host_clock=True))
+    text = template(verilog.sidecar)
+    assert "// in a module that has clk, rst, host_clk and host_rst.\n" in text
+    around = [
+        *(f"/* verilator lint_off {rule} */" for rule in WAIVED),
+        "module around (input wire clk, rst, host_clk, host_rst);",
+        text,
+        "endmodule",
+    ]
+    lint("around", "\n".join([*around, "", verilog.text]), tmp_path)
 
 
 def test_ports_are_grouped_and_described():
