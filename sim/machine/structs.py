@@ -85,6 +85,8 @@ ENVIRONMENT = Struct(
         Field("link_overhead_bytes", U64),
         Field("link_outstanding", U64),
         Field("link_buffer_bursts", U64),
+        Field("host_period", F64, "of the engine's bus to the host, if it has a clock of its own"),
+        Field("host_phase", F64, "of the first edge of that clock, in its periods"),
         Field("window", U64, "over which the engine's DRAM traffic is summed"),
         Field("stall", F64, "probability per cycle and channel that the environment stalls"),
         Field("seed", U64),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, Memor
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from cdma.sim.machine.engine import library as lib
 from cdma.sim.machine.waves import require_writable, trace_kind
+
+MOST_RATIO = 100
+"""Of the two clocks of a simulated engine."""
 
 
 class Machine(BusMachine):
@@ -43,7 +47,12 @@ class Machine(BusMachine):
         The probability, per cycle and channel, that a slave is not ready or holds back what it has,
         beyond what latency and bandwidth do. At least 0 and less than 1.
     seed : int
-        What stalls, refresh and the values of pins that must not matter are drawn from.
+        What stalls, refresh, the values of pins that must not matter and the phase of the host's
+        clock are drawn from.
+    host_clock_hz : float, optional
+        Of an engine whose bus to the host has a clock of its own, `EngineConfig.host_clock`: its
+        frequency, that of `config.clock_hz` if absent. Times in faults, counters and the link are
+        in the engine's cycles all the same.
     sleep : bool
         Leave out what would change nothing (`cdma.hw.lib.sleep`). Without, a cycle takes longer;
         whatever happens in it is the same.
@@ -82,6 +91,7 @@ class Machine(BusMachine):
         host_base: int = 0,
         stalls: float = 0.0,
         seed: int = 0,
+        host_clock_hz: float | None = None,
         sleep: bool = True,
         window_cycles: int | None = None,
         waves: str | Path | None = None,
@@ -100,6 +110,7 @@ class Machine(BusMachine):
 
         # All that can be refused is, before the simulator is built, which may take minutes.
         _require_channels(verilog, config)
+        host_period = _host_period(verilog, config, host_clock_hz)
         trace = None if waves is None else trace_kind(Path(waves))
         if waves is not None:
             require_writable(Path(waves))
@@ -129,6 +140,8 @@ class Machine(BusMachine):
             link_overhead_bytes=config.link_overhead_bytes,
             link_outstanding=config.link_outstanding,
             link_buffer_bursts=config.link_buffer_bursts,
+            host_period=host_period,
+            host_phase=Random(seed).random(),
             window=window_cycles,
             stall=stalls,
             seed=seed % 2**64,
@@ -255,6 +268,24 @@ def _rings(verilog: VerilogText) -> int:
     """The number of an engine's rings, which is that of its interrupt's lines."""
     lines = re.search(r"output[^;,\n]*\[(\d+):0\]\s*irq\b", verilog.text)
     return 1 if lines is None else int(lines[1]) + 1
+
+
+def _host_period(verilog: VerilogText, config: MachineConfig, host_clock_hz: float | None) -> float:
+    """The period of an engine's clock for the host, in cycles of its other one; 0 without one."""
+    if re.search(r"^  input wire host_clk\b", verilog.text, re.M) is None:
+        if host_clock_hz is not None:
+            raise ConfigError(
+                f"host_clock_hz must not be given: {verilog.name} has one clock; set host_clock of "
+                "EngineConfig"
+            )
+        return 0.0
+    ratio = config.clock_hz / (config.clock_hz if host_clock_hz is None else host_clock_hz)
+    if not 1 / MOST_RATIO <= ratio <= MOST_RATIO:
+        raise ConfigError(
+            f"host_clock_hz must be within {MOST_RATIO} times of clock_hz, {config.clock_hz:g}, "
+            f"not {host_clock_hz!r}"
+        )
+    return ratio
 
 
 def _require_channels(verilog: VerilogText, config: MachineConfig) -> None:

@@ -1,6 +1,7 @@
 // One instance of the RTL: its clock and waves, and how its failures reach Python.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,10 @@ using Waves = VerilatedVcdC;
 constexpr uint64_t kResetCycles = 4;
 // 1 GHz: the time in the waves is the cycle in nanoseconds. Time is in Verilator's picoseconds.
 constexpr uint64_t kPeriod = 1000;
+
+// Whether the bus to the host has a clock of its own (`hw/bus/clock_crossing.py`).
+template <class Top>
+concept WithHostClock = requires(Top& top) { top.host_clk; };
 
 struct Model {
   std::unique_ptr<VerilatedContext> context = std::make_unique<VerilatedContext>();
@@ -70,6 +75,19 @@ struct Model {
     ++time_cycle;
   }
 
+  // The same of the host's clock, if it has one of its own, in which nothing else ticks. `time` is that
+  // of the edge, in cycles of the other clock.
+  void settle_host(double time) { evaluate_host(*top, 0, time); }
+  void edge_host(double time) {
+    evaluate_host(*top, 1, time);
+    if (context->gotError()) throw AssertionError(printed);
+  }
+
+  void assert_reset(int value) {
+    top->rst = value;
+    assert_host_reset(*top, value);
+  }
+
   void forget_errors() {
     context->gotError(false);
     context->errorCount(0);
@@ -90,15 +108,34 @@ struct Model {
     }
   }
 
-  void evaluate(int clock, [[maybe_unused]] uint64_t time) {
+  template <class Top>
+  static void assert_host_reset([[maybe_unused]] Top& top, [[maybe_unused]] int value) {
+    if constexpr (WithHostClock<Top>) top.host_rst = value;
+  }
+
+  template <class Top>
+  void evaluate_host([[maybe_unused]] Top& top, [[maybe_unused]] int clock, double time) {
+    if constexpr (WithHostClock<Top>) top.host_clk = clock;
+    evaluate_at(static_cast<uint64_t>(time * static_cast<double>(kPeriod)));
+  }
+
+  void evaluate(int clock, uint64_t time) {
     top->clk = clock;
     tick_sleepers(*top, clock);
+    evaluate_at(time);
+  }
+
+  void evaluate_at([[maybe_unused]] uint64_t time) {
     top->eval();
 #if VM_TRACE
-    context->time(time);
-    if (waves) waves->dump(time);
+    // Each a picosecond later at least: what settles before an edge does so at no time of its own.
+    dumped_ = std::max(time, dumped_ + 1);
+    context->time(dumped_);
+    if (waves) waves->dump(dumped_);
 #endif
   }
+
+  [[maybe_unused]] uint64_t dumped_ = ~uint64_t{0};
 };
 
 // Runs `call` and turns whatever it throws into an outcome and a message.

@@ -22,7 +22,8 @@ PROGRAMS = 40
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
     rng, depths, buses, memories = Random(14), Random(15), Random(16), Random(17)
-    owners = Random(18)
+    # None of `SEEN` has two clocks.
+    owners, clocks = Random(18), Random(27)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
@@ -37,6 +38,7 @@ def draw_configs() -> list[EngineConfig]:
             ecc=memories.random() < 0.5,
             rings=owners.choice((1, 1, 2, 3, 4, 8)),
             stream_id_bits=owners.choice((0, 0, 3, 16)),
+            host_clock=clocks.random() < 0.3,
         )
         for count, (sector_bytes, element_bytes) in zip(units, shapes, strict=False)
     ]
@@ -75,7 +77,7 @@ def _name(config: EngineConfig) -> str:
         f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}-"
         f"A{config.host_address_bits}.{config.device_address_bits}-"
         f"I{config.host_id_bits}.{config.device_id_bits}-"
-        f"O{config.rings}.{config.stream_id_bits}{'-ecc' * config.ecc}"
+        f"O{config.rings}.{config.stream_id_bits}{'-ecc' * config.ecc}{'-host' * config.host_clock}"
     )
 
 
@@ -93,6 +95,7 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {1, 64} <= {one.write_bursts for one in CONFIGS}
     assert {2, 64} <= {one.transfers for one in CONFIGS}
     assert {one.ecc for one in CONFIGS} == {False, True}
+    assert {one.host_clock for one in CONFIGS} == {False, True}
     assert {1, 8} <= {one.rings for one in CONFIGS}
     assert {0, 16} <= {one.stream_id_bits for one in CONFIGS}
     assert any(one.buffer_bytes == 2 * one.units * LINE_BYTES for one in CONFIGS)
@@ -105,12 +108,15 @@ KEPT = {
     "two-units": SMALL,
     "titanx_gen3": preset("titanx_gen3"),
     "four-rings": rings_config(4),
+    "two-clocks": replace(SMALL, host_clock=True),
     "xc": ONE_UNIT,
     "drawn": CONFIGS[13],
 }
 
 
-@pytest.mark.parametrize("config", configs(KEPT, quick=["two-units", "titanx_gen3", "four-rings"]))
+@pytest.mark.parametrize(
+    "config", configs(KEPT, quick=["two-units", "titanx_gen3", "four-rings", "two-clocks"])
+)
 def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
     for seed in range(5000, 5004):
         run_seed(config, seed)

@@ -1,6 +1,7 @@
 """Faults planted in the driver and in the RTL: the random machine finds each of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Const
@@ -10,10 +11,12 @@ from cdma.hw.dma.control import checker, completion
 from cdma.hw.dma.control.descriptor import Status
 from cdma.hw.dma.outbound import drain
 from cdma.hw.emit.verilog import generate
+from cdma.hw.lib.clocks.async_fifo import AsyncFifo
 from cdma.sim.driver.memory.allocator import Allocator
 from cdma.sim.driver.memory.buffers import Memory
 from cdma.sim.driver.memory.ranges import Ranges
 from cdma.sim.driver.ring.record import CompletionRecord
+from tests.formal.broken import break_elaborate
 from tests.sim.driver.random_machine import player, setups
 from tests.sim.driver.random_machine.program import Failure, draw_steps, play, shortened
 from tests.sim.machine.engine.cases import SMALL
@@ -107,15 +110,31 @@ def lines_of_one_unit_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain, "_following", lambda unit, units: unit)
 
 
+def queues_to_the_host_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue between the clocks takes what it has no room for."""
+    break_elaborate(monkeypatch, AsyncFifo, "~full & i_sees_output", "i_sees_output")
+
+
+TWO_CLOCKS = replace(SMALL, host_clock=True)
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "plant", [bus_errors_are_no_errors, windows_are_open, lines_of_one_unit_only]
+    ("plant", "config"),
+    [
+        (bus_errors_are_no_errors, SMALL),
+        (windows_are_open, SMALL),
+        (lines_of_one_unit_only, SMALL),
+        (queues_to_the_host_overflow, TWO_CLOCKS),
+    ],
 )
 def test_fault_in_the_rtl_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None],
+    config: EngineConfig,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         plant(patch)
-        broken = generate("engine", SMALL, assertions=True, sleep=True)
+        broken = generate("engine", config, assertions=True, sleep=True)
     monkeypatch.setattr(player, "rtl", lambda config: broken)
-    assert len(found().steps) <= 12
+    assert len(found(config).steps) <= 12

@@ -25,17 +25,18 @@ struct CdmaBus : cdma::Model {
 
   void reset() {
     forget_errors();
-    forget_traffic(time_cycle + cdma::kResetCycles);
+    forget_traffic(time_cycle + reset_cycles());
     registers.reset();
-    top->rst = 1;
+    assert_reset(1);
     bool valid = false;
-    for (uint64_t i = 0; i < cdma::kResetCycles; ++i) {
+    for (uint64_t i = 0; i < reset_cycles(); ++i) {
+      tick_others();
       settle();
       valid |= top->s_axil_rvalid || top->s_axil_bvalid || any_valid();
       // An error leaves the RTL in a state that its assertions may forbid, until the first edge.
       edge(failed && i == 0);
     }
-    top->rst = 0;
+    assert_reset(0);
     failed = false;
     idle_cycles_ = 0;
     if (valid) throw cdma::ProtocolError("an output is valid during reset");
@@ -67,6 +68,9 @@ struct CdmaBus : cdma::Model {
   virtual bool any_valid() const = 0;
   virtual bool idle() const = 0;
   virtual bool computes() const { return false; }
+  virtual uint64_t reset_cycles() const { return cdma::kResetCycles; }
+  // Edges of other clocks up to the next one, in reset.
+  virtual void tick_others() {}
   virtual void describe_traffic(std::string& text) = 0;
 
  private:

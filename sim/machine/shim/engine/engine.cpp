@@ -1,5 +1,6 @@
 // The engine's RTL in its environment: DRAM channels, the host behind its link, and registers.
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -42,6 +43,30 @@ class Window {
   uint64_t most_ = 0;
 };
 
+// The edges of the host's clock, where it has one of its own, among those of the engine's. Times are in
+// cycles of the engine, whose edge is in the middle of a cycle.
+class HostClock {
+ public:
+  HostClock(double period, double phase) : period_(period), phase_(phase) {}
+
+  double next() const { return (static_cast<double>(edges_) + phase_) * period_; }
+  // Whether the next edge comes before the one that ends the engine's cycle.
+  bool is_due(uint64_t cycle) const { return next() < static_cast<double>(cycle) + 0.5; }
+  void advance() { ++edges_; }
+  // So many of the engine's cycles have at least that many of its own.
+  uint64_t cycles(uint64_t own) const {
+    return static_cast<uint64_t>(std::ceil(static_cast<double>(own + 1) * period_));
+  }
+
+ private:
+  double period_;
+  double phase_;
+  uint64_t edges_ = 0;
+};
+
+// Cycles of either clock that a reset takes: `RESET_CYCLES` of `hw/lib/clocks`, and some.
+constexpr uint64_t kResetCyclesOfTwoClocks = 8;
+
 }  // namespace cdma
 
 using namespace cdma;
@@ -52,12 +77,16 @@ struct CdmaEngine : CdmaBus {
   Window reads;
   Window writes;
   Computation computation;
+  HostClock host_clock;
   double out_busy_before = 0;  // link time before the counters were cleared
   double in_busy_before = 0;
   uint64_t cleared = 0;
 
   CdmaEngine(const CdmaEnvironment& s, const char* waves_path)
-      : CdmaBus(s, waves_path), reads(s.window), writes(s.window) {
+      : CdmaBus(s, waves_path),
+        reads(s.window),
+        writes(s.window),
+        host_clock(s.host_period, s.host_phase) {
     Random seeds(s.seed + 1);
     for_each_memory(*top, [&](MemoryPins pins) {
       const size_t k = memories.size();
@@ -73,19 +102,36 @@ struct CdmaEngine : CdmaBus {
   void step() override {
     const uint64_t cycle = time_cycle;
     Traffic dram;
-    Traffic link;
     computation.advance(cycle, memories);
     for (auto& memory : memories) memory.drive(cycle, dram);
-    host->drive(cycle, link);
+    if constexpr (WithHostClock<VTop>)
+      run_host();
+    else
+      drive_host();
     willing.draw(random);
     registers.drive(willing(0));
     reads.add(dram.read);
     writes.add(dram.written);
     settle();
     for (auto& memory : memories) memory.accept(cycle);
-    host->accept(cycle);
+    if constexpr (!WithHostClock<VTop>) host->accept(cycle);
     registers.accept(cycle);
     edge();
+  }
+
+  void drive_host() {
+    Traffic link;
+    host->drive(time_cycle, link);
+  }
+
+  // What comes with the host's own clock before the engine's next edge.
+  void run_host() {
+    for (; host_clock.is_due(time_cycle); host_clock.advance()) {
+      drive_host();
+      settle_host(host_clock.next());
+      host->accept(time_cycle);
+      edge_host(host_clock.next());
+    }
   }
 
   void set_faults(CdmaFault* faults, uint64_t count) override {
@@ -126,6 +172,20 @@ struct CdmaEngine : CdmaBus {
   }
 
   bool computes() const override { return computation.computes(); }
+
+  uint64_t reset_cycles() const override {
+    if constexpr (WithHostClock<VTop>)
+      return std::max(kResetCyclesOfTwoClocks, host_clock.cycles(kResetCyclesOfTwoClocks));
+    return CdmaBus::reset_cycles();
+  }
+
+  void tick_others() override {
+    if constexpr (WithHostClock<VTop>)
+      for (; host_clock.is_due(time_cycle); host_clock.advance()) {
+        settle_host(host_clock.next());
+        edge_host(host_clock.next());
+      }
+  }
 
   void describe_traffic(std::string& text) override {
     for (auto& memory : memories) memory.describe(text);

@@ -227,6 +227,7 @@ class Player:
             stalls=setup.stalls,
             seed=setup.seed,
             sleep=setup.sleep,
+            host_clock_hz=setup.host_clock_hz,
         )
         numbers = np.random.default_rng(setup.seed)
         for array in (self.machine.device, self.machine.host):

@@ -42,6 +42,18 @@ class Setup:
     sleep: bool
     options: dict[str, object]
 
+    @property
+    def host_clock_hz(self) -> float | None:
+        """Frequency of the host's clock, if it has one of its own."""
+        if not self.config.host_clock:
+            return None
+        # Apart from the rest, so that setups of one clock are as they were.
+        return self.environment.clock_hz * Random(~self.seed).choice(HOST_CLOCK_RATIOS)
+
+
+HOST_CLOCK_RATIOS = (0.53, 0.97, 1.0, 1.03, 2.71, 9.1)
+"""Of the host's clock to the engine's. Slower hosts would be silent for longer than time-outs."""
+
 
 @cache
 def rtl(config: EngineConfig) -> Verilog:

@@ -77,7 +77,7 @@ class EngineBench:
     config : EngineConfig
     environment : MachineConfig
         But for the number of channels.
-    stalls, seed, sleep
+    stalls, seed, sleep, host_clock_hz
         As of `Machine`.
     """
 
@@ -89,6 +89,7 @@ class EngineBench:
         stalls: float = 0.0,
         seed: int = 0,
         sleep: bool = True,
+        host_clock_hz: float | None = None,
     ) -> None:
         self.config = config
         self.machine = Machine(
@@ -101,6 +102,7 @@ class EngineBench:
             stalls=stalls,
             seed=seed,
             sleep=sleep,
+            host_clock_hz=host_clock_hz,
         )
         rng = np.random.default_rng(seed)
         for memory in (self.machine.device, self.machine.host):

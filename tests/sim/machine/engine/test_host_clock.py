@@ -1,0 +1,155 @@
+"""An engine whose bus to the host has a clock of its own: all is as with one clock, but later."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from cdma.hw.config import ConfigError
+from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.sim.machine import BusFault, Machine
+from cdma.sim.machine.build.rtl import generated_engine
+from cdma.sim.machine.bus.bus import HOST
+from tests.lib.shares import configs
+from tests.sim.machine.engine.bench import NEAR, STALLS, EngineBench
+from tests.sim.machine.engine.cases import SMALL, Shape
+
+CONFIG = replace(SMALL, host_clock=True)
+HOST_CLOCKS_HZ = {"slow": 0.313e9, "nearly-alike": 0.983e9, "alike": 1e9, "fast": 2.741e9}
+"""Of the host; the engine's is 1 GHz. The phase follows from the seed."""
+
+CLOCKS = configs(HOST_CLOCKS_HZ, quick=["slow", "fast"])
+SHAPES = (
+    Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),
+    Shape(opcode=Opcode.DECOMPRESS_IN, length=1400, src=0xFC4, dst=0x34, seed=2),
+    Shape(opcode=Opcode.COMPRESS_OUT, length=700, flags=Flag.VERIFY, density=1.0, seed=3),
+    Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
+    Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
+)
+RESETS_AFTER = (37, 113, 191, 262, 350)
+"""Cycles after a doorbell."""
+
+
+@pytest.fixture(params=STALLS)
+def stalls(request) -> float:
+    return float(request.param)
+
+
+def benches(
+    stalls: float, hz: float, *, seed: int = 11, sleep: bool = True
+) -> Iterator[EngineBench]:
+    bench = EngineBench(CONFIG, stalls=stalls, seed=seed, sleep=sleep, host_clock_hz=hz)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+@pytest.fixture(params=CLOCKS)
+def bench(request, stalls) -> Iterator[EngineBench]:
+    yield from benches(stalls, request.param)
+
+
+def carry_out(bench: EngineBench) -> None:
+    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    bench.carry_out(jobs, [job.good() for job in jobs])
+
+
+def test_transfers_of_all_ways_are_right_to_the_byte(bench):
+    for _ in range(3):
+        carry_out(bench)
+    bench.recovers()
+
+
+def test_a_reset_amid_transfers_leaves_nothing_behind(bench):
+    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    for cycles in RESETS_AFTER:
+        transfers = bench.submit(jobs)
+        bench.engine.doorbell()
+        bench.machine.run(cycles)
+        assert any(transfer.record is None for transfer in transfers)
+        bench.machine.reset()
+        bench.engine.reset()
+        carry_out(bench)
+
+
+def test_a_read_error_and_a_write_error_end_their_transfers_alone(bench):
+    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES[3:])]
+    transfers = bench.submit(jobs)
+    bench.machine.set_faults(
+        [
+            BusFault(HOST, "b", "slverr", addresses=(jobs[0].dst, jobs[0].dst + jobs[0].capacity)),
+            BusFault(HOST, "r", "slverr", addresses=(jobs[1].src, jobs[1].src + 4)),
+        ]
+    )
+    bench.engine.doorbell()
+    bench.engine.wait_all()
+    statuses = [transfer.result().status for transfer in transfers]
+    assert statuses == [Status.WRITE_ERROR, Status.READ_ERROR]
+    bench.machine.set_faults([])
+    assert bench.engine.first_error() is not None
+    bench.engine.registers.write("IRQ_STATUS", done=1, error=1)
+    bench.settle()
+    bench.recovers()
+
+
+@pytest.mark.parametrize("channel", ["r", "w", "b"])
+def test_a_host_that_hangs_ends_with_a_time_out_and_lives_again(bench, channel):
+    shape = SHAPES[4 if channel == "r" else 3]
+    transfers = bench.submit([bench.job(shape)])
+    # A descriptor is two beats.
+    bench.machine.set_faults([BusFault(HOST, channel, "hang", nth=6 if channel != "b" else 0)])
+    bench.engine.doorbell()
+    for _ in range(400):
+        if transfers[0].record is not None or bench.engine.registers.read("STATUS")["ring_error"]:
+            break
+        bench.machine.run(20)
+    if channel == "r":
+        bench.engine.wait_all()
+        assert transfers[0].result().status == Status.TIMEOUT
+    else:
+        # Its record cannot be written either.
+        assert bench.engine.first_error().status == Status.TIMEOUT
+    bench.machine.set_faults([])
+    bench.engine.reset()
+    bench.recovers()
+
+
+def test_everything_is_the_same_asleep_and_awake(stalls):
+    found = []
+    for sleep in (True, False):
+        for bench in benches(stalls, HOST_CLOCKS_HZ["fast"], sleep=sleep):
+            carry_out(bench)
+            machine = bench.machine
+            found.append((machine.cycles, machine.device.tobytes(), machine.host.tobytes()))
+    assert found[0] == found[1]
+
+
+def test_a_slower_host_takes_longer():
+    cycles = []
+    for hz in HOST_CLOCKS_HZ.values():
+        for bench in benches(0.0, hz):
+            before = bench.machine.cycles
+            carry_out(bench)
+            cycles.append(bench.machine.cycles - before)
+    assert cycles[0] == max(cycles)
+    assert cycles[-1] <= min(cycles) + 100
+
+
+@pytest.mark.parametrize(
+    ("config", "hz", "message"),
+    [
+        (SMALL, 1e9, "host_clock_hz must not be given: cdma_engine has one clock; set host_clock"),
+        (CONFIG, 1e6, "host_clock_hz must be within 100 times of clock_hz, 1e+09, not 1000000.0"),
+    ],
+)
+def test_a_clock_that_cannot_be_is_refused(config, hz, message):
+    with pytest.raises(ConfigError) as error:
+        Machine(
+            generated_engine(config),
+            replace(NEAR, channels=config.units),
+            device_bytes=4096,
+            host_bytes=4096,
+            host_clock_hz=hz,
+        )
+    assert str(error.value).startswith(message)
