@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from cdma.hw.config import ConfigError
+from cdma.hw.config import ConfigError, preset
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.plan.platform.environment import MACHINES
+from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import BusFault, Machine
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.bus import HOST
 from tests.lib.shares import configs
 from tests.sim.machine.engine.bench import NEAR, STALLS, EngineBench
 from tests.sim.machine.engine.cases import SMALL, Shape
+from tests.sim.machine.pipeline.zvc_cases import sparse
 
 CONFIG = replace(SMALL, host_clock=True)
 HOST_CLOCKS_HZ = {"slow": 0.313e9, "nearly-alike": 0.983e9, "alike": 1e9, "fast": 2.741e9}
@@ -26,6 +30,7 @@ SHAPES = (
     Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
     Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
 )
+NBYTES = 1 << 19
 RESETS_AFTER = (37, 113, 191, 262, 350)
 """Cycles after a doorbell."""
 
@@ -134,6 +139,39 @@ def test_a_slower_host_takes_longer():
             cycles.append(bench.machine.cycles - before)
     assert cycles[0] == max(cycles)
     assert cycles[-1] <= min(cycles) + 100
+
+
+@pytest.mark.verify
+def test_a_host_of_the_same_clock_costs_few_cycles():
+    """A link as fast as the port is as busy as with one clock, but for round trips."""
+    found = {}
+    for has_host_clock in (False, True):
+        config = replace(preset("titanx_gen3"), host_clock=has_host_clock)
+        environment = replace(
+            MACHINES["titanx_gen3"], link_out_bytes_per_s=32e9, link_in_bytes_per_s=32e9
+        )
+        sizes = {"device_bytes": 1 << 21, "host_bytes": 1 << 21}
+        with Machine(generated_engine(config), environment, **sizes) as machine:
+            engine = Engine(machine)
+            data = sparse(np.random.default_rng(3), NBYTES, 4, 0.5)
+            source, back = (engine.device.alloc(NBYTES) for _ in range(2))
+            stream = engine.host.alloc(engine.shape.worst_stream_bytes(NBYTES))
+            source.array[:] = data
+            begin = machine.cycles
+            out = engine.memcpy_compressed(stream, source, NBYTES, CopyKind.DEVICE_TO_HOST, "zvc")
+            middle = machine.cycles
+            engine.memcpy_compressed(
+                back,
+                stream,
+                NBYTES,
+                CopyKind.HOST_TO_DEVICE,
+                "zvc",
+                stream_bytes=out.out_size,
+            )
+            np.testing.assert_array_equal(back.array, data)
+            found[has_host_clock] = middle - begin, machine.cycles - middle
+    for one_clock, two_clocks in zip(found[False], found[True], strict=True):
+        assert one_clock < two_clocks < 1.02 * one_clock
 
 
 @pytest.mark.parametrize(
