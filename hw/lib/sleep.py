@@ -26,7 +26,7 @@ def add_wake(fragment: Fragment, below: Iterable[Value]) -> Signal:
     Parameters
     ----------
     fragment : Fragment
-        An elaborated component whose only clock domain is "sync".
+        An elaborated component, whose registers in "sync" are looked at.
     below : iterable of Value
         The same of those of its subcomponents that share its clock.
 
