@@ -93,10 +93,8 @@ def test_a_plan_of_another_graph(graph):
 
 def test_a_codec_that_the_engine_has_not_got(graph):
     lossy = Choice(Placement.SWAP, "zfp-32")
-    message = (
-        "cannot swap with codec 'zfp-32'; choose from None, zvc, xc, zvc-host, xc-host, zvc-sm"
-    )
-    with pytest.raises(SwapPlanError, match=message):
+    choices = "choose from None, zvc, xc, .*, zvc-host, xc-host, .*, zvc-sm"
+    with pytest.raises(SwapPlanError, match=f"cannot swap with codec 'zfp-32'; {choices}"):
         SwapPlan.from_plan(graph, Plan(policy="test", choices=(lossy,) * 4))
-    with pytest.raises(SwapPlanError, match="choose from None, zvc, xc, zvc-host, xc-host, zvc-sm"):
+    with pytest.raises(SwapPlanError, match=choices):
         SwapPlan.everything("lz4")

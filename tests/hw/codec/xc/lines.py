@@ -22,6 +22,11 @@ FORMATS = [element_format(name) for name in ("bf16", "fp16", "e4m3", "e5m2", "fp
 BF16 = FORMATS[0]
 
 
+def elements_of(codec):
+    """The element format of a codec of XC, by its name; None of others."""
+    return next((form for form in FORMATS if codec_name(form) == codec), None)
+
+
 def xc_config(sector_bytes=32, elements=BF16):
     codecs = (codec_name(elements), "raw")
     return CodecConfig(element_bytes=1, sector_bytes=sector_bytes, codecs=codecs)

@@ -15,7 +15,7 @@ from cdma.sim.driver import THROTTLES, CopyKind, Engine, TensorParameters
 from cdma.sim.machine import Machine
 from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.swap import EngineBackend, Swapper
-from tests.hw.codec.xc.lines import BF16, codings, in_format, lines_of
+from tests.hw.codec.xc.lines import BF16, codings, elements_of, in_format, lines_of
 from tests.hw.codec.xc.lines import golden as xc_model
 from tests.sim.machine.engine.bench import NEAR
 from tests.sim.machine.engine.cases import SMALL
@@ -53,11 +53,6 @@ def engine(request):
     )
     yield Engine(machine, codecs=config.codec.codecs)
     machine.close()
-
-
-def elements_of(codec):
-    """The element format of a codec; None if it is none of XC."""
-    return getattr(line_codec(codec), "elements", None) if codec else None
 
 
 def content(nbytes, seed, elements=BF16):

@@ -220,16 +220,16 @@ def test_no_injected_error_is_silent(decompressor, part):
     assert found.by_checksum > 0.3 * found.injected
 
 
-def test_compresses_a_million_lines(compressor):
-    for seed in range(10):
-        check_compressor(compressor, np.random.default_rng([12, seed]), LINES, 200)
+@pytest.mark.parametrize("part", range(10))
+def test_compresses_a_million_lines(compressor, part):
+    check_compressor(compressor, np.random.default_rng([12, part]), LINES, 200)
 
 
-def test_decompresses_a_million_lines(decompressor):
-    for seed in range(10):
-        check_decompressor(decompressor, np.random.default_rng([13, seed]), LINES, 200)
+@pytest.mark.parametrize("part", range(10))
+def test_decompresses_a_million_lines(decompressor, part):
+    check_decompressor(decompressor, np.random.default_rng([13, part]), LINES, 200)
 
 
-def test_a_million_malformed_streams(decompressor):
-    for seed in range(10):
-        check_damaged(decompressor, np.random.default_rng([14, seed]), LINES)
+@pytest.mark.parametrize("part", range(10))
+def test_a_million_malformed_streams(decompressor, part):
+    check_damaged(decompressor, np.random.default_rng([14, part]), LINES)

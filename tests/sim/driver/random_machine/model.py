@@ -10,9 +10,10 @@ from cdma import golden
 from cdma.golden import LINE_BYTES, StreamStatus
 from cdma.golden.formats.stream import ByteArray, Decoded, crc32
 from cdma.golden.formats.xc.decoder import decode as decode_xc
+from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.golden.formats.zvc import decode as decode_zvc
 from cdma.hw.dma.control.descriptor import Status
-from tests.hw.codec.xc.lines import bf16_lines
+from tests.hw.codec.xc.lines import bf16_lines, elements_of
 from tests.hw.codec.xc.lines import golden as xc_model
 
 DEVICE, HOST = "device", "host"
@@ -44,13 +45,18 @@ class Format:
 
     def decode(self, stream: ByteArray, length: int) -> Decoded:
         """The golden decoder's answer to a stream, right or wrong."""
-        if self.codec == "xc":
+        if self.elements is not None:
             return decode_xc(stream, length, self._model().coding)
         return decode_zvc(stream, length, self.element_bytes)
 
+    @property
+    def elements(self) -> ElementFormat | None:
+        """XC's element format; None with other codecs."""
+        return elements_of(self.codec)
+
     def _model(self):  # type: ignore[no-untyped-def]
-        if self.codec == "xc":
-            return xc_model(**dict(self.parameters))
+        if self.elements is not None:
+            return xc_model(**dict(self.parameters), elements=self.elements)
         return golden.codec(self.codec or "raw", self.element_bytes)
 
 

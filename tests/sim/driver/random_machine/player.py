@@ -34,6 +34,7 @@ from cdma.sim.driver import (
 )
 from cdma.sim.machine import BusFault, Machine
 from cdma.sim.machine.bus.bus import HOST as HOST_PORT
+from tests.hw.codec.xc.lines import codings, elements_of
 from tests.sim.driver.random_machine.misuse import misuses
 from tests.sim.driver.random_machine.model import (
     DEVICE,
@@ -59,6 +60,9 @@ MOST_CYCLES = 1_000_000
 """A run takes some ten thousand; one that takes this many does not end."""
 INTEGERS = (int, int, int, np.int64, np.uint32, np.uint16)
 """Types that a number may have when it is given to the driver."""
+
+NUMBERS = {"zvc": 0, "xc": 1, "xc-fp16": 3, "xc-e4m3": 4, "xc-e5m2": 5, "xc-fp32": 6}
+"""What descriptors call the codecs."""
 
 
 class MismatchError(AssertionError):
@@ -215,8 +219,8 @@ class Player:
         self.element_bytes = config.codec.element_bytes
         # More of a stream than lines of this size is not read.
         masks = LINE_BYTES // self.element_bytes // 8
-        heads = {"zvc": masks, "xc": 1, "raw": 0}
-        self.worst_line_bytes = LINE_BYTES + max(heads[name] for name in config.codecs)
+        heads = {"zvc": masks, "raw": 0, "xc-fp32": 2}
+        self.worst_line_bytes = LINE_BYTES + max(heads.get(name, 1) for name in config.codecs)
         self.machine = Machine(
             rtl(config),
             setup.environment,
@@ -429,8 +433,10 @@ class Player:
         codecs = [name for name in self.setup.config.codecs if name != "raw"]
         codec = rng.choice([*codecs, *codecs, *codecs, None])
         parameters: tuple[tuple[str, int], ...] = ()
-        if codec == "xc":
-            parameters = (("centre", rng.choice((127, 126, 3, 250))), ("pattern", rng.randrange(4)))
+        elements = elements_of(codec)
+        if elements is not None:
+            centre, _ = codings(elements)[rng.choice((0, 1, 4, 5))]
+            parameters = (("centre", centre), ("pattern", rng.randrange(4)))
         return Format(codec, self.element_bytes, parameters)
 
     def _part(self, rng: Random, piece: Piece, most: int = 1 << 20) -> tuple[int, int] | None:
@@ -602,7 +608,7 @@ class Player:
         self._check_descriptor(
             one,
             opcode,
-            {"zvc": 0, "xc": 1, None: 0}[form.codec],
+            NUMBERS[form.codec or "zvc"],
             self.element_bytes if form.codec else 0,
             flags,
             one.tag,
