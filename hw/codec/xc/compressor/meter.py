@@ -27,6 +27,9 @@ from cdma.hw.lib.pipeline import PipelineRegister
 ZERO_LINE, DENSE_LINE, SPARSE_LINE, RAW_LINE = range(4)
 """The kinds of lines, in bits 7…6 of the header."""
 
+TRIMMING_STAGES = 2
+"""Before a plan where mantissas are trimmed: their common zeros are counted, then multiplied."""
+
 
 class LineTotals(data.StructLayout):
     """Counts of a line: elements, bits of extras, escapes; and the mantissas' bits, by or.
@@ -185,7 +188,7 @@ class LineMeter(wiring.Component):
         self.config = config
         self.elements = elements
         self.code_bits = code_bits
-        self.latency = 4 if elements.trims else 2
+        self.latency = 2 + TRIMMING_STAGES * elements.trims
         super().__init__(
             {
                 "i": In(stream.Signature(CodedSector(config, elements))),

@@ -10,8 +10,8 @@ from cdma.golden.formats.xc.elements import ElementFormat
 from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.xc.codec import chosen_elements
 from cdma.hw.codec.xc.compressor.class_coder import ClassCoder
-from cdma.hw.codec.xc.compressor.meter import LineMeter
-from cdma.hw.codec.xc.compressor.placer import FieldPlacer, SectorCounter
+from cdma.hw.codec.xc.compressor.meter import TRIMMING_STAGES, LineMeter
+from cdma.hw.codec.xc.compressor.placer import JOINING_STAGES, FieldPlacer, SectorCounter
 from cdma.hw.codec.xc.compressor.window import LineWindow
 from cdma.hw.codec.xc.payloads import BF16, CodedSector, own_config
 from cdma.hw.config import CodecConfig
@@ -60,7 +60,8 @@ class XcCompressor(wiring.Component):
     def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
         self.elements = elements
-        self.line_latency = 2 * config.sectors + (7 if elements.trims else 4)
+        more = (TRIMMING_STAGES + JOINING_STAGES) * elements.trims
+        self.line_latency = 2 * config.sectors + 4 + more
         super().__init__(
             {
                 "i": In(stream.Signature(Sector(config))),
@@ -114,6 +115,6 @@ def add_stages(
 
 
 def of_elements(config: CodecConfig) -> XcCompressor:
-    """The pipeline alone, in an engine\'s widths and of its element format."""
+    """The pipeline alone, in an engine's widths and of its element format."""
     elements = chosen_elements(config)
     return XcCompressor(own_config(config, elements), elements)

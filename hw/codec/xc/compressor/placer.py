@@ -17,6 +17,9 @@ from cdma.hw.lib.lanes import gather, ones_before, swaps
 from cdma.hw.lib.pipeline import PipelineRegister
 from cdma.hw.lib.places import turned_up
 
+JOINING_STAGES = 1
+"""In which trimmed rests are joined."""
+
 
 def _counts(lanes: int, what: str) -> dict[str, int]:
     """Fields for what `ones_before` counts, the last one all of them."""

@@ -203,9 +203,9 @@ class EscapeReader(wiring.Component):
         ]
         if field.is_packed:
             m.d.comb += out.at.eq(place)
-        trimmed_more: Value = C(0, 1)
         if elements.trims:
-            trimmed_more = self._untrim(m, out.indexed, x_fire)
+            could_drop_more = self._untrim(m, out.indexed, x_fire)
+            m.d.comb += out.misfilled.eq(sector.ends & could_drop_more)
         if self.code_bits is None:
             wrong_end: Value = end_byte != layout.size
         else:
@@ -232,8 +232,6 @@ class EscapeReader(wiring.Component):
             (last,) = picked(m, [C(0, 8), *line], layout.size, 1, name="last")
             fill = Cat(C(0, 3 - field.place_bits), end[: field.place_bits])
             m.d.comb += out.misfilled.eq(sector.ends & misfilled(last, fill))
-        if elements.trims:
-            m.d.comb += out.misfilled.eq(sector.ends & trimmed_more)
         source = register.o
         if field.is_packed:
             source = self._in_a_row(m, register.o)

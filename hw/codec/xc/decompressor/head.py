@@ -21,11 +21,7 @@ from cdma.hw.lib.pipeline import PipelineRegister, registered
 
 
 def payload_bytes(
-    config: CodecConfig,
-    header: Value,
-    ones: Value,
-    elements: ElementFormat,
-    rest_bytes: Value | None = None,
+    header: Value, ones: Value, elements: ElementFormat, rest_bytes: Value | None = None
 ) -> tuple[Value, Value, Value, Value]:
     """A line's length, from its header and the number of ones in its mask.
 
@@ -38,14 +34,18 @@ def payload_bytes(
         Elements in the line, bytes before their rests and before their extras, bytes of payload.
         Not limited: the size of a line that no compressor writes may be more than any line's.
     """
-    shape = LineShape.of(config, elements)
-    sparse = header[6:8] == SPARSE_LINE
-    kept = Mux(sparse, ones, shape.elements)
-    rest_at = ((kept + 3) >> 2) + Mux(sparse, shape.mask_bytes, 0)
+    kept = kept_elements(header, ones, elements)
+    mask_bytes = Mux(header[6:8] == SPARSE_LINE, elements.mask_bytes, 0)
+    rest_at = ((kept + 3) >> 2) + mask_bytes
     if rest_bytes is None:
         rest_bytes = rests(header, kept, elements)
     extras_at = rest_at + rest_bytes
     return kept, rest_at, extras_at, extras_at + header[:6]
+
+
+def kept_elements(header: Value, ones: Value, elements: ElementFormat) -> Value:
+    """Elements in a line that has any, by the number of ones in its mask."""
+    return Mux(header[6:8] == SPARSE_LINE, ones, elements.line_elements)
 
 
 def rests(header: Value, kept: Value, elements: ElementFormat) -> Value:
@@ -78,7 +78,7 @@ def payload_elements(
     header = Cat(byte[:8] for byte in head[:header_bytes])
     sparse = header[6:8] == SPARSE_LINE
     ones = total([byte[8:] for byte in head[header_bytes:]])
-    *_, size = payload_bytes(config, header, ones, elements)
+    *_, size = payload_bytes(header, ones, elements)
     longest = config.line_bytes - header_bytes
     wrong = (size > longest) | (header[8:] > elements.mantissa_bits)
     coded = Mux(wrong, Mux(sparse, elements.mask_bytes, 0), size)
@@ -161,8 +161,8 @@ class HeadReader(wiring.Component):
         front  --+-> mask -> count --> elements ------------+
                  +-> classes, behind the mask if there is one -> padding zero?
 
-    Latency: 1 cycle, or 2 if `staged`; one more where mantissas are trimmed. Throughput: a line per
-    cycle.
+    Latency: `latency` = 1 cycle, or 2 if `staged`; one more where mantissas are trimmed.
+    Throughput: a line per cycle.
 
     Resources: a `LineHead` of registers, or two; a population count of a mask.
 
@@ -172,6 +172,10 @@ class HeadReader(wiring.Component):
     elements : ElementFormat
     staged : bool
         Count the mask a cycle before the line is laid out, for a higher clock.
+
+    Attributes
+    ----------
+    latency : int
 
     Members
     -------
@@ -185,6 +189,7 @@ class HeadReader(wiring.Component):
         self.config = config
         self.elements = elements
         self.staged = staged
+        self.latency = 1 + staged + elements.trims
         super().__init__(
             {
                 "i": In(stream.Signature(head_bytes(config, elements))),
@@ -234,7 +239,7 @@ class HeadReader(wiring.Component):
             no_elements.eq((kind == ZERO_LINE) | line.empty),
         ]
         rest_bytes = counted.payload.rest_bytes if elements.trims else None
-        lengths = payload_bytes(config, header, ones, elements, rest_bytes)
+        lengths = payload_bytes(header, ones, elements, rest_bytes)
         m.d.comb += [
             own.eq(value)
             for own, value in zip((kept, rest_at, extras_at, size), lengths, strict=True)
@@ -323,9 +328,8 @@ class HeadReader(wiring.Component):
         header = counted.payload.line.header
         layout = data.StructLayout({**counted_head, "rest_bytes": range(self.config.line_bytes)})
         m.submodules.multiplied = multiplied = PipelineRegister(layout)
-        shape = LineShape.of(self.config, self.elements)
         m.d.comb += [
-            kept.eq(Mux(header[6:8] == SPARSE_LINE, counted.payload.ones, shape.elements)),
+            kept.eq(kept_elements(header, counted.payload.ones, self.elements)),
             multiplied.i.valid.eq(counted.valid),
             counted.ready.eq(multiplied.i.ready),
             multiplied.i.payload.line.eq(counted.payload.line),

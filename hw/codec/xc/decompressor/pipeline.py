@@ -62,8 +62,10 @@ class XcDecompressor(wiring.Component):
     def __init__(self, config: CodecConfig, elements: ElementFormat = BF16) -> None:
         self.config = config
         self.elements = elements
+        self._head_reader = HeadReader(config, elements, staged=True)
         self._escape_reader = EscapeReader(config, elements)
-        self.sector_latency = config.sectors + 10 + self._escape_reader.latency + elements.trims
+        own = self._head_reader.latency + self._escape_reader.latency
+        self.sector_latency = config.sectors + 8 + own
         super().__init__(
             {
                 "parameters": In(Parameters().size),
@@ -82,7 +84,7 @@ class XcDecompressor(wiring.Component):
             8 * elements.header_bytes,
         )
         m.submodules.raw_checker = raw_checker = RawChecker(config, elements)
-        m.submodules.head_reader = head_reader = HeadReader(config, elements, staged=True)
+        m.submodules.head_reader = head_reader = self._head_reader
         m.submodules.class_reader = class_reader = ClassReader(config, elements, staged=True)
         m.submodules.index_reader = index_reader = IndexReader(config, elements, staged=True)
         ahead = index_reader.stages + 1
@@ -103,9 +105,8 @@ class XcDecompressor(wiring.Component):
         wiring.connect(m, head_reader.o, class_reader.i)
         wiring.connect(m, class_reader.o, width_counter.i)
         wiring.connect(m, width_counter.o, index_reader.i)
-        # A line waits for its head, which takes longer: six cycles from here to its last sector, or
-        # seven if there is a product in it.
-        wait = 6 + elements.trims
+        # A line waits for its head, which takes longer: so long from here to its last sector.
+        wait = head_reader.latency + 4
         body = registered(m, collector.body, -(-wait // config.sectors) - 1, name="body")
         wiring.connect(m, body, index_reader.line)
         # The line follows its sectors to the escapes, behind those of the lines before.
@@ -124,6 +125,6 @@ class XcDecompressor(wiring.Component):
 
 
 def of_elements(config: CodecConfig) -> XcDecompressor:
-    """The pipeline alone, in an engine\'s widths and of its element format."""
+    """The pipeline alone, in an engine's widths and of its element format."""
     elements = chosen_elements(config)
     return XcDecompressor(own_config(config, elements), elements)

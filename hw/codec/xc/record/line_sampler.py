@@ -121,6 +121,6 @@ class LineSampler(wiring.Component):
 
 
 def of_elements(config: CodecConfig) -> LineSampler:
-    """The sampler alone, in an engine\'s widths and of its element format."""
+    """The sampler alone, in an engine's widths and of its element format."""
     elements = chosen_elements(config)
     return LineSampler(own_config(config, elements), elements)
