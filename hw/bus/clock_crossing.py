@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.bus.axi import Axi4Signature
-from cdma.hw.lib.clocks.async_fifo import STAGES, AsyncFifo
+from cdma.hw.lib.clocks.async_fifo import STAGES, AsyncFifo, latency_of, reset_cycles_of
 
 DEPTHS = {"aw": 8, "w": 16, "b": 8, "ar": 8, "r": 16}
 """Payloads in the queue of each channel. 8 are enough for a transfer per cycle; where a beat takes
@@ -62,9 +62,8 @@ class Axi4ClockCrossing(wiring.Component):
     ) -> None:
         self.domain = domain
         self.stages = stages
-        self.latency = stages + 2
-        self.reset_cycles = stages + 4
-        self.member_domains = {"m_axi": domain}
+        self.latency = latency_of(stages)
+        self.reset_cycles = reset_cycles_of(stages)
         signature = Axi4Signature(data_bytes, address_bits, id_bits, user_bits)
         super().__init__({"s_axi": In(signature), "m_axi": Out(signature)})
 

@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 
 
+def reset_beside(clock: str) -> str:
+    """A clock's reset inside of a block, where all are active high: "host_rst" for "host_clk"."""
+    return f"{clock.removesuffix('clk')}rst"
+
+
 @dataclass(frozen=True)
 class Reset:
     """A way to reset a block.

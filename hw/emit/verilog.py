@@ -23,7 +23,7 @@ from cdma.hw.emit.netlist import (
     to_verilog,
     written_modules,
 )
-from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset
+from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset, reset_beside
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.clocks.async_fifo import RESET_CYCLES
 from cdma.hw.lib.ports import RecordPortSignature
@@ -227,7 +227,7 @@ def _active_low(text: str, clock: str, reset: Reset) -> str:
 
     Modules below, and registers of the top itself, go on with the inverse.
     """
-    name, port = clock.removesuffix("clk") + "rst", reset.port_of(clock)
+    name, port = reset_beside(clock), reset.port_of(clock)
     declared = re.search(rf"^  input (wire )?{name}(,?)$", text, re.M)
     if declared is None:
         return text

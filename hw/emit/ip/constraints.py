@@ -54,9 +54,7 @@ def constraints(
             f"# No path is false or takes several cycles: one clock, and {_reset(sidecar)}."
         )
     else:
-        lines += [
-            f"# Of each clock {_reset(sidecar)}, and no path takes several cycles.",
-        ]
+        lines.append(f"# Of each clock {_reset(sidecar)}, and no path takes several cycles.")
     for clock in clocks:
         lines += [
             f"create_clock -name {clock.name} -period {clock.period_ns:.3f} "

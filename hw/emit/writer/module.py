@@ -9,6 +9,7 @@ from typing import Any
 from amaranth.hdl import _nir
 
 from cdma.hw.emit.attributes import attributes
+from cdma.hw.emit.reset import reset_beside
 from cdma.hw.emit.writer.blocks import (
     Block,
     BlockWriter,
@@ -345,7 +346,7 @@ class _ModuleWriter:
 
     def _reset(self, clock: int) -> str:
         """The name of the reset that belongs to a clock."""
-        return self._clock(clock).removesuffix("clk") + "rst"
+        return reset_beside(self._clock(clock))
 
     def _clocked(self, head: str, block: Block, clock: int) -> list[str]:
         writer = BlockWriter(self.printer, {t.cell: t.variable for t in block.targets}, "<=")

@@ -19,11 +19,20 @@ from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
 STAGES = 2
 """Registers in a row that bring one side's state to the other, if nothing is said."""
 
-LATENCY = STAGES + 2
-"""Latency of a queue with so many, in cycles of its sink's clock."""
 
-RESET_CYCLES = STAGES + 4
-"""The least cycles of each clock that a reset of such a queue takes."""
+def latency_of(stages: int) -> int:
+    """Latency of a queue with so many, in cycles of its sink's clock."""
+    return stages + 2
+
+
+def reset_cycles_of(stages: int) -> int:
+    """The least cycles of each clock that a reset of such a queue takes."""
+    return stages + 4
+
+
+LATENCY = latency_of(STAGES)
+RESET_CYCLES = reset_cycles_of(STAGES)
+"""Those of queues of which nothing is said."""
 
 
 class AsyncFifo(wiring.Component):
@@ -80,8 +89,8 @@ class AsyncFifo(wiring.Component):
         self.i_domain = i_domain
         self.o_domain = o_domain
         self.stages = stages
-        self.latency = stages + 2
-        self.reset_cycles = stages + 4
+        self.latency = latency_of(stages)
+        self.reset_cycles = reset_cycles_of(stages)
         self.local_domains = {i_domain: "i", o_domain: "o"}
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
