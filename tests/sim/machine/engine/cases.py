@@ -69,6 +69,16 @@ class Shape:
         )
 
 
+EACH_WAY = (
+    Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),
+    Shape(opcode=Opcode.DECOMPRESS_IN, length=1400, src=0xFC4, dst=0x34, seed=2),
+    Shape(opcode=Opcode.COMPRESS_OUT, length=700, flags=Flag.VERIFY, density=1.0, seed=3),
+    Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
+    Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
+)
+"""A transfer of each way, and one that is verified."""
+
+
 @dataclass(frozen=True)
 class Burst:
     """A burst on a port. `port` is a memory port's number, or -1 for the host's."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cdma.hw.config import ConfigError, preset
-from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.hw.dma.control.descriptor import Status
 from cdma.plan.platform.environment import MACHINES
 from cdma.sim.driver import CopyKind, Engine
 from cdma.sim.machine import BusFault, Machine
@@ -15,7 +15,7 @@ from cdma.sim.machine.build.rtl import generated_engine
 from cdma.sim.machine.bus.bus import HOST
 from tests.lib.shares import configs
 from tests.sim.machine.engine.bench import NEAR, STALLS, EngineBench
-from tests.sim.machine.engine.cases import SMALL, Shape
+from tests.sim.machine.engine.cases import EACH_WAY, SMALL
 from tests.sim.machine.pipeline.zvc_cases import sparse
 
 CONFIG = replace(SMALL, host_clock=True)
@@ -23,13 +23,6 @@ HOST_CLOCKS_HZ = {"slow": 0.313e9, "nearly-alike": 0.983e9, "alike": 1e9, "fast"
 """Of the host; the engine's is 1 GHz. The phase follows from the seed."""
 
 CLOCKS = configs(HOST_CLOCKS_HZ, quick=["slow", "fast"])
-SHAPES = (
-    Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),
-    Shape(opcode=Opcode.DECOMPRESS_IN, length=1400, src=0xFC4, dst=0x34, seed=2),
-    Shape(opcode=Opcode.COMPRESS_OUT, length=700, flags=Flag.VERIFY, density=1.0, seed=3),
-    Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
-    Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
-)
 NBYTES = 1 << 19
 RESETS_AFTER = (37, 113, 191, 262, 350)
 """Cycles after a doorbell."""
@@ -56,7 +49,7 @@ def bench(request, stalls) -> Iterator[EngineBench]:
 
 
 def carry_out(bench: EngineBench) -> None:
-    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    jobs = [bench.job(shape, area) for area, shape in enumerate(EACH_WAY)]
     bench.carry_out(jobs, [job.good() for job in jobs])
 
 
@@ -67,7 +60,7 @@ def test_transfers_of_all_ways_are_right_to_the_byte(bench):
 
 
 def test_a_reset_amid_transfers_leaves_nothing_behind(bench):
-    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    jobs = [bench.job(shape, area) for area, shape in enumerate(EACH_WAY)]
     for cycles in RESETS_AFTER:
         transfers = bench.submit(jobs)
         bench.engine.doorbell()
@@ -79,7 +72,7 @@ def test_a_reset_amid_transfers_leaves_nothing_behind(bench):
 
 
 def test_a_read_error_and_a_write_error_end_their_transfers_alone(bench):
-    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES[3:])]
+    jobs = [bench.job(shape, area) for area, shape in enumerate(EACH_WAY[3:])]
     transfers = bench.submit(jobs)
     bench.machine.set_faults(
         [
@@ -100,7 +93,7 @@ def test_a_read_error_and_a_write_error_end_their_transfers_alone(bench):
 
 @pytest.mark.parametrize("channel", ["r", "w", "b"])
 def test_a_host_that_hangs_ends_with_a_time_out_and_lives_again(bench, channel):
-    shape = SHAPES[4 if channel == "r" else 3]
+    shape = EACH_WAY[4 if channel == "r" else 3]
     transfers = bench.submit([bench.job(shape)])
     # A descriptor is two beats.
     bench.machine.set_faults([BusFault(HOST, channel, "hang", nth=6 if channel != "b" else 0)])

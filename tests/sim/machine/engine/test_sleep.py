@@ -4,20 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdma.hw.dma.control.descriptor import Flag, Opcode
 from cdma.sim.driver import Throttle
 from cdma.sim.machine import BusFault
 from cdma.sim.machine.bus.bus import HOST, Counters
 from tests.sim.machine.engine.bench import NEAR, STALLS, EngineBench
-from tests.sim.machine.engine.cases import Shape
+from tests.sim.machine.engine.cases import EACH_WAY
 
-SHAPES = (
-    Shape(opcode=Opcode.COMPRESS_OUT, length=1500, src=0xFC4, dst=0x34, density=0.2, seed=1),
-    Shape(opcode=Opcode.DECOMPRESS_IN, length=1400, src=0xFC4, dst=0x34, seed=2),
-    Shape(opcode=Opcode.COMPRESS_OUT, length=700, flags=Flag.VERIFY, density=1.0, seed=3),
-    Shape(opcode=Opcode.COPY_OUT, length=900, src=0xFC4, dst=0x34, seed=4),
-    Shape(opcode=Opcode.COPY_IN, length=1100, src=0xFC4, dst=0x34, seed=5),
-)
 SLOW = Throttle(name="slow", bytes_per_s=1e9, burst_bytes=256)
 """A line takes 128 cycles: the bucket fills while all around it waits."""
 
@@ -57,7 +49,7 @@ def test_everything_is_the_same_asleep_and_awake(benches, faults):
 def _story(bench: EngineBench, faults: tuple[BusFault, ...]) -> Iterator[object]:
     """Observations of transfers both ways, a throttled one, an abort, a reset and rest."""
     engine = bench.engine
-    jobs = [bench.job(shape, area) for area, shape in enumerate(SHAPES)]
+    jobs = [bench.job(shape, area) for area, shape in enumerate(EACH_WAY)]
     transfers = bench.submit(jobs)
     bench.machine.set_faults(faults)
     engine.doorbell()
