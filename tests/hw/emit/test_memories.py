@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Memories of generated blocks: all are listed, and a user's own take their place."""
 
 import re
