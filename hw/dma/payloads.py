@@ -52,12 +52,12 @@ class IssuedLines(data.StructLayout):
     -------
     lines
         The number of its lines that were issued.
-    aborted
-        Not all were issued, since the engine aborts.
+    cut
+        Not all were issued: the ring aborts, or the job has failed.
     """
 
     def __init__(self) -> None:
-        super().__init__({"lines": LINE_COUNT_BITS, "aborted": 1})
+        super().__init__({"lines": LINE_COUNT_BITS, "cut": 1})
 
 
 class DrainJob(data.StructLayout):
@@ -105,8 +105,8 @@ class DrainOutcome(data.StructLayout):
     whole_lines, whole_size
         The number of lines before the first one with an error and before the first one that the
         destination had no space for, and the size of their stream.
-    aborted
-        Not all of the job's lines were read, since the engine aborts.
+    cut
+        Not all of the job's lines were read: the ring aborts, or the job has failed.
     crc32
         The CRC-32 of the job's bytes, if all of its lines were read without an error.
     result
@@ -122,7 +122,7 @@ class DrainOutcome(data.StructLayout):
                 "lines": LINE_COUNT_BITS,
                 "whole_lines": LINE_COUNT_BITS,
                 "whole_size": OFFSET_BITS,
-                "aborted": 1,
+                "cut": 1,
                 "crc32": 32,
                 "result": result_bits,
                 "error": BusError,
@@ -254,8 +254,8 @@ class InJob(data.StructLayout):
     src, src_length
         The source, and the bytes of the stream, at least 1; as many as `length` if copied.
     dst, capacity
-        The destination, and the largest number of bytes to write; 0 to write nothing and only check
-        the stream.
+        The destination, and the largest number of bytes to write. Lines behind it are not expanded,
+        but if it is 0: then nothing is written, and all of the stream is checked.
     length
         Bytes that the stream is expected to expand to, at least 1.
     codec, parameters
@@ -305,7 +305,7 @@ class ReceiveOutcome(data.StructLayout):
     size
         Bytes before the first error; all if there was none.
     aborted
-        Not all was requested, since the engine aborts.
+        Not all was requested, since the ring aborts.
     error, address
         The first error that the bus answered with, and the address of its beat.
     """
@@ -455,6 +455,8 @@ class CollectOutcome(data.StructLayout):
         The CRC-32 of the job's bytes, if all were received without an error.
     error, address
         The first error that the bus answered with, and the address of its burst.
+    cut
+        Not all of the job's lines were expanded: it had failed.
     """
 
     def __init__(self, config: CodecConfig | None = None) -> None:
@@ -467,6 +469,7 @@ class CollectOutcome(data.StructLayout):
                 "crc32": 32,
                 "error": BusError,
                 "address": DEVICE_ADDRESS_BITS,
+                "cut": 1,
             }
         )
 

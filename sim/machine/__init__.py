@@ -7,7 +7,7 @@ from cdma.sim.machine.buddy.config import BUDDY_MACHINES, BuddyMachineConfig, bu
 from cdma.sim.machine.buddy.machine import BuddyCounters, BuddyMachine, PortCounters
 from cdma.sim.machine.buddy.trace import Access, AccessTrace, Playback
 from cdma.sim.machine.build.build import VerilogText, build_library
-from cdma.sim.machine.bus.bus import BusFault, Counters, DeliveredFault
+from cdma.sim.machine.bus.bus import BusEvent, BusFault, Counters, DeliveredFault
 from cdma.sim.machine.engine.machine import Machine
 from cdma.sim.machine.errors import (
     AssertionFailedError,
@@ -35,6 +35,7 @@ __all__ = [
     "BuddyMachine",
     "BuddyMachineConfig",
     "BuildError",
+    "BusEvent",
     "BusFault",
     "CapacityError",
     "Counters",

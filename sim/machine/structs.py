@@ -138,6 +138,17 @@ PORT_COUNTERS = Struct(
     ),
 )
 
+BUS_EVENT = Struct(
+    "CdmaBusEvent",
+    (
+        Field("cycle", U64),
+        Field("kind", U64, "a read, a write, a beat that failed, a write that failed"),
+        Field("address", U64),
+        Field("beats", U64),
+    ),
+    "An address that was accepted, or an answer with an error.",
+)
+
 # The engine.
 
 LAYER = Struct(
@@ -212,7 +223,7 @@ BUDDY_COUNTERS = Struct(
 )
 
 PIPELINE_STRUCTS = (PIPELINE_FAULT, RECORD, BATCH)
-BUS_STRUCTS = (MEMORY, ENVIRONMENT, FAULT, RUN, PORT_COUNTERS)
+BUS_STRUCTS = (MEMORY, ENVIRONMENT, FAULT, RUN, PORT_COUNTERS, BUS_EVENT)
 ENGINE_STRUCTS = (LAYER, ENGINE_COUNTERS)
 BUDDY_STRUCTS = (ACCESS, ACCESS_RECORD, PLAY, BUDDY_COUNTERS)
 

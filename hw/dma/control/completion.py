@@ -75,9 +75,9 @@ class RetireUnit(wiring.Component):
 
     A descriptor with VERIFY is read back and decompressed once it has been written.
 
-    Of several errors the status names one: the engine's own memories first, then the host's or the
-    memory's answers to reads, an abort, the stream, the answers to writes, the checksum, the
-    capacity.
+    Of several errors that were seen the status names one: the engine's own memories first, then the
+    answers to reads; on the way out the answers to writes, the capacity, an abort; on the way in an
+    abort, the stream, the answers to writes, the checksum, the capacity.
 
     Latency: 2 cycles from the last outcome to the completion. Throughput: a descriptor per 2
     cycles.
@@ -232,7 +232,6 @@ class RetireUnit(wiring.Component):
             reached_bytes.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
             valid_bytes.eq(Mux(write.error == BusError.NONE, write.size, reached_bytes)),
             end.out_size.eq(valid_bytes),
-            end.crc32.eq(read.crc32),
         ]
         copied = is_copy(d.codec, self.config.codec)
         with m.If(copied):
@@ -240,31 +239,33 @@ class RetireUnit(wiring.Component):
         with m.Elif(write.error == BusError.NONE):
             m.d.comb += end.src_done.eq(Mux(whole_bytes > d.length, d.length, whole_bytes))
         # Otherwise the lines that end before the burst at fault are unknown.
-        with m.If((read.error == BusError.NONE) & ~read.aborted):
-            m.d.comb += end.result.eq(read.result)
         with m.If(read.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
                 end.detail.eq(_bus_detail(read.error, Status.READ_ERROR)),
                 end.fault_address.eq(read.address),
-                end.crc32.eq(0),
             ]
         with m.Elif(write.error != BusError.NONE):
             m.d.comb += [
                 end.status.eq(_bus_status(write.error, Status.WRITE_ERROR)),
                 end.detail.eq(_bus_detail(write.error, Status.WRITE_ERROR)),
                 end.fault_address.eq(write.address),
-                end.crc32.eq(Mux(read.aborted, 0, read.crc32)),
             ]
-        with m.Elif(read.aborted):
-            m.d.comb += [end.status.eq(Status.ABORTED), end.crc32.eq(0)]
         with m.Elif(write.overflow):
             m.d.comb += [
                 end.status.eq(Status.DESTINATION_OVERFLOW),
                 end.fault_address.eq(Mux(copied, write.size, read.whole_size)),
             ]
+        # Lines are issued to the last one but for an error, which has been looked for, or this.
+        with m.Elif(read.cut):
+            m.d.comb += end.status.eq(Status.ABORTED)
+        # How much is seen of a transfer that fails depends on when; so its CRC is told in no case.
         with m.Else():
-            m.d.comb += end.status.eq(Mux(write.size > d.length, Status.OK_EXPANDED, Status.OK))
+            m.d.comb += [
+                end.status.eq(Mux(write.size > d.length, Status.OK_EXPANDED, Status.OK)),
+                end.crc32.eq(read.crc32),
+                end.result.eq(read.result),
+            ]
 
     def _end_in(self, m: Module, d: data.View, end: data.View) -> None:
         receive = self.outcome_in.payload.receive
@@ -292,7 +293,10 @@ class RetireUnit(wiring.Component):
                 with m.Case(LineError.CODEC):
                     m.d.comb += stream_status.eq(lines.status)
             with m.Default():
-                m.d.comb += stream_status.eq(Mux(tail.trailing, StreamStatus.TRAILING_BYTES, 0))
+                # What is behind a line that was left out does not count.
+                m.d.comb += stream_status.eq(
+                    Mux(tail.trailing & ~lines.cut, StreamStatus.TRAILING_BYTES, 0)
+                )
         m.d.comb += [
             end.src_done.eq(receive.size),
             end.out_size.eq(Mux(lines.size > d.capacity, d.capacity, lines.size)),
@@ -311,15 +315,16 @@ class RetireUnit(wiring.Component):
                 end.detail.eq(stream_status),
                 end.fault_address.eq(lines.offset),
             ]
+        with m.Elif(lines.error != BusError.NONE):
+            m.d.comb += [
+                end.status.eq(_bus_status(lines.error, Status.WRITE_ERROR)),
+                end.detail.eq(_bus_detail(lines.error, Status.WRITE_ERROR)),
+                end.fault_address.eq(lines.address),
+            ]
+        # Without another error, lines are left out behind the capacity only.
         with m.Else():
-            m.d.comb += end.crc32.eq(lines.crc32)
-            with m.If(lines.error != BusError.NONE):
-                m.d.comb += [
-                    end.status.eq(_bus_status(lines.error, Status.WRITE_ERROR)),
-                    end.detail.eq(_bus_detail(lines.error, Status.WRITE_ERROR)),
-                    end.fault_address.eq(lines.address),
-                ]
-            with m.Elif((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != lines.crc32)):
+            m.d.comb += end.crc32.eq(Mux(lines.cut, 0, lines.crc32))
+            with m.If((d.flags & Flag.CHECK_CRC).any() & (d.crc32 != lines.crc32) & ~lines.cut):
                 m.d.comb += end.status.eq(Status.CRC_MISMATCH)
             with m.Elif(d.length > d.capacity):
                 m.d.comb += [

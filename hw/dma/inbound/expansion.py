@@ -37,6 +37,16 @@ REPORTS = 4
 """Reports that may wait for those of other units."""
 
 
+MOST_HELD_LINES = 64
+"""Lines that a codec may look at as a whole before one of them has been checked."""
+
+
+def unchecked_lines(config: CodecConfig) -> int:
+    """The most lines that a unit may have been given and not have checked."""
+    held = MOST_HELD_LINES if config.locates_errors else 0
+    return QUEUED_LINES * config.sectors + LINES_IN_FLIGHT + held + 4
+
+
 class PacketShifter(wiring.Component):
     """Puts padding before each packet, so that its beats stand as memory at its destination does.
 
@@ -153,6 +163,11 @@ class ExpansionUnit(wiring.Component):
     response : `In(stream.Signature(BusError))`
     report : `Out(stream.Signature(ExpansionReport(config)))`
         For each line, after the response to its last burst.
+    checked, wrong : `Out(1)`
+        In this cycle the oldest line that had not been checked has been; its stream has an error.
+    answered, refused : `Out(1)`
+        In this cycle the oldest line that had not been answered has been; a write of it was
+        answered with an error, in this cycle or before.
     """
 
     def __init__(self, config: CodecConfig, bursts: int, rings: int = 1) -> None:
@@ -168,6 +183,10 @@ class ExpansionUnit(wiring.Component):
                 "beats": Out(stream.Signature(WriteBeat(config.sector_bytes))),
                 "response": In(stream.Signature(BusError)),
                 "report": Out(stream.Signature(ExpansionReport(config))),
+                "checked": Out(1),
+                "wrong": Out(1),
+                "answered": Out(1),
+                "refused": Out(1),
             }
         )
 
@@ -216,6 +235,7 @@ class ExpansionUnit(wiring.Component):
             # The checker takes a line when the one before has passed, and the decompressor many
             # lines before that.
             held = expanding_lines(decompressor.sector_latency, config)
+            assert held <= MOST_HELD_LINES
             m.submodules.expanding = expanding = Fifo(command, held)
             wiring.connect(m, to_checker, expanding.i)
             to_checker = expanding.o
@@ -347,6 +367,8 @@ class ExpansionUnit(wiring.Component):
             origins.o.ready.eq(joined),
             checker.result.ready.eq(joined),
             crc.o.ready.eq(joined),
+            self.checked.eq(joined),
+            self.wrong.eq(joined & (result.line_error != LineError.NONE)),
         ]
         return check_results
 
@@ -392,6 +414,8 @@ class ExpansionUnit(wiring.Component):
             report.crc32.eq(result.crc32),
             report.error.eq(written.error),
             reported.eq(reports.i.valid & reports.i.ready),
+            self.answered.eq(reported),
+            self.refused.eq(writer.outcome.valid & failed),
             check_results.o.ready.eq(reported),
             writer.outcome.ready.eq(reported),
             self.report.valid.eq(reports.o.valid),

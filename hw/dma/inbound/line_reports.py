@@ -160,6 +160,7 @@ class LineReportCollector(wiring.Component):
             m.d.sync += [
                 outcome_valid.eq(1),
                 outcome.eq(sums),
+                outcome.cut.eq(self.ends.payload.cut),
             ]
         with m.Elif(crc.settled & self.outcome.ready):
             m.d.sync += outcome_valid.eq(0)

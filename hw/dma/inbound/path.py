@@ -17,6 +17,7 @@ from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
+from cdma.hw.dma.job_faults import job_numbers
 from cdma.hw.dma.payloads import (
     CollectJob,
     InJob,
@@ -94,6 +95,9 @@ class InPath(wiring.Component):
 
     Each stage takes the next transfer when it is done with its part of the former one, so a
     transfer's stream is read while the former one is still being written.
+
+    After a transfer's first error no more is read for it, and lines that have not gone to their
+    units are dropped. Other transfers go on.
 
     Parameters
     ----------
@@ -182,6 +186,12 @@ class InPath(wiring.Component):
             connect(unit.beats, wiring.flipped(self.write_beats[k]))
             connect(wiring.flipped(self.write_response[k]), unit.response)
             connect(unit.report, gather.reports[k])
+            m.d.comb += [
+                splitter.line_checked[k].eq(unit.checked),
+                splitter.line_wrong[k].eq(unit.wrong),
+                splitter.line_answered[k].eq(unit.answered),
+                splitter.line_refused[k].eq(unit.refused),
+            ]
 
         connect(receiver.outcome, received.i)
         connect(splitter.tail, tails.i)
@@ -189,6 +199,18 @@ class InPath(wiring.Component):
         connect(ends.o, gather.ends)
         m.submodules.outcomes = outcomes = PipelineRegister(InOutcome(config.codec))
         connect(outcomes.o, wiring.flipped(self.outcome))
+        # The receiver may be at a later job than the splitter: each counts those that have begun.
+        number = range(job_numbers(config))
+        receiving = Signal(number)
+        splitting = Signal(number)
+        for job, fire in (
+            (receiving, receiver.begins),
+            (splitting, splitter.job.valid & splitter.job.ready),
+        ):
+            with m.If(fire):
+                m.d.sync += job.eq(job + 1)
+        m.d.comb += receiver.stop.eq(splitter.stop & (receiving == splitting))
+
         done = Signal()
         m.d.comb += [
             outcomes.i.valid.eq(received.o.valid & tails.o.valid & gather.outcome.valid),

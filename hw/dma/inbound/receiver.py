@@ -9,6 +9,7 @@ from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
 from cdma.hw.dma.data_queue import DataQueue, data_queue, ecc_members, report_errors
+from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
 from cdma.hw.lib.beat import ReceivedBeat
@@ -45,7 +46,6 @@ class _Job:
         self.given = Signal(OFFSET_BITS)
         self.primed = Signal()
         self.held = Signal(8 * width, reset_less=True)
-        self.jobs_asked = Signal(range(config.transfers + 2))
 
 
 class _Step:
@@ -73,7 +73,7 @@ class StreamReceiver(wiring.Component):
     last burst has been requested.
 
     At the first beat with an error the packet ends. What still comes for the job is dropped, and no
-    more is requested.
+    more is requested from the second cycle after that beat on.
 
     Latency: 2 cycles from a job to its first request, 3 from the beat that completes a beat of the
     packet to that. Throughput: a beat per cycle; one more for each packet that begins inside a
@@ -98,8 +98,11 @@ class StreamReceiver(wiring.Component):
         For each job, not before the end of its packet is offered and all that was asked for came.
     ring : `Out(range(config.rings))`
         The ring of the job that is being asked for.
-    abort : `In(1)`
-        Ask for no more: that job ends with what has been asked for.
+    begins : `Out(1)`
+        In this cycle a job begins to be asked for.
+    abort, stop : `In(1)`
+        Ask for no more: that job ends with what has been asked for, since its ring aborts, or
+        nothing behind that counts.
     starved : `Out(1)`
         In this cycle, a beat would have been taken, and none was there.
     corrected, uncorrectable : `Out(1)`
@@ -117,7 +120,9 @@ class StreamReceiver(wiring.Component):
                 "o": Out(stream.Signature(ReceivedBeat(config.host_bytes))),
                 "outcome": Out(stream.Signature(ReceiveOutcome())),
                 "ring": Out(range(config.rings)),
+                "begins": Out(1),
                 "abort": In(1),
+                "stop": In(1),
                 "starved": Out(1),
                 **ecc_members(config),
             }
@@ -144,7 +149,7 @@ class StreamReceiver(wiring.Component):
             m.d.sync += Assert(self.beats.ready)
 
         job = _Job(self.config)
-        asking, asked_all = self._ask(m, job, jobs, asked, queue)
+        asking = self._ask(m, jobs, asked, queue)
         step = self._find_step(m, job, jobs, asked, queue)
         self._give(m, job, step, queue)
         self._end(m, job, step, asked, queue)
@@ -162,20 +167,12 @@ class StreamReceiver(wiring.Component):
                 job.primed.eq(0),
                 job.closed.eq(0),
             ]
-        m.d.sync += job.jobs_asked.eq(job.jobs_asked + asked_all - step.done)
         return m
 
-    def _ask(
-        self, m: Module, receiving: _Job, jobs: Fifo, asked: Fifo, queue: DataQueue
-    ) -> tuple[Signal, Signal]:
+    def _ask(self, m: Module, jobs: Fifo, asked: Fifo, queue: DataQueue) -> Signal:
         """Ask for a job's beats, burst by burst, while there is space for them.
 
-        Returns
-        -------
-        asking
-            A job is being asked for.
-        asked_all
-            It has been asked for to its end, or is given up, in this cycle.
+        Returns whether a job is being asked for.
         """
         width = self.config.host_bytes
         width_bits = (width - 1).bit_length()
@@ -196,13 +193,18 @@ class StreamReceiver(wiring.Component):
             final.eq(beats_left <= to_boundary),
             burst.eq(Mux(final, beats_left, to_boundary)),
         ]
+        stopped = Signal()
         stops = Signal()
         request_fire = Signal()
         asked_all = Signal()
+        m.submodules.faults = faults = JobFaultFilter(self.config.read_beats, HOST_BURST_BEATS)
         m.d.comb += [
-            # A packet that has ended early while no job has been asked for to its end is of the job
-            # that is being asked for, and an error is the reason.
-            stops.eq(self.abort | (receiving.closed & (receiving.jobs_asked == 0))),
+            self.begins.eq(self.job.valid & self.job.ready),
+            faults.begins.eq(self.begins),
+            faults.asked.eq(Mux(request_fire, burst, 0)),
+            faults.ended.eq(self.beats.valid),
+            faults.failed.eq(self.beats.valid & (self.beats.payload.error != BusError.NONE)),
+            stops.eq(self.abort | stopped),
             request_fire.eq(asking & ~stops & (room >= burst) & requests.i.ready & asked.i.ready),
             asked_all.eq(asking & asked.i.ready & (stops | (request_fire & final))),
             requests.i.valid.eq(request_fire),
@@ -220,9 +222,12 @@ class StreamReceiver(wiring.Component):
             m.d.sync += [next_beat.eq(next_beat + burst), beats_left.eq(beats_left - burst)]
         with m.If(asked_all):
             m.d.sync += asking.eq(0)
-        with m.If(self.job.valid & self.job.ready):
+        with m.If(self.stop | faults.own):
+            m.d.sync += stopped.eq(1)
+        with m.If(self.begins):
             m.d.sync += [
                 asking.eq(1),
+                stopped.eq(0),
                 self.ring.eq(job.ring),
                 next_beat.eq(job.src[width_bits:]),
                 beats_left.eq((job.size + (job.src[:width_bits] + (width - 1))) >> width_bits),
@@ -231,7 +236,7 @@ class StreamReceiver(wiring.Component):
             room.eq(room - Mux(request_fire, burst, 0) + (queue.o.valid & queue.o.ready)),
             Assert(room <= self.config.read_beats),
         ]
-        return asking, asked_all
+        return asking
 
     def _find_step(self, m: Module, job: _Job, jobs: Fifo, asked: Fifo, queue: DataQueue) -> _Step:
         """Find what the next beat of the packet needs, and whether it is there.

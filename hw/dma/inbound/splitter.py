@@ -12,6 +12,8 @@ from cdma.hw.codec.payloads import LineBeat
 from cdma.hw.codec.selection import is_one_of
 from cdma.hw.codec.stream.unpack import StreamTail
 from cdma.hw.config import CodecConfig, EngineConfig
+from cdma.hw.dma.inbound.expansion import REPORTS, unchecked_lines
+from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.payloads import IssuedLines, LineCommand, SplitJob
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.countdown import Countdown
@@ -22,7 +24,10 @@ class _Job:
     """Registers of the job whose lines are split off.
 
     `left` counts the whole lines from the next one on, `left_over` are the bytes behind them, and
-    `room` and `room_over` are those of the capacity; `over` is set behind the last line.
+    `room` and `room_over` are those of the capacity; `over` is set behind the last line. `bounded`:
+    lines behind the capacity are dropped. `failed`: the job has failed, and the line that is being
+    sent is its last. `inside`: that line goes on. `cut`: a line was dropped. `surplus`: bytes came
+    behind the last line.
     """
 
     def __init__(self, config: EngineConfig, job: data.View) -> None:
@@ -39,6 +44,11 @@ class _Job:
         self.room = Countdown(len(job.capacity) - line_bits)
         self.room_over = Signal(line_bits)
         self.lines = Signal(IssuedLines()["lines"].shape)
+        self.bounded = Signal()
+        self.failed = Signal()
+        self.inside = Signal()
+        self.cut = Signal()
+        self.surplus = Signal()
 
 
 class _FoundLines:
@@ -59,12 +69,20 @@ class _FoundLines:
 
 
 class _SentLines:
-    """The lines that go to their units in this cycle, and the unit of the line behind the first."""
+    """The lines that go to their units in this cycle, and the unit of the line behind the first.
 
-    def __init__(self, unit: Signal) -> None:
+    A line that was found goes when it is sent, or dropped.
+    """
+
+    def __init__(self, unit: Signal, units: int) -> None:
+        self.first_goes = Signal()
+        self.first_drops = Signal()
+        self.second_goes = Signal()
+        self.second_drops = Signal()
         self.first = Signal(name="first_fires")
         self.second = Signal(name="second_fires")
         self.next_unit = Signal.like(unit, name="next_unit")
+        self.begins = Signal(units, name="unit_begins")
 
 
 class LineSplitter(wiring.Component):
@@ -73,6 +91,9 @@ class LineSplitter(wiring.Component):
     A line that is split off waits for its own unit only, and those behind it wait for it. Two lines
     that stand together in a beat and a mask leave in one cycle, if the configuration says so; with
     two `split_beats`, so do any line's last beat and the next line's first.
+
+    Lines behind the first one that lies behind the capacity are dropped, and those behind a fault
+    of the job once it is known; the rest of the packet is then taken as fast as it comes.
 
     Latency: 2 cycles from the beat that completes a line beat to that; 1 if copied. Throughput: a
     beat per cycle, and as many lines as the codec's unpacker gives. Between jobs no beat is taken
@@ -91,8 +112,12 @@ class LineSplitter(wiring.Component):
         Each line's last beat is marked as a transfer's. A damaged line is a job's last.
     commands : `Out(stream.Signature(LineCommand(config.codec, config.rings))).array(config.units)`
         For each line, not later than its first beat.
+    line_checked, line_wrong, line_answered, line_refused : `In(1).array(config.units)`
+        As of each unit: `ExpansionUnit`.
+    stop : `Out(1)`
+        Nothing that is still to come of the job's packet counts.
     ends : `Out(stream.Signature(IssuedLines()))`
-        For each job, after its packet. Never cut.
+        For each job, after its packet.
     tail : `Out(stream.Signature(StreamTail()))`
         For each job, after its packet.
     split : `Out(2)`
@@ -110,6 +135,11 @@ class LineSplitter(wiring.Component):
                 "i": In(stream.Signature(ReceivedBeat(config.host_bytes))),
                 "lines": Out(stream.Signature(LineBeat(codec))).array(units),
                 "commands": Out(stream.Signature(LineCommand(codec, config.rings))).array(units),
+                "line_checked": In(1).array(units),
+                "line_wrong": In(1).array(units),
+                "line_answered": In(1).array(units),
+                "line_refused": In(1).array(units),
+                "stop": Out(1),
                 "ends": Out(stream.Signature(IssuedLines())),
                 "tail": Out(stream.Signature(StreamTail())),
                 "split": Out(2),
@@ -147,6 +177,7 @@ class LineSplitter(wiring.Component):
         sent = self._send_lines(m, job, found)
 
         self._step(m, job, sent)
+        self._stop_early(m, job, found, sent)
         with m.If(found.line_fire & Mux(found.paired, found.second.last, found.first.last)):
             m.d.sync += job.over.eq(1)
         self._end_job(m, job, found, unpackers, tails, job_ends)
@@ -250,24 +281,30 @@ class LineSplitter(wiring.Component):
             begins.append(unit_begins)
         takes = Array(can_take[k] for k in range(units))
 
-        sent = _SentLines(job.unit)
+        sent = _SentLines(job.unit, units)
+        dropping = Signal()
         second_unit = Signal.like(job.unit)
         m.d.comb += [
             sent.next_unit.eq(Mux(job.unit == units - 1, 0, job.unit + 1)),
             second_unit.eq(Mux(halfway, job.unit, sent.next_unit)),
-            found.first_ready.eq(~halfway & takes[job.unit]),
-            sent.first.eq(found.valid & found.first_ready),
-            sent.second.eq(
+            dropping.eq(job.failed | job.cut | (job.bounded & job.room.is_over)),
+            sent.first_drops.eq(dropping & ~job.inside),
+            sent.second_drops.eq(dropping | (job.bounded & job.room.is_zero & ~halfway)),
+            found.first_ready.eq(~halfway & (takes[job.unit] | sent.first_drops)),
+            sent.first_goes.eq(found.valid & found.first_ready),
+            sent.first.eq(sent.first_goes & ~sent.first_drops),
+            sent.second_goes.eq(
                 found.valid
                 & found.paired
-                & (halfway | (sent.first if units > 1 else 0))
-                & takes[second_unit]
+                & (halfway | (sent.first_goes if units > 1 else 0))
+                & (takes[second_unit] | sent.second_drops)
             ),
-            found.line_fire.eq(Mux(found.paired, sent.second, sent.first)),
+            sent.second.eq(sent.second_goes & ~sent.second_drops),
+            found.line_fire.eq(Mux(found.paired, sent.second_goes, sent.first_goes)),
             self.split.eq((sent.first & found.first.eol) + (sent.second & found.second.eol)),
             self.starved.eq(job.active & ~job.over & ~found.valid & takes[job.unit]),
         ]
-        m.d.sync += halfway.eq((halfway | (sent.first & found.paired)) & ~sent.second)
+        m.d.sync += halfway.eq((halfway | (sent.first_goes & found.paired)) & ~sent.second_goes)
 
         command, next_command = self._commands(m, job)
         for k in range(units):
@@ -281,6 +318,7 @@ class LineSplitter(wiring.Component):
                 line.eq(Mux(is_second, found.second, found.first)),
                 line.last.eq(Mux(is_second, found.second.eol, found.first.eol)),
                 command_slots[k].i.valid.eq(fires & begins[k]),
+                sent.begins[k].eq(command_slots[k].i.valid),
             ]
             with m.If(job.unit == k):
                 m.d.comb += command_slots[k].i.payload.eq(command)
@@ -337,6 +375,37 @@ class LineSplitter(wiring.Component):
                 ]
         m.d.sync += job.lines.eq(job.lines + self.split)
 
+    def _stop_early(self, m: Module, job: _Job, found: _FoundLines, sent: _SentLines) -> None:
+        """Find out that the job has failed, or that its packet goes on behind its last line.
+
+        The receiver may cut the packet only when no line of it is to be sent any more.
+        """
+        unchecked = unchecked_lines(self.config.codec)
+        unanswered = unchecked + self.config.unit_lines + REPORTS
+        for k in range(self.config.units):
+            for name, lines, ended, failed in (
+                ("wrong", unchecked, self.line_checked[k], self.line_wrong[k]),
+                ("refused", unanswered, self.line_answered[k], self.line_refused[k]),
+            ):
+                m.submodules[f"{name}_{k}"] = faults = JobFaultFilter(lines)
+                m.d.comb += [
+                    faults.begins.eq(self.job.ready),
+                    faults.asked.eq(sent.begins[k]),
+                    faults.ended.eq(ended),
+                    faults.failed.eq(failed),
+                ]
+                with m.If(faults.own):
+                    m.d.sync += job.failed.eq(1)
+        with m.If(sent.second):
+            m.d.sync += job.inside.eq(~found.second.eol)
+        with m.Elif(sent.first):
+            m.d.sync += job.inside.eq(~found.first.eol)
+        with m.If((sent.first_goes & sent.first_drops) | (sent.second_goes & sent.second_drops)):
+            m.d.sync += job.cut.eq(1)
+        with m.If(job.over & self.i.valid & self.i.ready & (self.i.payload.size != 0)):
+            m.d.sync += job.surplus.eq(1)
+        m.d.comb += self.stop.eq(job.active & (job.cut | job.surplus))
+
     def _end_job(
         self,
         m: Module,
@@ -359,6 +428,7 @@ class LineSplitter(wiring.Component):
             tails.i.valid.eq(done),
             job_ends.i.valid.eq(done),
             job_ends.i.payload.lines.eq(job.lines),
+            job_ends.i.payload.cut.eq(job.cut),
             self.job.ready.eq(~job.active | done),
             x_begins.eq(self.job.valid & self.job.ready),
             job.left.load.eq(self.job.ready),
@@ -385,5 +455,10 @@ class LineSplitter(wiring.Component):
                 job.left_over.eq(arriving.length[:line_bits]),
                 job.room_over.eq(arriving.capacity[:line_bits]),
                 job.lines.eq(0),
+                job.bounded.eq(arriving.capacity != 0),
+                job.failed.eq(0),
+                job.inside.eq(0),
+                job.cut.eq(0),
+                job.surplus.eq(0),
                 *(Assert(unpacker.command.ready) for _, unpacker, _ in unpackers),
             ]

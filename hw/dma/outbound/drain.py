@@ -61,6 +61,9 @@ class LineDrain(wiring.Component):
         The end of the job's issue. Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
     reports : `In(stream.Signature(LineReport(...))).array(config.units)`
+    stop : `In(1)`
+        Nothing more of the job is written: its lines are dropped, from the next cycle on in which
+        no chunk waits.
     o : `Out(stream.Signature(Chunk(config.codec, config.drain_beats)))`
         The head padding, then the lines.
     outcome : `Out(stream.Signature(DrainOutcome(config.codec.result_bits)))`
@@ -78,6 +81,7 @@ class LineDrain(wiring.Component):
                 "reports": In(stream.Signature(LineReport(config.codec.summary_bits))).array(
                     config.units
                 ),
+                "stop": In(1),
                 "o": Out(stream.Signature(Chunk(config.codec, config.drain_beats))),
                 "outcome": Out(stream.Signature(DrainOutcome(config.codec.result_bits))),
                 "starved": Out(1),
@@ -168,14 +172,16 @@ class LineDrain(wiring.Component):
     def _send_chunk(self, m: Module, t: "_Transfer", heads: "_QueueHeads", merger: Any) -> None:
         """Send the head padding, lines, or an end that could not be marked on a line.
 
-        From the first line with an error on, lines are dropped.
+        From the first line with an error on, lines are dropped, and all once the job has stopped.
         """
         out = self.o.payload
         line_send = Signal()
         end_send = Signal()
+        drops = Signal()
         m.d.comb += [
-            t.line_drop.eq(t.line_valid & (t.line_failed | t.faulty)),
-            line_send.eq(t.line_valid & ~t.line_failed & ~t.faulty),
+            drops.eq(t.stopped | t.line_failed | t.faulty),
+            t.line_drop.eq(t.line_valid & drops),
+            line_send.eq(t.line_valid & ~drops),
             end_send.eq(t.active & ~t.head_pad_pending & t.all_drained & ~t.last_sent),
             self.o.valid.eq((t.active & t.head_pad_pending) | line_send | end_send),
             t.line_fire.eq(t.line_drop | (line_send & self.o.ready)),
@@ -202,6 +208,9 @@ class LineDrain(wiring.Component):
             m.d.comb += out.last.eq(1)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [t.head_pad_pending.eq(0), t.last_sent.eq(t.last_sent | out.last)]
+        # A chunk that was offered stays.
+        with m.If(self.stop & (~self.o.valid | self.o.ready)):
+            m.d.sync += t.stopped.eq(1)
 
     def _advance(self, m: Module, t: "_Transfer", heads: "_QueueHeads") -> None:
         """Take what was sent or dropped from the queues, and go on to the next unit."""
@@ -295,7 +304,7 @@ class LineDrain(wiring.Component):
                 outcome.lines.eq(t.drained),
                 outcome.whole_lines.eq(whole_lines.lines),
                 outcome.whole_size.eq(whole_lines.size),
-                outcome.aborted.eq(self.ends.payload.aborted),
+                outcome.cut.eq(self.ends.payload.cut),
                 outcome.error.eq(Mux(t.line_failed, t.fault.error, BusError.NONE)),
                 outcome.address.eq(t.fault.address),
             ]
@@ -318,6 +327,7 @@ class LineDrain(wiring.Component):
                 t.drained.eq(0),
                 t.last_sent.eq(0),
                 t.line_failed.eq(0),
+                t.stopped.eq(0),
             ]
 
 
@@ -343,6 +353,7 @@ class _Transfer:
         self.drained = Signal(IssuedLines()["lines"].shape)
         self.last_sent = Signal()
         self.line_failed = Signal()
+        self.stopped = Signal()
         self.fault: Any = Signal(LineFault(), reset_less=True)
 
         self.all_drained = Signal()

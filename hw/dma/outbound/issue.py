@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
+from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.outbound.reader import LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.count import following
@@ -42,8 +43,11 @@ class LineIssuer(wiring.Component):
         The job's ring.
     issued : `Out(2)`
         Lines issued in this cycle.
-    abort : `In(1)`
-        Issue no more lines: end this job.
+    abort, stop : `In(1)`
+        Issue no more lines: end this job, since its ring aborts, or nothing more of it is written.
+    line_ended, line_failed : `In(1).array(config.units)`
+        At each unit, the oldest line that was issued to it has been read, and the bus answered one
+        of its beats with an error, in that cycle or before. The job ends then.
     reserved : `Out(...)`
         Beats of the buffer that are reserved, of all units.
     no_credit : `Out(1)`
@@ -66,6 +70,9 @@ class LineIssuer(wiring.Component):
                 "ring": Out(range(config.rings)),
                 "issued": Out(2),
                 "abort": In(1),
+                "stop": In(1),
+                "line_ended": In(1).array(config.units),
+                "line_failed": In(1).array(config.units),
                 "reserved": Out(range(config.units * config.unit_beats + 1)),
                 "no_credit": Out(1),
                 "throttled": Out(1),
@@ -93,6 +100,7 @@ class LineIssuer(wiring.Component):
 
         has_credit = Signal(config.units)
         slot_free = Signal(config.units)
+        own_fault = Signal(config.units)
         slots = []
         credits = []
         for k, output in enumerate(self.o):
@@ -117,9 +125,11 @@ class LineIssuer(wiring.Component):
         first = Signal()
         second = Signal()
         may_issue = Signal()
+        stopped = Signal()
+        halts = self.abort | stopped
         unit_free = Array(slot_free[k] for k in range(config.units))
         m.d.comb += [
-            may_issue.eq(active & ~self.abort & (bytes_left != 0) & job_ends.i.ready),
+            may_issue.eq(active & ~halts & (bytes_left != 0) & job_ends.i.ready),
             first.eq(may_issue & (self.permits != 0) & unit_free[unit]),
             second.eq(
                 first & (self.permits == 2) & (bytes_left > line_bytes) & unit_free[second_unit]
@@ -159,8 +169,20 @@ class LineIssuer(wiring.Component):
                 credits[k].eq(credits[k] - Mux(slot.i.valid, sectors, 0) + self.freed[k]),
                 Assert(credits[k] <= config.unit_beats),
             ]
+            m.submodules[f"faults_{k}"] = faults = JobFaultFilter(config.unit_lines)
+            m.d.comb += [
+                faults.begins.eq(self.i.ready),
+                faults.asked.eq(slot.i.valid),
+                faults.ended.eq(self.line_ended[k]),
+                faults.failed.eq(self.line_failed[k]),
+                own_fault[k].eq(faults.own),
+            ]
 
         m.d.sync += self.reserved.eq(self.reserved + self.issued * sectors - sum(self.freed, C(0)))
+
+        # What follows is known late in the cycle; a stage later it holds up no line.
+        with m.If(self.stop | own_fault.any()):
+            m.d.sync += stopped.eq(1)
 
         bytes_left_next = Signal(LENGTH_BITS)
         lines_next = Signal.like(lines)
@@ -168,10 +190,10 @@ class LineIssuer(wiring.Component):
         m.d.comb += [
             bytes_left_next.eq(bytes_behind_first - Mux(second, second_size, 0)),
             lines_next.eq(lines + self.issued),
-            ends.eq(active & job_ends.i.ready & (self.abort | (first & (bytes_left_next == 0)))),
+            ends.eq(active & job_ends.i.ready & (halts | (first & (bytes_left_next == 0)))),
             job_ends.i.valid.eq(ends),
             job_ends.i.payload.lines.eq(lines_next),
-            job_ends.i.payload.aborted.eq(~first),
+            job_ends.i.payload.cut.eq(~first),
             self.i.ready.eq(~active | ends),
         ]
         with m.If(first):
@@ -183,6 +205,7 @@ class LineIssuer(wiring.Component):
             ]
         with m.If(self.i.ready):
             m.d.sync += [
+                stopped.eq(0),
                 active.eq(self.i.valid),
                 address.eq(job.src),
                 bytes_left.eq(job.length),

@@ -14,6 +14,7 @@ from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BIT
 from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.data_queue import COUNT_BITS, data_queue, ecc_members, report_errors
 from cdma.hw.dma.interleave import unit_of
+from cdma.hw.dma.job_faults import job_numbers
 from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.drain import LineDrain
 from cdma.hw.dma.outbound.issue import LineIssuer
@@ -106,6 +107,9 @@ class OutPath(wiring.Component):
     Each stage accepts the next transfer when it is done with its part of the former one, so a
     transfer's reads begin while the former one is still being written.
 
+    After a transfer's first error no more is read for it, and what has been read is dropped if it
+    would come behind the error. Other transfers go on.
+
     Parameters
     ----------
     config : EngineConfig
@@ -176,7 +180,7 @@ class OutPath(wiring.Component):
         m.submodules.drain = drain = LineDrain(config)
         m.submodules.packer = packer = ElementPacker(config.codec, chunk_beats=config.drain_beats)
         m.submodules.writer = writer = StreamWriter(
-            config.host_bytes, config.write_bursts, rings=config.rings
+            config.host_bytes, config.write_bursts, rings=config.rings, stops_at_error=True
         )
         # Jobs are queued for the stages that get to them last.
         m.submodules.drain_jobs = drain_jobs = Fifo(DrainJob(config), config.transfers - 1)
@@ -234,6 +238,8 @@ class OutPath(wiring.Component):
                 reports.i.valid.eq(unit.report.valid),
                 reports.i.payload.eq(unit.report.payload),
                 unit.report.ready.eq(1),
+                issuer.line_ended[k].eq(unit.ended),
+                issuer.line_failed[k].eq(unit.failed),
                 line_done[k].eq(unit.report.valid),
             ]
             with m.If(unit.report.valid):
@@ -255,6 +261,12 @@ class OutPath(wiring.Component):
         m.submodules.responses = responses = Fifo(BusError, config.write_bursts)
         connect(wiring.flipped(self.write_response), responses.i)
         connect(responses.o, writer.response)
+        m.d.comb += [
+            writer.answered.eq(responses.i.valid & responses.i.ready),
+            writer.refused.eq(writer.answered & (responses.i.payload != BusError.NONE)),
+        ]
+
+        self._stop_early(m, issuer, drain, writer)
 
         drained = drain.outcome
         if config.transfers > WRITING:
@@ -281,3 +293,26 @@ class OutPath(wiring.Component):
         ]
         report_errors(m, config, self, memories)
         return m
+
+    def _stop_early(
+        self, m: Module, issuer: LineIssuer, drain: LineDrain, writer: StreamWriter
+    ) -> None:
+        """Stop the issuer and the drain if nothing more of their job will be written.
+
+        The stages may be at different jobs, so each counts those that have begun there.
+        """
+        number = range(job_numbers(self.config))
+        issuing = Signal(number)
+        draining = Signal(number)
+        writing = Signal(number, init=1)
+        for job, fire in (
+            (issuing, issuer.i.valid & issuer.i.ready),
+            (draining, drain.job.valid & drain.job.ready),
+            (writing, writer.i.valid & writer.i.ready & writer.i.payload.last),
+        ):
+            with m.If(fire):
+                m.d.sync += job.eq(job + 1)
+        m.d.comb += [
+            issuer.stop.eq(writer.closed & (issuing == writing)),
+            drain.stop.eq(writer.closed & (draining == writing)),
+        ]

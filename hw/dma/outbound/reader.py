@@ -94,6 +94,9 @@ class LineReader(wiring.Component):
         Whole lines, padded with zeros.
     fault : `Out(stream.Signature(LineFault()))`
         For each line.
+    ended, failed : `Out(1)`
+        In this cycle the oldest line's last sector is complete; a beat of it with an error is
+        accepted.
     """
 
     def __init__(self, config: CodecConfig, lines: int, rings: int = 1) -> None:
@@ -107,6 +110,8 @@ class LineReader(wiring.Component):
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(Sector(config))),
                 "fault": Out(stream.Signature(LineFault())),
+                "ended": Out(1),
+                "failed": Out(1),
             }
         )
 
@@ -247,5 +252,10 @@ class LineReader(wiring.Component):
             m.d.sync += [fault_valid.eq(1), fault.eq(now)]
         with m.Elif(self.fault.ready):
             m.d.sync += fault_valid.eq(0)
-        m.d.comb += [self.fault.valid.eq(fault_valid), self.fault.payload.eq(fault)]
+        m.d.comb += [
+            self.fault.valid.eq(fault_valid),
+            self.fault.payload.eq(fault),
+            self.ended.eq(pending.o.ready),
+            self.failed.eq(self.beats.ready & (self.beats.payload.error != BusError.NONE)),
+        ]
         return m

@@ -66,6 +66,8 @@ class CompressionUnit(wiring.Component):
         The lines. Plain copies are full ones.
     report : `Out(stream.Signature(LineReport(config.summary_bits)))`
         For each line, before its last beat. Must not wait for that: no report is queued here.
+    ended, failed : `Out(1)`
+        As of `LineReader`.
     """
 
     def __init__(self, config: CodecConfig, lines: int, rings: int = 1) -> None:
@@ -79,6 +81,8 @@ class CompressionUnit(wiring.Component):
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(LineBeat(config))),
                 "report": Out(stream.Signature(LineReport(config.summary_bits))),
+                "ended": Out(1),
+                "failed": Out(1),
             }
         )
 
@@ -94,6 +98,7 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beats), reader.beats)
         wiring.connect(m, reader.o, fork.i)
+        m.d.comb += [self.ended.eq(reader.ended), self.failed.eq(reader.failed)]
         wiring.connect(m, fork.o[0], compressor.i)
         returning, fault = fork.o[1], reader.fault
         lossy = lossy_codecs(self.config)

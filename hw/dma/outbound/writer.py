@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.bus.burst import BusError, WriteBeat, WriteRequest
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS
+from cdma.hw.dma.job_faults import JobFaultFilter
 from cdma.hw.dma.limits import HOST_BURST_BEATS
-from cdma.hw.dma.outbound.burst_sender import BurstSender
+from cdma.hw.dma.outbound.burst_sender import SHORT_BURSTS, BurstSender
 from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
 from cdma.hw.dma.payloads import WriteJob, WriteOutcome
 from cdma.hw.lib.adder import add
@@ -77,6 +78,9 @@ class StreamWriter(wiring.Component):
         Widths of addresses and of a packet's size.
     rings
         The number of rings that packets come from.
+    stops_at_error
+        Once a burst of a packet had an error, no other begins for it. Without, a packet is written
+        to its end.
 
     Members
     -------
@@ -90,6 +94,11 @@ class StreamWriter(wiring.Component):
         For each burst, in their order.
     outcome : `Out(stream.Signature(WriteOutcome(address_bits, size_bits)))`
         For each packet, after the response to its last burst.
+    answered, refused : `In(1)`
+        Only if the writer stops at errors: the bus has answered the oldest burst that it had not,
+        with an error. `response` may come later.
+    closed : `Out(1)`
+        Nothing more of the packet at `i` will be written: its capacity is full, or it has failed.
     """
 
     def __init__(
@@ -101,7 +110,9 @@ class StreamWriter(wiring.Component):
         address_bits: int = HOST_ADDRESS_BITS,
         size_bits: int = OFFSET_BITS,
         rings: int = 1,
+        stops_at_error: bool = False,
     ) -> None:
+        self.stops_at_error = stops_at_error
         self.data_bytes = data_bytes
         self.bursts = bursts
         self.burst_beats = burst_beats
@@ -116,6 +127,8 @@ class StreamWriter(wiring.Component):
                 "beats": Out(stream.Signature(WriteBeat(data_bytes))),
                 "response": In(stream.Signature(BusError)),
                 "outcome": Out(stream.Signature(WriteOutcome(address_bits, size_bits))),
+                **({"answered": In(1), "refused": In(1)} if stops_at_error else {}),
+                "closed": Out(1),
             }
         )
 
@@ -136,10 +149,13 @@ class StreamWriter(wiring.Component):
         wiring.connect(m, responses.outcome, wiring.flipped(self.outcome))
 
         p = _Packet(self)
+        m.d.comb += self.closed.eq(p.active & (p.overflow | p.failed))
         self._bound_job(m, next_job)
         self._mask_beat(m, p)
         self._collect_burst(m, p, sender, responses)
         self._advance(m, p)
+        if self.stops_at_error:
+            self._close(m, p, sender, next_job)
         self._start_packet(m, p, next_job)
         return m
 
@@ -240,6 +256,20 @@ class StreamWriter(wiring.Component):
                 p.overflow.eq(p.overflow | p.overflows),
             ]
 
+    def _close(
+        self, m: Module, p: "_Packet", sender: BurstSender, next_job: PipelineRegister
+    ) -> None:
+        """Leave no space to a packet that has failed: a burst that is begun ends as it is."""
+        m.submodules.faults = faults = JobFaultFilter(self.bursts + SHORT_BURSTS + 2)
+        m.d.comb += [
+            faults.begins.eq(next_job.o.ready),
+            faults.asked.eq(sender.burst.valid),
+            faults.ended.eq(self.answered),
+            faults.failed.eq(self.refused),
+        ]
+        with m.If(faults.own):
+            m.d.sync += [p.failed.eq(1), p.space_left.eq(0), p.space_for_beat.eq(0)]
+
     def _start_packet(self, m: Module, p: "_Packet", next_job: PipelineRegister) -> None:
         """Begin the next packet when there is none, or the last beat of the present one fires."""
         width_bits = (self.data_bytes - 1).bit_length()
@@ -262,6 +292,7 @@ class StreamWriter(wiring.Component):
                 p.space_for_beat.eq(space > self.data_bytes),
                 p.written.eq(-job.dst[:width_bits]),
                 p.overflow.eq(0),
+                p.failed.eq(0),
                 p.ring.eq(job.ring),
             ]
 
@@ -284,6 +315,7 @@ class _Packet:
         self.space_for_beat = Signal(reset_less=True)
         self.capped = Signal(reset_less=True)
         self.overflow = Signal()
+        self.failed = Signal()
         self.ring = Signal(range(writer.rings), reset_less=True)
 
         self.i_fire = Signal()

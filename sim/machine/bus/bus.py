@@ -113,6 +113,35 @@ def fault_array(
     return table
 
 
+class BusEvent(NamedTuple):
+    """An address that a port's slave accepted, or an answer with an error.
+
+    Attributes
+    ----------
+    cycle : int
+        Of `Machine.cycles`.
+    port : int or str
+        As of `BusFault`.
+    kind : str
+        "read" or "write": the address of a burst was accepted. "read failed": a beat was taken
+        whose RRESP is an error, or whose RLAST is not where the burst ends. "write failed": a
+        response that is an error.
+    address : int
+        Of the burst, or of the beat that failed.
+    beats : int
+    """
+
+    cycle: int
+    port: int | str
+    kind: str
+    address: int
+    beats: int
+
+
+EVENT_KINDS = ("read", "write", "read failed", "write failed")
+"""By their numbers in the shim."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Counters:
     """Counts of the engine's environment since they were cleared.

@@ -13,6 +13,8 @@ Signatures = Mapping[str, tuple[object, list[object]]]
 
 FAULT = structs.FAULT.dtype()
 
+BUS_EVENT = structs.BUS_EVENT.dtype()
+
 PORT_COUNTERS = structs.PORT_COUNTERS.dtype(signed=True)
 """Signed, so that differences are, and so that "never" is -1."""
 

@@ -17,6 +17,8 @@ _SIGNATURES: Signatures = {
     "counters": (None, [c_void_p, POINTER(CountersStruct), c_void_p]),
     "compute": (None, [c_void_p, c_void_p, c_uint64, c_double]),
     "computed": (c_double, [c_void_p]),
+    "watch": (None, [c_void_p]),
+    "events": (c_uint64, [c_void_p, c_uint64, POINTER(c_void_p)]),
     "sleep": (None, [c_void_p, c_int32]),
     "units": (c_uint64, []),
     "sector_bytes": (c_uint64, []),

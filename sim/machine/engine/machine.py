@@ -1,5 +1,6 @@
 """The DMA engine in a machine: device memory, host memory, a link, registers and an interrupt."""
 
+import ctypes
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,14 @@ from cdma.golden.formats.stream import ByteArray
 from cdma.hw.config import ConfigError
 from cdma.plan.platform.environment import MachineConfig
 from cdma.sim.machine.build.build import ENGINE_SHIM, VerilogText, build_library
-from cdma.sim.machine.bus.bus import HOST, Counters
-from cdma.sim.machine.bus.library import PORT_COUNTERS, EnvironmentStruct, MemoryStruct, RunStruct
+from cdma.sim.machine.bus.bus import EVENT_KINDS, HOST, BusEvent, Counters
+from cdma.sim.machine.bus.library import (
+    BUS_EVENT,
+    PORT_COUNTERS,
+    EnvironmentStruct,
+    MemoryStruct,
+    RunStruct,
+)
 from cdma.sim.machine.bus.machine import PAGE_BYTES, BusMachine, require_pages, require_stalls
 from cdma.sim.machine.engine import library as lib
 from cdma.sim.machine.waves import require_writable, trace_kind
@@ -236,6 +243,27 @@ class Machine(BusMachine):
         self._computes = False
         with self._open():
             return float(self._library.cdma_engine_computed(self._handle))
+
+    def watch(self) -> None:
+        """Note addresses and errors of all ports from now on, and forget those noted before."""
+        with self._open():
+            self._library.cdma_engine_watch(self._handle)
+
+    def events(self) -> list[BusEvent]:
+        """The addresses and errors noted since `watch`, in the order of their cycles."""
+        found = []
+        with self._open():
+            for number, port in enumerate(self._ports):
+                start = ctypes.c_void_p()
+                count = self._library.cdma_engine_events(self._handle, number, start)
+                noted = np.empty(count, BUS_EVENT)
+                if count and start.value:
+                    ctypes.memmove(noted.ctypes.data, start.value, noted.nbytes)
+                found += [
+                    BusEvent(cycle, port, EVENT_KINDS[kind], address, beats)
+                    for cycle, kind, address, beats in noted.tolist()
+                ]
+        return sorted(found, key=lambda event: event.cycle)
 
     def counters(self) -> Counters:
         """Counts of the environment since they were cleared."""

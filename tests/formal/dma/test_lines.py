@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 
@@ -14,6 +14,7 @@ from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench, Condition, Port, anything
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.engines import codec_of, engine_of
 from tests.formal.queues import FollowedFifo
 from tests.formal.rules import ALWAYS
@@ -42,6 +43,12 @@ ENGINES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _any_faults(monkeypatch):
+    for stage in ("outbound.issue", "inbound.splitter"):
+        monkeypatch.setattr(f"cdma.hw.dma.{stage}.JobFaultFilter", AnyFaults)
+
+
 def length_rules(_bench: Bench, port: Port) -> list[Condition]:
     """Jobs have at least a byte."""
     return [(ALWAYS, port.payload.length != 0)]
@@ -55,7 +62,7 @@ def issuer_proof(config: EngineConfig) -> Bench:
     inside = bench.add(issuer)
     line_bytes, units = config.codec.line_bytes, config.units
     job = bench.drive(issuer.i, length_rules)
-    for wire in (issuer.permits, issuer.abort, issuer.ends.ready):
+    for wire in (issuer.permits, issuer.abort, issuer.stop, issuer.ends.ready):
         m.d.comb += wire.eq(AnySeq(len(wire)))
     bench.assume(issuer.permits != 3, ~job.valid | (job.payload.first_unit < units))
     slots = [inside.component(f"slot_{k}").i for k in range(units)]
@@ -111,8 +118,16 @@ def issuer_proof(config: EngineConfig) -> Bench:
         inside["lines"] == lines[: len(inside["lines"])],
     )
 
+    # From the cycle behind a fault of the job on, none is issued until the next one begins.
+    stopped = Signal(name="has_failed")
+    own_faults = Cat(inside.component(f"faults_{k}").own for k in range(units))
+    m.d.sync += stopped.eq(~job.ready & (stopped | issuer.stop | own_faults.any()))
+    bench.require(inside["stopped"] == stopped)
+    halts = issuer.abort | stopped
+    bench.implies(halts, ~first, ~second)
+
     # Lines are of the job's bytes that come next, and go to the units in turn.
-    bench.implies(first, active, ~issuer.abort)
+    bench.implies(first, active)
     bench.implies(second, first, left > line_bytes)
     for k, slot in enumerate(slots):
         takes_first, takes_second, offset = (
@@ -141,9 +156,11 @@ def issuer_proof(config: EngineConfig) -> Bench:
 
     # A job ends with its last line, or when all do.
     all_issued = left == size + Mux(second, next_size, 0)
-    bench.implies(ends.valid, active, ends.ready, issuer.abort | (first & all_issued))
+    bench.implies(ends.valid, active, ends.ready, halts | (first & all_issued))
     bench.implies(ends.valid, ends.payload.lines == (lines + issued)[: len(ends.payload.lines)])
-    bench.implies(ends.valid, ends.payload.aborted == issuer.abort)
+    bench.implies(ends.valid, ends.payload.cut == halts)
+    # One that has failed does end.
+    bench.implies(active & halts & ends.ready, ends.valid)
     bench.implies(active & first & all_issued, ends.valid)
     bench.implies(job.moves & active, ends.valid)
     willing = ends.ready & (issuer.permits != 0) & Array(free)[unit]
@@ -153,6 +170,7 @@ def issuer_proof(config: EngineConfig) -> Bench:
         first & (size != line_bytes) & (lines == 0),
         first & (left == line_bytes) & (lines == 1),
         ends.valid & issuer.abort & (lines == 1),
+        ends.valid & stopped & (lines == 1),
         job.moves & active,
         active & (inside["credit_0"] < config.codec.sectors),
     )
@@ -187,7 +205,10 @@ ISSUER_FAULTS = {
     "has a second line where there is none": ("& (bytes_left > line_bytes) ", ""),
     "ends with a line left": ("(first & (bytes_left_next == 0))", "first"),
     "reads without room": ("has_credit[k].eq(credit >= sectors)", "has_credit[k].eq(1)"),
-    "reads on during an abort": ("active & ~self.abort & (bytes_left != 0)", "active"),
+    "reads on during an abort": ("active & ~halts & (bytes_left != 0)", "active & ~stopped"),
+    "reads on behind a fault": ("halts = self.abort | stopped", "halts = self.abort"),
+    "ends the next job for a fault": ("stopped.eq(0),", ""),
+    "overlooks what is not written": ("self.stop | own_fault.any()", "own_fault.any()"),
     "goes to the wrong unit": ("Mux(second, third_unit, second_unit)", "second_unit"),
     "forgets what it was asked": ("bytes_left.eq(job.length)", "bytes_left.eq(job.length + 1)"),
     "stops": ("(self.permits != 0) & unit_free[unit]),", "(self.permits == 2) & unit_free[unit]),"),
@@ -273,6 +294,15 @@ def splitter_proof(config: EngineConfig) -> Bench:
         inside["address"] == (own.dst + (number << line_bits))[:DEVICE_ADDRESS_BITS],
     )
 
+    # Behind a fault of the job, no line begins but for the one that is being sent.
+    failed, goes_on = Signal(name="has_failed"), inside["inside"]
+    kinds = [f"{kind}_{k}" for kind in ("wrong", "refused") for k in range(units)]
+    own_faults = Cat(inside.component(kind).own for kind in kinds)
+    m.d.sync += failed.eq(~splitter.job.ready & (failed | own_faults.any()))
+    bench.require(inside["failed"] == failed)
+    begins = Cat(inside.component(f"command_slot_{k}").i.valid for k in range(units))
+    bench.implies((failed | inside["cut"]) & ~goes_on, begins == 0)
+
     # Each command is of the line that comes next, or of the one behind it.
     for k in range(units):
         slot = inside.component(f"command_slot_{k}").i
@@ -300,6 +330,8 @@ def splitter_proof(config: EngineConfig) -> Bench:
             slot.valid & (command.writable != 0), offset + command.writable <= own.capacity
         )
         bench.implies(here & (rest <= 0), command.writable == 0)
+        # One line is sent behind the capacity, if there is one, and no other.
+        bench.implies(here & ~goes_on & (own.capacity != 0), line <= room)
         # In a line of the job, all of its bytes are that there is room for.
         inner = here & (left > 0)
         bench.implies(inner, command.size == Mux(left > line_bytes, line_bytes, left))
@@ -315,6 +347,8 @@ def splitter_proof(config: EngineConfig) -> Bench:
         first.valid & (number == 1) & (own.length == line_bytes + 1) & (own.capacity == own.length),
         first.valid & (own.capacity == 0),
         first.valid & (number == 3) & (own.length == 1),
+        inside["cut"] & ~failed,
+        inside["cut"] & failed & (number == 1),
         job.moves & active,
     )
     if units > 1:
@@ -355,6 +389,13 @@ SPLITTER_FAULTS = {
     "leaves a line out": (
         "job.address.eq(job.address + lines * line_bytes)",
         "job.address.eq(job.address + 2 * line_bytes)",
+    ),
+    "goes on behind a fault": ("dropping.eq(job.failed | job.cut |", "dropping.eq(job.cut |"),
+    "drops for ever": ("job.failed.eq(0),", ""),
+    "expands what has no room": ("(job.bounded & job.room.is_over)", "(job.bounded & 0)"),
+    "expands a second line that has none": (
+        "sent.second_drops.eq(dropping | (job.bounded & job.room.is_zero & ~halfway))",
+        "sent.second_drops.eq(dropping)",
     ),
     "takes the larger of two ends": (
         "Mux(job.room_over > job.left_over, job.left_over, job.room_over)",

@@ -16,6 +16,7 @@ from cdma.hw.dma.limits import HOST_BURST_BEATS
 from cdma.hw.dma.outbound.reader import LineReader
 from tests.formal.bench import Bench, Condition, Port
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.engines import HOSTS, codec_of, engine_of
 from tests.formal.lines import TINY
 from tests.formal.queues import FollowedFifo
@@ -40,6 +41,7 @@ def _contents_of_queues_are_free(monkeypatch):
         monkeypatch.setattr(f"cdma.hw.dma.{module}.Fifo", FollowedFifo)
         monkeypatch.setattr(f"cdma.hw.dma.{module}.ReadBeat", Errors)
     monkeypatch.setattr("cdma.hw.dma.data_queue.Fifo", FollowedFifo)
+    monkeypatch.setattr("cdma.hw.dma.inbound.receiver.JobFaultFilter", AnyFaults)
 
 
 CODECS = {
@@ -190,7 +192,7 @@ def receiver_proof(config: EngineConfig) -> Bench:
         return [(ALWAYS, port.payload.size != 0)]
 
     job = bench.drive(receiver.job, rules)
-    m.d.comb += receiver.abort.eq(AnySeq(1))
+    m.d.comb += [receiver.abort.eq(AnySeq(1)), receiver.stop.eq(AnySeq(1))]
     request = bench.watch(receiver.request)
     beats = bench.drive(receiver.beats)
     for stream in (receiver.o, receiver.outcome):
@@ -220,6 +222,12 @@ def receiver_proof(config: EngineConfig) -> Bench:
         next_beat == (own.src[width_bits:] + number)[: len(next_beat)],
     )
     bench.implies(job.moves & asking, inside["asked_all"])
+    # From the cycle behind a fault of the job on, no burst is asked for until the next one begins.
+    stopped = Signal(name="has_failed")
+    own_fault = inside.component("faults").own
+    m.d.sync += stopped.eq(~job.moves & (stopped | receiver.stop | own_fault))
+    bench.require(inside["stopped"] == stopped)
+    bench.implies(stopped, ~fires)
 
     # A burst is of those that come next, within a page, and waits as it was made.
     asked = Signal(request.payload.shape(), name="asked_request")
@@ -264,6 +272,7 @@ def receiver_proof(config: EngineConfig) -> Bench:
         fires & (number != 0) & (burst == 1) & inside["asked_all"],
         fires & (number == 0) & (burst == 1) & ~inside["asked_all"],
         inside["asked_all"] & ~fires & (number != 0) & ~receiver.abort,
+        inside["asked_all"] & stopped & (number != 0) & (number != total) & ~receiver.abort,
         inside["asked_all"] & receiver.abort,
         job.moves & asking,
         asking & (inside["room"] < burst),
@@ -300,10 +309,10 @@ RECEIVER_FAULTS = {
         "next_beat.eq(next_beat)",
     ),
     "loses a request": (" & requests.i.ready & asked.i.ready)", " & asked.i.ready)"),
-    "asks during an abort": (
-        "stops.eq(self.abort | (receiving.closed & (receiving.jobs_asked == 0)))",
-        "stops.eq(receiving.closed & (receiving.jobs_asked == 0))",
-    ),
+    "asks during an abort": ("stops.eq(self.abort | stopped)", "stops.eq(stopped)"),
+    "asks on behind a fault": ("stops.eq(self.abort | stopped)", "stops.eq(self.abort)"),
+    "overlooks a fault": ("self.stop | faults.own", "self.stop"),
+    "gives the next job up for a fault": ("stopped.eq(0),", ""),
     "has room for beats that wait": ("(queue.o.valid & queue.o.ready)", "self.beats.valid"),
 }
 

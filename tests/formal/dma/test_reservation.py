@@ -9,12 +9,18 @@ from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.issue import LineIssuer
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.sby import prove
 from tests.lib.shares import configs
 
 ISSUE_CYCLES = 2
 """In which nothing need move though all outside are willing: a job or a beat is being taken in, or
 what became free is being counted."""
+
+
+@pytest.fixture(autouse=True)
+def _any_faults(monkeypatch):
+    monkeypatch.setattr("cdma.hw.dma.outbound.issue.JobFaultFilter", AnyFaults)
 
 
 def shape(units: int, sectors: int, unit_beats: int) -> EngineConfig:
@@ -51,7 +57,11 @@ def reservation_proof(config: EngineConfig) -> Bench:
     job = bench.drive(issuer.i)
     bench.assume(job.payload.first_unit < config.units, job.payload.length != 0)
     ends = bench.watch(issuer.ends)
-    m.d.comb += [issuer.permits.eq(AnySeq(2)), issuer.abort.eq(AnySeq(1))]
+    m.d.comb += [
+        issuer.permits.eq(AnySeq(2)),
+        issuer.abort.eq(AnySeq(1)),
+        issuer.stop.eq(AnySeq(1)),
+    ]
     bench.implies(inside["active"], inside["unit"] < config.units, inside["bytes_left"] != 0)
 
     moves = [job.moves, ends.moves]

@@ -15,6 +15,7 @@ from cdma.hw.dma.outbound.write_responses import WriteResponseCollector
 from cdma.hw.dma.outbound.writer import DEVICE_BURST_BEATS, BoundedJob, StreamWriter
 from tests.formal.bench import Bench
 from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.dma.any_faults import AnyFaults
 from tests.formal.rules import CollectedRules, beat_sizes
 from tests.formal.sby import prove
 from tests.lib.shares import configs
@@ -48,6 +49,7 @@ def _only_the_collection(monkeypatch):
     module = "cdma.hw.dma.outbound.writer"
     monkeypatch.setattr(f"{module}.BurstSender", AnySender)
     monkeypatch.setattr(f"{module}.WriteResponseCollector", AnyResponses)
+    monkeypatch.setattr(f"{module}.JobFaultFilter", AnyFaults)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Shape:
     address_bits: int = HOST_ADDRESS_BITS
     size_bits: int = OFFSET_BITS
     bursts: int = 4
+    stops_at_error: bool = True
 
     def writer(self) -> StreamWriter:
         return StreamWriter(
@@ -67,12 +70,19 @@ class Shape:
             burst_beats=self.burst_beats,
             address_bits=self.address_bits,
             size_bits=self.size_bits,
+            stops_at_error=self.stops_at_error,
         )
 
 
 def device(sector_bytes: int, line_bytes: int = 128) -> Shape:
     """The writer of an expansion unit, whose packets are lines."""
-    return Shape(sector_bytes, DEVICE_BURST_BEATS, DEVICE_ADDRESS_BITS, line_bytes.bit_length())
+    return Shape(
+        sector_bytes,
+        DEVICE_BURST_BEATS,
+        DEVICE_ADDRESS_BITS,
+        line_bytes.bit_length(),
+        stops_at_error=False,
+    )
 
 
 SHAPES = {
@@ -157,6 +167,18 @@ def writer_proof(shape: Shape) -> Bench:
         (space_left == 0) | (offset + space_left == end),
     )
 
+    # From the cycle behind a fault on, no beat is written, and a burst that was begun ends with the
+    # packet.
+    failed = Signal(name="has_failed")
+    if shape.stops_at_error:
+        own_fault = inside.component("faults").own
+        m.d.sync += failed.eq(~next_job.o.ready & (failed | own_fault))
+    bench.require(inside["failed"] == failed)
+    bench.implies(failed & open_packet, space_left == 0)
+    bench.implies(failed, ~sender.data.valid)
+    bench.implies(failed & sender.burst.valid, ends, inside["count"] != 0)
+    bench.require(writer.closed == (open_packet & (failed | inside["overflow"])))
+
     # The beats of a burst name bytes of the room, one behind the other, within a page.
     count, burst_address = inside["count"], inside["burst_address"]
     place = inside["address"][width_bits : width_bits + burst_bits]
@@ -165,7 +187,7 @@ def writer_proof(shape: Shape) -> Bench:
         count != 0,
         open_packet,
         ~first,
-        space_left != 0,
+        (space_left != 0) | failed,
         place >= count,
         burst_address == address - count * width,
     )
@@ -201,6 +223,8 @@ def writer_proof(shape: Shape) -> Bench:
         sender.burst.valid & (in_page == PAGE_BYTES) & (burst.beats == 1) & ~i.payload.last,
         sender.burst.valid & (burst.beats == longest - 1),
     )
+    if shape.stops_at_error:
+        bench.cover(failed & sender.burst.valid & (burst.beats == 1), failed & ends & (count == 0))
     return bench
 
 
@@ -228,6 +252,11 @@ FAULTS = {
         "~p.active | (p.i_fire & self.i.payload.last)",
         "~p.active | p.i_fire",
     ),
+    "goes on behind a fault": (
+        "p.failed.eq(1), p.space_left.eq(0), p.space_for_beat.eq(0)",
+        "p.failed.eq(1)",
+    ),
+    "gives the next packet up for a fault": ("p.failed.eq(0),", ""),
     "never begins": ("~p.active | (p.i_fire & self.i.payload.last)", "p.i_fire"),
 }
 

@@ -9,6 +9,7 @@
 #include "random.h"
 #include "ring.h"
 #include "timing.h"
+#include "watch.h"
 
 namespace cdma {
 
@@ -16,7 +17,7 @@ template <class Pins, class Timing>
 class Reads {
  public:
   Reads(Pins& pins, const PortRules& rules, Timing& timing, Memory& memory, Faults& faults,
-        Random& random, uint64_t outstanding, CdmaPortCounters& counters)
+        Random& random, uint64_t outstanding, CdmaPortCounters& counters, Watch& watch)
       : pins_(pins),
         rules_(rules),
         timing_(timing),
@@ -24,6 +25,7 @@ class Reads {
         faults_(faults),
         random_(random),
         counters_(counters),
+        watch_(watch),
         address_(pins.ar, rules.name + ": AR"),
         bursts_(outstanding) {
     reset();
@@ -48,6 +50,7 @@ class Reads {
         taken_ = true;
         counters_.last_response_cycle = cycle;
         faults_.count(kR);
+        note_error(cycle);
         if (++bursts_.front().beat == bursts_.front().beats) bursts_.pop();
       } else {
         ++counters_.read_wait_cycles;
@@ -84,6 +87,7 @@ class Reads {
     uint64_t beats;
     uint64_t beat;
     uint64_t id;
+    uint64_t asked;  // beats, whatever comes of it
     bool late;  // the last beat will not say so, and one more follows
     BeatTimes times;
   };
@@ -93,14 +97,22 @@ class Reads {
     const uint64_t beats = phase.len + uint64_t{1};
     const uint64_t head = phase.addr % Pins::kBytes;
     Burst& burst = bursts_.push();
-    burst = {phase.addr, beats, 0, phase.id, false,
+    burst = {phase.addr, beats, 0, phase.id, beats, false,
              timing_.read(cycle, beats, Pins::kBytes, beats * Pins::kBytes - head)};
     faults_.count(kAr);
     ++counters_.read_bursts;
+    watch_.note(kReads, cycle, phase.addr, beats);
     counters_.foreign_bytes +=
         rules_.foreign_bytes(phase.addr - head, phase.addr - head + beats * Pins::kBytes);
     counters_.most_reads = std::max<uint64_t>(counters_.most_reads, bursts_.size());
     counters_.first_read_cycle = std::min(counters_.first_read_cycle, cycle);
+  }
+
+  // A beat that tells of an error, or has RLAST where it should not.
+  void note_error(uint64_t cycle) {
+    const Burst& burst = bursts_.front();
+    if (pins_.rresp >= kSlvErr || pins_.rlast != (burst.beat + 1 == burst.asked))
+      watch_.note(kReadFails, cycle, burst.address + burst.beat * Pins::kBytes, 1);
   }
 
   // Offers the next beat, if it is there.
@@ -168,6 +180,7 @@ class Reads {
   Faults& faults_;
   Random& random_;
   CdmaPortCounters& counters_;
+  Watch& watch_;
   AddressChannel<decltype(Pins::ar)> address_;
   Ring<Burst> bursts_;
   bool address_hung_ = false;

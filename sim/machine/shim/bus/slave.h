@@ -41,8 +41,8 @@ class Slave {
         timing_(s, rules_.max_beats * Pins::kBytes, random_.next()),
         memory_(memory),
         willing_(s.stall),
-        reads_(pins_, rules_, timing_, memory_, faults_, random_, outstanding, counters_),
-        writes_(pins_, rules_, timing_, memory_, faults_, random_, outstanding, counters_) {
+        reads_(pins_, rules_, timing_, memory_, faults_, random_, outstanding, counters_, watch_),
+        writes_(pins_, rules_, timing_, memory_, faults_, random_, outstanding, counters_, watch_) {
     clear_counters();
   }
   Slave(const Slave&) = delete;
@@ -83,6 +83,7 @@ class Slave {
   Timing& timing() { return timing_; }
   const Timing& timing() const { return timing_; }
   const CdmaPortCounters& counters() const { return counters_; }
+  Watch& watch() { return watch_; }
   void clear_counters() {
     counters_ = {};
     counters_.first_read_cycle = counters_.first_write_cycle = ~uint64_t{0};
@@ -98,6 +99,7 @@ class Slave {
   Faults faults_;
   Willingness willing_;
   CdmaPortCounters counters_{};
+  Watch watch_;
   Reads<Pins, Timing> reads_;
   Writes<Pins, Timing> writes_;
 };

@@ -12,6 +12,7 @@
 #include "random.h"
 #include "ring.h"
 #include "timing.h"
+#include "watch.h"
 
 namespace cdma {
 
@@ -19,7 +20,7 @@ template <class Pins, class Timing>
 class Writes {
  public:
   Writes(Pins& pins, const PortRules& rules, Timing& timing, Memory& memory, Faults& faults,
-         Random& random, uint64_t outstanding, CdmaPortCounters& counters)
+         Random& random, uint64_t outstanding, CdmaPortCounters& counters, Watch& watch)
       : pins_(pins),
         rules_(rules),
         timing_(timing),
@@ -27,6 +28,7 @@ class Writes {
         faults_(faults),
         random_(random),
         counters_(counters),
+        watch_(watch),
         address_(pins.aw, rules.name + ": AW"),
         bursts_(outstanding),
         early_(kMaxBeats) {
@@ -63,6 +65,8 @@ class Writes {
     if (pins_.bvalid && pins_.bready) {
       answered_ = true;
       counters_.last_response_cycle = cycle;
+      const Burst& burst = bursts_.front();
+      if (pins_.bresp >= kSlvErr) watch_.note(kWriteFails, cycle, burst.address, burst.beats);
       bursts_.pop();
       --landed_;
       --whole_;
@@ -145,6 +149,7 @@ class Writes {
     burst.bytes = 0;
     faults_.count(kAw);
     ++counters_.write_bursts;
+    watch_.note(kWrites, cycle, phase.addr, burst.beats);
     counters_.most_writes = std::max<uint64_t>(counters_.most_writes, bursts_.size());
     counters_.first_write_cycle = std::min(counters_.first_write_cycle, cycle);
   }
@@ -247,6 +252,7 @@ class Writes {
   Faults& faults_;
   Random& random_;
   CdmaPortCounters& counters_;
+  Watch& watch_;
   AddressChannel<decltype(Pins::aw)> address_;
   // In order: `landed_` have arrived, `whole_` have all their data, the next has `filled_` beats.
   Ring<Burst> bursts_;

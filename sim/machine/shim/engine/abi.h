@@ -20,6 +20,11 @@ void cdma_engine_compute(CdmaBus* bus, const CdmaLayer* layers, uint64_t count, 
 double cdma_engine_computed(const CdmaBus* bus);
 // Whether components sleep while nothing changes in them, as they do at first. Nothing else differs.
 void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps);
+// From now on, notes addresses and errors of all ports, and forgets those before.
+void cdma_engine_watch(CdmaBus* bus);
+// What has been noted of a port, in order, the host's behind the memories'. They stay the bus's, and
+// are gone with the next cycle.
+uint64_t cdma_engine_events(CdmaBus* bus, uint64_t port, const CdmaBusEvent** events);
 // What the library was built for.
 uint64_t cdma_engine_units(void);
 uint64_t cdma_engine_sector_bytes(void);

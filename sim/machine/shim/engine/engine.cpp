@@ -219,6 +219,20 @@ EXPORT double cdma_engine_computed(const CdmaBus* bus) {
   return static_cast<const CdmaEngine&>(*bus).computation.end();
 }
 
+EXPORT void cdma_engine_watch(CdmaBus* bus) {
+  auto& engine = static_cast<CdmaEngine&>(*bus);
+  for (auto& memory : engine.memories) memory.watch().start();
+  engine.host->watch().start();
+}
+
+EXPORT uint64_t cdma_engine_events(CdmaBus* bus, uint64_t port, const CdmaBusEvent** events) {
+  auto& engine = static_cast<CdmaEngine&>(*bus);
+  const auto& noted = port == kUnits ? engine.host->watch().events()
+                                     : engine.memories[port].watch().events();
+  *events = noted.data();
+  return noted.size();
+}
+
 EXPORT void cdma_engine_sleep(CdmaBus* bus, int32_t sleeps) { bus->sleeps = sleeps != 0; }
 
 EXPORT uint64_t cdma_engine_units(void) { return kUnits; }

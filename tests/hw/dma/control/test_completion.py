@@ -71,7 +71,6 @@ CASES_OUT = {
             "src_done": 384,
             "out_size": 300,
             "fault_address": 222,
-            "crc32": 0xC0FFEE,
         },
     ),
     "overflow of a copy": (
@@ -82,7 +81,6 @@ CASES_OUT = {
             "src_done": 300,
             "out_size": 300,
             "fault_address": 300,
-            "crc32": 0xC0FFEE,
         },
     ),
     "read error": (
@@ -116,7 +114,6 @@ CASES_OUT = {
         {
             "status": Status.WRITE_ERROR,
             "detail": DECERR.value,
-            "crc32": 0xC0FFEE,
             "out_size": 200,
             "fault_address": DST + 200,
         },
@@ -127,7 +124,6 @@ CASES_OUT = {
         {
             "status": Status.WRITE_ERROR,
             "detail": SLVERR.value,
-            "crc32": 0xC0FFEE,
             "out_size": 0,
             "fault_address": DST - 32,
         },
@@ -141,7 +137,6 @@ CASES_OUT = {
             "src_done": 200,
             "out_size": 200,
             "fault_address": DST + 200,
-            "crc32": 0xC0FFEE,
         },
     ),
     "write time-out": (
@@ -150,15 +145,34 @@ CASES_OUT = {
         {
             "status": Status.TIMEOUT,
             "detail": TimeoutDetail.WRITE,
-            "crc32": 0xC0FFEE,
             "out_size": 512,
             "fault_address": DST + 512,
         },
     ),
     "aborted": (
         OUT,
-        out({"aborted": 1, "whole_lines": 1}, {"size": 70}),
+        out({"cut": 1, "whole_lines": 1}, {"size": 70}),
         {"status": Status.ABORTED, "src_done": 128, "out_size": 70},
+    ),
+    "an overflow after which not all was read": (
+        OUT,
+        out({"cut": 1, "whole_lines": 3, "whole_size": 222}, {"overflow": 1, "size": 300}),
+        {
+            "status": Status.DESTINATION_OVERFLOW,
+            "src_done": 384,
+            "out_size": 300,
+            "fault_address": 222,
+        },
+    ),
+    "a write error after which not all was read": (
+        OUT,
+        out({"cut": 1, "whole_lines": 3}, {**bus(DECERR, DST + 200), "overflow": 1}),
+        {
+            "status": Status.WRITE_ERROR,
+            "detail": DECERR.value,
+            "out_size": 200,
+            "fault_address": DST + 200,
+        },
     ),
 }
 CASES_IN = {
@@ -231,7 +245,6 @@ CASES_IN = {
             "src_done": 600,
             "out_size": 256,
             "fault_address": 0x888,
-            "crc32": 0xC0FFEE,
         },
     ),
     "write time-out": (
@@ -243,7 +256,6 @@ CASES_IN = {
             "src_done": 600,
             "out_size": 256,
             "fault_address": 0x888,
-            "crc32": 0xC0FFEE,
         },
     ),
     "another checksum": (
@@ -270,6 +282,27 @@ CASES_IN = {
             "out_size": 999,
             "fault_address": 999,
             "crc32": 0xC0FFEE,
+        },
+    ),
+    "lines left out behind the capacity": (
+        {**IN, "capacity": 200, "flags": Flag.CHECK_CRC, "crc32": 1},
+        come(gather={"cut": 1, "size": 256}, tail={"trailing": 1}),
+        {
+            "status": Status.DESTINATION_OVERFLOW,
+            "src_done": 600,
+            "out_size": 200,
+            "fault_address": 200,
+        },
+    ),
+    "lines left out behind a write error": (
+        {**IN, "flags": Flag.CHECK_CRC, "crc32": 1},
+        come(gather={"cut": 1, "size": 256, **bus(SLVERR, 0x888)}, tail={"trailing": 1}),
+        {
+            "status": Status.WRITE_ERROR,
+            "detail": SLVERR.value,
+            "src_done": 600,
+            "out_size": 256,
+            "fault_address": 0x888,
         },
     ),
 }

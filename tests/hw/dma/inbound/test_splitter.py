@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from amaranth.hdl import Cat
 
 from cdma.golden.formats.zvc import Zvc
 from cdma.hw.codec.payloads import Truncation
@@ -44,6 +45,30 @@ def config_of(element_bytes, sector_bytes, units, split_lines, split_beats):
     )
 
 
+class Splitter(LineSplitter):
+    """The splitter before units that check and write each line as soon as they have its command.
+
+    A line at an address of `wrong` has an error in its stream, one of `refused` is not written.
+    """
+
+    def __init__(self, config, wrong=(), refused=()):
+        self.wrong = wrong
+        self.refused = refused
+        super().__init__(config)
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        for k, command in enumerate(self.commands):
+            fires = command.valid & command.ready
+            for ended, failed, addresses in (
+                (self.line_checked[k], self.line_wrong[k], self.wrong),
+                (self.line_answered[k], self.line_refused[k], self.refused),
+            ):
+                is_one = Cat(command.payload.address == address for address in addresses).any()
+                m.d.sync += [ended.eq(fires), failed.eq(fires & is_one)]
+        return m
+
+
 @pytest.fixture(
     scope="module",
     params=configs(
@@ -59,7 +84,7 @@ def config_of(element_bytes, sector_bytes, units, split_lines, split_beats):
     ),
 )
 def bench(request):
-    return Bench(LineSplitter(config_of(*request.param)))
+    return Bench(Splitter(config_of(*request.param)))
 
 
 @pytest.fixture
@@ -131,7 +156,12 @@ class Case:
                 }
                 lines.append(((self.first_unit + index) % config.units, [], command))
             lines[-1][1].append({**beat, "last": beat.get("eol", 0)})
-        return lines
+        # Without a capacity, all are checked; otherwise none behind the first one that has no room.
+        return lines[: self.capacity // LINE + 1] if self.capacity else lines
+
+    def cut(self, config):
+        """True if lines are left out."""
+        return bool(self.capacity) and (self.capacity // LINE + 1) * LINE < len(self.content)
 
 
 def dense_line_beats(codec, content, size):
@@ -205,7 +235,9 @@ def split(bench, cases, *, source=always, lines=None, commands=None):
     for k in units:
         line_sinks[k].assert_received(expected_lines[k])
         command_sinks[k].assert_received(expected_commands[k])
-    ends.assert_received([{"lines": len(case.lines(config)), "aborted": 0} for case in cases])
+    ends.assert_received(
+        [{"lines": len(case.lines(config)), "cut": case.cut(config)} for case in cases]
+    )
     for case, packet, tail in zip(cases, packets, tails.payloads, strict=True):
         assert (tail["size"], tail["framing_error"]) == (len(packet), case.framing_error)
         # After damage nothing says whether more bytes are trailing.
@@ -334,7 +366,7 @@ LINK_CYCLES = 2
 
 @pytest.fixture(scope="module")
 def six_units():
-    return Bench(LineSplitter(EngineConfig(units=6)))
+    return Bench(Splitter(EngineConfig(units=6)))
 
 
 @pytest.mark.parametrize("unit_cycles", [1, 4])
@@ -363,7 +395,7 @@ def test_ratio_12_at_16_bytes_per_cycle_is_split_at_the_rate_of_the_link(six_uni
 
 
 def test_ratio_7_at_16_bytes_per_cycle_needs_no_pairs():
-    bench = Bench(LineSplitter(config_of(4, 32, 6, 1, 1)))
+    bench = Bench(Splitter(config_of(4, 32, 6, 1, 1)))
     content = sparse(bench.component.config.codec, 300 * LINE, 0.11, 6)
     run = split(bench, [Case(content=content)], source=every(LINK_CYCLES))
     given = run.packets.cycles[1:]
@@ -386,7 +418,7 @@ def test_line_comes_soon_after_its_beat_and_so_does_the_next_job(bench, config, 
 @pytest.mark.parametrize("seed", range(3))
 def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(seed, beats):
     config = config_of(4, 32, 3, 2, beats)
-    splitter = LineSplitter(config)
+    splitter = Splitter(config)
     content = sparse(config.codec, 90 * LINE, 0.06, 8)
     # What is behind the lines does not come in time.
     case = Case(content=content, extra=bytes(2 * config.host_bytes))
@@ -439,3 +471,57 @@ def test_tells_of_every_line_and_of_hunger_and_no_line_comes_before_its_command(
     simulator.add_clock(1e-9)
     simulator.add_testbench(body)
     simulator.run()
+
+
+@pytest.mark.parametrize("beats", [1, 2])
+@pytest.mark.parametrize("which", ["wrong", "refused"])
+@pytest.mark.parametrize("line", [0, 3, 29])
+def test_lines_behind_a_fault_are_dropped_and_the_next_job_is_whole(line, which, beats):
+    config = config_of(4, 32, 3, 2, beats)
+    cases = [
+        Case(content=mixed_packet(config.codec, 30, 5)[: 30 * LINE], dst=0x4000),
+        Case(content=mixed_packet(config.codec, 4, 6)[: 3 * LINE + 8], dst=0x9000),
+    ]
+    splitter = Splitter(config, **{which: (cases[0].dst + line * LINE,)})
+    whole = [case.lines(config) for case in cases]
+    sent, ends = [[] for _ in range(config.units)], []
+
+    async def body(ctx):
+        jobs = [case.job(config) for case in cases]
+        packet = [beat for case in cases for beat in case.beats(config)]
+        given = ((splitter.job, jobs), (splitter.i, packet))
+        for stream in (splitter.ends, splitter.tail, *splitter.commands, *splitter.lines):
+            ctx.set(stream.ready, 1)
+        for _ in range(600):
+            for stream, items in given:
+                ctx.set(stream.valid, bool(items))
+                if items:
+                    ctx.set(stream.payload, items[0])
+            await ctx.delay(1e-10)
+            for stream, items in given:
+                if items and ctx.get(stream.ready):
+                    items.pop(0)
+            for k, command in enumerate(splitter.commands):
+                if ctx.get(command.valid):
+                    sent[k].append(ctx.get(command.payload.address))
+            if ctx.get(splitter.ends.valid):
+                end = ctx.get(splitter.ends.payload)
+                ends.append((end.lines, end.cut))
+            await ctx.tick()
+
+    simulator = Simulator(splitter)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(body)
+    simulator.run()
+    first, second = ends
+    assert second == (len(whole[1]), 0)
+    assert line < first[0] <= min(len(whole[0]), line + 12)
+    assert first[1] == (first[0] < len(whole[0]))
+    for k, addresses in enumerate(sent):
+        wanted = [
+            command["address"]
+            for lines in (whole[0][: first[0]], whole[1])
+            for unit, _, command in lines
+            if unit == k
+        ]
+        assert addresses == wanted

@@ -123,7 +123,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0), beats=1):
             reports[unit].append({"crc32": line_crc(line), "fault": fault})
             unit = (unit + 1) % units
     bench.source(component.job, [job.settings for job in jobs])
-    bench.source(component.ends, [{"lines": len(j.lines), "aborted": j.aborted} for j in jobs])
+    bench.source(component.ends, [{"lines": len(j.lines), "cut": j.aborted} for j in jobs])
     for k in range(units):
         bench.source(component.lines[k], lines[k], willing=stalls(probability[0], 2 * k + 1))
         bench.source(component.reports[k], reports[k])
@@ -138,7 +138,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0), beats=1):
     assert got == expected
     for job, outcome in zip(jobs, outcomes.payloads, strict=True):
         assert outcome["lines"] == len(job.lines)
-        assert outcome["aborted"] == job.aborted
+        assert outcome["cut"] == job.aborted
         assert (outcome["whole_lines"], outcome["whole_size"]) == job.whole
         if job.fault_at is None:
             assert BusError(outcome["error"]) is BusError.NONE

@@ -12,6 +12,9 @@ from tests.lib.simulator import Simulator
 
 LINE_BYTES = 128
 SECTORS = 4
+STOP_CYCLES = 4
+"""From the cycle in which a line leaves the issuer to the first one without another line of its
+job, if it has a fault."""
 
 
 def engine(units, lines_per_unit):
@@ -29,9 +32,21 @@ class Trace:
     most_reserved: int = 0
 
 
-def issue(config, jobs, *, seed=0, busy=0.0, permits=lambda rng: 2, hold=(1, 8), abort_at=None):
+def issue(
+    config,
+    jobs,
+    *,
+    seed=0,
+    busy=0.0,
+    permits=lambda rng: 2,
+    hold=(1, 8),
+    abort_at=None,
+    stop_at=None,
+    faults=(),
+):
     """Run jobs to their ends. Units take lines unless `busy`; what a line reserved is given back in
-    two parts, `hold` cycles after it was issued: what it did not need, and what it did."""
+    two parts, `hold` cycles after it was issued: what it did not need, and what it did. It has been
+    read as soon as a unit has it; the bus answers lines at the addresses `faults` with errors."""
     issuer = LineIssuer(config)
     rng = random.Random(seed)
     trace = Trace(lines=[[] for _ in range(config.units)])
@@ -41,12 +56,17 @@ def issue(config, jobs, *, seed=0, busy=0.0, permits=lambda rng: 2, hold=(1, 8),
         back: dict[int, list[int]] = {}
         reserved = [0] * config.units
         cycle = 0
+        read = [(0, 0)] * config.units
         while len(trace.ends) < len(jobs) or any(ctx.get(output.valid) for output in issuer.o):
             assert cycle < 20_000, "the issuer hangs"
             freed = back.pop(cycle, [0] * config.units)
             for k in range(config.units):
                 ctx.set(issuer.freed[k], freed[k])
                 ctx.set(issuer.o[k].ready, int(rng.random() >= busy))
+                ctx.set(issuer.line_ended[k], read[k][0])
+                ctx.set(issuer.line_failed[k], read[k][1])
+            read = [(0, 0)] * config.units
+            ctx.set(issuer.stop, int(cycle == stop_at))
             ctx.set(issuer.permits, permits(rng))
             ctx.set(issuer.abort, int(abort_at is not None and cycle >= abort_at))
             ctx.set(issuer.i.valid, bool(queue))
@@ -62,13 +82,14 @@ def issue(config, jobs, *, seed=0, busy=0.0, permits=lambda rng: 2, hold=(1, 8),
                 queue.pop(0)
             if ctx.get(issuer.ends.valid) and ctx.get(issuer.ends.ready):
                 end = ctx.get(issuer.ends.payload)
-                trace.ends.append((end.lines, end.aborted))
+                trace.ends.append((end.lines, end.cut))
             for k, output in enumerate(issuer.o):
                 if ctx.get(output.valid) and ctx.get(output.ready):
                     line = ctx.get(output.payload)
                     trace.lines[k].append(
                         {"address": line.address, "size": line.size, "codec": line.codec}
                     )
+                    read[k] = (1, int(line.address in faults))
                     reserved[k] += SECTORS
                     unused = rng.randrange(SECTORS)
                     for part in (unused, SECTORS - unused):
@@ -173,6 +194,46 @@ def test_abort_ends_every_job_with_what_was_issued(abort_at):
     for got, all_of_it in zip(trace.lines, whole, strict=True):
         assert got == all_of_it[: len(got)]
     assert all(lines == 0 for lines, _ in trace.ends[first_cut + 1 :])
+
+
+def lines_of(trace, job):
+    """The lines of a job that were issued, of whatever unit."""
+    there = range(job["src"], job["src"] + job["length"])
+    return sum(line["address"] in there for lines in trace.lines for line in lines)
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.6])
+@pytest.mark.parametrize("line", [0, 1, 7, 38, 39])
+def test_a_fault_ends_its_own_job_soon(line, busy):
+    config = engine(3, 20)
+    job = JOBS[3]
+    trace = issue(config, JOBS, busy=busy, faults={job["src"] + line * LINE_BYTES}, hold=(3, 20))
+    issued, cut = trace.ends[3]
+    assert lines_of(trace, job) == issued >= line + 1
+    # Two lines per cycle until it is known; those that wait for a unit do not count as read.
+    if not busy:
+        assert issued <= line + 1 + 2 * STOP_CYCLES
+    assert cut == (issued < count(job))
+    for other, end in zip(JOBS, trace.ends, strict=True):
+        assert other is job or (end == (count(other), 0) and lines_of(trace, other) == count(other))
+
+
+@pytest.mark.parametrize("which", range(len(JOBS)))
+def test_a_fault_of_a_job_that_has_been_issued_concerns_no_other(which):
+    """The last line's fault comes when the next job is being issued already."""
+    config = engine(2, 20)
+    job = JOBS[which]
+    trace = issue(config, JOBS, faults={job["src"] + (count(job) - 1) * LINE_BYTES})
+    assert trace.ends == [(count(job), 0) for job in JOBS]
+
+
+def test_a_job_of_which_nothing_more_is_written_ends():
+    config = engine(2, 20)
+    trace = issue(config, [JOBS[3], JOBS[5]], stop_at=8)
+    (issued, cut), other = trace.ends
+    assert 0 < issued <= 2 * 8
+    assert cut
+    assert other == (count(JOBS[5]), 0)
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.5])

@@ -7,6 +7,7 @@ import pytest
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS, StreamWriter
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
+from tests.lib.simulator import Simulator
 
 WIDTH = 32
 
@@ -146,3 +147,54 @@ def test_a_beat_per_cycle(bench):
     _, given, beats = write(bench, [(0x1000, 8192, ALL, ALL)])
     assert_no_bubble(given.cycles)
     assert beats.cycles[-1] - beats.cycles[0] == 255
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2, 3])
+def test_no_burst_begins_behind_an_error_if_the_writer_stops_there(fails):
+    """The response to each of eight bursts comes as soon as the burst has been sent."""
+    writer = StreamWriter(WIDTH, 4, stops_at_error=True)
+    packets = [packet(0x1000, 4096, 1)[0], packet(0x4000, 1500, 2)[0]]
+    jobs = [{"dst": dst, "capacity": ALL, "limit": ALL} for dst in (0x1000, 0x4000)]
+    requests, outcomes, responses = [], [], []
+
+    async def body(ctx):
+        beats = [beat for beats in packets for beat in beats]
+        given = ((writer.job, jobs), (writer.i, beats), (writer.response, responses))
+        answered = 0
+        for stream in (writer.request, writer.beats, writer.outcome):
+            ctx.set(stream.ready, 1)
+        for _ in range(400):
+            for stream, items in given:
+                ctx.set(stream.valid, bool(items))
+                if items:
+                    ctx.set(stream.payload, items[0])
+            await ctx.delay(1e-10)
+            for stream, items in given:
+                if items and ctx.get(stream.ready):
+                    items.pop(0)
+            if ctx.get(writer.request.valid):
+                requests.append(ctx.get(writer.request.payload.address))
+            if ctx.get(writer.outcome.valid):
+                outcome = ctx.get(writer.outcome.payload)
+                outcomes.append((BusError(outcome.error), outcome.address))
+            sent = bool(ctx.get(writer.beats.valid) and ctx.get(writer.beats.payload.last))
+            refused = sent and answered == fails
+            await ctx.tick()
+            ctx.set(writer.answered, sent)
+            ctx.set(writer.refused, refused)
+            if sent:
+                responses.append(BusError.SLVERR if refused else BusError.NONE)
+                answered += 1
+
+    simulator = Simulator(writer)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(body)
+    simulator.run()
+    step = WIDTH * HOST_BURST_BEATS
+    first = [address for address in requests if address < 0x4000]
+    assert first == [0x1000 + step * k for k in range(len(first))]
+    # One is filled while another one is sent, and one is begun.
+    assert fails < len(first) <= min(8, fails + 3)
+    assert requests[len(first) :] == [0x4000, 0x4000 + step, 0x4000 + 2 * step]
+    assert outcomes[0] == (BusError.SLVERR, 0x1000 + step * fails)
+    assert outcomes[1][0] is BusError.NONE

@@ -68,6 +68,9 @@ class Outcome:
     ----------
     status, detail, src_done, out_size, fault_address, crc32
         As in a record.
+    least_src_done : int, optional
+        The least `src_done` of a transfer of which as much is read as happens; `src_done` if
+        absent.
     data : uint8 array
         What belongs at the destination, at least `out_size` bytes.
     """
@@ -75,6 +78,7 @@ class Outcome:
     status: Status
     detail: int = 0
     src_done: int
+    least_src_done: int | None = None
     out_size: int
     fault_address: int = 0
     crc32: int
@@ -99,13 +103,12 @@ def copied(data: ByteArray) -> Outcome:
 def compressed(data: ByteArray, capacity: int, form: Format) -> Outcome:
     """The outcome of a compression into so many bytes."""
     stream, ends = form.compress(data)
-    crc = crc32(data)
     if stream.size <= capacity:
         return Outcome(
             status=Status.OK if stream.size <= data.size else Status.OK_EXPANDED,
             src_done=data.size,
             out_size=stream.size,
-            crc32=crc,
+            crc32=crc32(data),
             data=stream,
         )
     lines = sum(end <= capacity for end in ends) - 1
@@ -114,7 +117,7 @@ def compressed(data: ByteArray, capacity: int, form: Format) -> Outcome:
         src_done=min(lines * LINE_BYTES, data.size),
         out_size=capacity,
         fault_address=ends[lines],
-        crc32=crc,
+        crc32=0,
         data=stream,
     )
 
@@ -130,6 +133,7 @@ def expanded(stream: ByteArray, length: int, crc: int | None, form: Format, wors
             status=kind,
             detail=decoded.status,
             src_done=read,
+            least_src_done=min(decoded.offset, read),
             out_size=decoded.valid_bytes,
             fault_address=decoded.offset,
             crc32=0,

@@ -13,6 +13,7 @@ from cdma.golden.formats.zvc import Zvc, decode
 from cdma.hw.bus.burst import PAGE_BYTES
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.control.descriptor import Flag, Opcode, Status
+from cdma.sim.driver import CompletionRecord
 from cdma.sim.driver.ring.descriptor import COMPRESSED, OUTWARD
 from tests.sim.machine.pipeline.zvc_cases import sparse
 
@@ -95,14 +96,30 @@ class Burst:
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """The expected record."""
+    """The expected record.
+
+    Attributes
+    ----------
+    least_src_done : int, optional
+        Of a transfer in that has failed, how much of the stream was read depends on when that was
+        known: from so many bytes to `src_done`. Exactly `src_done` if absent.
+    """
 
     status: Status
     detail: int = 0
     src_done: int
+    least_src_done: int | None = None
     out_size: int
     fault_address: int = 0
     crc32: int = 0
+
+    def agrees(self, record: CompletionRecord) -> bool:
+        """True if the record may be like that."""
+        least = self.src_done if self.least_src_done is None else self.least_src_done
+        same = ("status", "detail", "out_size", "fault_address", "crc32")
+        return least <= record.src_done <= self.src_done and all(
+            getattr(record, name) == getattr(self, name) for name in same
+        )
 
 
 def bursts(start: int, end: int, boundary: int) -> Iterator[tuple[int, int]]:
@@ -273,12 +290,16 @@ class Job:
             done, resume = min(whole * LINE_BYTES, self.shape.length), self.line_ends[whole]
         else:
             done, resume = self.capacity if self.outward else self.source.size, self.capacity
+        # On the way in, lines are left out behind the first one that has no room.
+        whole = self.capacity // LINE_BYTES + 1 if self.capacity else self.lines
+        all_seen = not self.outward and whole >= self.lines
         return Ending(
             status=Status.DESTINATION_OVERFLOW,
             src_done=done,
+            least_src_done=None if self.outward or all_seen else self.line_ends[whole],
             out_size=self.capacity,
             fault_address=resume,
-            crc32=self.crc,
+            crc32=self.crc if all_seen else 0,
         )
 
     def source_fails(self, status: Status, detail: int, burst: Burst, address: int) -> Ending:
@@ -296,20 +317,21 @@ class Job:
 
     def destination_fails(self, status: Status, detail: int, burst: Burst) -> Ending:
         """A write to the destination ends so."""
+        least = None
         if self.outward:
             out_size = max(0, burst.address - self.dst)
             done = 0 if self.compressed else out_size
         else:
             line = burst.line * LINE_BYTES
             out_size = line + max(0, burst.address - self.dst - line)
-            done = self.source.size
+            done, least = self.source.size, self.line_ends[burst.line + 1]
         return Ending(
             status=status,
             detail=detail,
             src_done=done,
+            least_src_done=least,
             out_size=out_size,
             fault_address=burst.address,
-            crc32=self.crc,
         )
 
     def reading_back_fails(self, status: Status, detail: int, address: int) -> Ending:

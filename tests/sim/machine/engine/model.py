@@ -237,7 +237,8 @@ class ModelMachine:
         start = d["dst"] - target_base
         target[start : start + size] = made[:size]
         if size < made.size:
-            return Status.DESTINATION_OVERFLOW, size, crc32
+            # Not all was read, or expanded.
+            return Status.DESTINATION_OVERFLOW, size, 0
         return Status.OK if made.size <= raw.size else Status.OK_EXPANDED, size, crc32
 
     def _codec(self, d: dict[str, int]) -> golden.Codec:

@@ -18,7 +18,7 @@ from cdma.sim.driver import Engine, Transfer, Windows
 from cdma.sim.machine import Machine, VerilogText
 from cdma.sim.machine.build.rtl import generated_engine
 from tests.sim.machine.engine.bench import DEVICE_BASE, HOST_BASE, NEAR
-from tests.sim.machine.engine.cases import AREA_BYTES, SMALL, Ending, Job, Shape
+from tests.sim.machine.engine.cases import AREA_BYTES, SMALL, Job, Shape
 
 ENTRIES = 32
 SLOTS = 8
@@ -58,7 +58,8 @@ class Owner:
         host = self.host_base + 2 * PAGE_BYTES + slot * AREA_BYTES
         outward = shape.opcode in (Opcode.COMPRESS_OUT, Opcode.COPY_OUT)
         source, destination = (device, host) if outward else (host, device)
-        return Job(shape, SMALL.units, source + shape.src, destination + shape.dst)
+        units = self.engine.machine.units
+        return Job(shape, units, source + shape.src, destination + shape.dst)
 
 
 def entries_of(ring: int) -> int:
@@ -232,8 +233,7 @@ class RingsBench:
         memories = self.machine.device, self.machine.host
         for job, transfer in zip(jobs, transfers, strict=True):
             record, ending = owner.engine.wait(transfer), job.good()
-            got = Ending(**{name: getattr(record, name) for name in vars(ending)})
-            assert got == ending, f"ring {owner.ring}:\n{got} instead of\n{ending}"
+            assert ending.agrees(record), f"ring {owner.ring}:\n{record} instead of\n{ending}"
             target = _at(memories, job.dst, job.wanted.size, device=not job.outward)
             assert np.array_equal(target, job.wanted), f"ring {owner.ring}: {job.shape}"
         assert owner.engine.first_error() is None

@@ -82,12 +82,25 @@ def made(bench: EngineBench, cell: Cell, area: int) -> tuple[Job, Ending]:
     ).with_stream(cell.stream, cell.length, cell.space_left, decoded.data, cell.crc)
     # More than the longest stream is not read.
     longest = -(-cell.length // LINE_BYTES) * (LINE_BYTES + LINE_BYTES // ELEMENT // 8) + ELEMENT
+    status = decoded.status
+    # Lines are left out behind the first one that has no room, and are not looked at then.
+    seen = min(cell.length, (cell.space_left // LINE_BYTES + 1) * LINE_BYTES)
+    if cell.space_left and seen < cell.length:
+        before = decode(cell.stream, seen, ELEMENT)
+        if before.status in (StreamStatus.OK, StreamStatus.TRAILING_BYTES):
+            return job, Ending(
+                status=Status.DESTINATION_OVERFLOW,
+                src_done=min(cell.stream.size, longest),
+                least_src_done=before.offset if before.status else cell.stream.size,
+                out_size=cell.space_left,
+                fault_address=cell.space_left,
+            )
     counts = {
         "src_done": min(cell.stream.size, longest),
         "out_size": min(decoded.valid_bytes, cell.space_left),
     }
-    status = decoded.status
     if status not in (StreamStatus.OK, StreamStatus.CRC_MISMATCH):
+        counts["least_src_done"] = min(decoded.offset, counts["src_done"])
         kind = Status.STREAM_TRUNCATED if status in TRUNCATED else Status.STREAM_CORRUPT
         return job, Ending(status=kind, detail=status, fault_address=decoded.offset, **counts)
     counts["crc32"] = crc32(decoded.data)
