@@ -144,6 +144,10 @@ class CodedJob(Job):
     def valid_bytes(self, size: int) -> int:
         if not self.compressed:
             return size
+        if self.codec == "quantize":
+            # It takes a line as a whole.
+            lines = sum(end <= size for end in self.line_ends) - 1
+            return min(lines * LINE_BYTES, self.shape.length)
         return decoded(self, self.source[:size]).valid_bytes
 
 
