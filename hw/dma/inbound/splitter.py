@@ -45,7 +45,7 @@ class _Job:
         self.room_over = Signal(line_bits)
         self.lines = Signal(IssuedLines()["lines"].shape)
         self.bounded = Signal()
-        self.failed = Signal()
+        self.failed = Signal(name="job_failed")
         self.inside = Signal()
         self.cut = Signal()
         self.surplus = Signal()

@@ -315,7 +315,7 @@ class _Packet:
         self.space_for_beat = Signal(reset_less=True)
         self.capped = Signal(reset_less=True)
         self.overflow = Signal()
-        self.failed = Signal()
+        self.failed = Signal(name="packet_failed")
         self.ring = Signal(range(writer.rings), reset_less=True)
 
         self.i_fire = Signal()

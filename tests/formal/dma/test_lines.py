@@ -288,6 +288,7 @@ def splitter_proof(config: EngineConfig) -> Bench:
     bench.require(inside["index"] == own.codec, inside["parameters"] == own.parameters)
     bench.require(inside["left_over"] == own.length[:line_bits])
     bench.require(inside["room_over"] == own.capacity[:line_bits])
+    bench.require(inside["bounded"] == (own.capacity != 0))
     bench.implies(active, unit < units)
     bench.implies(
         active & ~number.all(),
@@ -299,7 +300,7 @@ def splitter_proof(config: EngineConfig) -> Bench:
     kinds = [f"{kind}_{k}" for kind in ("wrong", "refused") for k in range(units)]
     own_faults = Cat(inside.component(kind).own for kind in kinds)
     m.d.sync += failed.eq(~splitter.job.ready & (failed | own_faults.any()))
-    bench.require(inside["failed"] == failed)
+    bench.require(inside["job_failed"] == failed)
     begins = Cat(inside.component(f"command_slot_{k}").i.valid for k in range(units))
     bench.implies((failed | inside["cut"]) & ~goes_on, begins == 0)
 

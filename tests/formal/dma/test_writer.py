@@ -173,7 +173,7 @@ def writer_proof(shape: Shape) -> Bench:
     if shape.stops_at_error:
         own_fault = inside.component("faults").own
         m.d.sync += failed.eq(~next_job.o.ready & (failed | own_fault))
-    bench.require(inside["failed"] == failed)
+    bench.require(inside["packet_failed"] == failed)
     bench.implies(failed & open_packet, space_left == 0)
     bench.implies(failed, ~sender.data.valid)
     bench.implies(failed & sender.burst.valid, ends, inside["count"] != 0)
