@@ -229,6 +229,11 @@ class Bench(Elaboratable):
         self.cover(port.moves)
         return port
 
+    def observe(self, stream: Any, payload: Any, rules: Rules) -> Port:
+        """Assert the rules of a stream inside; `payload` is how they want to see its payload."""
+        bits = Value.cast(stream.payload)
+        return self.monitor(self._port(stream.valid, stream.ready, payload, bits), rules)
+
     def monitor(self, port: Port, rules: Rules | None) -> Port:
         """Assert the rules at a port."""
         self._state(port, rules, self.require)

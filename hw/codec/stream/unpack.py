@@ -6,6 +6,7 @@ from amaranth.hdl import Assert, C, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cdma.hw.codec.interface import LineCodec
 from cdma.hw.codec.payloads import LineBeat, Truncation
 from cdma.hw.codec.registry import line_codec
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
@@ -14,6 +15,7 @@ from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.lanes import selected
+from cdma.hw.lib.pipeline import PipelineRegister
 
 
 class StreamTail(data.StructLayout):
@@ -52,19 +54,38 @@ class LinePair(data.StructLayout):
         super().__init__({"first": LineBeat(config), "paired": 1, "second": LineBeat(config)})
 
 
-def _word_bits(config: CodecConfig) -> int:
-    """Bits of an element with the count of its ones above it."""
+class CountedElements(data.ArrayLayout):
+    """A beat's elements, each with the count of its ones in the bits above."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        element_bits = 8 * config.element_bytes
+        super().__init__(unsigned(element_bits + element_bits.bit_length()), config.lanes)
+
+
+class CountedBeat(data.StructLayout):
+    """A `ReceivedBeat` whose elements have the counts of their ones."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        received = ReceivedBeat(config.sector_bytes)
+        others = {name: field.shape for name, field in received if name != "data"}
+        super().__init__({"elements": CountedElements(config), **others})
+
+
+def counted(beat: Value, config: CodecConfig) -> Value:
+    """The elements of a beat with the counts of their ones, as `CountedElements`."""
     element_bits = 8 * config.element_bytes
-    return element_bits + element_bits.bit_length()
+    elements = [beat.word_select(i, element_bits) for i in range(config.lanes)]
+    return Cat(Cat(element, count_ones(element)) for element in elements)
 
 
 class ElementSlots(wiring.Component):
     """Holds the beats that lines are read from, and shows the elements that come next.
 
-    An element is kept with the count of its ones: counting what is picked would take too long for
-    a cycle, in which the next pick begins where the count says. The slots are a ring, in which
-    beats stay where they were stored. Where reading goes on is known for each length that may be
-    read before it is known which one is.
+    An element is kept with the length that it announces if a line begins there, as finding that
+    takes too long for a cycle in which the next line begins where the length says. Of a head that
+    goes on in the next beat it is found when that is stored. The slots are a ring, in which beats
+    stay where they were stored. Where reading goes on is known for each length that may be read
+    before it is known which one is.
 
     Latency: an element is seen in the cycle after its beat was stored. Throughput: a beat in, and
     `lanes` + `head_elements` elements out, per cycle, or twice as many.
@@ -72,19 +93,26 @@ class ElementSlots(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
-    head_elements
-        Size of a line's head in elements.
+    codec : LineCodec
+        That of the lines.
     chunk_beats
         Line beats, each with a head, that are shown: 1 or 2.
+
+    Attributes
+    ----------
+    head_elements, length_elements : int
+        Elements of a line's head, and those that tell its length.
+    shown : int
+        Elements that are shown.
 
     Members
     -------
     stores : `In(1)`
         `beat` is stored in this cycle, which needs a free slot.
-    beat : `In(8 * config.sector_bytes)`
+    beat : `In(CountedElements(config))`
     count : `In(range(config.lanes + 1))`
         Whole elements of `beat`.
-    alone, both : `In(range(chunk_beats * (config.lanes + head_elements) + 1))`
+    alone, both : `In(range(shown + 1))`
         Lengths, of which one may be read.
     reads, reads_both : `In(1)`
         `alone` elements are read in this cycle; `both` elements, if both are set.
@@ -93,27 +121,32 @@ class ElementSlots(wiring.Component):
     clear : `In(1)`
         Forget all elements.
     words : `Out(data.ArrayLayout(...))`
-        The next `chunk_beats` × (`lanes` + `head_elements`) elements, each with its count of ones
-        above it; what is not held is anything.
-    head : `Out(...)`
-        The first of them again, by a way that is shorter.
+        The next `chunk_beats` × (`lanes` + `head_elements`) elements, each with what it announces
+        above it (`announced_by`); what is not held is anything.
+    announced : `Out(range(config.elements + 1))`
+        What the first of them announces, by a way that is shorter. What a head announces of which
+        elements are not held is what it might with some others there.
     level : `Out(...)`
         Elements that are there.
     free : `Out(1)`
         A slot is free.
     """
 
-    def __init__(self, config: CodecConfig, head_elements: int, *, chunk_beats: int = 1) -> None:
+    def __init__(self, config: CodecConfig, codec: LineCodec, *, chunk_beats: int = 1) -> None:
         self.config = config
-        self.head_elements = head_elements
+        self.codec = codec
+        self.head_elements = codec.head_bytes(config) // config.element_bytes
+        self.length_elements = codec.length_bytes(config) // config.element_bytes
         # One for what is being read, up to two for what a head and a full line beat span beyond it,
         # and one to take a beat in the meantime, since `ready` comes from a register.
-        self.slots = 3 if head_elements <= 1 else 4
-        self.shown = shown = chunk_beats * (config.lanes + head_elements)
+        self.slots = 3 if self.head_elements <= 1 else 4
+        self.shown = shown = chunk_beats * (config.lanes + self.head_elements)
+        self.length_bits = config.elements.bit_length() if self.length_elements else 0
+        word_bits = 8 * config.element_bytes + self.length_bits
         super().__init__(
             {
                 "stores": In(1),
-                "beat": In(8 * config.sector_bytes),
+                "beat": In(CountedElements(config)),
                 "count": In(range(config.lanes + 1)),
                 "alone": In(range(shown + 1)),
                 "both": In(range(shown + 1)),
@@ -121,12 +154,18 @@ class ElementSlots(wiring.Component):
                 "reads_both": In(1),
                 "drop": In(1),
                 "clear": In(1),
-                "words": Out(data.ArrayLayout(unsigned(_word_bits(config)), shown)),
-                "head": Out(_word_bits(config)),
+                "words": Out(data.ArrayLayout(unsigned(word_bits), shown)),
+                "announced": Out(range(config.elements + 1)),
                 "level": Out(range(self.slots * config.lanes + 1)),
                 "free": Out(1),
             }
         )
+
+    def announced_by(self, word: Value) -> Value:
+        """Elements of payload behind a head that begins with this one of `words`."""
+        if not self.length_elements:
+            return self.codec.payload_elements([], self.config)
+        return word[8 * self.config.element_bytes :]
 
     # Four lanes, three slots, where the oldest elements are in slot 1:
     #
@@ -139,7 +178,10 @@ class ElementSlots(wiring.Component):
         lanes, slots = self.config.lanes, self.slots
         element_bits = 8 * self.config.element_bytes
         held = [
-            Signal(lanes * _word_bits(self.config), name=f"slot_{s}", reset_less=True)
+            Signal(lanes * element_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)
+        ]
+        lengths = [
+            Signal(lanes * self.length_bits, name=f"announced_{s}", reset_less=True)
             for s in range(slots)
         ]
         held_count = Signal(range(slots + 1))
@@ -147,15 +189,14 @@ class ElementSlots(wiring.Component):
         lane_is = Signal(lanes, init=1)
         first_is = Signal(slots, init=1)
         store_is = Signal(slots, init=1)
-        self._show(m, held, start, lane_is, first_is)
+        self._show(m, held, lengths, start, lane_is, first_is)
 
-        arriving = Cat(
-            Cat(element, count_ones(element))
-            for element in (self.beat.word_select(i, element_bits) for i in range(lanes))
-        )
+        arriving = Cat(self.beat[i][:element_bits] for i in range(lanes))
         for s, slot in enumerate(held):
             with m.If(self.stores & store_is[s]):
                 m.d.sync += slot.eq(arriving)
+        if self.length_elements:
+            self._keep_lengths(m, lengths, store_is)
         with m.If(self.stores):
             m.d.sync += store_is.eq(store_is.rotate_left(1))
 
@@ -200,18 +241,60 @@ class ElementSlots(wiring.Component):
         m.d.sync += Assert(held_count <= slots)
         return m
 
+    # Heads of three elements, four lanes. With e f g h, what b, c and d of the beat before announce
+    # is found anew where h and i are still to come, for g and h:
+    #
+    #     slot_1   a  b  c  d        a: a b c    b: b c d    c: c d e    d: d e f
+    #     slot_2   e  f  g  h        e: e f g    f: f g h    g: g h 0    h: h 0 0
+
+    def _keep_lengths(self, m: Module, lengths: Sequence[Signal], store_is: Value) -> None:
+        """Keep what each element of the beat announces, and what those do that it completes."""
+        lanes, slots, bits = self.config.lanes, self.slots, self.length_bits
+        head = self.length_elements
+        before = [
+            Signal(self.beat.shape().elem_shape, name=f"before_{k}", reset_less=True)
+            for k in reversed(range(1, head))
+        ]
+        sequence = [*before, *(self.beat[i] for i in range(lanes))]
+        with m.If(self.stores):
+            m.d.sync += [
+                word.eq(later)
+                for word, later in zip(before, sequence[len(sequence) - len(before) :], strict=True)
+            ]
+        unknown = [C(0, len(self.beat[0]))] * (head - 1)
+        for place in range(len(sequence)):
+            found = Signal(bits, name=f"length_{place}")
+            window = [*sequence, *unknown][place : place + head]
+            m.d.comb += found.eq(self.codec.payload_elements(window, self.config))
+            beats_on, lane = divmod(place - (head - 1), lanes)
+            for s, slot in enumerate(lengths):
+                with m.If(self.stores & store_is[(s - beats_on) % slots]):
+                    m.d.sync += slot[lane * bits : (lane + 1) * bits].eq(found)
+
     def _show(
-        self, m: Module, held: Sequence[Value], start: Value, lane_is: Value, first_is: Value
+        self,
+        m: Module,
+        held: Sequence[Value],
+        lengths: Sequence[Value],
+        start: Value,
+        lane_is: Value,
+        first_is: Value,
     ) -> None:
         """Show what stands from `start` in the first slot on."""
         lanes, slots, shown = self.config.lanes, self.slots, self.shown
-        word_bits = _word_bits(self.config)
+        element_bits = 8 * self.config.element_bytes
+        length_bits = self.length_bits
+        word_bits = element_bits + length_bits
 
         def words_from(first: int) -> list[Value]:
             """All words, as they follow each other if this is the first slot."""
+            turn = [(first + s) % slots for s in range(slots)]
             return [
-                held[(first + s) % slots].word_select(i, word_bits)
-                for s in range(slots)
+                Cat(
+                    held[s].word_select(i, element_bits),
+                    lengths[s][i * length_bits : (i + 1) * length_bits],
+                )
+                for s in turn
                 for i in range(lanes)
             ]
 
@@ -230,12 +313,13 @@ class ElementSlots(wiring.Component):
                 far = view[i + distance] if i + distance < len(view) else 0
                 m.d.comb += picked[i].eq(Mux(start[k], far, view[i]))
             view = list(picked)
-        m.d.comb += [
-            self.words.as_value().eq(Cat(view)),
-            self.head.eq(
-                selected(first_is, [selected(lane_is, words[:lanes]) for words in turned])
-            ),
-        ]
+        m.d.comb += self.words.as_value().eq(Cat(view))
+        nearest = [[self.announced_by(word) for word in words[:lanes]] for words in turned]
+        if self.length_elements:
+            first = [selected(lane_is, announced) for announced in nearest]
+            m.d.comb += self.announced.eq(selected(first_is, first))
+        else:
+            m.d.comb += self.announced.eq(nearest[0][0])
 
 
 class _Position:
@@ -319,10 +403,6 @@ class Unpacker(wiring.Component):
     chunk_beats
         Line beats, each with a head, that may leave in a cycle: 1, or 2 with two lines per cycle.
 
-    Attributes
-    ----------
-    line_beat_latency : int
-
     Members
     -------
     command : `In(stream.Signature(...))`
@@ -335,8 +415,6 @@ class Unpacker(wiring.Component):
     tail : `Out(stream.Signature(StreamTail()))`
         The end of each packet, after all of it was taken.
     """
-
-    line_beat_latency = 1
 
     def __init__(
         self,
@@ -363,9 +441,14 @@ class Unpacker(wiring.Component):
         )
 
     @property
-    def head_elements(self) -> int:
-        """Elements of a line's head."""
-        return self.codec.head_bytes(self.config) // self.config.element_bytes
+    def counts_apart(self) -> bool:
+        """Whether ones are counted a cycle before lengths are found from the counts."""
+        return self.codec.length_bytes(self.config) > self.config.element_bytes
+
+    @property
+    def line_beat_latency(self) -> int:
+        """Cycles from the beat that completes a line beat to that."""
+        return 1 + self.counts_apart
 
     # One cycle, with four lanes, heads h and h' of one element, and payloads a b and c:
     #
@@ -378,16 +461,14 @@ class Unpacker(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.slots = slots = ElementSlots(
-            self.config, self.head_elements, chunk_beats=self.chunk_beats
+            self.config, self.codec, chunk_beats=self.chunk_beats
         )
         packet = _Packet(self.command.payload)
         m.submodules.packet = packet.states
-        line = _Line(self.config, self.head_elements)
-        words = [slots.words[i] for i in range(slots.shown)]
+        line = _Line(self.config, slots.head_elements)
 
-        head = [slots.head] if self._length_elements == 1 else words[: self._length_elements]
-        self._find_line(m, packet, line, head, slots.level)
-        self._give_line(m, packet, line, words)
+        self._find_line(m, packet, line, slots)
+        self._give_line(m, packet, line, slots)
         lines_given: Value = C(1)
         paired: Value = C(0)
         both: Value = C(0)
@@ -395,7 +476,7 @@ class Unpacker(wiring.Component):
         goes_on: Value = ~line.ends_line
         payload_left: Value = line.announced - line.beat_elements
         if self.lines_per_cycle == 2:
-            paired, both, second_last = self._second_line(m, packet, line, words, slots.level)
+            paired, both, second_last = self._second_line(m, packet, line, slots)
             lines_given = Mux(paired, 1 + line.second_ends, 1)
             ends_packet = line.last | second_last
             if self.chunk_beats == 2:
@@ -423,24 +504,17 @@ class Unpacker(wiring.Component):
         self._take_packet(m, packet, line, slots)
         return m
 
-    @property
-    def _length_elements(self) -> int:
-        """Elements of a line's head that tell its length."""
-        return self.codec.length_bytes(self.config) // self.config.element_bytes
-
-    def _find_line(
-        self, m: Module, packet: _Packet, line: _Line, head: Sequence[Value], level: Value
-    ) -> None:
+    def _find_line(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
         """Find what is there of the line, less only if the packet ends here.
 
         Where there is no head, what is announced is unknown; simulators that know X need to be told
         that it does not matter.
         """
-        lanes = self.config.lanes
+        lanes, level = self.config.lanes, slots.level
         m.d.comb += [
-            line.in_head.eq(self.codec.payload_elements(head, self.config)),
+            line.in_head.eq(slots.announced),
             line.announced.eq(Mux(line.busy, line.payload_left, line.in_head)),
-            line.overhead.eq(Mux(line.busy, 0, self.head_elements)),
+            line.overhead.eq(Mux(line.busy, 0, slots.head_elements)),
             line.beat_elements.eq(Mux(line.announced > lanes, lanes, line.announced)),
             # All that the level tells is there before what is announced.
             line.no_mask.eq(level < line.overhead),
@@ -452,15 +526,16 @@ class Unpacker(wiring.Component):
             line.last.eq(line.empty | line.short | (line.ends_line & (packet.lines_left == 1))),
         ]
 
-    def _give_line(self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value]) -> None:
+    def _give_line(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
         """Offer the line beat, as soon as all of it is there or never will be."""
         element_bits = 8 * self.config.element_bytes
-        elements = [word[:element_bits] for word in words]
+        head_elements = slots.head_elements
+        elements = [slots.words[i][:element_bits] for i in range(slots.shown)]
         out = self.o.payload if self.lines_per_cycle == 1 else self.o.payload.first
         mask = Signal(self.config.head_bits)
         given = Signal.like(line.there)
         m.d.comb += [
-            mask.eq(Cat(elements[: self.head_elements])),
+            mask.eq(Cat(elements[:head_elements])),
             given.eq(Mux(line.empty, 0, line.there)),
             self.o.valid.eq(
                 packet.states.active
@@ -482,12 +557,12 @@ class Unpacker(wiring.Component):
             ),
         ]
         for i in range(self.config.lanes):
-            element = Mux(line.busy, elements[i], elements[i + self.head_elements])
+            element = Mux(line.busy, elements[i], elements[i + head_elements])
             is_there = ~line.empty & (i < line.held) & (i < line.announced)
             m.d.comb += out.elements[i].eq(Mux(is_there, element, 0))
 
     def _second_line(
-        self, m: Module, packet: _Packet, line: _Line, words: Sequence[Value], level: Value
+        self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots
     ) -> tuple[Value, Value, Value]:
         """Offer the line behind the first one too, if both are so short that all of it is here.
 
@@ -502,8 +577,10 @@ class Unpacker(wiring.Component):
         last
             The second line is the packet's last, and all of it is here.
         """
-        lanes, head_elements = self.config.lanes, self.head_elements
+        lanes, head_elements = self.config.lanes, slots.head_elements
         element_bits = 8 * self.config.element_bytes
+        words = [slots.words[i] for i in range(slots.shown)]
+        level = slots.level
         wide = self.chunk_beats == 2
         most = lanes if wide else lanes - 1
         # A whole line is not busy.
@@ -532,9 +609,7 @@ class Unpacker(wiring.Component):
         rest = Signal.like(limit)
         fits = Signal()
         m.d.comb += [
-            line.second_announced.eq(
-                self.codec.payload_elements(behind[: self._length_elements], self.config)
-            ),
+            line.second_announced.eq(slots.announced_by(behind[0])),
             line.second_ends.eq(line.second_announced <= lanes if wide else 1),
             second_count.eq(
                 Mux(line.second_ends, line.second_announced, lanes)
@@ -580,22 +655,55 @@ class Unpacker(wiring.Component):
             m.d.comb += second.elements[i].eq(Mux(paired & (i < second_count), element, 0))
         return paired, both, paired & second_last
 
+    def _count(self, m: Module, packet: _Packet) -> stream.Interface:
+        """The packet's beats with the counts of their elements' ones."""
+        arriving = stream.Signature(CountedBeat(self.config)).create(path=("arriving",))
+        received = self.i.payload
+        m.d.comb += [
+            arriving.valid.eq(self.i.valid),
+            arriving.payload.elements.eq(counted(received.data, self.config)),
+            arriving.payload.size.eq(received.size),
+            arriving.payload.last.eq(received.last),
+            arriving.payload.framing_error.eq(received.framing_error),
+        ]
+        if not self.counts_apart:
+            m.d.comb += self.i.ready.eq(arriving.ready)
+            return arriving
+        m.submodules.counting = register = PipelineRegister(CountedBeat(self.config))
+        # The beats behind the packet's last one are not for this codec, maybe.
+        last_taken = Signal()
+        takes = Signal()
+        m.d.comb += [
+            takes.eq(packet.states.active & ~last_taken),
+            register.i.valid.eq(arriving.valid & takes),
+            register.i.payload.eq(arriving.payload),
+            arriving.ready.eq(register.i.ready & takes),
+            self.i.ready.eq(arriving.ready),
+        ]
+        with m.If(self.i.valid & self.i.ready & self.i.payload.last):
+            m.d.sync += last_taken.eq(1)
+        with m.If(packet.states.reported):
+            m.d.sync += last_taken.eq(0)
+        return register.o
+
     def _take_packet(self, m: Module, packet: _Packet, line: _Line, slots: ElementSlots) -> None:
         """Take beats in, drop those behind the lines or a framing error, and tell of the end."""
         element_bytes = self.config.element_bytes
-        beat, states = self.i.payload, packet.states
+        states = packet.states
+        arriving_beat = self._count(m, packet)
+        beat = arriving_beat.payload
         drops = Signal()
         beat_fire = Signal()
         kept = Signal()
         arriving = Signal(range(self.config.lanes + 1))
         m.d.comb += [
             drops.eq(states.closed | packet.lines_done),
-            self.i.ready.eq(states.active & ~states.ended & (drops | slots.free)),
-            beat_fire.eq(self.i.valid & self.i.ready),
+            arriving_beat.ready.eq(states.active & ~states.ended & (drops | slots.free)),
+            beat_fire.eq(arriving_beat.valid & arriving_beat.ready),
             kept.eq(beat_fire & ~drops),
             arriving.eq(beat.size // element_bytes),
             slots.stores.eq(kept),
-            slots.beat.eq(beat.data),
+            slots.beat.eq(beat.elements),
             slots.count.eq(arriving),
         ]
         with m.If(beat_fire & ~states.closed):

@@ -17,18 +17,26 @@ class StraightSlots(unpack.ElementSlots):
         m = Module()
         lanes, slots = self.config.lanes, self.slots
         element_bits = 8 * self.config.element_bytes
-        word_bits = len(self.head)
+        word_bits = len(self.beat[0])
         slot_bits = lanes * word_bits
         held = [Signal(slot_bits, name=f"slot_{s}", reset_less=True) for s in range(slots)]
         held_count = Signal(range(slots + 1))
         start = Signal(range(lanes))
 
-        words = Cat(held) >> (start * word_bits)
+        shifted = Cat(held) >> (start * word_bits)
+        head = self.length_elements
+        words = [shifted[i * word_bits : (i + 1) * word_bits] for i in range(self.shown + head - 1)]
         for i in range(self.shown):
-            word = words[i * word_bits : (i + 1) * word_bits]
-            m.d.comb += self.words[i].eq(Mux(i < self.level, word, AnySeq(word_bits)))
+            element, announced = words[i][:element_bits], Signal(self.length_bits)
+            found = self.codec.payload_elements(words[i : i + head], self.config)
+            m.d.comb += [
+                announced.eq(Mux(i + head <= self.level, found, AnySeq(self.length_bits))),
+                self.words[i].eq(
+                    Cat(Mux(i < self.level, element, AnySeq(element_bits)), announced)
+                ),
+            ]
         m.d.comb += [
-            self.head.eq(Mux(self.level != 0, words[:word_bits], AnySeq(word_bits))),
+            self.announced.eq(self.announced_by(self.words[0])),
             self.free.eq(held_count != slots),
         ]
 
@@ -37,10 +45,7 @@ class StraightSlots(unpack.ElementSlots):
         kept_count = Signal(range(slots + 1))
         freed = end // lanes
         kept: Value = Cat(held) >> (freed * slot_bits)
-        arriving = Cat(
-            Cat(element, unpack.count_ones(element))
-            for element in (self.beat.word_select(i, element_bits) for i in range(lanes))
-        )
+        arriving = self.beat.as_value()
         m.d.comb += [end.eq(start + length), kept_count.eq(held_count - freed)]
         m.d.sync += [
             start.eq(end % lanes),

@@ -152,12 +152,13 @@ def cuts(bench, packet, sizes):
     )
 
 
-def test_line_beat_leaves_one_cycle_after_the_beat_that_completes_it(bench, config):
+def test_line_beat_leaves_a_cycle_or_two_after_the_beat_that_completes_it(bench, config):
     line = line_with(config, range(config.elements))
     given, taken = unpack(bench, [line], source=lambda cycle: cycle % 6 == 2)
     # The mask pushes each of the line's beats into the next beat of the stream.
-    assert Unpacker.line_beat_latency == 1
-    assert taken.cycles == [cycle + 1 for cycle in given.cycles[1:]]
+    latency = bench.component.line_beat_latency
+    assert latency == (1 if config.mask_elements == 1 else 2)
+    assert taken.cycles == [cycle + latency for cycle in given.cycles[1:]]
 
 
 def soonest(bench, packet, arrivals):
@@ -173,7 +174,8 @@ def soonest(bench, packet, arrivals):
     for beat in line_beats_of(config, packet):
         size = beat["count"] * config.element_bytes + config.mask_bytes * beat["sol"]
         position += size
-        complete = arrivals[(position - 1) // config.sector_bytes] + 1
+        beats = (position - 1) // config.sector_bytes
+        complete = arrivals[beats] + bench.component.line_beat_latency
         short = beat["sol"] and beat["eol"] and bench.component.lines_per_cycle == 2
         fits = short and alone and alone + size <= config.sector_bytes + config.mask_bytes
         if wide:
