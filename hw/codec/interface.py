@@ -353,7 +353,8 @@ class LineCodec:
     def payload_elements(self, head: Sequence[Value], config: CodecConfig) -> Value:
         """A line's length: stream elements of payload behind its head.
 
-        Combinational, and in the unpacker's slowest path.
+        Combinational, and found for each place at which a line may begin; of heads whose length
+        more than one element tells, in a cycle of its own.
 
         Parameters
         ----------

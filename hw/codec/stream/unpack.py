@@ -384,12 +384,14 @@ class Unpacker(wiring.Component):
     take no more than a beat and a head. With chunks of two beats, the first beat of a line leaves
     with the last one of the line before it, whatever their sizes.
 
-    Latency: `line_beat_latency` = 1 cycle from the beat that completes a line beat. Throughput: as
-    fast as beats come in; a dense line of n beats and a head comes in no faster than that. Short
-    lines leave `lines_per_cycle` at a time, a line of n beats in chunks of two takes n - 1 cycles.
+    Latency: `line_beat_latency` cycles from the beat that completes a line beat, 1 if a line's
+    first element tells its length, 2 if that takes more. Throughput: as fast as beats come in; a
+    dense line of n beats and a head comes in no faster than that. Short lines leave
+    `lines_per_cycle` at a time, a line of n beats in chunks of two takes n - 1 cycles.
 
-    Resources: three beats of registers (four if a head has more than one element), a picking
-    network of two beats and a head, a population count of each element that comes in. For two lines
+    Resources: three beats of registers (four if a head has more than one element, and one more if
+    its length does), a picking network of two beats and a head, a population count of each element
+    that comes in, and the length of a line that begins there, with a register. For two lines
     per cycle a network that picks the second line from a beat and a head. For chunks of two beats
     both networks are as wide again.
 

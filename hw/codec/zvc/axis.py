@@ -155,9 +155,10 @@ class ZvcDecompressorAxis(wiring.Component):
     next one is decompressed as if nothing had happened.
 
     Latency: `sector_latency` cycles from the input beat that completes a sector to the output beat:
-    the pipeline's 2 (3 if "fast") and 7 in framing, checks, checksum and port buffers. Throughput:
-    a sector per cycle, as far as compressed data comes in at the pace; 1 or 2 cycles more between
-    packets. Short packets take about 10 cycles each, for their checksums.
+    the pipeline's 2 (3 if "fast") and 7 in framing, checks, checksum and port buffers, 8 if a mask
+    has more than one element. Throughput: a sector per cycle, as far as compressed data comes in at
+    the pace; 1 or 2 cycles more between packets, 3 with such masks. Short packets take about 10
+    cycles each, for their checksums.
 
     Parameters
     ----------
@@ -182,7 +183,10 @@ class ZvcDecompressorAxis(wiring.Component):
     def __init__(self, config: CodecConfig) -> None:
         self.config = config
         self._decompressor = ZvcDecompressor(config)
-        self.sector_latency = self._decompressor.sector_latency + 7
+        self._unpacker = Unpacker(config)
+        self.sector_latency = (
+            self._unpacker.line_beat_latency + self._decompressor.sector_latency + 6
+        )
         super().__init__(
             {
                 "s_cmd": In(RecordPortSignature(DecompressCommand())),
@@ -199,7 +203,7 @@ class ZvcDecompressorAxis(wiring.Component):
         m.submodules.command = command = RecordReceiver(DecompressCommand())
         m.submodules.fork = fork = Fork(DecompressCommand(), 3)
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
-        m.submodules.unpacker = unpacker = Unpacker(config)
+        m.submodules.unpacker = unpacker = self._unpacker
         m.submodules.decompressor = decompressor = self._decompressor
         m.submodules.checker = checker = StreamChecker(config)
         m.submodules.crc = crc = Crc32(width)

@@ -95,9 +95,9 @@ class LineSplitter(wiring.Component):
     Lines behind the first one that lies behind the capacity are dropped, and those behind a fault
     of the job once it is known; the rest of the packet is then taken as fast as it comes.
 
-    Latency: 2 cycles from the beat that completes a line beat to that; 1 if copied. Throughput: a
-    beat per cycle, and as many lines as the codec's unpacker gives. Between jobs no beat is taken
-    for 2 cycles; for 1 behind copied ones.
+    Latency: a cycle more than the codec's unpacker, from the beat that completes a line beat to
+    that; 1 if copied. Throughput: a beat per cycle, and as many lines as the codec's unpacker
+    gives. Between jobs no beat is taken for as many cycles.
 
     Parameters
     ----------

@@ -92,7 +92,9 @@ def test_decompressor_latency(decompressor):
     seen = run(decompressor, [good_to_decompress(config, packet)], source=from_cycle(10))
     # The mask makes each sector end in the next beat; cDMA, §V-B: 2 cycles in the pipeline.
     pipeline = 2 + (config.latency == "fast")
-    assert seen.given[0] - seen.taken[1] == decompressor.component.sector_latency == pipeline + 7
+    around = 7 + (config.mask_elements > 1)
+    latency = decompressor.component.sector_latency
+    assert seen.given[0] - seen.taken[1] == latency == pipeline + around
 
 
 @pytest.mark.parametrize("density", [0.0, 0.5, 1.0])
@@ -130,11 +132,12 @@ def test_long_packets_follow_each_other(compressor):
     assert idle_cycles(seen.taken) <= 2
 
 
-def test_long_packets_follow_each_other_within_two_cycles(decompressor):
+def test_long_packets_follow_each_other_within_a_few_cycles(decompressor):
     config = decompressor.component.config
     packets = [sparse(config, 16 * config.sector_bytes, 0.4, seed) for seed in range(3)]
     seen = run(decompressor, [good_to_decompress(config, packet) for packet in packets])
-    assert idle_cycles(seen.given) <= 2 * 2
+    most = 2 + (config.mask_elements > 1)
+    assert idle_cycles(seen.given) <= 2 * most
 
 
 SHORT = (0, 1, 128)
