@@ -13,6 +13,8 @@ from cdma.hw.codec.interface import LineCodec
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Sector
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.fifo import Fifo
+from cdma.hw.lib.lanes import selected
+from cdma.hw.lib.pipeline import PipelineRegister
 
 LINES = 8
 """Lines that may be in the pipelines together, unless their latency needs more."""
@@ -135,10 +137,17 @@ class SelectedCompressor(wiring.Component):
             ends = self.i.payload.empty | (position == config.sectors - 1)
             m.d.sync += position.eq(Mux(ends, 0, position + 1))
 
-        # Out: the beats of the line whose turn it is.
+        # Out: the beats of the line whose turn it is. Turns are in registers, as a compressor's
+        # readiness, which follows from them, may reach back to the memory.
+        m.submodules.turns = turns = PipelineRegister(len(choices))
         beat = self.o.payload
         x_valid = Signal(len(choices))
-        turn = order.o.payload
+        turn = turns.o.payload
+        m.d.comb += [
+            turns.i.valid.eq(order.o.valid),
+            turns.i.payload.eq(1 << order.o.payload),
+            order.o.ready.eq(turns.i.ready),
+        ]
         beats = []
         for k, (entry, indices) in enumerate(choices):
             m.submodules[f"{entry.identifier}_compressor"] = block = entry.compressor(config)
@@ -149,13 +158,13 @@ class SelectedCompressor(wiring.Component):
                 block.i.valid.eq(self.i.valid & (which == k) & (~begins | order.i.ready)),
                 ready[k].eq(block.i.ready),
                 x_valid[k].eq(block.o.valid),
-                block.o.ready.eq(order.o.valid & (turn == k) & self.o.ready),
+                block.o.ready.eq(turns.o.valid & turn[k] & self.o.ready),
             ]
             beats.append(block.o.payload.as_value())
         m.d.comb += [
-            self.o.valid.eq(order.o.valid & Array(x_valid)[turn]),
-            beat.as_value().eq(Array(beats)[turn]),
-            order.o.ready.eq(self.o.valid & self.o.ready & beat.eol),
+            self.o.valid.eq(turns.o.valid & (x_valid & turn).any()),
+            beat.as_value().eq(selected(turn, beats)),
+            turns.o.ready.eq(self.o.valid & self.o.ready & beat.eol),
         ]
         return m
 

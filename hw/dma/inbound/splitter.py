@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,13 +27,14 @@ class _Job:
     `room` and `room_over` are those of the capacity; `over` is set behind the last line. `bounded`:
     lines behind the capacity are dropped. `failed`: the job has failed, and the line that is being
     sent is its last. `inside`: that line goes on. `cut`: a line was dropped. `surplus`: bytes came
-    behind the last line.
+    behind the last line. `chosen` has a bit for each codec: which has the packet.
     """
 
     def __init__(self, config: EngineConfig, job: data.View) -> None:
         line_bits = (config.codec.line_bytes - 1).bit_length()
         self.active = Signal()
         self.index = Signal.like(job.codec, name="index")
+        self.chosen = Signal(len(config.codec.codecs), name="chosen")
         self.parameters = Signal.like(job.parameters, name="parameters")
         self.ring = Signal.like(job.ring, name="ring")
         self.over = Signal()
@@ -207,11 +208,10 @@ class LineSplitter(wiring.Component):
         tails: PipelineRegister,
     ) -> None:
         """Give the packet to the unpacker of its codec, and take lines from there."""
-        codec = self.config.codec
         for i, (entry, unpacker, lines_per_cycle) in enumerate(unpackers):
             selected = Signal(name=f"{entry.identifier}_selected")
             m.d.comb += [
-                selected.eq(is_one_of(job.index, (i,), codec)),
+                selected.eq(job.chosen[i]),
                 unpacker.i.payload.eq(self.i.payload),
                 unpacker.i.valid.eq(self.i.valid & selected),
                 # Without a pair to look at, whether it is taken does not follow from what is there.
@@ -244,7 +244,7 @@ class LineSplitter(wiring.Component):
             m.d.comb += found.second.eq(pairs[0][1].o.payload.second)
         else:
             for i, unpacker in pairs:
-                with m.If(job.index == i):
+                with m.If(job.chosen[i]):
                     m.d.comb += found.second.eq(unpacker.o.payload.second)
 
     def _send_lines(self, m: Module, job: _Job, found: _FoundLines) -> _SentLines:
@@ -437,16 +437,20 @@ class LineSplitter(wiring.Component):
             job.room.value.eq(arriving.capacity[line_bits:]),
             job_lines.eq((arriving.length + (codec.line_bytes - 1)) >> line_bits),
         ]
+        codec_begins = []
         for i, (entry, unpacker, _) in enumerate(unpackers):
             amount = arriving.length if entry.commanded_by == "bytes" else job_lines
+            begins = is_one_of(arriving.codec, (i,), codec)
             m.d.comb += [
-                unpacker.command.valid.eq(x_begins & is_one_of(arriving.codec, (i,), codec)),
+                unpacker.command.valid.eq(x_begins & begins),
                 unpacker.command.payload.eq(amount),
             ]
+            codec_begins.append(begins)
         with m.If(self.job.ready):
             m.d.sync += [
                 job.active.eq(self.job.valid),
                 job.index.eq(arriving.codec),
+                job.chosen.eq(Cat(codec_begins)),
                 job.parameters.eq(arriving.parameters),
                 job.ring.eq(arriving.ring),
                 job.over.eq(0),
