@@ -179,24 +179,28 @@ def writer_proof(shape: Shape) -> Bench:
     bench.implies(failed & sender.burst.valid, ends, inside["count"] != 0)
     bench.require(writer.closed == (open_packet & (failed | inside["overflow"])))
 
-    # The beats of a burst name bytes of the room, one behind the other, within a page.
+    # The beats of a burst name bytes of the room, one behind the other, within a page. Behind a
+    # fault more beats may come before a burst that was begun ends with the packet.
     count, burst_address = inside["count"], inside["burst_address"]
-    place = inside["address"][width_bits : width_bits + burst_bits]
-    bench.require(count == collected.beats)
+    behind = Signal(bits, name="behind_written")
+    with m.If(sender.data.valid):
+        m.d.sync += behind.eq(address + width)
+    bench.require(count == collected.beats, behind[:width_bits] == 0)
     bench.implies(
         count != 0,
         open_packet,
         ~first,
         (space_left != 0) | failed,
-        place >= count,
-        burst_address == address - count * width,
+        (behind == address) | failed,
+        behind[width_bits : width_bits + burst_bits] >= count,
+        burst_address == behind - count * width,
     )
     strobe, burst = sender.data.payload.strobe, sender.burst.payload
     bench.implies(sender.data.valid, (strobe & ~allowed) == 0)
     # With the last one, or behind it, its address and size are told.
     begins_at, in_page = Signal(bits), Signal(range(2 * PAGE_BYTES))
     m.d.comb += [
-        begins_at.eq(address - count * width),
+        begins_at.eq(Mux(count == 0, address, behind - count * width)),
         in_page.eq(burst.address[: PAGE_BYTES.bit_length() - 1] + (burst.beats + 1) * width),
     ]
     bench.implies(
