@@ -245,6 +245,8 @@ def _of_all(names: Iterable[str]) -> Callable[[], list[Snapshot]]:
 WORKLOADS: dict[str, Callable[[], list[Snapshot]]] = {
     "digits-cnn": _of_capture("digits-cnn"),
     "digits-cnn-training": _of_capture("digits-cnn-training"),
+    "tiny-gpt": _of_capture("tiny-gpt"),
+    "python-gpt": _of_capture("python-gpt"),
     "heat": _of_fields(heat),
     "shallow-water": _of_fields(shallow_water),
     "indices": _of_fields(indices),

@@ -1,14 +1,14 @@
 """An engine in its machine, and one transfer after the other, measured in cycles of the RTL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from cdma import golden
 from cdma.golden.formats.stream import ByteArray
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import PRESETS, EngineConfig
 from cdma.hw.dma.limits import ENTRY_BYTES
 from cdma.sim.driver import THROTTLES, CompletionRecord, CopyKind, Engine, Throttle, Transfer
@@ -162,6 +162,7 @@ class Rig:
         array: ByteArray,
         *,
         codec: str | None = "zvc",
+        parameters: Mapping[str, int] | None = None,
         verify: bool = False,
         throttled: bool = False,
     ) -> RoundTrip:
@@ -174,16 +175,23 @@ class Rig:
                 array.size,
                 CopyKind.DEVICE_TO_HOST,
                 codec,
+                parameters=parameters,
                 verify=verify,
                 throttle_class=int(throttled),
                 doorbell=False,
             ),
             array.size,
-            self._link_bytes(array, codec),
+            self._link_bytes(array, codec, parameters),
             outward=True,
         )
 
-    def into(self, round_trip: RoundTrip, *, codec: str | None = "zvc") -> RoundTrip:
+    def into(
+        self,
+        round_trip: RoundTrip,
+        *,
+        codec: str | None = "zvc",
+        parameters: Mapping[str, int] | None = None,
+    ) -> RoundTrip:
         """Back to the device, what `round_trip` has left at the host."""
         nbytes = round_trip.nbytes
         back = self._measure(
@@ -193,6 +201,7 @@ class Rig:
                 nbytes,
                 CopyKind.HOST_TO_DEVICE,
                 codec,
+                parameters=parameters,
                 crc=round_trip.record.crc32 if codec is not None else None,
                 doorbell=False,
             ),
@@ -307,9 +316,17 @@ class Rig:
             },
         )
 
-    @staticmethod
-    def _link_bytes(array: ByteArray, codec: str | None) -> int:
-        return array.size if codec is None else int(golden.codec("zvc").line_sizes(array).sum())
+    def _link_bytes(
+        self, array: ByteArray, codec: str | None, parameters: Mapping[str, int] | None = None
+    ) -> int:
+        if codec is None:
+            return int(array.size)
+        entry = line_codec(codec)
+        model = entry.model(
+            entry.array_element_bytes(self.engine.codec.element_bytes),
+            entry.all_parameters(parameters or {}),
+        )
+        return int(model.line_sizes(array).sum())
 
     def _span(
         self, moved: Callable[[Counters], int], before: int, nbytes: int, rate: float

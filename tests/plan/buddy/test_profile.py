@@ -378,7 +378,10 @@ def test_unknown_codec_and_element_size() -> None:
         profile([allocation], element_bytes=3)
 
 
-@pytest.mark.parametrize("workload", list(WORKLOADS))
+TRANSFORMERS = ("tiny-gpt", "python-gpt")
+
+
+@pytest.mark.parametrize("workload", [name for name in WORKLOADS if name not in TRANSFORMERS])
 def test_real_data_keeps_the_papers_order(workload: str) -> None:
     made = profile(load_snapshots([workload]))
     modes = made.modes()
@@ -390,6 +393,13 @@ def test_real_data_keeps_the_papers_order(workload: str) -> None:
     swept = made.sweep(THRESHOLDS)
     assert all(a.ratio <= b.ratio for a, b in pairwise(swept.values()))
     assert 1 < swept[0.3].ratio <= 4
+
+
+@pytest.mark.parametrize(("workload", "least"), [("tiny-gpt", 1.3), ("python-gpt", 1.25)])
+def test_dense_data_gains_by_the_third_code_alone(workload: str, least: float) -> None:
+    allocations = in_bf16(load_snapshots([workload]))
+    assert profile(allocations).ratio < 1.1
+    assert profile(allocations, codec="best-of-three").ratio > least
 
 
 # Snapshots.
