@@ -139,8 +139,8 @@ class LineDrain(wiring.Component):
         m.d.comb += [
             # All lines are drained when as many are as were issued.
             t.all_drained.eq(self.ends.valid & (t.drained == issued.lines)),
-            t.is_last_line.eq(self.ends.valid & (t.drained + 1 == issued.lines)),
-            t.is_last_but_one.eq(self.ends.valid & (t.drained + 2 == issued.lines)),
+            t.is_last_line.eq(self.ends.valid & (t.with_first == issued.lines)),
+            t.is_last_but_one.eq(self.ends.valid & (t.with_both == issued.lines)),
             t.faulty.eq(~t.inside_line & (heads.report.fault.error != BusError.NONE)),
             t.line_valid.eq(
                 t.active
@@ -223,9 +223,10 @@ class LineDrain(wiring.Component):
                 self.reports[k].ready.eq((first & ~t.inside_line) | second),
             ]
         with m.If(t.line_fire):
+            ended = Mux(t.merge_fire, 1 + heads.mate_ends, heads.beat.eol)
             m.d.sync += [
                 t.inside_line.eq(~Mux(t.merge_fire, heads.mate_ends, heads.beat.eol)),
-                t.drained.eq(t.drained + Mux(t.merge_fire, 1 + heads.mate_ends, heads.beat.eol)),
+                *(count.eq(count + ended) for count in (t.drained, t.with_first, t.with_both)),
             ]
             with m.If(t.merge_fire & heads.mate_ends):
                 m.d.sync += [
@@ -325,6 +326,8 @@ class LineDrain(wiring.Component):
                 t.unit.eq(job.first_unit),
                 t.unit_is.eq(1 << job.first_unit),
                 t.drained.eq(0),
+                t.with_first.eq(1),
+                t.with_both.eq(2),
                 t.last_sent.eq(0),
                 t.line_failed.eq(0),
                 t.stopped.eq(0),
@@ -333,6 +336,9 @@ class LineDrain(wiring.Component):
 
 class _Transfer:
     """The registers of the transfer that is drained, and what is decided in this cycle.
+
+    `drained` lines have been, and one and two more are `with_first` and `with_both`: whether lines
+    merge depends on these, and is known late in the cycle.
 
     The unit whose line is next, `unit`, has its bit set in `unit_is`, too: what decides about
     lines is selected by that, in less time than the lines themselves.
@@ -351,6 +357,8 @@ class _Transfer:
         self.next_unit_is = Signal(config.units)
         self.inside_line = Signal()
         self.drained = Signal(IssuedLines()["lines"].shape)
+        self.with_first = Signal.like(self.drained)
+        self.with_both = Signal.like(self.drained)
         self.last_sent = Signal()
         self.line_failed = Signal()
         self.stopped = Signal()
