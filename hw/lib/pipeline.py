@@ -4,7 +4,10 @@ All streams follow `amaranth.lib.stream`: a transfer happens when valid and read
 once valid, a payload neither changes nor goes away; valid never waits for ready.
 """
 
-from amaranth.hdl import Module, Mux, ShapeLike, Signal
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -57,7 +60,8 @@ class PingPongBuffer(wiring.Component):
     """A two-entry buffer whose payload registers do not wait for the output's ready.
 
     For sinks that know late in the cycle whether they are ready: a `SkidBuffer` then loads a whole
-    payload or none, and this one moves on a single bit. The payload comes through a multiplexer.
+    payload or none, and this one moves on a single bit. The payload comes through a multiplexer,
+    whose selection drives all of it; but for a few bits, maybe, which come straight from registers.
 
     Latency: 1 cycle. Throughput: a transfer per cycle. Resources: two payload registers.
 
@@ -65,6 +69,8 @@ class PingPongBuffer(wiring.Component):
     ----------
     shape
         Shape of the payload.
+    decisive
+        The part of a payload that the sink decides by, early in its cycle; none if not given.
 
     Members
     -------
@@ -72,7 +78,8 @@ class PingPongBuffer(wiring.Component):
     o : `Out(stream.Signature(shape))`
     """
 
-    def __init__(self, shape: ShapeLike) -> None:
+    def __init__(self, shape: ShapeLike, decisive: Callable[[Any], Value] | None = None) -> None:
+        self._decisive = decisive
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform) -> Module:
@@ -101,6 +108,16 @@ class PingPongBuffer(wiring.Component):
             for k, entry in enumerate(entries):
                 with m.If(writes_second == k):
                     m.d.sync += entry.eq(self.i.payload)
+        if self._decisive is not None:
+            part = self._decisive(self.i.payload)
+            m.submodules.straight = straight = SkidBuffer(part.shape())
+            m.d.comb += [
+                straight.i.valid.eq(self.i.valid & self.i.ready),
+                straight.i.payload.eq(part),
+                straight.o.ready.eq(self.o.valid & self.o.ready),
+                self._decisive(self.o.payload).eq(straight.o.payload),
+            ]
+            m.d.sync += Assert(straight.o.valid == self.o.valid)
         return m
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -225,9 +225,9 @@ class OutPath(wiring.Component):
             connect(unit.request, wiring.flipped(self.read_request[k]))
             connect(wiring.flipped(self.read_beats[k]), unit.beats)
             connect(unit.o, buffer.i)
-            # The drain knows late in the cycle whether it takes a report.
+            # The drain knows late in the cycle whether it takes a report, by the report's fault.
             m.submodules[f"next_report_{k}"] = next_report = PingPongBuffer(
-                reports.o.payload.shape()
+                reports.o.payload.shape(), lambda report: Value.cast(report.fault.error)
             )
             connect(buffer.o, drain.lines[k])
             connect(reports.o, next_report.i)

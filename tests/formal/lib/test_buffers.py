@@ -47,9 +47,10 @@ def test_skid_buffer_is_a_queue(shape, tmp_path):
 
 
 @pytest.mark.parametrize("shape", configs(SHAPES, quick=["byte"]))
-def test_ping_pong_buffer_is_a_queue(shape, tmp_path):
+@pytest.mark.parametrize("decisive", [None, lambda payload: Value.cast(payload)[1:3]])
+def test_ping_pong_buffer_is_a_queue(shape, decisive, tmp_path):
     bench = Bench()
-    buffer = PingPongBuffer(shape)
+    buffer = PingPongBuffer(shape, decisive)
     inside = bench.add(buffer)
     i, o = bench.drive(buffer.i), bench.watch(buffer.o)
     order = Order(bench, len(Value.cast(buffer.o.payload)), count_bits=2)
@@ -57,10 +58,15 @@ def test_ping_pong_buffer_is_a_queue(shape, tmp_path):
     order.leaves(one(o.moves, o.payload))
     valid, reads_second = inside["valid"], inside["reads_second"]
     entries = [Value.cast(inside[f"entry_{k}"]) for k in range(2)]
-    order.on_the_way(
-        one(valid.any(), Mux(reads_second, entries[1], entries[0])),
-        one(valid.all(), Mux(reads_second, entries[0], entries[1])),
-    )
+    next_one = Mux(reads_second, entries[1], entries[0])
+    other = Mux(reads_second, entries[0], entries[1])
+    order.on_the_way(one(valid.any(), next_one), one(valid.all(), other))
+    if decisive is not None:
+        straight = {name: inside[f"straight.{name}"] for name in ("front", "spare")}
+        bench.require(inside["straight.front_valid"] == valid.any())
+        bench.require(inside["straight.spare_valid"] == valid.all())
+        bench.implies(valid.any(), straight["front"] == decisive(next_one))
+        bench.implies(valid.all(), straight["spare"] == decisive(other))
     # The one that is read next is valid if any is, and the one that is written next is free.
     bench.implies(valid.any(), valid.bit_select(reads_second, 1))
     bench.require(inside["writes_second"] == reads_second ^ (valid.any() & ~valid.all()))

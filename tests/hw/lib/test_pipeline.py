@@ -42,7 +42,11 @@ class ControlledRegister(wiring.Component):
         return m
 
 
-BUFFERS = [SkidBuffer, PingPongBuffer, PipelineRegister, ControlledRegister]
+def decided_by_low_bits(shape):
+    return PingPongBuffer(shape, lambda payload: payload[:3])
+
+
+BUFFERS = [SkidBuffer, PingPongBuffer, decided_by_low_bits, PipelineRegister, ControlledRegister]
 
 
 def payloads(count):
