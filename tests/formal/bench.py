@@ -105,12 +105,28 @@ class Inside(Elaboratable):
 
     def component(self, path: str) -> Any:
         """A component inside, for its streams; by the names of submodules, as for signals."""
+        return self._subfragment(path.split(".")).origins[0]
+
+    def register(self, path: str) -> Signal:
+        """A register, where a port or a wire of the same component has the same name."""
+        *parts, name = path.split(".")
+        fragment = self._subfragment(parts)
+        found = {
+            id(signal): signal
+            for statement in fragment.statements.get("sync", ())
+            for signal in statement._lhs_signals()
+            if signal.name == name
+        }
+        (register,) = found.values()
+        return register
+
+    def _subfragment(self, parts: Sequence[str]) -> Fragment:
         fragment = self.fragment
-        for part in path.split("."):
+        for part in parts:
             fragment = next(
                 subfragment for subfragment, name, _ in fragment.subfragments if name == part
             )
-        return fragment.origins[0]
+        return fragment
 
     def elaborate(self, platform) -> Fragment:
         return self.fragment
