@@ -72,7 +72,7 @@ class QuietBench(Bench):
 
 @dataclass
 class Steps:
-    """What is left to be done of a task, at one place on its way: evict, fill, look up.
+    """Steps that are left of a task, at one place on its way: evict, fill, look up.
 
     Attributes
     ----------
@@ -692,5 +692,5 @@ class CachedEntry:
 
 
 def _offset(k: int, count: Value) -> Value:
-    """How far behind `count` items the k-th is; of no use if it is not behind them."""
+    """The k-th of several items, counted from behind the first `count`, which it must not be of."""
     return (k - count)[: len(count)]
