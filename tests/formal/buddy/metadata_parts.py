@@ -2,7 +2,7 @@
 
 The parts stand as they are, but for queues whose items are always at the same positions, memories
 that show what they hold, and codewords whose check bits are zero: no bits flip in these proofs, so
-a decoder gives what an encoder was given. `StraightFifo` and codewords have proofs of their own.
+a decoder gives what an encoder was given. `StraightFifo` has a proof, and codewords are simulated.
 """
 
 from types import SimpleNamespace
