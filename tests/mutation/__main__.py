@@ -14,7 +14,7 @@ from rich.table import Table
 from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
 from tests.mutation.mutants import Mutant, mutants
-from tests.mutation.report import REASONS, page, reasons
+from tests.mutation.report import MISSED, OUTCOMES, REASONS, page, reasons, room_of
 from tests.mutation.run import Verdict, Workshop, judged
 
 ROOMS = ("hw", "golden", "sim/driver")
@@ -25,6 +25,9 @@ def mutate(
     rooms: Annotated[list[str] | None, typer.Argument(help="Folders or files.")] = None,
     count: Annotated[int, typer.Option(help="Mutants that are drawn, of all rooms.")] = 1000,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    near: Annotated[
+        bool, typer.Option("--near", help="Ask no whole engines; what they might find is open.")
+    ] = False,
     write: Annotated[Path | None, typer.Option(help="A page of the results.")] = None,
 ) -> None:
     """Draw mutants, and run the tests that depend on them."""
@@ -37,10 +40,10 @@ def mutate(
     def judge(mutant: Mutant) -> tuple[Mutant, Verdict]:
         shop = shops.get()
         try:
-            verdict = judged(shop, mutant)
+            verdict = judged(shop, mutant, whole=not near)
         finally:
             shops.put(shop)
-        if verdict.outcome in ("survived", "undecided"):
+        if verdict.outcome in MISSED:
             fault = mutant.fault
             place = f"{mutant.path}:{fault.line}"
             console.print(
@@ -54,6 +57,8 @@ def mutate(
 
     with ThreadPoolExecutor(jobs) as pool:
         results = list(pool.map(judge, drawn))
+    while not shops.empty():
+        shops.get().close()
     console.print(_table(results))
     FOLDER.mkdir(parents=True, exist_ok=True)
     found = [
@@ -66,14 +71,13 @@ def mutate(
 
 
 def _table(results: list[tuple[Mutant, Verdict]]) -> Table:
-    table = Table("room", "mutants", "unbuilt", "same netlist", "killed", "survived", "undecided")
-    rooms = Counter(mutant.path.split("/")[0] for mutant, _ in results)
+    table = Table("room", "mutants", *OUTCOMES)
+    rooms = Counter(room_of(mutant) for mutant, _ in results)
     for room, drawn in sorted(rooms.items()):
         outcomes = Counter(
-            verdict.outcome for mutant, verdict in results if mutant.path.startswith(f"{room}/")
+            verdict.outcome for mutant, verdict in results if room_of(mutant) == room
         )
-        columns = ("unbuilt", "same netlist", "killed", "survived", "undecided")
-        table.add_row(room, str(drawn), *(str(outcomes[each]) for each in columns))
+        table.add_row(room, str(drawn), *(str(outcomes[each]) for each in OUTCOMES))
     return table
 
 

@@ -63,8 +63,9 @@ def mutants(root: Path, rooms: Iterable[str]) -> list[Mutant]:
 def stages(checkout: Checkout, path: str) -> list[list[str]]:
     """Files of tests that are asked about a file's mutants, one stage after the other.
 
-    They depend on it: that of its name, those beside it in the mirror, and last, maybe none, those
-    of whole engines and controllers, which build a simulator of the RTL first.
+    They depend on it: that of its name, those beside it in the mirror, what depends on least first,
+    and last, maybe none, those of whole engines and controllers, which build a simulator of the RTL
+    first.
 
     Tests that read sources and pages as texts are not asked, nor are those of generated text,
     unless it is the generator that is at fault.
@@ -73,7 +74,7 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
     folder = Path("tests", path).parent
     while len(folder.parts) > 2 and not any((checkout.root / folder).rglob("test_*.py")):
         folder = folder.parent
-    near: list[str] = []
+    near: dict[str, int] = {}
     whole: list[str] = []
     for name, file in sorted(checkout.modules.items()):
         test = file.relative_to(checkout.root)
@@ -82,8 +83,10 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
         if not file.name.startswith("test_") or not (is_near or is_whole):
             continue
         closure = checkout.closure([name])
-        if module in closure:
-            (near if is_near else whole).append(str(test))
+        if module in closure and is_whole:
+            whole.append(str(test))
+        elif module in closure:
+            near[str(test)] = len(closure)
     mirrored = str(Path("tests", path).parent / f"test_{Path(path).name}")
-    near.sort(key=lambda test: (test != mirrored, len(Path(test).parts), test))
-    return [*(stage for stage in (near[:1], near[1:]) if stage), whole]
+    order = sorted(near, key=lambda test: (test != mirrored, near[test], test))
+    return [*(stage for stage in (order[:1], order[1:]) if stage), whole]

@@ -1,4 +1,7 @@
-"""Netlists of components: `python -m tests.mutation.netlists [NAME:CONFIG]...` prints JSON."""
+"""Netlists of components: `python -m tests.mutation.netlists [NAME:CONFIG[:HASH]]...` prints JSON.
+
+It ends after the first whose hash is not the one that was given.
+"""
 
 import hashlib
 import json
@@ -34,9 +37,9 @@ def netlist(name: str, config: str) -> tuple[str, list[str]] | None:
 
 
 def all_shapes() -> list[str]:
-    """Every component in its smallest shape, and parts in the usual one, too."""
+    """Every component in its smallest shape, and parts in the usual one, too; wholes come last."""
     shapes = []
-    for name in COMPONENTS:
+    for name in sorted(COMPONENTS, key=lambda name: find_component(name).is_whole):
         component = find_component(name)
         usual = () if component.is_whole else (component.family.default,)
         shapes += [f"{name}:{config}" for config in dict.fromkeys(("tiny", *usual))]
@@ -44,8 +47,15 @@ def all_shapes() -> list[str]:
 
 
 def main(shapes: list[str]) -> None:
-    found = {shape: netlist(*shape.split(":")) for shape in shapes or all_shapes()}
-    print(json.dumps({shape: one for shape, one in found.items() if one is not None}))
+    found = {}
+    for shape in shapes or all_shapes():
+        name, config, *healthy = shape.split(":")
+        one = netlist(name, config)
+        if one is not None:
+            found[f"{name}:{config}"] = one
+        if healthy and (one is None or one[0] != healthy[0]):
+            break
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,16 @@ from tests.mutation.run import Verdict
 REASONS = Path(__file__).parent / "survivors.toml"
 """Survivors by name, each with `reason`, and `equivalent`, whether no test could find it."""
 
+OUTCOMES = ("unbuilt", "same netlist", "killed", "survived", "open", "undecided")
+
+MISSED = ("survived", "open", "undecided")
+"""Outcomes of mutants that no test has found."""
+
+
+def room_of(mutant: Mutant) -> str:
+    """The folder that a mutant is counted in."""
+    return "/".join(mutant.path.split("/")[:2])
+
 
 def reasons(file: Path) -> dict[str, dict[str, object]]:
     return tomllib.loads(file.read_text("utf-8"))
@@ -28,28 +38,18 @@ def page(
         "`make mutate` draws faults of one expression or one statement from the sources, and runs",
         "the tests of `make test` that depend on the file: those beside it in the mirror, then",
         "those of whole engines and controllers. *Unbuilt*: no design can be made of it. *Same",
-        "netlist*: every component is as without it, so no test can tell. The rate is killed by",
-        "killed, survived and undecided, without those that people found equivalent",
+        "netlist*: every component is as without it, so no test can tell. *Open*: the tests",
+        "beside it pass, and whole engines have not been asked. The rate is killed by killed,",
+        "survived, open and undecided, without those that people found equivalent",
         "(`tests/mutation/survivors.toml`).",
         "",
-        "| room | drawn | unbuilt | same netlist | killed | survived | of these equivalent "
-        "| undecided | rate |",
+        "| room | drawn | unbuilt | same netlist | killed | survived or open, not equivalent "
+        "| equivalent | undecided | rate |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for room in sorted({mutant.path.split("/")[0] for mutant, _ in results}):
-        own = [one for one in results if one[0].path.startswith(f"{room}/")]
-        count = Counter(verdict.outcome for _, verdict in own)
-        equivalent = sum(
-            verdict.outcome == "survived" and bool(known.get(mutant.name, {}).get("equivalent"))
-            for mutant, verdict in own
-        )
-        left = count["killed"] + count["survived"] + count["undecided"] - equivalent
-        rate = f"{count['killed'] / left:.1%}" if left else "–"
-        lines.append(
-            f"| `{room}` | {len(own):,} | {count['unbuilt']} | {count['same netlist']} "
-            f"| {count['killed']} | {count['survived']} | {equivalent} | {count['undecided']} "
-            f"| {rate} |"
-        )
+    rooms = sorted({room_of(mutant) for mutant, _ in results})
+    lines += [_row(f"`{room}`", results, known, room) for room in rooms]
+    lines.append(_row("all", results, known, None))
     lines += [
         "",
         "## Not found",
@@ -58,12 +58,33 @@ def page(
         "|---|---|---|---|",
     ]
     for mutant, verdict in sorted(results, key=lambda one: (one[0].path, one[0].fault.line)):
-        if verdict.outcome in ("survived", "undecided"):
+        if verdict.outcome in MISSED:
             said = known.get(mutant.name, {})
-            told = str(said.get("reason", verdict.error or "open"))
+            told = str(said.get("reason", verdict.error or verdict.outcome))
             kind = "equivalent: " if said.get("equivalent") else ""
             lines.append(f"| {mutant.name} | `{mutant.path}` | {_fault(mutant)} | {kind}{told} |")
     return "\n".join([*lines, ""])
+
+
+def _row(
+    title: str,
+    results: Sequence[tuple[Mutant, Verdict]],
+    known: Mapping[str, Mapping[str, object]],
+    room: str | None,
+) -> str:
+    own = [one for one in results if room in (None, room_of(one[0]))]
+    count = Counter(
+        "equivalent"
+        if verdict.outcome in MISSED and known.get(mutant.name, {}).get("equivalent")
+        else verdict.outcome
+        for mutant, verdict in own
+    )
+    missed = count["survived"] + count["open"]
+    left = count["killed"] + missed + count["undecided"]
+    rate = f"{count['killed'] / left:.1%}" if left else "–"
+    cells = [title, f"{len(own):,}", count["unbuilt"], count["same netlist"], count["killed"]]
+    cells += [missed, count["equivalent"], count["undecided"], rate]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _fault(mutant: Mutant) -> str:

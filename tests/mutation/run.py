@@ -13,6 +13,7 @@ from pathlib import Path
 from cdma.builds.cache import cache_directory, digest
 from tests.lib.closure import Checkout
 from tests.mutation.mutants import Mutant, stages
+from tests.mutation.server import Server
 from tests.mutation.witness import NOTE
 
 STAGE_S = 900
@@ -27,8 +28,8 @@ class Verdict:
     ----------
     outcome : str
         `killed` by a test; `unbuilt`, as no design or module can be made of it; `same netlist`, as
-        every component is built as before; `survived`; or `undecided`, as its tests take too long
-        or fail without it, too.
+        every component is built as before; `survived`; `open`, as whole engines have not been
+        asked; or `undecided`, as its tests take too long or fail without it, too.
     test, error : str
         What has found it, and with which words.
     """
@@ -51,6 +52,7 @@ class Workshop:
     def __init__(self, checkout: Checkout, folder: Path) -> None:
         self.checkout = checkout
         self.folder = folder
+        self._server: Server | None = None
         self._healthy: dict[str, bool] = {}
         self._built: dict[str, tuple[str, list[str]]] = {}
         if folder.exists():
@@ -61,13 +63,15 @@ class Workshop:
             if file.parent.resolve() == file.parent:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, copy)
+            # Verdicts are kept under what is copied, whatever is edited meanwhile.
+            checkout.hash(file)
         for link in (checkout.root / "cdma").iterdir():
             if link.is_symlink():
                 (folder / "cdma" / link.name).symlink_to(link.readlink())
 
-    def judge(self, mutant: Mutant) -> Verdict:
-        """Run the tests that depend on the file, until one fails; whole engines if need be."""
-        *near, whole = stages(self.checkout, mutant.path)
+    def judge(self, mutant: Mutant, *, whole: bool = True) -> Verdict:
+        """Run the tests that depend on the file, until one fails; `open` if none is whole."""
+        *near, last = stages(self.checkout, mutant.path)
         for stage in near:
             with self._fault(mutant):
                 found = self._failure(stage)
@@ -75,9 +79,22 @@ class Workshop:
                 return self._verdict(mutant, found)
         if mutant.path.startswith("hw/") and self._has_same_netlists(mutant):
             return Verdict("same netlist")
+        if not last:
+            return Verdict("survived")
+        return self.judge_whole(mutant) if whole else Verdict("open")
+
+    def judge_whole(self, mutant: Mutant) -> Verdict:
+        """Run the tests of whole engines, after all others."""
+        *_, last = stages(self.checkout, mutant.path)
         with self._fault(mutant):
-            found = self._failure(whole) if whole else None
+            found = self._failure(last)
         return Verdict("survived") if found is None else self._verdict(mutant, found)
+
+    def close(self) -> None:
+        """Stop the process that runs tests."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     @contextmanager
     def _fault(self, mutant: Mutant) -> Iterator[None]:
@@ -108,26 +125,27 @@ class Workshop:
         note.parent.mkdir(exist_ok=True)
         note.unlink(missing_ok=True)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutation.witness"]
-        command = [sys.executable, "-m", "pytest", *options, "-m", "not verify and not torch"]
-        try:
-            done = self._run([*command, *tests])
-        except subprocess.TimeoutExpired:
+        options += ["-m", "not verify and not torch"]
+        self._server = self._server or Server(self.folder, self._environment)
+        status = self._server.run([*options, *tests], STAGE_S)
+        if status is None:
             return {"test": "", "error": f"its tests take more than {STAGE_S} s"}
-        if done.returncode in (0, 5):
+        if status in (0, 5):
             return None
         if note.exists():
             return dict(json.loads(note.read_text()))
-        return {"test": "", "error": f"pytest ended with status {done.returncode}"}
+        return {"test": "", "error": f"pytest ended with status {status}"}
 
     def _has_same_netlists(self, mutant: Mutant) -> bool:
         """Return True if every component is built as without the fault."""
         self._built = self._built or self._healthy_netlists()
         # What has no line in any, as a configuration, may concern all of them.
         own = [shape for shape, (_, files) in self._built.items() if mutant.path in files]
+        asked = own or list(self._built)
         with self._fault(mutant):
-            found = self._netlists(own)
+            found = self._netlists(asked, until_other=True)
         return bool(self._built) and all(
-            self._built[shape][0] == found.get(shape, [""])[0] for shape in own or self._built
+            self._built[shape][0] == found.get(shape, [""])[0] for shape in asked
         )
 
     def _healthy_netlists(self) -> dict[str, tuple[str, list[str]]]:
@@ -140,43 +158,73 @@ class Workshop:
             kept.write_text(json.dumps(self._netlists([])))
         return dict(json.loads(kept.read_text()))
 
-    def _netlists(self, shapes: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
-        """The hashes of components' netlists, and the files that they come from; all if none."""
-        done = self._run([sys.executable, "-m", "tests.mutation.netlists", *shapes])
-        return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
+    def _netlists(
+        self, shapes: Sequence[str], *, until_other: bool = False
+    ) -> dict[str, tuple[str, list[str]]]:
+        """The hashes of components' netlists, and the files that they come from; all if none.
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
+        Components after the first that is not as without a fault may be left out.
+        """
+        asked = [f"{shape}:{self._built[shape][0]}" for shape in shapes] if until_other else shapes
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.mutation.netlists", *asked],
             cwd=self.folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(self.folder),
-                # Simulators of mutants are of no use to anybody else.
-                "CDMA_CACHE": str(self.folder.parent / "cache"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                NOTE: str(self.folder / "build" / "note.json"),
-            },
+            env=self._environment,
             capture_output=True,
             text=True,
             timeout=STAGE_S,
             check=False,
         )
+        return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(self.folder),
+            # Simulators of mutants are of no use to anybody else.
+            "CDMA_CACHE": str(self.folder.parent / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            NOTE: str(self.folder / "build" / "note.json"),
+        }
 
 
-def judged(workshop: Workshop, mutant: Mutant) -> Verdict:
-    """The verdict of a mutant, from the cache if its file and its tests are the same."""
+def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict:
+    """The verdict of a mutant, from the cache if its file and its tests are the same.
+
+    What a test has found stays found while that test is the same, whatever others do.
+    """
     checkout = workshop.checkout
-    tests = [test for stage in stages(checkout, mutant.path) for test in stage]
-    names = [checkout.name_of(checkout.root / test) for test in tests]
-    key = digest(mutant.path, mutant.fault.text, checkout.sources(checkout.closure(names)))
+    key = digest(mutant.path, mutant.fault.text)
     kept = cache_directory() / "mutants" / f"{key}.json"
+    verdict = None
     if kept.exists():
-        return Verdict(**json.loads(kept.read_text()))
-    verdict = workshop.judge(mutant)
+        found = json.loads(kept.read_text())
+        before = Verdict(**found["verdict"])
+        if found["sources"] == _sources(checkout, mutant, before):
+            verdict = before
+    if verdict is None:
+        verdict = workshop.judge(mutant, whole=whole)
+    elif verdict.outcome == "open" and whole:
+        verdict = workshop.judge_whole(mutant)
+    else:
+        return verdict
     if verdict.outcome != "undecided":
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(verdict)))
+        sources = _sources(checkout, mutant, verdict)
+        partial.write_text(json.dumps({"verdict": asdict(verdict), "sources": sources}))
         partial.replace(kept)
     return verdict
+
+
+def _sources(checkout: Checkout, mutant: Mutant, verdict: Verdict) -> str:
+    """A hash of what a verdict depends on: the test that has found the mutant, or all that ran."""
+    *near, last = stages(checkout, mutant.path)
+    if verdict.outcome in ("killed", "unbuilt"):
+        tests = [verdict.test.split("::")[0]]
+    else:
+        tests = [test for stage in near for test in stage]
+        tests += last if verdict.outcome == "survived" else []
+    names = {checkout.name_of(checkout.root / test) for test in tests} & checkout.modules.keys()
+    return checkout.sources(checkout.closure(names))

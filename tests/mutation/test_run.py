@@ -1,5 +1,6 @@
 """Mutants of a small checkout: found, not found, and never changing the checkout itself."""
 
+import os
 import shutil
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
 from tests.mutation.mutants import mutants, stages
-from tests.mutation.run import Workshop, judged
+from tests.mutation.run import Verdict, Workshop, judged
+from tests.mutation.server import Server
 
 # They run pytest in a checkout of their own.
 pytestmark = pytest.mark.always
@@ -42,6 +44,20 @@ def checkout(tmp_path, monkeypatch):
     return make
 
 
+@pytest.fixture
+def shop_of(tmp_path):
+    """Makes workshops, and closes them."""
+    made = []
+
+    def make(checkout: Checkout) -> Workshop:
+        made.append(Workshop(checkout, tmp_path / "shop"))
+        return made[-1]
+
+    yield make
+    for shop in made:
+        shop.close()
+
+
 @pytest.mark.parametrize(
     ("check", "outcomes"),
     [
@@ -50,10 +66,10 @@ def checkout(tmp_path, monkeypatch):
         ("assert clamp(3) == 4", {"(11)": "undecided"}),
     ],
 )
-def test_what_tests_find_and_what_they_do_not(checkout, tmp_path, check, outcomes):
+def test_what_tests_find_and_what_they_do_not(checkout, shop_of, check, outcomes):
     made = checkout(check)
     assert stages(made, "sim/clamp.py") == [["tests/sim/test_clamp.py"], []]
-    shop = Workshop(made, tmp_path / "shop")
+    shop = shop_of(made)
     found = {}
     for mutant in mutants(made.root, ["sim"]):
         if mutant.fault.after in outcomes:
@@ -70,19 +86,72 @@ def test_what_tests_find_and_what_they_do_not(checkout, tmp_path, check, outcome
     assert (shop.folder / "sim" / "clamp.py").read_text() == SOURCE
 
 
-def test_a_verdict_is_kept_while_file_and_tests_are_the_same(checkout, tmp_path, monkeypatch):
+def test_a_verdict_is_kept_while_file_and_tests_are_the_same(checkout, shop_of, monkeypatch):
     made = checkout(STRONG)
     mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.kind == "choice")
-    shop = Workshop(made, tmp_path / "shop")
+    shop = shop_of(made)
     first = judged(shop, mutant)
     assert first.outcome == "killed"
-    monkeypatch.setattr(Workshop, "judge", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr(Workshop, "judge", lambda *_, **__: pytest.fail("judged again"))
     assert judged(shop, mutant) == first
     (made.root / "tests" / "sim" / "test_clamp.py").write_text(
         "from cdma.sim.clamp import clamp\n\ndef test_clamp():\n    assert clamp(1) == 1\n"
     )
     with pytest.raises(pytest.fail.Exception, match="judged again"):
-        judged(Workshop(Checkout(made.root), tmp_path / "shop"), mutant)
+        judged(shop_of(Checkout(made.root)), mutant)
+
+
+def test_what_is_found_stays_found_when_other_tests_change(checkout, shop_of, monkeypatch):
+    made = checkout(STRONG)
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.kind == "choice")
+    first = judged(shop_of(made), mutant)
+    other = made.root / "tests" / "sim" / "test_more.py"
+    other.write_text("from cdma.sim.clamp import clamp\n\ndef test_more():\n    clamp(1)\n")
+    monkeypatch.setattr(Workshop, "judge", lambda *_, **__: pytest.fail("judged again"))
+    assert judged(shop_of(Checkout(made.root)), mutant) == first
+
+
+def test_whole_engines_are_asked_later(checkout, shop_of, monkeypatch):
+    made = checkout(WEAK)
+    whole = made.root / "tests" / "sim" / "buddy" / "test_clamps.py"
+    whole.parent.mkdir()
+    (made.root / "tests" / "sim" / "test_clamp.py").rename(whole)
+    (made.root / "tests" / "sim" / "test_near.py").write_text(
+        "from cdma.sim.clamp import clamp\n\ndef test_near():\n    clamp(1)\n"
+    )
+    made = Checkout(made.root)
+    monkeypatch.setattr("tests.mutation.mutants.WHOLE", ("tests/sim/buddy",))
+    assert stages(made, "sim/clamp.py") == [
+        ["tests/sim/test_near.py"],
+        ["tests/sim/buddy/test_clamps.py"],
+    ]
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.kind == "choice")
+    shop = shop_of(made)
+    assert judged(shop, mutant, whole=False) == Verdict("open")
+    monkeypatch.setattr(Workshop, "judge", lambda *_, **__: pytest.fail("judged again"))
+    assert judged(shop, mutant, whole=False) == Verdict("open")
+    assert judged(shop, mutant).test == "tests/sim/buddy/test_clamps.py::test_clamp"
+
+
+def test_the_test_that_depends_on_least_is_asked_first(checkout):
+    made = checkout(STRONG)
+    folder = made.root / "tests" / "sim"
+    for name, imports in (("a", "cdma.sim.other"), ("b", "cdma.sim.clamp")):
+        (folder / f"test_{name}.py").write_text(f"import {imports}\n")
+    (made.root / "sim" / "other.py").write_text("import cdma.sim.clamp\n")
+    tests = ["tests/sim/test_clamp.py", "tests/sim/test_b.py", "tests/sim/test_a.py"]
+    assert stages(Checkout(made.root), "sim/clamp.py") == [tests[:1], tests[1:], []]
+
+
+def test_what_takes_too_long_is_stopped(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        "import os, time\n\ndef test_quick(): pass\n\ndef test_slow(): time.sleep(60)\n"
+    )
+    server = Server(tmp_path, os.environ)
+    assert server.run(["-k", "slow"], 1) is None
+    assert server.run(["-k", "quick"], 60) == pytest.ExitCode.OK
+    assert server.run(["-k", "none"], 60) == pytest.ExitCode.NO_TESTS_COLLECTED
+    server.close()
 
 
 def test_an_edit_elsewhere_leaves_the_names(checkout):
