@@ -1,5 +1,6 @@
 """The .cz file: what it restores, and what it finds out."""
 
+import io
 import struct
 import zlib
 
@@ -85,6 +86,12 @@ def test_flipped_bits_of_the_stream_are_found_without_decoding():
         damaged[position] ^= 0x10
         with pytest.raises(StreamError, match="crc mismatch"):
             container.read(bytes(damaged))
+
+
+def test_check_of_a_file_tells_its_length():
+    content = packed()
+    source = io.BytesIO(content)
+    assert container.check_file(source, container.read_header(source)) == len(content)
 
 
 def test_trailing_bytes():

@@ -2,7 +2,9 @@
 
 import pytest
 
+from cdma.golden import StreamStatus
 from cdma.hw.codec.stream.checker import LineError, StreamChecker
+from cdma.hw.config import CodecConfig
 from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, from_cycle, stalls
 from tests.lib.rtl.payloads import CONFIGS, beats_of, config_id, expanded_of, packets_of, sparse
 
@@ -177,6 +179,26 @@ def test_missing_mask_ends_the_packet_after_its_whole_lines(bench, config):
     nothing = {"line_error": LineError.MASK_MISSING, "offset": 0, "size": 0}
     cases = [(200, [*before, cut], packet, said), (200, [cut], b"", nothing), right(config, packet)]
     check(bench, cases, beats=config.sectors + 1 + 1 + config.sectors)
+
+
+def test_what_the_codec_has_located_is_told_of_the_first_wrong_sector_or_the_last():
+    config = CodecConfig(element_bytes=1, codecs=("quantize", "raw"))
+    bench = Bench(StreamChecker(config))
+    packet = sparse(config, config.line_bytes, 1.0, 9)
+    line = [{**sector, "offset": 40 + i} for i, sector in enumerate(expanded_of(config, packet))]
+    found = {"sol": 1, "status": StreamStatus.NONZERO_FILL, "offset": 7, "last": 1}
+    said = {
+        "line_error": LineError.CODEC,
+        "offset": stream_bytes(config, packet) + config.mask_bytes,
+        "size": len(packet),
+        "status": StreamStatus.NONZERO_FILL,
+        "located_offset": 7,
+    }
+    length, _, _, fine = right(config, packet)
+    fine["located_offset"] = line[-1]["offset"]
+    first = [{**sector, "last": 0} for sector in line]
+    cases = [(2 * length, [*first, found], packet, said), (length, line, packet, fine)]
+    check(bench, cases, beats=2 * config.sectors + 1)
 
 
 def test_next_verdict_waits_for_the_former_one(bench, config):
