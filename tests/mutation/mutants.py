@@ -17,6 +17,12 @@ WHOLE = (
 )
 """Tests of whole engines and controllers against the golden models."""
 
+ELSEWHERE = 4
+"""So many tests of other components that use a part are asked about it, before whole engines."""
+
+OF_TEXT = ("tests/hw/emit", "tests/hw/cocotb")
+"""Tests of generated text, and of what other simulators make of it."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -63,9 +69,9 @@ def mutants(root: Path, rooms: Iterable[str]) -> list[Mutant]:
 def stages(checkout: Checkout, path: str) -> list[list[str]]:
     """Files of tests that are asked about a file's mutants, one stage after the other.
 
-    They depend on it: that of its name, those beside it in the mirror, what depends on least first,
-    and last, maybe none, those of whole engines and controllers, which build a simulator of the RTL
-    first.
+    They depend on it: that of its name, those beside it in the mirror, a few of the components that
+    it is a part of, in each case what depends on least first; and last, maybe none, those of whole
+    engines and controllers, which build a simulator of the RTL first.
 
     Tests that read sources and pages as texts are not asked, nor are those of generated text,
     unless it is the generator that is at fault.
@@ -75,18 +81,23 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
     while len(folder.parts) > 2 and not any((checkout.root / folder).rglob("test_*.py")):
         folder = folder.parent
     near: dict[str, int] = {}
+    elsewhere: dict[str, int] = {}
     whole: list[str] = []
     for name, file in sorted(checkout.modules.items()):
         test = file.relative_to(checkout.root)
+        if not file.name.startswith("test_") or test.parts[1] not in ("golden", "hw", "sim"):
+            continue
         is_near = test.is_relative_to(folder)
-        is_whole = any(test.is_relative_to(each) for each in WHOLE)
-        if not file.name.startswith("test_") or not (is_near or is_whole):
+        if not is_near and any(test.is_relative_to(each) for each in OF_TEXT):
             continue
         closure = checkout.closure([name])
-        if module in closure and is_whole:
+        if module not in closure:
+            continue
+        if any(test.is_relative_to(each) for each in WHOLE):
             whole.append(str(test))
-        elif module in closure:
-            near[str(test)] = len(closure)
+        else:
+            (near if is_near else elsewhere)[str(test)] = len(closure)
     mirrored = str(Path("tests", path).parent / f"test_{Path(path).name}")
     order = sorted(near, key=lambda test: (test != mirrored, near[test], test))
-    return [*(stage for stage in (order[:1], order[1:]) if stage), whole]
+    order += sorted(elsewhere, key=lambda test: (elsewhere[test], test))[:ELSEWHERE]
+    return [*([test] for test in order), whole]

@@ -74,7 +74,8 @@ class _Faults:
         for line in self.source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
 
-        # More bits than are needed do no harm, and no test can tell.
+        # More bits than are needed do no harm, and no test can tell; nor does a reset that nothing
+        # needs.
         self.widths: set[ast.expr] = set()
 
     def of(self, node: ast.AST) -> Iterator[Mutation]:
@@ -84,6 +85,8 @@ class _Faults:
         yield from self._here(node)
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list"):
+                continue
+            if isinstance(node, ast.keyword) and node.arg == "reset_less":
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):

@@ -53,6 +53,7 @@ class Workshop:
         self.checkout = checkout
         self.folder = folder
         self._server: Server | None = None
+        self._faults = 0
         self._healthy: dict[str, bool] = {}
         self._built: dict[str, tuple[str, list[str]]] = {}
         if folder.exists():
@@ -100,11 +101,16 @@ class Workshop:
     def _fault(self, mutant: Mutant) -> Iterator[None]:
         file = self.folder / mutant.path
         healthy = file.read_text("utf-8")
+        time = file.stat().st_mtime_ns
         file.write_text(mutant.fault.text, "utf-8")
+        # Python keeps bytecode by time and length of the source.
+        self._faults += 1
+        os.utime(file, (self._faults, self._faults))
         try:
             yield
         finally:
             file.write_text(healthy, "utf-8")
+            os.utime(file, ns=(time, time))
 
     def _verdict(self, mutant: Mutant, found: dict[str, str]) -> Verdict:
         test, error = found["test"], found["error"]
@@ -116,7 +122,13 @@ class Workshop:
     def _is_healthy(self, test: str) -> bool:
         """Return True if a test passes without any fault."""
         if test not in self._healthy:
-            self._healthy[test] = self._failure([test]) is None
+            name = self.checkout.name_of(self.checkout.root / test.split("::")[0])
+            sources = self.checkout.sources(self.checkout.closure([name]))
+            kept = cache_directory() / "mutants" / f"{digest('healthy', test, sources)}.json"
+            self._healthy[test] = kept.exists() or self._failure([test]) is None
+            if self._healthy[test]:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.touch()
         return self._healthy[test]
 
     def _failure(self, tests: Sequence[str]) -> dict[str, str] | None:
@@ -184,7 +196,6 @@ class Workshop:
             "PYTHONPATH": str(self.folder),
             # Simulators of mutants are of no use to anybody else.
             "CDMA_CACHE": str(self.folder.parent / "cache"),
-            "PYTHONDONTWRITEBYTECODE": "1",
             NOTE: str(self.folder / "build" / "note.json"),
         }
 

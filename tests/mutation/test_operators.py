@@ -38,6 +38,7 @@ UNTOUCHED = [
     "raise ValueError(a + 1)",
     "assert a == 1",
     'x = "a" + b',
+    "x = Signal(y, reset_less=True)",
 ]
 
 

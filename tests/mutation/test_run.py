@@ -140,7 +140,31 @@ def test_the_test_that_depends_on_least_is_asked_first(checkout):
         (folder / f"test_{name}.py").write_text(f"import {imports}\n")
     (made.root / "sim" / "other.py").write_text("import cdma.sim.clamp\n")
     tests = ["tests/sim/test_clamp.py", "tests/sim/test_b.py", "tests/sim/test_a.py"]
-    assert stages(Checkout(made.root), "sim/clamp.py") == [tests[:1], tests[1:], []]
+    assert stages(Checkout(made.root), "sim/clamp.py") == [*([test] for test in tests), []]
+
+
+def test_a_loop_without_end_is_found(checkout, shop_of, monkeypatch):
+    monkeypatch.setenv("CDMA_MUTATION_TEST_S", "1")
+    made = checkout(STRONG)
+    (made.root / "tests" / "sim" / "test_clamp.py").write_text(
+        "from cdma.sim.clamp import clamp\n\ndef test_clamp():\n    clamp(12)\n"
+    )
+    (made.root / "sim" / "clamp.py").write_text("def clamp(x):\n    while x > 10: x -= True\n")
+    made = Checkout(made.root)
+    mutant = next(one for one in mutants(made.root, ["sim"]) if one.fault.after == "(False)")
+    assert judged(shop_of(made), mutant).error == "TimeoutError: more than 1 s"
+
+
+def test_components_that_it_is_a_part_of_are_asked_before_whole_engines(checkout):
+    made = checkout(STRONG)
+    for folder in ("hw/dma", "hw/emit", "docs", "sim/buddy"):
+        (made.root / "tests" / folder).mkdir(parents=True)
+        (made.root / "tests" / folder / "test_it.py").write_text("import cdma.sim.clamp\n")
+    assert stages(Checkout(made.root), "sim/clamp.py") == [
+        ["tests/sim/test_clamp.py"],
+        ["tests/hw/dma/test_it.py"],
+        ["tests/sim/buddy/test_it.py"],
+    ]
 
 
 def test_what_takes_too_long_is_stopped(tmp_path):

@@ -1,13 +1,33 @@
-"""A pytest plugin that notes the first test that fails, and where: `-p tests.mutation.witness`."""
+"""A pytest plugin that notes the first test that fails, and where: `-p tests.mutation.witness`.
+
+A test that computes for too long fails: a fault may be a loop without end.
+"""
 
 import json
 import os
+import signal
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 NOTE = "CDMA_MUTATION_NOTE"
 """The variable that names the file to write to."""
+
+TEST_S = int(os.environ.get("CDMA_MUTATION_TEST_S", "120"))
+"""Seconds of the processor, not of the clock, as other work may be going on."""
+
+
+def pytest_configure() -> None:
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"more than {TEST_S} s")
+
+    signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, TEST_S)
+
+
+def pytest_runtest_setup() -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, TEST_S)
 
 
 @pytest.hookimpl(wrapper=True)
