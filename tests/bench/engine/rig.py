@@ -123,7 +123,11 @@ class Rig:
             device_bytes=size,
             host_bytes=size,
         )
-        self.driver = Engine(self.machine, throttles=(THROTTLES["none"], throttle))
+        self.driver = Engine(
+            self.machine,
+            throttles=(THROTTLES["none"], throttle),
+            codecs=engine.codec.codecs,
+        )
         self.source = self.driver.device.alloc(MAX_BYTES)
         self.back = self.driver.device.alloc(MAX_BYTES)
         self.stream = self.driver.host.alloc(MAX_BYTES + MAX_BYTES // 16)

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from cdma.hw.codec.registry import line_codec
 from cdma.hw.config import PRESETS
 from cdma.plan.engine_cost import Setup
 from cdma.plan.engine_cost.transfer import WAYS
 from cdma.sim.machine import MACHINES
 from tests.bench.engine.data import DENSE, with_stream
+from tests.bench.engine.dense_links import normal_bf16, with_xc
 from tests.bench.engine.rig import NEAR, Rig
 
 LINKS = {
@@ -47,6 +49,18 @@ def test_link_is_busy_from_the_first_to_the_last_byte(name):
         assert rig.out(with_stream(STREAM_BYTES, 5, "random")).utilization == pytest.approx(
             rate / 5, rel=0.02
         )
+
+
+@pytest.mark.verify
+def test_link_is_busy_with_xc_from_dense_numbers_to_hardly_any():
+    with Rig(with_xc("titanx_gen3"), MACHINES["titanx_gen3"]) as rig:
+        for density in (1, 0.6, 0.3, 0.1):
+            array = normal_bf16(64 << 10, density)
+            parameters = line_codec("xc").fitted_parameters(array, 2)
+            out = rig.out(array, codec="xc", parameters=parameters)
+            back = rig.into(out, codec="xc", parameters=parameters)
+            assert out.utilization >= 0.99, density
+            assert back.utilization >= 0.99, density
 
 
 @pytest.mark.verify
