@@ -3,10 +3,10 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
-from cdma.hw.codec.stream import unpack
+from cdma.hw.codec.stream.slots import ElementSlots
 
 
-class StraightSlots(unpack.ElementSlots):
+class StraightSlots(ElementSlots):
     """The behavior of `ElementSlots`, cycle by cycle, with beats that move to the first slot.
 
     It serves proofs with properties of the elements that are held, which are hard to state while

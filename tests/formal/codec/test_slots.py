@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.codec.registry import line_codec
-from cdma.hw.codec.stream.unpack import ElementSlots
+from cdma.hw.codec.stream.slots import ElementSlots
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.count import count_ones
 from tests.formal.bench import Bench
