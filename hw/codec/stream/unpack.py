@@ -121,6 +121,10 @@ class Unpacker(wiring.Component):
     chunk_beats
         Line beats, each with a head, that may leave in a cycle: 1, or 2 with two lines per cycle.
 
+    Attributes
+    ----------
+    line_beat_latency : int
+
     Members
     -------
     command : `In(stream.Signature(...))`
@@ -146,6 +150,9 @@ class Unpacker(wiring.Component):
         self.codec = line_codec(config.codecs[0] if codec is None else codec)
         self.lines_per_cycle = lines_per_cycle
         self.chunk_beats = chunk_beats if lines_per_cycle == 2 else 1
+        # Ones are counted a cycle before lengths are found from the counts.
+        self.counts_apart = self.codec.length_bytes(config) > config.element_bytes
+        self.line_beat_latency = 1 + self.counts_apart
         line_bits = (config.line_bytes - 1).bit_length()
         super().__init__(
             {
@@ -157,16 +164,6 @@ class Unpacker(wiring.Component):
                 "tail": Out(stream.Signature(StreamTail())),
             }
         )
-
-    @property
-    def counts_apart(self) -> bool:
-        """Whether ones are counted a cycle before lengths are found from the counts."""
-        return self.codec.length_bytes(self.config) > self.config.element_bytes
-
-    @property
-    def line_beat_latency(self) -> int:
-        """Cycles from the beat that completes a line beat to that."""
-        return 1 + self.counts_apart
 
     # One cycle, with four lanes, heads h and h' of one element, and payloads a b and c:
     #
