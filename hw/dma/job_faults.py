@@ -1,18 +1,31 @@
 """Faults among what is outstanding, and whether they are of the job that asks for more."""
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
 
 
-def job_numbers(config: EngineConfig) -> int:
-    """As many numbers, a power of two, as tell the jobs in a path apart.
+def count_jobs(
+    m: Module, config: EngineConfig, begins: Value, *, name: str, first: int = 0
+) -> Signal:
+    """The number of a stage's job, by which stages of a path know whether they are at the same one.
 
-    Twice `transfers` may have begun and have no record, and a few are between the stages.
+    It goes round, after twice as many as may have begun and have no record, and a few that are
+    between the stages.
+
+    Parameters
+    ----------
+    begins
+        The stage's next job begins behind this cycle.
+    first
+        The number before any has.
     """
-    return 1 << (2 * config.transfers + 8).bit_length()
+    number = Signal((2 * config.transfers + 8).bit_length(), init=first, name=name)
+    with m.If(begins):
+        m.d.sync += number.eq(number + 1)
+    return number
 
 
 class JobFaultFilter(wiring.Component):

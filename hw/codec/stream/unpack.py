@@ -380,9 +380,9 @@ class Unpacker(wiring.Component):
             arriving.payload.size.eq(received.size),
             arriving.payload.last.eq(received.last),
             arriving.payload.framing_error.eq(received.framing_error),
+            self.i.ready.eq(arriving.ready),
         ]
         if not self.counts_apart:
-            m.d.comb += self.i.ready.eq(arriving.ready)
             return arriving
         m.submodules.counting = register = PipelineRegister(CountedBeat(self.config))
         # The beats behind the packet's last one are not for this codec, maybe.
@@ -393,7 +393,6 @@ class Unpacker(wiring.Component):
             register.i.valid.eq(arriving.valid & takes),
             register.i.payload.eq(arriving.payload),
             arriving.ready.eq(register.i.ready & takes),
-            self.i.ready.eq(arriving.ready),
         ]
         with m.If(self.i.valid & self.i.ready & self.i.payload.last):
             m.d.sync += last_taken.eq(1)
@@ -405,16 +404,16 @@ class Unpacker(wiring.Component):
         """Take beats in, drop those behind the lines or a framing error, and tell of the end."""
         element_bytes = self.config.element_bytes
         states = packet.states
-        arriving_beat = self._count(m, packet)
-        beat = arriving_beat.payload
+        beats = self._count(m, packet)
+        beat = beats.payload
         drops = Signal()
         beat_fire = Signal()
         kept = Signal()
         arriving = Signal(range(self.config.lanes + 1))
         m.d.comb += [
             drops.eq(states.closed | packet.lines_done),
-            arriving_beat.ready.eq(states.active & ~states.ended & (drops | slots.free)),
-            beat_fire.eq(arriving_beat.valid & arriving_beat.ready),
+            beats.ready.eq(states.active & ~states.ended & (drops | slots.free)),
+            beat_fire.eq(beats.valid & beats.ready),
             kept.eq(beat_fire & ~drops),
             arriving.eq(beat.size // element_bytes),
             slots.stores.eq(kept),

@@ -17,7 +17,7 @@ from cdma.hw.dma.inbound.line_reports import LineReportCollector
 from cdma.hw.dma.inbound.receiver import StreamReceiver
 from cdma.hw.dma.inbound.splitter import LineSplitter
 from cdma.hw.dma.interleave import unit_of
-from cdma.hw.dma.job_faults import job_numbers
+from cdma.hw.dma.job_faults import count_jobs
 from cdma.hw.dma.payloads import (
     CollectJob,
     InJob,
@@ -199,16 +199,10 @@ class InPath(wiring.Component):
         connect(ends.o, gather.ends)
         m.submodules.outcomes = outcomes = PipelineRegister(InOutcome(config.codec))
         connect(outcomes.o, wiring.flipped(self.outcome))
-        # The receiver may be at a later job than the splitter: each counts those that have begun.
-        number = range(job_numbers(config))
-        receiving = Signal(number)
-        splitting = Signal(number)
-        for job, fire in (
-            (receiving, receiver.begins),
-            (splitting, splitter.job.valid & splitter.job.ready),
-        ):
-            with m.If(fire):
-                m.d.sync += job.eq(job + 1)
+        # The receiver may be at a later job than the splitter.
+        splits = splitter.job.valid & splitter.job.ready
+        receiving = count_jobs(m, config, receiver.begins, name="receiving")
+        splitting = count_jobs(m, config, splits, name="splitting")
         m.d.comb += receiver.stop.eq(splitter.stop & (receiving == splitting))
 
         done = Signal()

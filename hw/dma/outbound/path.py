@@ -14,7 +14,7 @@ from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS, HOST_ADDRESS_BIT
 from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.data_queue import COUNT_BITS, data_queue, ecc_members, report_errors
 from cdma.hw.dma.interleave import unit_of
-from cdma.hw.dma.job_faults import job_numbers
+from cdma.hw.dma.job_faults import count_jobs
 from cdma.hw.dma.outbound.buffer import UnitBuffer
 from cdma.hw.dma.outbound.drain import LineDrain
 from cdma.hw.dma.outbound.issue import LineIssuer
@@ -299,19 +299,15 @@ class OutPath(wiring.Component):
     ) -> None:
         """Stop the issuer and the drain if nothing more of their job will be written.
 
-        The stages may be at different jobs, so each counts those that have begun there.
+        The stages may be at different jobs.
         """
-        number = range(job_numbers(self.config))
-        issuing = Signal(number)
-        draining = Signal(number)
-        writing = Signal(number, init=1)
-        for job, fire in (
-            (issuing, issuer.i.valid & issuer.i.ready),
-            (draining, drain.job.valid & drain.job.ready),
-            (writing, writer.i.valid & writer.i.ready & writer.i.payload.last),
-        ):
-            with m.If(fire):
-                m.d.sync += job.eq(job + 1)
+        issues = issuer.i.valid & issuer.i.ready
+        drains = drain.job.valid & drain.job.ready
+        written = writer.i.valid & writer.i.ready & writer.i.payload.last
+        issuing = count_jobs(m, self.config, issues, name="issuing")
+        draining = count_jobs(m, self.config, drains, name="draining")
+        # The writer is at the packet behind the last one that ended.
+        writing = count_jobs(m, self.config, written, name="writing", first=1)
         m.d.comb += [
             issuer.stop.eq(writer.closed & (issuing == writing)),
             drain.stop.eq(writer.closed & (draining == writing)),
