@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal
-from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import memory
 
-from cdma.hw.lib.codes.ecc import codeword_bits
+from cdma.hw.lib.codes.ecc import EccDecoder, EccEncoder
 from cdma.hw.lib.ram import Ram
 from tests.formal.queues import StraightFifo, open_fifos
 
@@ -72,11 +71,8 @@ class OpenRam(Ram):
         return m
 
 
-class PlainEncoder(wiring.Component):
+class PlainEncoder(EccEncoder):
     """An `EccEncoder` of codewords whose check bits are zero."""
-
-    def __init__(self, data_bits: int) -> None:
-        super().__init__({"i": In(data_bits), "o": Out(codeword_bits(data_bits))})
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -84,18 +80,8 @@ class PlainEncoder(wiring.Component):
         return m
 
 
-class PlainDecoder(wiring.Component):
+class PlainDecoder(EccDecoder):
     """An `EccDecoder` of the same, in which no bits have flipped."""
-
-    def __init__(self, data_bits: int) -> None:
-        super().__init__(
-            {
-                "i": In(codeword_bits(data_bits)),
-                "o": Out(data_bits),
-                "corrected": Out(1),
-                "uncorrectable": Out(1),
-            }
-        )
 
     def elaborate(self, platform) -> Module:
         m = Module()

@@ -69,6 +69,16 @@ def index_of(flags: list[Value]) -> Value:
     return total([flag.replicate(3) & k for k, flag in enumerate(flags)])[:3]
 
 
+def keep_order(
+    bench: Bench, sources: list[Port], queue: Queue, ends: Value, flags: list[Value]
+) -> None:
+    """State that what ends is of the slices that requested it, whose flags are set, in order."""
+    order = Order(bench, 3, count_bits=5)
+    order.comes(*(one(source.moves, Const(k, 3)) for k, source in enumerate(sources)))
+    order.leaves(one(ends, index_of(flags)))
+    order.on_the_way(*(one(valid, item) for valid, item in queue.items))
+
+
 def refill_proof(config: MetadataCacheConfig) -> Bench:
     """Any requests, never more of a slice than it may have outstanding, and any beats."""
     bench = Bench()
@@ -95,10 +105,7 @@ def refill_proof(config: MetadataCacheConfig) -> Bench:
     for beat in port.slice_beats:
         bench.implies(beat.valid, Value.cast(beat.payload) == Value.cast(port.beats.payload))
     queue = Queue.inside(bench, inside, "order")
-    order = Order(bench, 3, count_bits=5)
-    order.comes(*(one(source.moves, Const(k, 3)) for k, source in enumerate(sources)))
-    order.leaves(one(ends, index_of(given)))
-    order.on_the_way(*(one(valid, item) for valid, item in queue.items))
+    keep_order(bench, sources, queue, ends, given)
     if shape.rows > 1:
         bench.require(inside["row"] == row)
     bench.require(row < shape.rows)
@@ -146,10 +153,7 @@ def eviction_proof(config: MetadataCacheConfig) -> Bench:
         (beat_queue, ends, taken),
         (answer_queue, response.moves, answered),
     ):
-        order = Order(bench, 3, count_bits=5)
-        order.comes(*(one(source.moves, Const(k, 3)) for k, source in enumerate(sources)))
-        order.leaves(one(ended, index_of(flags)))
-        order.on_the_way(*(one(valid, item) for valid, item in queue.items))
+        keep_order(bench, sources, queue, ended, flags)
     depth = config.slices * shape.evictions
     written = count_of(bench, "written", depth, up=ends, down=response.moves)
     bench.assume(~response.valid | (written != 0))

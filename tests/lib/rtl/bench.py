@@ -28,6 +28,21 @@ HANG_CYCLES = 300
 SETTLE_CYCLES = 12
 
 
+async def offer(ctx: Any, given: Sequence[tuple[Any, list[Any]]]) -> None:
+    """Offer the first item of each list at its stream, and drop those that the next edge takes.
+
+    For benches that drive a component by hand; behind it, outputs are those before that edge.
+    """
+    for stream, items in given:
+        ctx.set(stream.valid, bool(items))
+        if items:
+            ctx.set(stream.payload, items[0])
+    await ctx.delay(1e-10)
+    for stream, items in given:
+        if items and ctx.get(stream.ready):
+            items.pop(0)
+
+
 def always(cycle: int) -> bool:
     return True
 

@@ -11,7 +11,16 @@ from cdma.golden.formats.zvc import Zvc
 from cdma.hw.codec.payloads import Truncation
 from cdma.hw.config import CodecConfig, EngineConfig
 from cdma.hw.dma.inbound.splitter import LineSplitter
-from tests.lib.rtl.bench import STALLS, Bench, always, assert_no_bubble, every, from_cycle, stalls
+from tests.lib.rtl.bench import (
+    STALLS,
+    Bench,
+    always,
+    assert_no_bubble,
+    every,
+    from_cycle,
+    offer,
+    stalls,
+)
 from tests.lib.rtl.payloads import (
     beats_of,
     cut_line_beats,
@@ -495,14 +504,7 @@ def test_lines_behind_a_fault_are_dropped_and_the_next_job_is_whole(line, which,
         for stream in (splitter.ends, splitter.tail, *splitter.commands, *splitter.lines):
             ctx.set(stream.ready, 1)
         for _ in range(600):
-            for stream, items in given:
-                ctx.set(stream.valid, bool(items))
-                if items:
-                    ctx.set(stream.payload, items[0])
-            await ctx.delay(1e-10)
-            for stream, items in given:
-                if items and ctx.get(stream.ready):
-                    items.pop(0)
+            await offer(ctx, given)
             for k, command in enumerate(splitter.commands):
                 if ctx.get(command.valid):
                     sent[k].append(ctx.get(command.payload.address))

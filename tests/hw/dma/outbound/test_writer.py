@@ -6,7 +6,7 @@ import pytest
 
 from cdma.hw.bus.burst import BusError
 from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS, StreamWriter
-from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
+from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, offer, stalls
 from tests.lib.simulator import Simulator
 
 WIDTH = 32
@@ -164,14 +164,7 @@ def test_no_burst_begins_behind_an_error_if_the_writer_stops_there(fails):
         for stream in (writer.request, writer.beats, writer.outcome):
             ctx.set(stream.ready, 1)
         for _ in range(400):
-            for stream, items in given:
-                ctx.set(stream.valid, bool(items))
-                if items:
-                    ctx.set(stream.payload, items[0])
-            await ctx.delay(1e-10)
-            for stream, items in given:
-                if items and ctx.get(stream.ready):
-                    items.pop(0)
+            await offer(ctx, given)
             if ctx.get(writer.request.valid):
                 requests.append(ctx.get(writer.request.payload.address))
             if ctx.get(writer.outcome.valid):

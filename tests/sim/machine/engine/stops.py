@@ -3,7 +3,7 @@
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,17 @@ class Cell:
         )
 
 
+@dataclass
 class CodedJob(Job):
-    """A transfer of an engine with elements of one byte, and with codecs beside ZVC."""
+    """A transfer of an engine with elements of one byte, and with codecs beside ZVC.
 
-    codec = "raw"
+    Attributes
+    ----------
+    codec : str
+        As of `Cell`.
+    """
+
+    codec: str = field(kw_only=True)
 
     def _take(self, data: ByteArray) -> None:
         if not self.compressed or self.codec == "raw":
@@ -175,10 +182,7 @@ class StopsBench(RingsBench):
         plain = owner.job(shape, slot)
         if self.config.codec.element_bytes == 4:
             return plain
-        coded = CodedJob.__new__(CodedJob)
-        coded.codec = codec
-        coded.__init__(shape, plain.units, plain.src, plain.dst)  # type: ignore[misc]
-        return coded
+        return CodedJob(shape, plain.units, plain.src, plain.dst, codec=codec)
 
     # What happens
 
@@ -254,12 +258,9 @@ class StopsBench(RingsBench):
             if aborts and record.status is Status.ABORTED:
                 check_aborted(job, record, may_hang=False)
             else:
-                wanted = ending if job is victim and ending is not None else self.good(job)
+                wanted = ending if job is victim and ending is not None else job.good()
                 assert wanted.agrees(record), f"{job.shape}:\n{record} instead of\n{wanted}"
             self._check_right_bytes(job, record)
-
-    def good(self, job: Job) -> Ending:
-        return job.good()
 
     def _check_right_bytes(self, job: Job, record: CompletionRecord) -> None:
         base = self.machine.host_base if job.outward else self.machine.device_base
