@@ -92,8 +92,10 @@ def _preset(name: str) -> str:
 
 def _machine(name: str) -> str:
     found = _registry("plan.platform.environment", "MACHINES")[name]
+    several = f"{found.engines} engines with " if found.engines > 1 else ""
+    each = " each," if several else " of memory with"
     return (
-        f"{found.clock_hz / MHZ:g} MHz, {found.channels} channels of memory with "
+        f"{found.clock_hz / MHZ:g} MHz, {several}{found.channels} channels{each} "
         f"{found.dram_bytes_per_s / GB:g} GB/s, link of {found.link_out_bytes_per_s / GB:g} GB/s"
     )
 

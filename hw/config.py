@@ -351,6 +351,18 @@ class EngineConfig:
         return fields_of(self)
 
 
+# PCIe 5 x16 at 1 GHz: 64 B per cycle are half of the port, so no line that does not fit another
+# one's chunk leaves the link idle. The two lines per cycle that are drained, and split, are
+# 256 GB/s, four times the link; four units read them with as much to spare. For 350 ns and 12
+# cycles that is 91 KiB, and a read's round trip of 500 ns with a burst's time is 34 KiB.
+_PCIE5X16 = EngineConfig(
+    codec=CodecConfig(sector_bytes=128),
+    units=4,
+    host_bytes=128,
+    buffer_bytes=96 * 1024,
+    read_buffer_bytes=48 * 1024,
+)
+
 PRESETS: dict[str, EngineConfig] = {
     # Maxwell Titan X: six memory controllers, whose internal data path is 32 B, one DRAM burst
     # (cDMA, §V-B); 70 KB are 200 GB/s of reads for 350 ns (§V-C).
@@ -370,17 +382,11 @@ PRESETS: dict[str, EngineConfig] = {
         drain_beats=2,
         split_beats=2,
     ),
-    # PCIe 5 x16 at 1 GHz: 64 B per cycle are half of the port, so no line that does not fit another
-    # one's chunk leaves the link idle. The two lines per cycle that are drained, and split, are
-    # 256 GB/s, four times the link; four units read them with as much to spare. For 350 ns and 12
-    # cycles that is 91 KiB, and a read's round trip of 500 ns with a burst's time is 34 KiB.
-    "pcie5x16": EngineConfig(
-        codec=CodecConfig(sector_bytes=128),
-        units=4,
-        host_bytes=128,
-        buffer_bytes=96 * 1024,
-        read_buffer_bytes=48 * 1024,
-    ),
+    "pcie5x16": _PCIE5X16,
+    # One of two, and one of eight, side by side (`cdma.plan.platform.environment`): each has 64 or
+    # 56 B of the link per cycle.
+    "pcie6x16": _PCIE5X16,
+    "c2c": _PCIE5X16,
     # A whole line per cycle, for codecs at the link instead of at a memory controller.
     "wide": EngineConfig(codec=CodecConfig(sector_bytes=128), units=1, host_bytes=128),
     # The same at a higher clock: a stage more in each codec.

@@ -25,6 +25,7 @@ class Setup:
     config : str
         The name of engine and machine that the setup started from.
     engine : EngineConfig
+        Each, if the machine has several.
     machine : MachineConfig
     throttle : Throttle
     link : str or None
@@ -74,6 +75,10 @@ class Setup:
             engine=replace(self.engine, units=units),
             machine=replace(self.machine, channels=units),
         )
+
+    def with_engines(self, engines: int) -> Self:
+        """Change the number of engines side by side, between which link and memory are divided."""
+        return replace(self, machine=replace(self.machine, engines=engines))
 
     def with_sector_bytes(self, sector_bytes: int) -> Self:
         """The port to the link is as wide as a sector."""
@@ -168,6 +173,7 @@ class Parameter:
 
 PARAMETERS: dict[str, Parameter] = {
     "units": Parameter(int, lambda s, v: s.with_units(int(v)), "4,6,8"),
+    "engines": Parameter(int, lambda s, v: s.with_engines(int(v)), "1,2,4"),
     "sector_bytes": Parameter(int, lambda s, v: s.with_sector_bytes(int(v)), "32,64,128"),
     "clock": Parameter(_number, lambda s, v: s.with_clock(float(v)), "1e9,1.3e9"),
     "link": Parameter(str, lambda s, v: s.with_link(str(v)), "pcie3x16,pcie4x16,nvlink2"),

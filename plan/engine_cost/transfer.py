@@ -20,6 +20,9 @@ one still takes its time on the link, and before the link's the first one is gat
 *Variable density*: where zeros are not everywhere alike, and the lines' sizes are known, each part
 of the tensor is as fast as its own narrowest bottleneck (`cdma.plan.engine_cost.variable_density`).
 
+*Engines side by side* have an equal part each, at the same time: the transfer ends with the part
+that takes longest.
+
 Several transfers in the ring overlap: the latency of the first is all there is, and what each adds
 is its flow and its record or descriptor on the link; but descriptors come no faster than
 `EngineConfig.transfers` per round trip.
@@ -133,8 +136,9 @@ def transfer_cost(
         `out`, device to host, or `in`.
     machine : MachineConfig
     engine : EngineConfig
+        Each, if the machine has several.
     throttle : Throttle
-        Limit of reads of device memory; transfers to the device ignore it.
+        Limit of reads of device memory, of each engine; transfers to the device ignore it.
     compressed : bool
         True if the engine compresses, or expands, on the way.
     lines : sequence of int, optional
@@ -156,38 +160,13 @@ def transfer_cost(
         )
     if lines is not None and (not compressed or sum(lines) != stream_bytes):
         raise EstimateError("lines must be those of a compressed stream, stream_bytes together")
-    entry = ENTRY_BYTES + machine.link_overhead_bytes
-    record = entry / machine.link_out_bytes_per_cycle
-    descriptor = entry / machine.link_in_bytes_per_cycle
-    latency = machine.link_latency_cycles
-    fetch = 2 * latency + descriptor
-    fixed = fetch + latency + machine.dram_latency_cycles
-    device, link = bottlenecks_of(
-        raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed, sizes
-    )
-    flow, limit = slowest([*device, *link])
-    if outward:
-        # The last data's way; the record's is in `fixed`.
-        fixed += latency + OUT_CYCLES
-        moving = _out_cycles(device, link, stream_bytes, machine, engine)
-        occupied = record
-    else:
-        # The first data's way there and back. The descriptor's time on the link is in `fetch`, and
-        # in what each takes of it if queued.
-        fixed += 2 * latency + IN_CYCLES - descriptor + record
-        moving = flow
-        occupied = descriptor
-    uneven = 0.0
-    if lines is not None:
-        line_flow = _line_flow(device, link, outward, machine, engine, throttle)
-        uneven = (out_cycles if outward else in_cycles)(lines, line_flow) - moving
-    return TransferCost(
-        latency_cycles=fixed + moving - flow,
-        flow_cycles=flow + uneven,
-        link_cycles=occupied,
-        fetch_cycles=(fetch + FETCH_CYCLES) / engine.transfers,
-        limit=limit,
-        clock_hz=machine.clock_hz,
+    parts = _parts(raw_bytes, stream_bytes, lines, machine.engines)
+    return max(
+        (
+            _engine_cost(raw, stream, part, outward, machine, engine, throttle, compressed, sizes)
+            for raw, stream, part in parts
+        ),
+        key=lambda cost: cost.cycles,
     )
 
 
@@ -251,7 +230,11 @@ def ceilings(
     stream = codec.entries[0].mean_stream_bytes(raw, density, codec)
     device, link = bottlenecks_of(raw, stream, outward, machine, engine, throttle, True)
     return {
-        bottleneck.name: raw * bottleneck.per_cycle / bottleneck.nbytes * machine.clock_hz
+        bottleneck.name: raw
+        * bottleneck.per_cycle
+        / bottleneck.nbytes
+        * machine.clock_hz
+        * machine.engines
         for bottleneck in [*link, *device]
     }
 
@@ -268,6 +251,68 @@ def _outward(way: str) -> bool:
     if way not in WAYS:
         raise EstimateError(f"way must be {' or '.join(WAYS)}, not {way!r}")
     return way == "out"
+
+
+def _parts(
+    raw_bytes: float, stream_bytes: float, lines: Sequence[int] | None, engines: int
+) -> list[tuple[float, float, Sequence[int] | None]]:
+    """The part of each engine that has one: bytes of the tensor, of the stream, and its lines.
+
+    Without lines all parts are alike, and one stands for all.
+    """
+    if lines is None or engines == 1:
+        return [(raw_bytes / engines, stream_bytes / engines, lines)]
+    each = -(-len(lines) // engines)
+    cuts = [lines[start : start + each] for start in range(0, len(lines), each)]
+    line_bytes = raw_bytes / len(lines)
+    return [(line_bytes * len(cut), float(sum(cut)), cut) for cut in cuts]
+
+
+def _engine_cost(
+    raw_bytes: float,
+    stream_bytes: float,
+    lines: Sequence[int] | None,
+    outward: bool,
+    machine: MachineConfig,
+    engine: EngineConfig,
+    throttle: Throttle,
+    compressed: bool,
+    sizes: LineSizes | None,
+) -> TransferCost:
+    """The cost of a transfer, or of its part, by one engine."""
+    entry = ENTRY_BYTES + machine.link_overhead_bytes
+    record = entry / machine.link_out_bytes_per_cycle
+    descriptor = entry / machine.link_in_bytes_per_cycle
+    latency = machine.link_latency_cycles
+    fetch = 2 * latency + descriptor
+    fixed = fetch + latency + machine.dram_latency_cycles
+    device, link = bottlenecks_of(
+        raw_bytes, stream_bytes, outward, machine, engine, throttle, compressed, sizes
+    )
+    flow, limit = slowest([*device, *link])
+    if outward:
+        # The last data's way; the record's is in `fixed`.
+        fixed += latency + OUT_CYCLES
+        moving = _out_cycles(device, link, stream_bytes, machine, engine)
+        occupied = record
+    else:
+        # The first data's way there and back. The descriptor's time on the link is in `fetch`, and
+        # in what each takes of it if queued.
+        fixed += 2 * latency + IN_CYCLES - descriptor + record
+        moving = flow
+        occupied = descriptor
+    uneven = 0.0
+    if lines is not None:
+        line_flow = _line_flow(device, link, outward, machine, engine, throttle)
+        uneven = (out_cycles if outward else in_cycles)(lines, line_flow) - moving
+    return TransferCost(
+        latency_cycles=fixed + moving - flow,
+        flow_cycles=flow + uneven,
+        link_cycles=occupied,
+        fetch_cycles=(fetch + FETCH_CYCLES) / engine.transfers,
+        limit=limit,
+        clock_hz=machine.clock_hz,
+    )
 
 
 def _out_cycles(

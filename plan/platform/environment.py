@@ -1,8 +1,10 @@
-"""The environment of the engine: how fast its memory and its link are, and how far away."""
+"""The environment of an engine, or of several: how fast memory and link are, and how far away."""
 
 from dataclasses import dataclass
 
 from cdma.hw.config import ConfigError, find_named
+
+MAX_ENGINES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +15,16 @@ class MachineConfig:
     ----------
     clock_hz : float
         Of the engine; everything else is turned into its cycles.
+    engines : int
+        Engines side by side. Each has channels of its own and an equal share of the link, whatever
+        the others do, and what is copied is spread over all of them in equal parts.
     channels : int
-        DRAM channels, one behind each memory port of the engine.
+        DRAM channels of each engine, one behind each of its memory ports.
     interleave_bytes : int
         Consecutive bytes of device memory that belong to one channel. Any port reaches any
         address; what is not at home is counted.
     dram_bytes_per_s : float
-        Peak of all channels together; reads and writes share it.
+        Peak of all channels of all engines together; reads and writes share it.
     dram_latency_ns : float
         From a request's acceptance to its first data, or from a write's last data to its response,
         when the channel has nothing else to do.
@@ -29,7 +34,7 @@ class MachineConfig:
         Once per interval, at a random place in it, a channel serves nothing for `refresh_ns`.
         0 for a memory without.
     link_out_bytes_per_s, link_in_bytes_per_s : float
-        Peak from the engine to the host, and back.
+        Peak from all engines together to the host, and back.
     link_efficiency : float
         The part of the peak that packets get.
     link_overhead_bytes : int
@@ -49,6 +54,7 @@ class MachineConfig:
     """
 
     clock_hz: float = 1e9
+    engines: int = 1
     channels: int = 6
     interleave_bytes: int = 128
     dram_bytes_per_s: float = 336e9
@@ -73,6 +79,7 @@ class MachineConfig:
         ):
             if not 0 < getattr(self, name) < float("inf"):
                 self._refuse(name, "more than 0")
+        self._require_integer("engines", 1, MAX_ENGINES)
         self._require_integer("channels", 1, 16)
         self._require_integer("dram_outstanding", 1, 4096)
         self._require_integer("link_outstanding", 1, 4096)
@@ -94,18 +101,18 @@ class MachineConfig:
 
     @property
     def channel_bytes_per_cycle(self) -> float:
-        """Bytes per second that one DRAM channel can move."""
-        return self.dram_bytes_per_s / self.channels / self.clock_hz
+        """Bytes per cycle that one DRAM channel can move."""
+        return self.dram_bytes_per_s / self.engines / self.channels / self.clock_hz
 
     @property
     def link_out_bytes_per_cycle(self) -> float:
-        """Bytes per second that the link can move to the host, overhead included."""
-        return self.link_out_bytes_per_s * self.link_efficiency / self.clock_hz
+        """Bytes per cycle that the link can move from an engine to the host, with overhead."""
+        return self.link_out_bytes_per_s * self.link_efficiency / self.engines / self.clock_hz
 
     @property
     def link_in_bytes_per_cycle(self) -> float:
-        """Bytes per second that the link can move from the host, overhead included."""
-        return self.link_in_bytes_per_s * self.link_efficiency / self.clock_hz
+        """Bytes per cycle that the link can move from the host to an engine, with overhead."""
+        return self.link_in_bytes_per_s * self.link_efficiency / self.engines / self.clock_hz
 
     @property
     def dram_latency_cycles(self) -> int:
@@ -168,6 +175,25 @@ MACHINES: dict[str, MachineConfig] = {
         dram_outstanding=512,
         link_out_bytes_per_s=64e9,
         link_in_bytes_per_s=64e9,
+    ),
+    # The same device behind PCIe 6 x16, twice as fast (64 GT/s), with two such engines.
+    "pcie6x16": MachineConfig(
+        engines=2,
+        channels=4,
+        dram_bytes_per_s=3350e9,
+        dram_outstanding=512,
+        link_out_bytes_per_s=128e9,
+        link_in_bytes_per_s=128e9,
+    ),
+    # GH200: 4 TB/s of HBM3 and 900 GB/s of NVLink-C2C, both directions together (NVIDIA's data
+    # sheet). Eight such engines have 56 GB/s each.
+    "c2c": MachineConfig(
+        engines=8,
+        channels=4,
+        dram_bytes_per_s=4000e9,
+        dram_outstanding=512,
+        link_out_bytes_per_s=450e9,
+        link_in_bytes_per_s=450e9,
     ),
 }
 

@@ -341,7 +341,8 @@ class Scenario:
             passes = f"{fastest.name} passes {rate / 1e9:.4g}, by its limit {slowest.limit!r}"
         return (
             f"no engine passes the {wanted / 1e9:.4g} GB/s that copies get of {self.link.name}; "
-            f"{passes}. Choose another link, or policies that compress nothing on the way."
+            f"{passes}. Choose another link, engines side by side as c2c has, or policies "
+            "that compress nothing on the way."
         )
 
     def _size(self, tensor: int) -> tuple[int, float, int]:

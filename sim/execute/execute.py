@@ -167,7 +167,7 @@ def execute(
     ------
     ScheduleError
         The plan does not fit the memory, or compresses on the way with a codec that the engine
-        has not got.
+        has not got; or there are several engines.
     ExecutionError
         A transfer failed, a tensor came back changed, or the step needed more than the plan's
         limit. Names all that were out then; so does a note of a `KeyboardInterrupt`.
@@ -176,6 +176,11 @@ def execute(
     """
     if scenario.placed_engine is None:
         raise ScheduleError(scenario.no_engine)
+    if scenario.machine.engines > 1:
+        raise ScheduleError(
+            f"a step runs on one engine, and {scenario.engine} has {scenario.machine.engines} side "
+            "by side; choose another one"
+        )
     whole = simulate(scenario, plan)
     if not whole.feasible:
         raise ScheduleError(

@@ -3,6 +3,8 @@
 Arrays are queued across each other, so that the link does not wait between two of them: the engine
 reads the next array while the records of the one before are written. The queue of an element size
 has the pieces of all its arrays, and goes out and back window by window (`cdma.sim.swap.window`).
+Where engines are side by side, each has a part of every piece, a queue of its own, and its share of
+memory and link, whatever the others do; so they are simulated one after another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +33,7 @@ from cdma.sim.swap.encoding import (
     shared_granule_bytes,
     suitable_codecs,
 )
+from cdma.sim.swap.side_by_side import dealt, together
 from cdma.sim.swap.window import Piece, fill_window, transfer_window
 
 MEMORY_BYTES = 64 << 20
@@ -51,24 +54,24 @@ _EMPTY = ArrayResult(
 
 
 class EngineBackend:
-    """A machine with an engine and its driver for each element size that comes up.
+    """A machine with an engine and its driver for each element size that comes up; or several.
 
     Parameters
     ----------
     config : EngineConfig
         The engine; the element size in it does not matter.
     environment : MachineConfig
-        Its memory and its link.
+        Its memory and its link, and how many such engines are side by side.
     throttle : Throttle
-        How fast device memory may be read.
+        How fast an engine may read device memory.
     stalls : float
         Probability, per cycle and bus channel, that a slave is not ready.
     seed : int
         Of the stalls.
     waves : path, optional
-        Write the waves there. Only with arrays of one element size.
+        Write the waves there. Only of one engine, with arrays of one element size.
     memory_bytes : int
-        Size of device memory, and of host memory; a multiple of 4096.
+        Size of each engine's device memory, and of its host memory; a multiple of 4096.
     ring_entries : int
         Most transfers in flight: a power of two.
     codec : str, optional
@@ -81,7 +84,7 @@ class EngineBackend:
     ------
     ConfigError
         If the machine has another number of memory channels than the engine, the engine has no such
-        codec, or the codec has other parameters.
+        codec, the codec has other parameters, or there are waves of several engines.
     cdma.sim.machine.MachineError
         If the simulator cannot be built; later, if the RTL hangs or breaks a rule.
     """
@@ -104,6 +107,11 @@ class EngineBackend:
         if config.units != environment.channels:
             raise ConfigError(
                 f"channels must be {config.units}, the engine's units, not {environment.channels}"
+            )
+        if waves is not None and environment.engines > 1:
+            raise ConfigError(
+                f"engines must be 1 for waves, which are those of one engine, not "
+                f"{environment.engines}"
             )
         self.codec = config.codecs[0] if codec is None else codec
         if self.codec not in (AUTO, *config.codecs):
@@ -130,12 +138,13 @@ class EngineBackend:
         self.waves = waves
         self.memory_bytes = memory_bytes
         self.ring_entries = ring_entries
-        self._engines: dict[int, Engine] = {}
+        self._engines: dict[int, tuple[Engine, ...]] = {}
         self._counted: list[QueueFigures] = []
 
     def close(self) -> None:
-        for engine in self._engines.values():
-            engine.machine.close()
+        for engines in self._engines.values():
+            for engine in engines:
+                engine.machine.close()
 
     def encoding(self, data: ByteArray, element_bytes: int) -> Encoding:
         codecs = suitable_codecs(self.config.codecs, element_bytes)
@@ -164,11 +173,19 @@ class EngineBackend:
         if not queues:
             return
         # Engines that have to be built are built before anything waits for them.
-        engines = {size: self._engine(size) for size in queues}
-        transfers = sum(map(len, queues.values()))
+        engines = {size: self._engines_of(size) for size in queues}
+        dealings = {size: dealt(queue, len(engines[size])) for size, queue in queues.items()}
+        transfers = sum(len(own) for parts in dealings.values() for own in parts)
         progress = {phase: Tally(phase, transfers) for phase in (OUT, IN)}
         for size, queue in queues.items():
-            yield from self._drain(engines[size], queue, progress)
+            drains = [
+                self._drain(engine, own, progress)
+                for engine, own in zip(engines[size], dealings[size], strict=True)
+            ]
+            if len(drains) == 1:
+                yield from drains[0]
+            else:
+                yield from together(queue, [dict(drain) for drain in drains])
 
     def queue_figures(self) -> QueueFigures:
         return QueueFigures.joined(self._counted)
@@ -191,25 +208,31 @@ class EngineBackend:
                     yield index, ArrayResult.joined(begun)
                     begun = []
 
-    def _engine(self, element_bytes: int) -> Engine:
+    def _engines_of(self, element_bytes: int) -> tuple[Engine, ...]:
         if element_bytes not in self._engines:
             codec = self._codec_config(element_bytes)
-            machine = Machine(
-                generated_engine(replace(self.config, codec=codec)),
-                self.environment,
-                device_bytes=self.memory_bytes,
-                host_bytes=self.memory_bytes,
-                stalls=self.stalls,
-                seed=self.seed,
-                waves=self.waves,
-            )
-            self._engines[element_bytes] = Engine(
-                machine,
-                ring_entries=self.ring_entries,
-                throttles=(self.throttle, self.throttle),
-                codecs=codec.codecs,
+            self._engines[element_bytes] = tuple(
+                self._engine(codec, self.seed + number)
+                for number in range(self.environment.engines)
             )
         return self._engines[element_bytes]
+
+    def _engine(self, codec: CodecConfig, seed: int) -> Engine:
+        machine = Machine(
+            generated_engine(replace(self.config, codec=codec)),
+            self.environment,
+            device_bytes=self.memory_bytes,
+            host_bytes=self.memory_bytes,
+            stalls=self.stalls,
+            seed=seed,
+            waves=self.waves,
+        )
+        return Engine(
+            machine,
+            ring_entries=self.ring_entries,
+            throttles=(self.throttle, self.throttle),
+            codecs=codec.codecs,
+        )
 
     def _codec_config(self, element_bytes: int) -> CodecConfig:
         """The engine's codecs for arrays of such elements."""

@@ -62,8 +62,8 @@ def test_unknown_preset_lists_those_that_there_are():
     with pytest.raises(ConfigError) as error:
         preset("titany")
     assert str(error.value) == (
-        "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, pcie5x16, wide, "
-        "wide_fast, tiny, not 'titany'"
+        "config must be one of titanx_gen3, titanxp_gen3, v100_nvlink2, pcie5x16, pcie6x16, c2c, "
+        "wide, wide_fast, tiny, not 'titany'"
     )
 
 

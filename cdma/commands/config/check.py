@@ -32,7 +32,7 @@ def check(
 
 _KEYS = {
     ENGINE.name: ("units", "host_bytes", "buffer_bytes", "read_buffer_bytes"),
-    MACHINE.name: ("clock_hz", "channels", "dram_bytes_per_s", "link_out_bytes_per_s"),
+    MACHINE.name: ("clock_hz", "engines", "channels", "dram_bytes_per_s", "link_out_bytes_per_s"),
     DEVICE.name: ("name", "peak_flops", "dram_bytes_per_s", "capacity_bytes", "engine"),
     LINK.name: ("name", "bytes_per_s", "in_bytes_per_s", "efficiency"),
     "throttle": ("name", "bytes_per_s", "burst_bytes"),

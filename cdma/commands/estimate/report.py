@@ -120,6 +120,7 @@ def assumptions(report: Report) -> dict[str, Any]:
         },
         "machine": {
             "clock_hz": machine.clock_hz,
+            "engines": machine.engines,
             "channels": machine.channels,
             "dram_bytes_per_s": machine.dram_bytes_per_s,
             "dram_latency_ns": machine.dram_latency_ns,

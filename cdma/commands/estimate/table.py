@@ -72,10 +72,13 @@ def _assumed(content: dict[str, Any]) -> Table:
     facts = content["assumptions"]
     engine, machine, throttle = facts["engine"], facts["machine"], facts["throttle"]
     density = facts["density"]
+    count = machine["engines"]
+    several = f"{count} side by side, each " if count > 1 else ""
     units = engine["units"] * engine["sector_bytes"] * machine["clock_hz"]
     rates = link_rates(machine["link_out_bytes_per_s"], machine["link_in_bytes_per_s"])
     assumed = {
-        "engine": f"{facts['config']}: {engine['units']} units of {engine['sector_bytes']} B at "
+        "engine": f"{facts['config']}: {several}{engine['units']} units of "
+        f"{engine['sector_bytes']} B at "
         f"{machine['clock_hz'] / GB:g} GHz take {units / GB:g} GB/s; buffer of "
         f"{engine['buffer_bytes'] / KIB:g} KiB",
         **clock_fact(machine["clock_hz"], ENGINE),

@@ -135,11 +135,12 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
     if placed is None:
         return None
     engine, clock_hz = placed.config, scenario.machine.clock_hz
+    together = scenario.machine.engines * clock_hz
     return {
         "name": placed.name,
         "clock_hz": clock_hz,
-        "units_bytes_per_s": engine.units * engine.codec.sector_bytes * clock_hz,
-        "port_bytes_per_s": engine.host_bytes * clock_hz,
+        "units_bytes_per_s": engine.units * engine.codec.sector_bytes * together,
+        "port_bytes_per_s": engine.host_bytes * together,
     }
 
 

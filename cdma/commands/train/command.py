@@ -105,6 +105,11 @@ def train(
         )
     capacity = parse_bytes(memory)
     engine_config, environment = preset(machine), machine_config(machine)
+    if environment.engines > 1:
+        raise UserError(
+            f"a step runs on one engine, and {machine} has {environment.engines} side by side; "
+            "choose another one"
+        )
     found_device, found_link = find(DEVICE, device).value, find(LINK, link).value
     found = load(subject)
     step_plan = plan_step(

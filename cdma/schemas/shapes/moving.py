@@ -120,6 +120,7 @@ class EstimateMachine(TypedDict):
     """The engine's surroundings."""
 
     clock_hz: float
+    engines: int
     channels: int
     dram_bytes_per_s: BytesPerSecond
     dram_latency_ns: float

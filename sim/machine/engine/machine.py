@@ -45,7 +45,7 @@ class Machine(BusMachine):
     verilog : VerilogText
         The engine; its top has any number of memory ports up to 16.
     config : MachineConfig
-        The environment.
+        The environment; of several engines, that of one of them, with its share.
     device_bytes, host_bytes : int
         Sizes of the memories, multiples of 4096. Pages become memory when they are touched.
     device_base, host_base : int

@@ -22,13 +22,15 @@ def run(console: Console) -> dict[str, Any]:
             ("titanx_gen3", NEAR),
             ("v100_nvlink2", MACHINES["v100_nvlink2"]),
             ("pcie5x16", MACHINES["pcie5x16"]),
+            ("c2c", MACHINES["c2c"]),
         )
     }
 
 
 def _busy(console: Console, name: str, environment: MachineConfig) -> dict[str, Any]:
+    one_of = f", one of {environment.engines} engines" if environment.engines > 1 else ""
     printed = table(
-        f"{name}, link of {environment.link_out_bytes_per_cycle:.0f} B/cycle at a port of "
+        f"{name}{one_of}, link of {environment.link_out_bytes_per_cycle:.0f} B/cycle at a port of "
         f"{PRESETS[name].host_bytes} B: link busy",
         "",
         *(f"{ratio:.3g}x" for ratio in RATIOS),

@@ -210,7 +210,7 @@ def test_xc_is_a_codec_of_an_estimate(capsys):
         ((*VGG, "--sweep", "units"), "a sweep is written as units=4,6,8, not 'units'"),
         (
             (*VGG, "--sweep", "speed=1"),
-            "unknown parameter 'speed' to sweep; choose from units, sector_bytes, clock, link, ",
+            "unknown parameter 'speed' to sweep; choose from units, engines, sector_bytes, clock, ",
         ),
         ((*VGG, "--sweep", "units="), "values of units are written as 4,6,8, not ''"),
         ((*VGG, "--sweep", "clock=-1"), "values of clock are written as 1e9,1.3e9, not '-1'"),

@@ -96,6 +96,7 @@ def test_a_difference_is_exit_status_1(capsys, monkeypatch):
         ("net_of_test_train:subject --memory 1kB", "does not fit into 1,000 bytes: the least"),
         ("net_of_test_train:subject --memory 3GB --policy none", "unknown policy 'none'"),
         ("net_of_test_train:subject --memory 3GB --policy joint-lossy", "loses something"),
+        ("net_of_test_train:subject --memory 3GB --machine c2c", "c2c has 8 side by side; choose"),
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments, message):

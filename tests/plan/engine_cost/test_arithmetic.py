@@ -111,3 +111,41 @@ class TestForm:
         setup = Setup.named("titanx_gen3").with_units(8)
         assert setup.ceilings(0.03, "out")["dram"] == pytest.approx(336e9)
         assert setup.ceilings(0.03, "out")["units"] == 256e9
+
+
+class TestEnginesSideBySide:
+    """Each has its part of a transfer, and its share of memory and link."""
+
+    def test_a_transfer_takes_as_long_as_an_engine_takes_for_its_part(self):
+        alone = Setup.named("pcie5x16")
+        two = Setup.named("pcie6x16")
+        for way in ("out", "in"):
+            part, whole = alone.cost(1e6, 4e5, way), two.cost(2e6, 8e5, way)
+            assert whole.cycles == pytest.approx(part.cycles), way
+            assert whole.limit == part.limit
+
+    def test_together_they_are_as_fast_as_all_of_them(self):
+        alone, two = (Setup.named(name).ceilings(0.2, "out") for name in ("pcie5x16", "pcie6x16"))
+        # The memory is the same one.
+        doubled = {name: 2 * rate for name, rate in alone.items()}
+        assert two == pytest.approx(doubled | {"dram": alone["dram"]})
+
+    def test_a_link_beyond_one_engine_is_full_with_several(self):
+        fast = Setup.named("pcie5x16", link="nvlink-c2c")
+        rates = []
+        for engines in (1, 2, 4, 8):
+            roofs = fast.with_engines(engines).ceilings(density_of(2), "out")
+            rates.append(min(roofs.values()))
+        one = rates[0]
+        assert one < 900e9 / 4 < 2 * one
+        assert rates == pytest.approx([one, 2 * one, 4 * one, 900e9])
+
+    def test_the_part_that_takes_longest_counts_where_lines_are_known(self):
+        alone, two = Setup.named("pcie5x16"), Setup.named("pcie6x16")
+        alone = replace(alone, machine=replace(alone.machine, dram_bytes_per_s=3350e9 / 2))
+        lines = [132] * 1000 + [4] * 1000
+        raw = 128.0 * len(lines)
+        for way in ("out", "in"):
+            uneven = two.cost(raw, sum(lines), way, lines=lines)
+            longest = alone.cost(raw / 2, 132_000, way, lines=lines[:1000])
+            assert uneven.cycles == pytest.approx(longest.cycles), way

@@ -8,6 +8,7 @@ import pytest
 
 from cdma.plan.platform.device import device
 from cdma.plan.platform.link import Link
+from cdma.plan.platform.placed_engine import PlacedEngine
 from cdma.plan.policies import joint
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import (
@@ -321,6 +322,12 @@ class TestRefused:
         message = f"engine titanx_gen3 has not got codec '{codec}'; it has zvc, raw: choose one"
         with pytest.raises(ScheduleError, match=message):
             execute(scenario, plan(*[Choice(Placement.SWAP, codec)] * 6))
+
+    def test_several_engines(self, scenario):
+        two = replace(scenario, own_engine=PlacedEngine.named("pcie6x16"))
+        message = "a step runs on one engine, and pcie6x16 has 2 side by side; choose another one"
+        with pytest.raises(ScheduleError, match=message):
+            execute(two, plan(*[SWAP] * 6))
 
     def test_plans_that_do_not_fit(self, scenario):
         tight = replace(scenario, memory_bytes=100 << 20)

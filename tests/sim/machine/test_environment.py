@@ -25,6 +25,14 @@ class TestConfig:
         pcie5 = machine_config("pcie5x16")
         assert (pcie5.dram_bytes_per_s, pcie5.link_out_bytes_per_s) == (3350e9, 64e9)
 
+    def test_engines_side_by_side_have_equal_shares(self):
+        pcie6, c2c = machine_config("pcie6x16"), machine_config("c2c")
+        # As much of the link as the engine of PCIe 5 has alone.
+        assert (pcie6.engines, pcie6.link_out_bytes_per_cycle) == (2, 64.0)
+        assert (c2c.engines, c2c.link_in_bytes_per_cycle) == (8, 56.25)
+        assert c2c.channel_bytes_per_cycle == 4000 / 8 / 4
+        assert preset("pcie6x16") == preset("c2c") == preset("pcie5x16")
+
     @pytest.mark.parametrize("name", MACHINES)
     def test_a_preset_reaches_its_bandwidth(self, name):
         line = 128
@@ -51,6 +59,7 @@ class TestConfig:
             ({"clock_hz": 0.0}, "clock_hz must be more than 0, not 0.0"),
             ({"link_in_bytes_per_s": -1e9}, "link_in_bytes_per_s must be more than 0, not -1"),
             ({"dram_bytes_per_s": float("nan")}, "dram_bytes_per_s must be more than 0, not nan"),
+            ({"engines": 0}, "engines must be 1 to 16, not 0"),
             ({"channels": 17}, "channels must be 1 to 16, not 17"),
             ({"dram_outstanding": 0}, "dram_outstanding must be 1 to 4096, not 0"),
             ({"link_buffer_bursts": 1}, "link_buffer_bursts must be 2 to 4096, not 1"),

@@ -15,6 +15,9 @@ from tests.bench.engine.rig import NEAR, Rig
 
 LINKS = {
     "pcie5x16": (DENSE, 1, 1.25, 1.5, 2, 3, 4),
+    # Of two and of eight engines side by side, one with its share of the link.
+    "pcie6x16": (DENSE, 1, 1.25, 1.5, 2, 3, 4),
+    "c2c": (DENSE, 1, 1.25, 1.5, 2, 3, 4),
     # Nine tenths of the port: two lines per cycle are twice the port, and so enough up to here.
     "v100_nvlink2": (DENSE, 1, 1.25, 1.5, 2),
 }
