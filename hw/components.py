@@ -91,7 +91,8 @@ class Component:
     containers : tuple of str
         Of a whole that synthesis maps in parts: its submodules that are made of parts, too.
     is_gated : bool
-        Whether synthesis maps it with gated clocks, too: an engine rests most of the time.
+        Whether synthesis maps it with gated clocks, too: an engine rests most of the time, and
+        pipelines of whole lines are flip-flops for the most part.
     bench_path : str
         A function that makes the bench of `generate --ip`, as "module:name"; empty if it has none.
     """
@@ -188,12 +189,12 @@ COMPONENTS: dict[str, Component] = {
         _c("zvc-decompressor", "codec.zvc.axis:ZvcDecompressorAxis", CODEC, bench_path="codec.zvc.bench:decompressor_bench"),  # noqa: E501
         _c("zvc-line-compressor", "codec.zvc.compressor:ZvcCompressor", CODEC),
         _c("zvc-line-decompressor", "codec.zvc.decompressor:ZvcDecompressor", CODEC),
-        _c("xc-line-compressor", "codec.xc.compressor.pipeline:of_elements", CODEC),
-        _c("xc-line-decompressor", "codec.xc.decompressor.pipeline:of_elements", CODEC),
+        _c("xc-line-compressor", "codec.xc.compressor.pipeline:of_elements", CODEC, is_gated=True),
+        _c("xc-line-decompressor", "codec.xc.decompressor.pipeline:of_elements", CODEC, is_gated=True),  # noqa: E501
         _c("xc-line-sampler", "codec.xc.record.line_sampler:of_elements", CODEC),
         _c("xc-parameter-collector", "codec.xc.record.parameter_collector:of_elements", CODEC),
-        _c("quantize-line-compressor", "codec.quantize.compressor.pipeline:of_values", CODEC),
-        _c("quantize-line-decompressor", "codec.quantize.decompressor.pipeline:of_values", CODEC),
+        _c("quantize-line-compressor", "codec.quantize.compressor.pipeline:of_values", CODEC, is_gated=True),  # noqa: E501
+        _c("quantize-line-decompressor", "codec.quantize.decompressor.pipeline:of_values", CODEC, is_gated=True),  # noqa: E501
         _c("packer", "codec.stream.pack:Packer", CODEC),
         _c("unpacker", "codec.stream.unpack:Unpacker", CODEC),
         _c("crc32", "lib.codes.crc:Crc32", CODEC, "sector_bytes"),
