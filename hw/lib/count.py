@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Mux, Value
+from amaranth.hdl import Cat, Mux, Value
 
 
 def total(values: Sequence[Value]) -> Value:
@@ -17,6 +17,15 @@ def total(values: Sequence[Value]) -> Value:
 def count_ones(bits: Sequence[Value] | Value) -> Value:
     """Population count, as a tree of adders."""
     return total([bits[i] for i in range(len(bits))])
+
+
+def run_length(run: Value) -> Value:
+    """The number of ones that bits begin with, if none are behind: where they end tells it."""
+    ends = [run[i] & ~run[i + 1] for i in range(len(run) - 1)] + [run[-1]]
+    width = len(run).bit_length()
+    return Cat(
+        Cat(end for i, end in enumerate(ends) if (i + 1) >> k & 1).any() for k in range(width)
+    )
 
 
 def following(number: Value, count: int) -> Value:

@@ -28,25 +28,35 @@ MACRO_BITS, MACRO_WORDS = 1024, 8
 PERIOD_PS = 500
 """What ABC aims at; it stops to make gates larger or to add some when it is there."""
 
+TIGHT_PERIOD_PS = 200
+"""The same for a part that the slowest path of a whole leads through. Parts are mapped as if their
+ports were registers: such a path has gates on both sides, and the part only some of the time."""
+
 ROUNDS = 3
 """Of rebalancing. Of one, additions stay deep; two gain most of it, at two thirds of the time."""
 
-MAP = [
-    "strash",
-    *("&get -n", "&fraig -x", "&put", "scorr", "strash", "&get -n", "&st"),
-    # Rebalances by delay before mapping. Yosys' own script leaves this out, and has `dc2` instead,
-    # which restructures for area: a counter's sum of 40 bits is then 54 gates deep instead of 31.
-    *(["&if -g -K 6", "&st", "&dch -f"] * ROUNDS),
-    *(f"&nf -D {PERIOD_PS}", "&put", "buffer -c", "topo"),
-    *(f"upsize -D {PERIOD_PS}", f"dnsize -D {PERIOD_PS}"),
-]
-"""What ABC does."""
+
+def mapping_steps(period_ps: int) -> list[str]:
+    """What ABC does to reach a period."""
+    return [
+        "strash",
+        *("&get -n", "&fraig -x", "&put", "scorr", "strash", "&get -n", "&st"),
+        # Rebalances by delay before mapping. Yosys' own script leaves this out, and has `dc2`
+        # instead, which restructures for area: a counter's sum of 40 bits is then 54 gates deep
+        # instead of 31.
+        *(["&if -g -K 6", "&st", "&dch -f"] * ROUNDS),
+        *(f"&nf -D {period_ps}", "&put", "buffer -c", "topo"),
+        *(f"upsize -D {period_ps}", f"dnsize -D {period_ps}"),
+    ]
+
 
 ADDERS = "+/choices/sklansky.v"
 """Of Yosys: sums as trees of Sklansky's, which ABC only has to balance."""
 
 ENABLES = "enables.v"
 NETLIST, NETLIST_JSON = "netlist.v", "netlist.json"
+TIGHT = "tight"
+"""The folder of parts that were mapped once more."""
 RESULTS = (NETLIST, NETLIST_JSON, YOSYS.log)
 """What a mapping leaves in its folder and in the cache."""
 
@@ -190,7 +200,9 @@ def synthesize_parts(
 ) -> Synthesis:
     """Map each part of a component once, put the netlists together, and time the whole.
 
-    Nothing is optimized across the parts' ports, and paths lead through all of them.
+    Nothing is optimized across the parts' ports, and paths lead through all of them. Parts on the
+    slowest path are mapped once more, for speed, and again those on the one that is then slowest,
+    for as long as that gains.
 
     Parameters
     ----------
@@ -198,7 +210,8 @@ def synthesize_parts(
         As `cdma.synth.parts.parts_of` makes them, the top first.
     library
     folder
-        Has a folder of each part's, and `netlist.v`, all of them.
+        Has a folder of each part's, others in `tight` of those mapped once more, and `netlist.v`,
+        all of them.
     clock_gating, corners
         As of `synthesize`.
 
@@ -207,24 +220,56 @@ def synthesize_parts(
     SynthError
         As of `synthesize`.
     """
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(
-            lambda part: _mapped(part, library, folder / part.name, clock_gating), parts
-        )
-        modules = {part.name: module for part, module in zip(parts, found, strict=True)}
+
+    def mapped(chosen: Sequence[Part], into: Path, period_ps: int) -> dict[str, dict[str, Any]]:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(
+                lambda part: _mapped(
+                    part, library, into / part.name, clock_gating, period_ps=period_ps
+                ),
+                chosen,
+            )
+            return {part.name: module for part, module in zip(chosen, found, strict=True)}
+
+    top = parts[0].name
+    modules = mapped(parts, folder, PERIOD_PS)
+    timing = slowest_path(stitch(modules, top), library)
+    homes = {part.name: folder / part.name for part in parts}
+    tried: set[str] = set()
+    while slow := _modules_on(timing, modules, top) - tried:
+        tried |= slow
+        chosen = [part for part in parts if part.name in slow]
+        tighter = modules | mapped(chosen, folder / TIGHT, TIGHT_PERIOD_PS)
+        faster = slowest_path(stitch(tighter, top), library)
+        if faster.period_ps < timing.period_ps:
+            modules, timing = tighter, faster
+            homes |= {name: folder / TIGHT / name for name in slow}
     try:
         with (folder / NETLIST).open("w", encoding="utf-8") as file:
-            for part in parts:
-                file.write((folder / part.name / NETLIST).read_text(encoding="utf-8"))
+            for home in homes.values():
+                file.write((home / NETLIST).read_text(encoding="utf-8"))
     except OSError as error:
         raise _unwritten(error) from error
-    top = parts[0].name
     whole = _measured(stitch(modules, top), library, corners)
     return replace(whole, parts=_areas(modules, top, library))
 
 
+def _modules_on(timing: Timing, modules: dict[str, Any], top: str) -> set[str]:
+    """The modules of the parts that a path's names are in."""
+    placed = sorted(placed_parts(modules, top), key=lambda part: -len(part.path))
+    return {
+        next(part.module for part in placed if not part.path or name.startswith(f"{part.path}."))
+        for name in timing.path
+    }
+
+
 def _mapped(
-    part: Part, library: Library, folder: Path, clock_gating: bool = False
+    part: Part,
+    library: Library,
+    folder: Path,
+    clock_gating: bool = False,
+    *,
+    period_ps: int = PERIOD_PS,
 ) -> dict[str, Any]:
     """A part's netlist, as in Yosys' JSON."""
     gating = gating_steps(library, ENABLES) if clock_gating else []
@@ -235,7 +280,7 @@ def _mapped(
         "ports.txt": (
             f"set_driving_cell {library.driver.name}\nset_load {library.port_load_ff:.3f}\n"
         ),
-        "abc.txt": "\n".join([*MAP, ""]),
+        "abc.txt": "\n".join([*mapping_steps(period_ps), ""]),
         **({ENABLES: enables_map()} if clock_gating else {}),
     }
 

@@ -9,7 +9,7 @@ from cdma.hw.codec.payloads import ExpandedSector
 from cdma.hw.codec.stream.pack import LENGTH_BITS, OFFSET_BITS
 from cdma.hw.config import CodecConfig
 from cdma.hw.lib.beat import Beat
-from cdma.hw.lib.count import count_ones
+from cdma.hw.lib.count import count_ones, run_length
 from cdma.hw.lib.pipeline import PipelineControl
 
 
@@ -238,7 +238,7 @@ class StreamChecker(wiring.Component):
                     for j in range(config.sector_bytes)
                 )
             ),
-            size.eq(count_ones(keep)),
+            size.eq(run_length(keep)),
             control.i_valid.eq(checked.fires & checked.emits),
             control.o_ready.eq(self.o.ready),
             # The former transfer's result must be out before this one's begins.
@@ -271,8 +271,9 @@ class StreamChecker(wiring.Component):
         position = Signal(self.offset_bits)
         start = Signal(self.offset_bits)
         end = Signal(self.offset_bits)
+        # Bytes up to the sector before the last one, and of that one: they are added a cycle later.
         given = Signal(self.length_bits)
-        total = Signal(self.length_bits)
+        lately = Signal(size.shape())
         m.d.comb += [
             # Where in the stream the sector's first element is.
             start.eq(
@@ -280,16 +281,18 @@ class StreamChecker(wiring.Component):
                 + Mux(sector.sol & ~sector.empty & ~sector.mask_missing, config.mask_bytes, 0)
             ),
             end.eq(start + checked.count * config.element_bytes),
-            total.eq(given + Mux(checked.emits, size, 0)),
         ]
 
         error = Signal(LineError)
         error_start = Signal(self.offset_bits, reset_less=True)
         error_before = Signal(config.lanes, reset_less=True)
         result_valid = Signal()
-        result_size = Signal(self.length_bits, reset_less=True)
+        result_before = Signal(self.length_bits, reset_less=True)
+        result_lately = Signal(size.shape(), reset_less=True)
         result_located = Signal.like(sector.offset, reset_less=True)
         result_status = Signal.like(sector.status, reset_less=True)
+        now = Signal(size.shape())
+        m.d.comb += now.eq(Mux(checked.emits, size, 0))
         with m.If(checked.fires):
             with m.If(checked.fails):
                 m.d.sync += [
@@ -309,16 +312,19 @@ class StreamChecker(wiring.Component):
             with m.If(sector.last):
                 m.d.sync += [
                     result_valid.eq(1),
-                    result_size.eq(total),
+                    result_before.eq(given + lately),
+                    result_lately.eq(now),
                     position.eq(0),
                     given.eq(0),
+                    lately.eq(0),
                     checked.failed.eq(0),
                     checked.complete.eq(0),
                 ]
             with m.Else():
                 m.d.sync += [
                     position.eq(end),
-                    given.eq(total),
+                    given.eq(given + lately),
+                    lately.eq(now),
                     checked.failed.eq(checked.failed | checked.fails),
                     checked.complete.eq(checked.complete | checked.is_final),
                 ]
@@ -328,7 +334,7 @@ class StreamChecker(wiring.Component):
             self.result.valid.eq(result_valid),
             result.line_error.eq(error),
             result.offset.eq(error_start + count_ones(error_before) * config.element_bytes),
-            result.size.eq(result_size),
+            result.size.eq(result_before + result_lately),
             result.status.eq(result_status),
             result.located_offset.eq(result_located),
         ]

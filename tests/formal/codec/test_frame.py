@@ -211,11 +211,10 @@ def checker_proof(config: CodecConfig, checker: StreamChecker) -> Bench:
     o = bench.watch(checker.o, beat_rules(width))
     result = bench.watch(checker.result)
     left, active, seen_valid = inside["left"], inside["active"], inside["checked.o_valid"]
-    seen_room, seen_final, given = (
-        inside["checked_space_left"],
-        inside["checked_final"],
-        inside["given"],
-    )
+    seen_room, seen_final = inside["checked_space_left"], inside["checked_final"]
+    # The last sector's bytes are added a cycle later.
+    given = Signal(32, name="given")
+    m.d.comb += given.eq(inside["given"] + inside["lately"])
     failed, complete, beat_valid = inside["failed"], inside["complete"], inside["beat.o_valid"]
     fires, emits = inside["checked_fires"], inside["emits"]
     layout = checker.i.payload.shape()

@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Cat, Module, Signal
 
-from cdma.hw.lib.count import count_ones, following, total
+from cdma.hw.lib.count import count_ones, following, run_length, total
 from tests.lib.simulator import Simulator
 
 
@@ -39,6 +39,22 @@ def test_the_last_number_is_before_the_first(count):
         for value in range(count):
             ctx.set(number, value)
             assert ctx.get(after) == (value + 1) % count
+
+    simulator = Simulator(m)
+    simulator.add_testbench(compare)
+    simulator.run()
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 32])
+def test_a_run_is_as_long_as_it_has_ones(width):
+    run, length = Signal(width), Signal(8)
+    m = Module()
+    m.d.comb += length.eq(run_length(run))
+
+    async def compare(ctx):
+        for ones in range(width + 1):
+            ctx.set(run, (1 << ones) - 1)
+            assert ctx.get(length) == ones
 
     simulator = Simulator(m)
     simulator.add_testbench(compare)

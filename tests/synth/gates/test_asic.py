@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdma.synth.errors import SynthError
-from cdma.synth.gates.asic import PartArea, synthesize, synthesize_parts
+from cdma.synth.gates.asic import PERIOD_PS, PartArea, synthesize, synthesize_parts
 from cdma.synth.gates.library import Library
 from cdma.synth.parts import Part
 from tests.synth.gates.netlists import CLOCK_TO_Q, SETUP, TAU_PS, unit_gates, written
@@ -129,6 +129,40 @@ def test_parts_are_mapped_once_and_paths_lead_through_all_of_them(tmp_path):
     assert sum(part.kge for part in found.parts) == pytest.approx(found.kge)
     text = (tmp_path / "netlist.v").read_text()
     assert text.count("module inverting(") == text.count("module around(") == 1
+
+
+CHAIN = """
+module chain (input clk, input [15:0] a, b, c, output reg [15:0] sum);
+  reg [15:0] held_a, held_b, held_c;
+  wire [15:0] half, whole;
+  always @(posedge clk) begin
+    held_a <= a;
+    held_b <= b;
+    held_c <= c;
+    sum <= whole;
+  end
+  link one (.a(held_a), .b(held_b), .sum(half));
+  link two (.a(half), .b(held_c), .sum(whole));
+endmodule
+"""
+LINK = """
+module link (input [15:0] a, b, output [15:0] sum);
+  assign sum = a + b;
+endmodule
+"""
+LINK_BOX = "(* blackbox *) module link (input [15:0] a, b, output [15:0] sum); endmodule"
+
+
+def test_parts_on_the_slowest_path_are_mapped_once_more_for_speed(tmp_path, monkeypatch):
+    """An adder alone is fast enough, and two of them behind one another are not."""
+    parts = [Part("chain", LINK_BOX + CHAIN, ("link",)), Part("link", LINK)]
+    found = synthesize_parts(parts, unit_gates(), tmp_path / "tight")
+    monkeypatch.setattr("cdma.synth.gates.asic.TIGHT_PERIOD_PS", PERIOD_PS)
+    plain = synthesize_parts(parts, unit_gates(), tmp_path / "plain")
+    assert found.timing.period_ps < 0.97 * plain.timing.period_ps
+    assert found.kge > plain.kge
+    faster = (tmp_path / "tight" / "tight" / "link" / "netlist.v").read_text()
+    assert faster in (tmp_path / "tight" / "netlist.v").read_text()
 
 
 def test_modules_that_are_no_parts_are_unknown_cells(tmp_path):
