@@ -18,7 +18,14 @@ import pytest
 
 PROGRAM = Path(__file__)
 
-LOADED = ("numpy", "amaranth.hdl", "amaranth.lib.wiring", "amaranth.back.rtlil", "rich")
+LOADED = (
+    "numpy",
+    "amaranth.hdl",
+    "amaranth.lib.wiring",
+    "amaranth.back.rtlil",
+    "hypothesis",
+    "rich",
+)
 """Nothing of the checkout, which changes, and no plugin, whose assertions pytest rewrites."""
 
 
