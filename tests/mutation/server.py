@@ -23,7 +23,6 @@ LOADED = (
     "amaranth.hdl",
     "amaranth.lib.wiring",
     "amaranth.back.rtlil",
-    "hypothesis",
     "rich",
 )
 """Nothing of the checkout, which changes, and no plugin, whose assertions pytest rewrites."""
