@@ -3,7 +3,13 @@
 import pytest
 from amaranth.hdl import ClockDomain, Module, Shape
 
-from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamReceiver, AxiStreamSender
+from cdma.hw.bus.axi import (
+    Axi4Signature,
+    AxiLiteSignature,
+    AxiResponse,
+    AxiStreamReceiver,
+    AxiStreamSender,
+)
 from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.lib.rtl.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
@@ -55,6 +61,11 @@ def test_axi4_lite_has_the_widths_of_its_specification(data_bits):
     assert bits_of(signature, "w") == {"data": data_bits, "strb": data_bits // 8}
     assert bits_of(signature, "r") == {"data": data_bits, "resp": 2}
     assert bits_of(signature, "b") == {"resp": 2}
+
+
+def test_responses_have_the_numbers_of_the_specification():
+    numbers = {response.name: response.value for response in AxiResponse}
+    assert numbers == {"OKAY": 0, "EXOKAY": 1, "SLVERR": 2, "DECERR": 3}
 
 
 def axis_beats(beats):
