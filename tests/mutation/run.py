@@ -226,29 +226,41 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
 
     What a test has found stays found while that test is the same, whatever others do.
     """
-    key = digest(mutant.path, mutant.fault.text)
-    kept = cache_directory() / "mutants" / f"{key}.json"
-    verdict = None
-    if kept.exists():
-        found = json.loads(kept.read_text())
-        before = Verdict(**found["verdict"])
-        if found["sources"] == _sources(workshop, mutant, before):
-            verdict = before
+    verdict = kept_verdict(workshop, mutant)
     if verdict is None:
         verdict = workshop.judge(mutant, whole=whole)
     elif verdict.outcome == "open" and whole:
         verdict = workshop.judge_whole(mutant)
     else:
-        workshop.note(mutant.path, verdict)
         return verdict
     workshop.note(mutant.path, verdict)
     if verdict.outcome != "undecided":
+        kept = _kept(mutant)
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
         sources = _sources(workshop, mutant, verdict)
         partial.write_text(json.dumps({"verdict": asdict(verdict), "sources": sources}))
         partial.replace(kept)
     return verdict
+
+
+def kept_verdict(workshop: Workshop, mutant: Mutant) -> Verdict | None:
+    """The verdict in the cache; None if there is none, or its file or its tests have changed."""
+    kept = _kept(mutant)
+    if not kept.exists():
+        return None
+    found = json.loads(kept.read_text())
+    verdict = Verdict(**found["verdict"])
+    if found["sources"] != _sources(workshop, mutant, verdict):
+        return None
+    workshop.note(mutant.path, verdict)
+    return verdict
+
+
+def _kept(mutant: Mutant) -> Path:
+    """Where a mutant's verdict is kept."""
+    key = digest(mutant.path, mutant.fault.text)
+    return cache_directory() / "mutants" / f"{key}.json"
 
 
 def _sources(workshop: Workshop, mutant: Mutant, verdict: Verdict) -> str:
