@@ -15,35 +15,43 @@ from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.report import MISSED, OUTCOMES, REASONS, page, reasons, room_of
-from tests.mutation.run import Verdict, Workshop, judged
+from tests.mutation.run import Verdict, Workshop, judged, kept_verdict
 
 ROOMS = ("hw", "golden", "sim/driver")
+DRAWN = 1000
 FOLDER = ROOT / "build" / "mutation"
 
 
 def mutate(
     rooms: Annotated[list[str] | None, typer.Argument(help="Folders or files.")] = None,
-    count: Annotated[int, typer.Option(help="Mutants that are drawn, of all rooms.")] = 1000,
+    count: Annotated[int, typer.Option(help="Mutants that are drawn, of all rooms.")] = DRAWN,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
     near: Annotated[
         bool, typer.Option("--near", help="Ask no whole engines; what they might find is open.")
+    ] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Judge none; those without a verdict are left out.")
     ] = False,
     write: Annotated[Path | None, typer.Option(help="A page of the results.")] = None,
 ) -> None:
     """Draw mutants, and run the tests that depend on them."""
     console = Console()
     drawn = mutants(ROOT, rooms or ROOMS)[:count]
+    known = reasons(REASONS)
     shops: Queue[Workshop] = Queue()
     for job in range(jobs):
         shops.put(Workshop(Checkout(ROOT), FOLDER / f"checkout-{job}"))
 
-    def judge(mutant: Mutant) -> tuple[Mutant, Verdict]:
+    def judge(mutant: Mutant) -> tuple[Mutant, Verdict | None]:
+        if near and known.get(mutant.name, {}).get("equivalent"):
+            # All tests would be asked for nothing; a whole run does, in case people were wrong.
+            return mutant, Verdict("open")
         shop = shops.get()
         try:
-            verdict = judged(shop, mutant, whole=not near)
+            verdict = kept_verdict(shop, mutant) if kept else judged(shop, mutant, whole=not near)
         finally:
             shops.put(shop)
-        if verdict.outcome in MISSED:
+        if verdict is not None and verdict.outcome in MISSED:
             fault = mutant.fault
             place = f"{mutant.path}:{fault.line}"
             console.print(
@@ -56,7 +64,9 @@ def mutate(
         return mutant, verdict
 
     with ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(judge, drawn))
+        results = [
+            (mutant, verdict) for mutant, verdict in pool.map(judge, drawn) if verdict is not None
+        ]
     while not shops.empty():
         shops.get().close()
     console.print(_table(results))
@@ -67,7 +77,8 @@ def mutate(
     ]
     (FOLDER / "results.json").write_text(json.dumps(found, indent=2) + "\n")
     if write is not None:
-        write.write_text(page(results, reasons(REASONS)), "utf-8")
+        draw = {mutant.name for mutant in mutants(ROOT, ROOMS)[:DRAWN]}
+        write.write_text(page(results, known, draw), "utf-8")
 
 
 def _table(results: list[tuple[Mutant, Verdict]]) -> Table:

@@ -23,6 +23,15 @@ ELSEWHERE = 4
 OF_TEXT = ("tests/hw/emit", "tests/hw/cocotb")
 """Tests of generated text, and of what other simulators make of it."""
 
+OF_NAMES = "tests/hw/codec/test_no_other_file_names_a_codec.py"
+"""Reads sources, and finds no fault."""
+
+CATALOGUE = "cdma.hw.components"
+"""A test that depends on it depends on every component, and tells little of most."""
+
+BUILDER = "cdma.sim.machine.build.build"
+"""A test that depends on it may build a simulator for each mutant."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -71,7 +80,8 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
 
     They depend on it: that of its name, those beside it in the mirror, a few of the components that
     it is a part of, in each case what depends on least first; and last, maybe none, those of whole
-    engines and controllers, which build a simulator of the RTL first.
+    engines and controllers, which build a simulator of the RTL first, and others beside it that do
+    so, unless there are no quicker ones.
 
     Tests that read sources and pages as texts are not asked, nor are those of generated text,
     unless it is the generator that is at fault.
@@ -80,7 +90,9 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
     folder = Path("tests", path).parent
     while len(folder.parts) > 2 and not any((checkout.root / folder).rglob("test_*.py")):
         folder = folder.parent
+    mirrored = str(Path("tests", path).parent / f"test_{Path(path).name}")
     near: dict[str, int] = {}
+    builders: dict[str, int] = {}
     elsewhere: dict[str, int] = {}
     whole: list[str] = []
     for name, file in sorted(checkout.modules.items()):
@@ -91,13 +103,18 @@ def stages(checkout: Checkout, path: str) -> list[list[str]]:
         if not is_near and any(test.is_relative_to(each) for each in OF_TEXT):
             continue
         closure = checkout.closure([name])
-        if module not in closure:
+        if module not in closure or str(test) == OF_NAMES:
             continue
         if any(test.is_relative_to(each) for each in WHOLE):
             whole.append(str(test))
-        else:
-            (near if is_near else elsewhere)[str(test)] = len(closure)
-    mirrored = str(Path("tests", path).parent / f"test_{Path(path).name}")
+        elif is_near:
+            is_builder = BUILDER in closure and str(test) != mirrored
+            (builders if is_builder else near)[str(test)] = len(closure)
+        elif CATALOGUE not in closure or module == CATALOGUE:
+            elsewhere[str(test)] = len(closure)
+    if near:
+        whole += builders
+    near = near or builders
     order = sorted(near, key=lambda test: (test != mirrored, near[test], test))
     order += sorted(elsewhere, key=lambda test: (elsewhere[test], test))[:ELSEWHERE]
     return [*([test] for test in order), whole]

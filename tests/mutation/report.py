@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant
@@ -27,9 +27,21 @@ def reasons(file: Path) -> dict[str, dict[str, object]]:
 
 
 def page(
-    results: Sequence[tuple[Mutant, Verdict]], known: Mapping[str, Mapping[str, object]]
+    results: Sequence[tuple[Mutant, Verdict]],
+    known: Mapping[str, Mapping[str, object]],
+    draw: Collection[str],
 ) -> str:
-    """The page: how many were found, room by room, and each that was not."""
+    """The page: how many were found, room by room, and each that was not.
+
+    Parameters
+    ----------
+    results : Sequence[tuple[Mutant, Verdict]]
+    known : Mapping[str, Mapping[str, object]]
+        What people found out, by name.
+    draw : Collection[str]
+        The names of those that a run of all rooms draws, so that the page tells how many are left.
+    """
+    judged = sum(mutant.name in draw for mutant, _ in results)
     lines = [
         "# Mutants",
         "",
@@ -42,6 +54,8 @@ def page(
         "beside it pass, and whole engines have not been asked. The rate is killed by killed,",
         "survived, open and undecided, without those that people found equivalent",
         "(`tests/mutation/survivors.toml`).",
+        "",
+        f"Judged are {judged:,} of the {len(draw):,} mutants that are drawn of all rooms.",
         "",
         "| room | drawn | unbuilt | same netlist | killed | survived or open, not equivalent "
         "| equivalent | undecided | rate |",

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -56,6 +57,8 @@ class Workshop:
         self._faults = 0
         self._healthy: dict[str, bool] = {}
         self._built: dict[str, tuple[str, list[str]]] = {}
+        self._stages: dict[str, list[list[str]]] = {}
+        self._finders: dict[str, Counter[str]] = defaultdict(Counter)
         if folder.exists():
             shutil.rmtree(folder)
         for file in checkout.files:
@@ -72,8 +75,8 @@ class Workshop:
 
     def judge(self, mutant: Mutant, *, whole: bool = True) -> Verdict:
         """Run the tests that depend on the file, until one fails; `open` if none is whole."""
-        *near, last = stages(self.checkout, mutant.path)
-        for stage in near:
+        *near, last = self.stages(mutant.path)
+        for stage in self._likely_first(mutant.path, near):
             with self._fault(mutant):
                 found = self._failure(stage)
             if found is not None:
@@ -86,10 +89,28 @@ class Workshop:
 
     def judge_whole(self, mutant: Mutant) -> Verdict:
         """Run the tests of whole engines, after all others."""
-        *_, last = stages(self.checkout, mutant.path)
+        *_, last = self.stages(mutant.path)
         with self._fault(mutant):
             found = self._failure(last)
         return Verdict("survived") if found is None else self._verdict(mutant, found)
+
+    def stages(self, path: str) -> list[list[str]]:
+        """`mutants.stages` of the checkout."""
+        if path not in self._stages:
+            self._stages[path] = stages(self.checkout, path)
+        return self._stages[path]
+
+    def note(self, path: str, verdict: Verdict) -> None:
+        """Remember which test finds faults of a file."""
+        if verdict.outcome in ("killed", "unbuilt"):
+            test = verdict.test.split("::")[0]
+            self._finders[path][test] += 1
+            self._finders[str(Path(path).parent)][test] += 1
+
+    def _likely_first(self, path: str, near: list[list[str]]) -> list[list[str]]:
+        """The stages, those first that have found most of this file, then most of its folder."""
+        own, beside = self._finders[path], self._finders[str(Path(path).parent)]
+        return sorted(near, key=lambda stage: (-own[stage[0]], -beside[stage[0]]))
 
     def close(self) -> None:
         """Stop the process that runs tests."""
@@ -153,7 +174,7 @@ class Workshop:
         self._built = self._built or self._healthy_netlists()
         # What has no line in any, as a configuration, may concern all of them.
         own = [shape for shape, (_, files) in self._built.items() if mutant.path in files]
-        asked = own or list(self._built)
+        asked = sorted(own or self._built, key=lambda shape: len(self._built[shape][1]))
         with self._fault(mutant):
             found = self._netlists(asked, until_other=True)
         return bool(self._built) and all(
@@ -205,33 +226,47 @@ def judged(workshop: Workshop, mutant: Mutant, *, whole: bool = True) -> Verdict
 
     What a test has found stays found while that test is the same, whatever others do.
     """
-    checkout = workshop.checkout
-    key = digest(mutant.path, mutant.fault.text)
-    kept = cache_directory() / "mutants" / f"{key}.json"
-    verdict = None
-    if kept.exists():
-        found = json.loads(kept.read_text())
-        before = Verdict(**found["verdict"])
-        if found["sources"] == _sources(checkout, mutant, before):
-            verdict = before
+    verdict = kept_verdict(workshop, mutant)
     if verdict is None:
         verdict = workshop.judge(mutant, whole=whole)
     elif verdict.outcome == "open" and whole:
         verdict = workshop.judge_whole(mutant)
     else:
         return verdict
+    workshop.note(mutant.path, verdict)
     if verdict.outcome != "undecided":
+        kept = _kept(mutant)
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
-        sources = _sources(checkout, mutant, verdict)
+        sources = _sources(workshop, mutant, verdict)
         partial.write_text(json.dumps({"verdict": asdict(verdict), "sources": sources}))
         partial.replace(kept)
     return verdict
 
 
-def _sources(checkout: Checkout, mutant: Mutant, verdict: Verdict) -> str:
+def kept_verdict(workshop: Workshop, mutant: Mutant) -> Verdict | None:
+    """The verdict in the cache; None if there is none, or its file or its tests have changed."""
+    kept = _kept(mutant)
+    if not kept.exists():
+        return None
+    found = json.loads(kept.read_text())
+    verdict = Verdict(**found["verdict"])
+    if found["sources"] != _sources(workshop, mutant, verdict):
+        return None
+    workshop.note(mutant.path, verdict)
+    return verdict
+
+
+def _kept(mutant: Mutant) -> Path:
+    """Where a mutant's verdict is kept."""
+    key = digest(mutant.path, mutant.fault.text)
+    return cache_directory() / "mutants" / f"{key}.json"
+
+
+def _sources(workshop: Workshop, mutant: Mutant, verdict: Verdict) -> str:
     """A hash of what a verdict depends on: the test that has found the mutant, or all that ran."""
-    *near, last = stages(checkout, mutant.path)
+    checkout = workshop.checkout
+    *near, last = workshop.stages(mutant.path)
     if verdict.outcome in ("killed", "unbuilt"):
         tests = [verdict.test.split("::")[0]]
     else:

@@ -22,7 +22,8 @@ def test_rates_leave_out_what_is_equivalent_and_count_what_is_open():
         (Mutant("golden/formats/two.py", 0, faults[0]), Verdict("killed")),
     ]
     known = {equivalent.name: {"equivalent": True, "reason": "It is the same."}}
-    lines = page(results, known).splitlines()
+    lines = page(results, known, {killed.name, survived.name, "not judged"}).splitlines()
+    assert "Judged are 2 of the 3 mutants that are drawn of all rooms." in lines
     assert "| `golden/formats` | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 100.0% |" in lines
     assert "| `hw/lib` | 6 | 1 | 0 | 1 | 2 | 1 | 1 | 25.0% |" in lines
     assert "| all | 7 | 1 | 0 | 2 | 2 | 1 | 1 | 40.0% |" in lines

@@ -8,7 +8,7 @@ import pytest
 from tests.lib.closure import Checkout
 from tests.lib.paths import ROOT
 from tests.mutation.mutants import mutants, stages
-from tests.mutation.run import Verdict, Workshop, judged
+from tests.mutation.run import Verdict, Workshop, judged, kept_verdict
 from tests.mutation.server import Server
 
 # They run pytest in a checkout of their own.
@@ -94,11 +94,14 @@ def test_a_verdict_is_kept_while_file_and_tests_are_the_same(checkout, shop_of, 
     assert first.outcome == "killed"
     monkeypatch.setattr(Workshop, "judge", lambda *_, **__: pytest.fail("judged again"))
     assert judged(shop, mutant) == first
+    assert kept_verdict(shop, mutant) == first
     (made.root / "tests" / "sim" / "test_clamp.py").write_text(
         "from cdma.sim.clamp import clamp\n\ndef test_clamp():\n    assert clamp(1) == 1\n"
     )
+    shop = shop_of(Checkout(made.root))
+    assert kept_verdict(shop, mutant) is None
     with pytest.raises(pytest.fail.Exception, match="judged again"):
-        judged(shop_of(Checkout(made.root)), mutant)
+        judged(shop, mutant)
 
 
 def test_what_is_found_stays_found_when_other_tests_change(checkout, shop_of, monkeypatch):

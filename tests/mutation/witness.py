@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from hypothesis import Phase, settings
 
 NOTE = "CDMA_MUTATION_NOTE"
 """The variable that names the file to write to."""
@@ -19,6 +20,11 @@ TEST_S = int(os.environ.get("CDMA_MUTATION_TEST_S", "120"))
 
 
 def pytest_configure() -> None:
+    # That there is an example is enough; profiles that are made later keep these phases.
+    phases = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+    settings.register_profile("mutants", phases=phases, database=None, report_multiple_bugs=False)
+    settings.load_profile("mutants")
+
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"more than {TEST_S} s")
 

@@ -7,6 +7,7 @@ from cdma.golden.formats.xc.elements import ELEMENT_FORMATS, element_format
 from cdma.golden.formats.xc.recorded import (
     LEVELS,
     MOST,
+    ExponentCounter,
     line_samples,
     parameters_of,
     recorded_parameters,
@@ -95,6 +96,26 @@ def test_window_follows_the_majority():
     samples = np.concatenate([bf16([2.0**-90] * 9), normal(200)])
     centre, _ = parameters_of(samples, BF16)
     assert centre in (125, 126, 127)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "centre"),
+    [
+        ([120] * 8, [121] * 4, 120),
+        ([120] * 8, [121] * 5, 121),
+        # Beyond the window: it moves once there were more outside than the most frequent has.
+        ([120] * 8 + [200] * 6, [200], 120),
+        ([120] * 8 + [200] * 6, [200] * 2, 200),
+    ],
+)
+def test_what_was_counted_before_the_halving_weighs_half(before, after, centre):
+    counter = ExponentCounter()
+    for exponent in before:
+        counter.count(exponent)
+    counter.halve()
+    for exponent in after:
+        counter.count(exponent)
+    assert counter.best(BF16)[0] == centre
 
 
 @pytest.mark.parametrize("scale", [2.0**-60, 2.0**-10, 1.0, 2.0**60])

@@ -1,9 +1,15 @@
 """The ports: flat AMBA and record ports to streams inside, and back; what reset does to them."""
 
 import pytest
-from amaranth.hdl import ClockDomain, Module
+from amaranth.hdl import ClockDomain, Module, Shape
 
-from cdma.hw.bus.axi import AxiStreamReceiver, AxiStreamSender
+from cdma.hw.bus.axi import (
+    Axi4Signature,
+    AxiLiteSignature,
+    AxiResponse,
+    AxiStreamReceiver,
+    AxiStreamSender,
+)
 from cdma.hw.codec.stream.status import TransferStatus
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
 from tests.lib.rtl.bench import STALLS, Bench, FlatPort, assert_no_bubble, stalls
@@ -14,6 +20,52 @@ from tests.lib.simulator import Simulator
 WIDTH = 32
 FULL = (1 << WIDTH) - 1
 CONTENT = bytes(range(1, WIDTH + 1))
+
+
+ATTRIBUTE_BITS = {"len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3, "qos": 4}
+"""Of the address channels, as Arm IHI 0022 has them."""
+
+
+def bits_of(signature, prefix):
+    """The widths of a channel's wires, without valid and ready, by name."""
+    handshake = (f"{prefix}valid", f"{prefix}ready")
+    return {
+        name.removeprefix(prefix): Shape.cast(member.shape).width
+        for name, member in signature.members.items()
+        if name.startswith(prefix) and name not in handshake
+    }
+
+
+@pytest.mark.parametrize("data_bytes", [1, 2, 4, 8, 16, 32, 64, 128])
+def test_axi4_has_the_widths_of_its_specification(data_bytes):
+    signature = Axi4Signature(data_bytes, 40, 5, user_bits=7)
+    for channel in ("aw", "ar"):
+        assert bits_of(signature, channel) == {"id": 5, "addr": 40, "user": 7, **ATTRIBUTE_BITS}
+    assert bits_of(signature, "w") == {"data": 8 * data_bytes, "strb": data_bytes, "last": 1}
+    assert bits_of(signature, "r") == {"id": 5, "data": 8 * data_bytes, "resp": 2, "last": 1}
+    assert bits_of(signature, "b") == {"id": 5, "resp": 2}
+
+
+@pytest.mark.parametrize("data_bytes", [0, 3, 33, 256])
+def test_axi4_of_other_widths_is_refused(data_bytes):
+    message = f"data_bytes must be a power of two, 1 to 128, not {data_bytes}"
+    with pytest.raises(ValueError, match=message):
+        Axi4Signature(data_bytes, 40, 5)
+
+
+@pytest.mark.parametrize("data_bits", [32, 64])
+def test_axi4_lite_has_the_widths_of_its_specification(data_bits):
+    signature = AxiLiteSignature(12, data_bits)
+    for channel in ("aw", "ar"):
+        assert bits_of(signature, channel) == {"addr": 12, "prot": 3}
+    assert bits_of(signature, "w") == {"data": data_bits, "strb": data_bits // 8}
+    assert bits_of(signature, "r") == {"data": data_bits, "resp": 2}
+    assert bits_of(signature, "b") == {"resp": 2}
+
+
+def test_responses_have_the_numbers_of_the_specification():
+    numbers = {response.name: response.value for response in AxiResponse}
+    assert numbers == {"OKAY": 0, "EXOKAY": 1, "SLVERR": 2, "DECERR": 3}
 
 
 def axis_beats(beats):

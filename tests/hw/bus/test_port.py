@@ -523,6 +523,43 @@ def test_answers_to_a_dead_bus_come_at_once(bench, channel):
     assert bus.owes
 
 
+@pytest.mark.parametrize("owner", [0, 1])
+def test_each_request_has_the_attributes_of_its_owner(owner):
+    port = Axi4Port(WIDTH, 32, 1, (2,), (2,), owners=2, user_bits=3)
+    m = Module()
+    m.domains.sync = ClockDomain()
+    m.submodules.port = port
+    simulator = Simulator(m)
+    simulator.add_clock(1e-9)
+    axi = port.m_axi
+    own = {"prot": 0b101, "arcache": 0b1010, "awcache": 0b0110, "user": 0b110}
+    other = {"prot": 0b010, "arcache": 0b0101, "awcache": 0b1001, "user": 0b001}
+
+    async def bench(ctx):
+        ctx.set(port.attributes, [own, other] if owner == 0 else [other, own])
+        for request in (port.read_request[0], port.write_request[0]):
+            ctx.set(request.payload.owner, owner)
+            ctx.set(request.valid, 1)
+        for channel in ("ar", "aw"):
+            await ctx.tick().until(getattr(axi, f"{channel}valid"))
+            pins = {
+                name: ctx.get(getattr(axi, channel + name))
+                for name in ("prot", "cache", "user", "size", "burst", "lock", "qos")
+            }
+            assert pins == {
+                "prot": own["prot"],
+                "cache": own[f"{channel}cache"],
+                "user": own["user"],
+                "size": 2,
+                "burst": 1,
+                "lock": 0,
+                "qos": 0,
+            }
+
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
 def test_no_timeout_without_a_limit(bench):
     behavior = Behavior(latency=1, hangs={"r": 3, "b": 3}, lift=2000)
     bench.prepare(behavior, timeout=0)

@@ -42,6 +42,11 @@ def test_window_that_does_not_shrink_is_stored(name):
 
 
 @every_block_codec
+def test_elements_are_of_4_bytes_unless_told(name):
+    assert type(golden.codec(name, 2))().element_bytes == 4
+
+
+@every_block_codec
 def test_windows_stand_alone(name):
     data = np.tile(np.arange(256, dtype=np.uint8), 64)
     codec = golden.codec(name)
