@@ -1,0 +1,30 @@
+"""The benches that coverage is counted in: tests as they are, by what they simulate."""
+
+QUICK = ("-m", "not verify and not torch")
+ENGINE = (
+    "bad_descriptors",
+    "bus_errors",
+    "faults",
+    "overflow",
+    "verification",
+    "timeouts",
+    "windows",
+)
+"""Tests of transfers and of their faults, in an engine of two units."""
+
+BENCHES: dict[str, list[str]] = {
+    "zvc": [
+        *QUICK,
+        "tests/sim/machine/pipeline/test_zvc_pipeline.py",
+        "tests/sim/machine/pipeline/test_zvc_malformed.py",
+    ],
+    "engine": [
+        *QUICK,
+        *(f"tests/sim/machine/engine/test_{name}.py" for name in ENGINE),
+        "tests/sim/driver/test_random_machine.py",
+    ],
+    "options": ["tests/sim/driver/test_random_configs.py", "-k", "four-rings or two-clocks"],
+    "quantize": ["tests/hw/codec/quantize/test_engine.py"],
+    "buddy": [*QUICK, "tests/sim/machine/buddy/test_faults.py", "tests/sim/buddy/test_entries.py"],
+}
+"""Arguments of pytest."""
