@@ -50,21 +50,21 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
     return waivers
 
 
-def read_open(path: Path = OPEN) -> dict[str, int]:
-    """Read how many points of each name are known to be open."""
-    known: dict[str, int] = tomllib.loads(path.read_text("utf-8"))["open"]
+def read_open(benches: str = "all", path: Path = OPEN) -> dict[str, int]:
+    """Read how many points of each name are known to be open after all benches, or some."""
+    known: dict[str, int] = tomllib.loads(path.read_text("utf-8")).get(benches, {})
     return known
 
 
-def write_open(points: Iterable[Point], path: Path = OPEN) -> None:
-    """List these as known to be open."""
+def write_open(points: Mapping[str, Iterable[Point]], path: Path = OPEN) -> None:
+    """List these as known to be open, by the benches that have run."""
     lines = [
         "# Points that no bench covers yet, by names without line numbers, and how many there are.",
         "# Written by `make coverage WRITE=1`.",
-        "",
-        "[open]",
-        *(f"{_quoted(name)} = {count}" for name, count in sorted(groups(points).items())),
     ]
+    for benches, those in points.items():
+        lines += ["", f"[{benches}]"]
+        lines += [f"{_quoted(name)} = {count}" for name, count in sorted(groups(those).items())]
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
