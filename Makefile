@@ -5,6 +5,7 @@
 # make bench    every performance figure that the documents quote
 # make verify   long proofs and sweeps; what passed for the same sources is not run again
 # make mutate   faults drawn from the sources, and whether tests find them (hours; goes on where it was)
+# make coverage  lines, branches and port bits of the RTL that no bench reaches on Verilator
 # make synth    every component in gates, and what has changed since the baseline
 # make capture  train the small networks again and rebuild the shipped captures (needs PyTorch)
 # make test-torch  the tests that need PyTorch
@@ -25,7 +26,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PINS)
 # Without bytecode each worker, and each command that a test starts, compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench verify mutate synth capture test-torch dist site lock debian clean
+.PHONY: run test check bench verify mutate coverage synth capture test-torch dist site lock debian clean
 
 run: $(VENV)/.run
 	$(VENV)/bin/cdma generate engine --out build/verilog --force
@@ -49,6 +50,10 @@ verify: $(VENV)/.dev debian
 # COUNT: mutants that are drawn.
 mutate: $(VENV)/.dev
 	$(PY) -m tests.mutation --count $(or $(COUNT),1000)
+
+# AGAIN=0 reads the counts that the last run left; WRITE=1 lists what is open as known.
+coverage: $(VENV)/.dev
+	$(PY) -m tests.coverage $(if $(filter 0,$(AGAIN)),--no-again) $(if $(WRITE),--write)
 
 synth: $(VENV)/.dev
 	$(VENV)/bin/cdma synth --all --force

@@ -1,0 +1,291 @@
+"""Modules with an output that tells which branches were taken, and what there is to cover.
+
+A branch is a way that a decision of the source can go: an arm of `m.If`, `m.Switch` or `m.FSM`,
+none of the arms, or either side of a `Mux`. It is taken when its condition holds at a clock edge
+outside of reset. Amaranth's netlist knows each decision's line, whatever the Verilog looks like.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import _nir
+from amaranth.hdl._ast import SignalDict
+
+from tests.coverage.constants import ModuleConstants
+from tests.lib.paths import ROOT
+
+TAKEN = "coverage_taken"
+"""The output: a bit for each branch."""
+
+DECISIONS = ("If", "Elif", "Else", "Switch", "Case", "Default", "FSM", "State")
+
+SOURCES = ("hw", "tests/coverage")
+"""Folders whose decisions are looked at: not those of Amaranth's own library."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A way that a decision can go.
+
+    Attributes
+    ----------
+    path : str
+        The source file, from the repository's root.
+    line : int
+    kind : str
+        "If", "Case" and so on; "no branch" if a decision's arms are all passed by; "Mux 1" and
+        "Mux 0". In tables they are numbered where a line makes several, as in a loop.
+    """
+
+    path: str
+    line: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A line that assigns, and the numbers of the branches in which it does; none if always."""
+
+    path: str
+    line: int
+    branches: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A module as RTLIL, with what there is to cover in it.
+
+    Attributes
+    ----------
+    rtlil : str
+        The module; wires that are no ports have no names.
+    branches : tuple of Branch
+        In the order of the bits of the output `TAKEN`.
+    statements : tuple of Statement
+    """
+
+    rtlil: str
+    branches: tuple[Branch, ...]
+    statements: tuple[Statement, ...]
+
+
+@cache
+def decisions_of(path: str) -> dict[int, str]:
+    """The control statements of a source, by the lines of their heads."""
+    found = {}
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        for item in node.items if isinstance(node, ast.With) else ():
+            call = item.context_expr
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in DECISIONS
+            ):
+                lines = range(item.context_expr.lineno, (call.end_lineno or call.lineno) + 1)
+                found |= dict.fromkeys(lines, call.func.attr)
+    return found
+
+
+@cache
+def place_of(src_loc: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Path and line of a place in the RTL's sources; None of any other place."""
+    if src_loc is None:
+        return None
+    path = Path(src_loc[0]).resolve()
+    if not any(path.is_relative_to(ROOT / folder) for folder in SOURCES):
+        return None
+    return path.relative_to(ROOT).as_posix(), src_loc[1]
+
+
+class _Nameless(rtlil.Module):
+    """A module whose ports have names, and no other wire or memory."""
+
+    def wire(self, width: int, *, name: str | None = None, **options: Any) -> Any:
+        is_port = options.get("port_kind") is not None
+        return super().wire(width, name=name if is_port else None, **options)
+
+    def memory(self, width: int, depth: int, name: str | None = None, **options: Any) -> Any:
+        return super().memory(width, depth, **options)
+
+
+def instrumented(netlist: Any, name: str, constants: ModuleConstants) -> Instrumented:
+    """Add the output to a module's netlist, which is changed by that, and convert it to RTLIL.
+
+    Parameters
+    ----------
+    netlist
+        Amaranth's, of one module whose submodules are instances.
+    name
+        Of the module.
+    constants
+        What is known of its bits: branches that no input can lead to are left out.
+    """
+    found = list(_branches(netlist, constants))
+    numbers = {net: number for number, (_, net) in enumerate(found)}
+    statements = tuple(_statements(netlist, constants, numbers))
+    if found:
+        _add_output(netlist, [net for _, net in found])
+    empty = rtlil.EmptyModuleChecker(netlist)
+    (module,) = netlist.modules
+    builder = _Nameless(name, emit_src=False)
+    # A module without cells would be taken for one that is described elsewhere.
+    if not empty.is_empty(0):
+        rtlil.ModuleEmitter(builder, netlist, module, SignalDict(), empty_checker=empty).emit()
+    design = rtlil.Design(emit_src=False)
+    design.modules[name] = builder
+    return Instrumented(str(design), tuple(branch for branch, _ in found), statements)
+
+
+def _branches(netlist: Any, constants: ModuleConstants) -> Iterator[tuple[Branch, int]]:
+    """Branches, each with a net that is high while it is taken; what is found adds no other."""
+    for index, cell in list(enumerate(netlist.cells)):
+        at = (
+            place_of(cell.src_loc) if isinstance(cell, _nir.PriorityMatch | _nir.Operator) else None
+        )
+        if at is None:
+            continue
+        path, line = at
+        if isinstance(cell, _nir.PriorityMatch):
+            kind = decisions_of(path).get(line)
+            if kind is None:
+                # The index of an array and the like: data, no decision.
+                continue
+            arms = _add_arms(netlist, index, cell)
+            for place, net in enumerate(cell.inputs):
+                arm = place_of(netlist.cells[net >> 16].src_loc) if net > 1 else None
+                its_line = arm[1] if arm else line
+                its_kind = decisions_of(path).get(its_line, kind) if arm else f"else of {kind}"
+                if constants.bits(_outputs(index, len(cell.inputs)))[place]:
+                    yield Branch(path, its_line, its_kind), arms[place]
+            if kind != "FSM" and not _is_full(netlist, cell) and constants.none_chosen(cell):
+                yield Branch(path, line, f"no branch of {kind}"), arms[-1]
+        elif cell.operator == "m":
+            (selected,) = cell.inputs[0]
+            known = constants.bit(selected)
+            if known != 0:
+                yield Branch(path, line, "Mux 1"), selected
+            if known != 1:
+                inverse = _nir.Operator(
+                    0, operator="~", inputs=[_nir.Value(selected)], src_loc=cell.src_loc
+                )
+                yield Branch(path, line, "Mux 0"), netlist.add_value_cell(1, inverse)[0]
+
+
+def _outputs(index: int, width: int) -> list[Any]:
+    return [_nir.Net.from_cell(index, bit) for bit in range(width)]
+
+
+def _add_arms(netlist: Any, index: int, cell: Any) -> Sequence[Any]:
+    """Nets for the arms of a decision, and one for none of them, high where they are taken."""
+    none = len(cell.inputs)
+    zero, one = (_nir.Value.from_const(value, 1) for value in (0, 1))
+    assignments = [_nir.Assignment(cond=cell.en, start=none, value=one, src_loc=None)]
+    for place, net in enumerate(_outputs(index, none)):
+        for start, value in ((place, one), (none, zero)):
+            assignments.append(_nir.Assignment(cond=net, start=start, value=value, src_loc=None))
+    arms = _nir.AssignmentList(
+        0, default=_nir.Value.from_const(0, none + 1), assignments=assignments, src_loc=None
+    )
+    nets: Sequence[Any] = netlist.add_value_cell(none + 1, arms)
+    return nets
+
+
+def _is_full(netlist: Any, cell: Any) -> bool:
+    """True if one of a decision's arms is always taken: the last one, or one for each value."""
+    if any(net == 1 for net in cell.inputs):
+        return True
+    cells = [netlist.cells[net >> 16] for net in cell.inputs if net > 1]
+    patterns = {pattern for matches in cells for pattern in matches.patterns}
+    return bool(cells) and len({p for p in patterns if "-" not in p}) == 1 << len(cells[0].value)
+
+
+def _statements(
+    netlist: Any, constants: ModuleConstants, numbers: dict[Any, int]
+) -> Iterator[Statement]:
+    """Lines that assign. Of those below expressions, the decision around is taken."""
+    # Nets of the arms' own cells tell the same as those of the decisions.
+    by_decision = _arms_by_decision(netlist, numbers)
+    found: dict[tuple[str, int], set[int] | None] = {}
+    for cell in netlist.cells:
+        for assignment in cell.assignments if isinstance(cell, _nir.AssignmentList) else ():
+            at = place_of(assignment.src_loc)
+            if at is None or constants.bit(assignment.cond) == 0:
+                continue
+            number = _enclosing(netlist, assignment.cond, by_decision)
+            if number is None:
+                found[at] = None
+            elif found.setdefault(at, set()) is not None:
+                known = found[at]
+                assert known is not None
+                known.add(number)
+    for (path, line), branches in sorted(found.items()):
+        yield Statement(path, line, tuple(sorted(branches or ())))
+
+
+def _arms_by_decision(netlist: Any, numbers: dict[Any, int]) -> dict[Any, int]:
+    """Numbers of branches by the nets of decisions, instead of those of added cells."""
+    found = {}
+    for index, cell in enumerate(netlist.cells):
+        if not isinstance(cell, _nir.AssignmentList) or cell.src_loc is not None:
+            continue
+        for assignment in cell.assignments[1::2]:
+            net = _nir.Net.from_cell(index, assignment.start)
+            if net in numbers:
+                found[assignment.cond] = numbers[net]
+    return found
+
+
+def _enclosing(netlist: Any, net: Any, numbers: dict[Any, int]) -> int | None:
+    """The branch that a condition is, or the one around it; None if there is none."""
+    while net > 1:
+        if net in numbers:
+            return numbers[net]
+        net = netlist.cells[net >> 16].en
+    return None
+
+
+def _add_output(netlist: Any, nets: Sequence[Any]) -> None:
+    """A register of these nets, but in reset, as an output; without a single clock, the nets."""
+    value = _nir.Value(nets)
+    width = len(value)
+    pins = {name: _nir.Net.from_cell(0, start) for name, (start, _) in netlist.top.ports_i.items()}
+    clocks = [name for name in pins if name == "clk" or name.endswith("_clk")]
+    if len(clocks) == 1 and clocks[0] in pins:
+        reset = pins.get(clocks[0][: -len("clk")] + "rst")
+        if reset is not None:
+            inverse = _nir.Operator(0, operator="~", inputs=[_nir.Value(reset)], src_loc=None)
+            (running,) = netlist.add_value_cell(1, inverse)
+            both = [value, _nir.Value([running] * width)]
+            gated = _nir.Operator(0, operator="&", inputs=both, src_loc=None)
+            value = netlist.add_value_cell(width, gated)
+        register = _nir.FlipFlop(
+            0,
+            data=value,
+            init=0,
+            clk=pins[clocks[0]],
+            clk_edge="pos",
+            arst=_nir.Net.from_const(0),
+            attributes={},
+            src_loc=None,
+        )
+        value = netlist.add_value_cell(width, register)
+    netlist.top.ports_o[TAKEN] = value
+    netlist.modules[0].ports[TAKEN] = (value, _nir.ModuleNetFlow.Output)
+
+
+def numbered(branches: Sequence[Branch]) -> list[Branch]:
+    """Branches told apart by number where a line makes several alike, as in a loop."""
+    count: Counter[Branch] = Counter(branches)
+    seen: Counter[Branch] = Counter()
+    found = []
+    for branch in branches:
+        seen[branch] += 1
+        kind = branch.kind if count[branch] == 1 else f"{branch.kind} #{seen[branch]}"
+        found.append(Branch(branch.path, branch.line, kind))
+    return found

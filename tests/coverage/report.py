@@ -1,0 +1,152 @@
+"""The results of a run, against the waivers and the list of what is known to be open."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tests.coverage.totals import KINDS, Point, Totals, groups, ranges
+
+WAIVERS = Path(__file__).parent / "waivers.toml"
+OPEN = Path(__file__).parent / "open.toml"
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Points that need not be covered, and why.
+
+    Attributes
+    ----------
+    component, kind, point : str
+        What a point's component, kind and rest have to be; in the first and the last, `*` stands
+        for anything. The rest of a port is its bit's name; of lines and branches, the branch and
+        the source's text.
+    reason : str
+    """
+
+    component: str
+    kind: str
+    point: str
+    reason: str
+
+    def applies(self, point: Point) -> bool:
+        rest = point.what if point.kind == "port" else point.group.split(" ", 2)[2]
+        return (
+            self.kind == point.kind
+            and fnmatchcase(point.component, self.component)
+            # In names of bits, brackets stand for themselves.
+            and fnmatchcase(rest, self.point.replace("[", "[[]"))
+        )
+
+
+def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
+    """The waivers of a file; `ValueError` of one without a reason."""
+    waivers = [Waiver(**entry) for entry in tomllib.loads(path.read_text("utf-8"))["waiver"]]
+    for waiver in waivers:
+        if not waiver.reason.strip() or waiver.kind not in KINDS:
+            raise ValueError(f"a waiver needs a reason and a kind of {', '.join(KINDS)}: {waiver}")
+    return waivers
+
+
+def read_open(benches: str = "all", path: Path = OPEN) -> dict[str, int]:
+    """Read how many points of each name are known to be open after all benches, or some."""
+    known: dict[str, int] = tomllib.loads(path.read_text("utf-8")).get(benches, {})
+    return known
+
+
+def write_open(points: Mapping[str, Iterable[Point]], path: Path = OPEN) -> None:
+    """List these as known to be open, by the benches that have run."""
+    lines = [
+        "# Points that no bench covers yet, by names without line numbers, and how many there are.",
+        "# Written by `make coverage WRITE=1`.",
+    ]
+    for benches, those in points.items():
+        lines += ["", f"[{benches}]"]
+        lines += [f"{_quoted(name)} = {count}" for name, count in sorted(groups(those).items())]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True)
+class Report:
+    """The fate of each point.
+
+    Attributes
+    ----------
+    totals : Totals
+    waived : dict of Point to Waiver
+    open : list of Point
+        Neither covered nor waived.
+    stale : list of Waiver
+        They apply to nothing that is uncovered.
+    new : list of Point
+        Open, and of a name with more open points than are known.
+    shorter : list of str
+        Known names with fewer open points than that.
+    """
+
+    totals: Totals
+    waived: dict[Point, Waiver]
+    open: list[Point]
+    stale: list[Waiver]
+    new: list[Point]
+    shorter: list[str]
+
+    @classmethod
+    def of(cls, totals: Totals, waivers: Sequence[Waiver], known: Mapping[str, int]) -> "Report":
+        uncovered = totals.uncovered()
+        waived = {
+            point: waiver
+            for point in uncovered
+            for waiver in reversed(waivers)
+            if waiver.applies(point)
+        }
+        used = {waiver for waiver in waivers for point in waived if waiver.applies(point)}
+        left = [point for point in uncovered if point not in waived]
+        counts = groups(left)
+        return cls(
+            totals,
+            waived,
+            left,
+            [waiver for waiver in waivers if waiver not in used],
+            [point for point in left if counts[point.group] > known.get(point.group, 0)],
+            [name for name, count in known.items() if counts[name] < count],
+        )
+
+    @property
+    def failures(self) -> list[str]:
+        """A line for each reason to fail."""
+        return [
+            *(f"not covered: {line}" for line in ranges(self.new)),
+            *(f"a waiver that no longer applies: {waiver}" for waiver in self.stale),
+        ]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row for each component, each folder of them and all: covered of all, kind by kind."""
+        found = [self._row(name, {name}) for name in self.totals.components]
+        folders = sorted({_folder(name) for name in self.totals.components})
+        for folder in folders:
+            within = {name for name in self.totals.components if _folder(name) == folder}
+            found.append(self._row(f"{folder}.*", within))
+        return [*found, self._row("all", set(self.totals.components))]
+
+    def _row(self, name: str, components: set[str]) -> tuple[str, ...]:
+        whole: Counter[str] = Counter()
+        covered: Counter[str] = Counter()
+        for point, is_covered in self.totals.points.items():
+            if point.component in components:
+                whole[point.kind] += 1
+                covered[point.kind] += is_covered
+        waived = sum(point.component in components for point in self.waived)
+        constant = sum(self.totals.constant[component] for component in components)
+        fractions = [f"{covered[kind]}/{whole[kind]}" for kind in KINDS]
+        return name, *fractions, str(constant), str(waived)
+
+
+def _folder(component: str) -> str:
+    return ".".join(component.split(".")[:2])
