@@ -258,7 +258,7 @@ def kept_verdict(workshop: Workshop, mutant: Mutant) -> Verdict | None:
 
 
 def _kept(mutant: Mutant) -> Path:
-    """Where a mutant's verdict is kept."""
+    """The file that has a mutant's verdict."""
     key = digest(mutant.path, mutant.fault.text)
     return cache_directory() / "mutants" / f"{key}.json"
 
