@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.coverage.benches import BENCHES, VERIFIED
+from tests.coverage.benches import BENCHES
 from tests.coverage.report import Report, read_open, read_waivers, write_open
 from tests.coverage.totals import Totals, components_of_hw, counted, ranges
 from tests.lib.paths import ROOT
@@ -68,8 +68,7 @@ def coverage(
     for name in sorted(components_of_hw() - set(totals.components)):
         console.print(f"in no bench: {name}")
     if write:
-        some = Report.of(merged(folder, VERIFIED), waivers, {})
-        write_open({"all": report.open, "verify": some.open})
+        write_open(report.open)
         report = Report.of(totals, waivers, read_open())
     for name in report.shorter:
         console.print(f"fewer are open than listed: {name}")

@@ -9,6 +9,9 @@ ENGINE = (
     "verification",
     "timeouts",
     "windows",
+    "ring_errors",
+    "early_stops",
+    "settings",
 )
 """Tests of transfers and of their faults, in an engine of two units."""
 
@@ -22,14 +25,25 @@ BENCHES: dict[str, list[str]] = {
         *QUICK,
         *(f"tests/sim/machine/engine/test_{name}.py" for name in ENGINE),
         "tests/sim/driver/test_random_machine.py",
-        # The others repeat themselves.
-        *("-k", "not test_random_programs or two-units-0"),
+        "-k",
+        # Assertions are left out, and one part of the random programs is enough.
+        "not failed_assertion and (not two or two-units-0 or (two and units and not random_progr))",
     ],
-    "options": ["tests/sim/driver/test_random_configs.py", "-k", "four-rings or two-clocks"],
+    "rings": [*QUICK, "tests/sim/machine/engine/test_rings.py", "-k", "four or pages"],
+    "clocks": [
+        *QUICK,
+        "tests/sim/machine/engine/test_host_clock.py",
+        "-k",
+        "byte or amid or error",
+    ],
+    "xc": ["tests/hw/codec/xc/test_engine.py", "-k", "one-unit"],
     "quantize": ["tests/hw/codec/quantize/test_engine.py"],
-    "buddy": [*QUICK, "tests/sim/machine/buddy/test_faults.py", "tests/sim/buddy/test_entries.py"],
+    "buddy": [
+        *QUICK,
+        "tests/sim/machine/buddy/test_faults.py",
+        "tests/sim/buddy/test_entries.py",
+        "-k",
+        "not three",
+    ],
 }
 """Arguments of pytest."""
-
-VERIFIED = ("zvc", "engine")
-"""Those that `make verify` runs."""

@@ -110,6 +110,12 @@ class _Nameless(rtlil.Module):
         is_port = options.get("port_kind") is not None
         return super().wire(width, name=name if is_port else None, **options)
 
+    def cell(self, kind: str, name: str | None = None, **options: Any) -> Any:
+        # Modules that nothing else reads than the output for coverage.
+        if kind.startswith("\\"):
+            options["attrs"] = {**(options.get("attrs") or {}), "keep": 1}
+        return super().cell(kind, name, **options)
+
     def memory(self, width: int, depth: int, name: str | None = None, **options: Any) -> Any:
         return super().memory(width, depth, **options)
 
@@ -124,13 +130,13 @@ def instrumented(netlist: Any, name: str, constants: ModuleConstants) -> Instrum
     name
         Of the module.
     constants
-        What is known of its bits: branches that no input can lead to are left out.
+        What is known of its bits: branches whose condition is constant are left out.
     """
     found = list(_branches(netlist, constants))
-    numbers = {net: number for number, (_, net) in enumerate(found)}
+    numbers = {own: number for number, (_, _, own) in enumerate(found) if own is not None}
     statements = tuple(_statements(netlist, constants, numbers))
     if found:
-        _add_output(netlist, [net for _, net in found])
+        _add_output(netlist, [net for _, net, _ in found])
     empty = rtlil.EmptyModuleChecker(netlist)
     (module,) = netlist.modules
     builder = _Nameless(name, emit_src=False)
@@ -139,15 +145,15 @@ def instrumented(netlist: Any, name: str, constants: ModuleConstants) -> Instrum
         rtlil.ModuleEmitter(builder, netlist, module, SignalDict(), empty_checker=empty).emit()
     design = rtlil.Design(emit_src=False)
     design.modules[name] = builder
-    return Instrumented(str(design), tuple(branch for branch, _ in found), statements)
+    return Instrumented(str(design), tuple(branch for branch, _, _ in found), statements)
 
 
-def _branches(netlist: Any, constants: ModuleConstants) -> Iterator[tuple[Branch, int]]:
-    """Branches, each with a net that is high while it is taken; what is found adds no other."""
+def _branches(netlist: Any, constants: ModuleConstants) -> Iterator[tuple[Branch, int, int | None]]:
+    """Branches, each with a net that is high while it is taken, and the decision's own for that."""
+    arms = _Arms(netlist)
     for index, cell in list(enumerate(netlist.cells)):
-        at = (
-            place_of(cell.src_loc) if isinstance(cell, _nir.PriorityMatch | _nir.Operator) else None
-        )
+        is_decision = isinstance(cell, _nir.PriorityMatch | _nir.Operator)
+        at = place_of(cell.src_loc) if is_decision else None
         if at is None:
             continue
         path, line = at
@@ -156,44 +162,88 @@ def _branches(netlist: Any, constants: ModuleConstants) -> Iterator[tuple[Branch
             if kind is None:
                 # The index of an array and the like: data, no decision.
                 continue
-            arms = _add_arms(netlist, index, cell)
-            for place, net in enumerate(cell.inputs):
-                arm = place_of(netlist.cells[net >> 16].src_loc) if net > 1 else None
+            own = _outputs(index, len(cell.inputs))
+            reachable = constants.bits(own)
+            for net, match, can_be in zip(own, cell.inputs, reachable, strict=True):
+                arm = place_of(netlist.cells[match >> 16].src_loc) if match > 1 else None
                 its_line = arm[1] if arm else line
                 its_kind = decisions_of(path).get(its_line, kind) if arm else f"else of {kind}"
-                if constants.bits(_outputs(index, len(cell.inputs)))[place]:
-                    yield Branch(path, its_line, its_kind), arms[place]
-            if kind != "FSM" and not _is_full(netlist, cell) and constants.none_chosen(cell):
-                yield Branch(path, line, f"no branch of {kind}"), arms[-1]
+                if can_be not in (0, 1):
+                    yield Branch(path, its_line, its_kind), arms.taken(net), net
+            may_pass = kind != "FSM" and not _is_full(netlist, cell)
+            if may_pass and constants.none_chosen(cell) not in (0, 1):
+                yield Branch(path, line, f"no branch of {kind}"), arms.none(index), None
         elif cell.operator == "m":
             (selected,) = cell.inputs[0]
-            known = constants.bit(selected)
-            if known != 0:
-                yield Branch(path, line, "Mux 1"), selected
-            if known != 1:
-                inverse = _nir.Operator(
-                    0, operator="~", inputs=[_nir.Value(selected)], src_loc=cell.src_loc
-                )
-                yield Branch(path, line, "Mux 0"), netlist.add_value_cell(1, inverse)[0]
+            if constants.bit(selected) not in (0, 1):
+                yield Branch(path, line, "Mux 1"), selected, None
+                yield Branch(path, line, "Mux 0"), arms.inverse(selected), None
 
 
 def _outputs(index: int, width: int) -> list[Any]:
     return [_nir.Net.from_cell(index, bit) for bit in range(width)]
 
 
-def _add_arms(netlist: Any, index: int, cell: Any) -> Sequence[Any]:
-    """Nets for the arms of a decision, and one for none of them, high where they are taken."""
-    none = len(cell.inputs)
-    zero, one = (_nir.Value.from_const(value, 1) for value in (0, 1))
-    assignments = [_nir.Assignment(cond=cell.en, start=none, value=one, src_loc=None)]
-    for place, net in enumerate(_outputs(index, none)):
-        for start, value in ((place, one), (none, zero)):
-            assignments.append(_nir.Assignment(cond=net, start=start, value=value, src_loc=None))
-    arms = _nir.AssignmentList(
-        0, default=_nir.Value.from_const(0, none + 1), assignments=assignments, src_loc=None
-    )
-    nets: Sequence[Any] = netlist.add_value_cell(none + 1, arms)
-    return nets
+class _Arms:
+    """Logic that tells which arms of decisions are taken, added where it is asked for.
+
+    Amaranth writes decisions as processes, in which their outputs are no signals.
+    """
+
+    def __init__(self, netlist: Any) -> None:
+        self.netlist = netlist
+        self._taken: dict[int, Any] = {}
+        self._none: dict[int, Any] = {}
+
+    def taken(self, net: Any) -> Any:
+        """A net with the value of a decision's output; of any other net, itself."""
+        if net < 2 or not isinstance(self.netlist.cells[net >> 16], _nir.PriorityMatch):
+            return net
+        if net not in self._taken:
+            self._add(net >> 16)
+        return self._taken[net]
+
+    def none(self, index: int) -> Any:
+        """A net that is high where a decision is met and none of its arms is taken."""
+        if index not in self._none:
+            self._add(index)
+        return self._none[index]
+
+    def inverse(self, net: Any) -> Any:
+        """A net with the opposite value."""
+        return self._operator("~", [net])
+
+    def _add(self, index: int) -> None:
+        cell = self.netlist.cells[index]
+        left = self.taken(cell.en)
+        for net, match in zip(_outputs(index, len(cell.inputs)), cell.inputs, strict=True):
+            matched = self._match(match)
+            self._taken[net] = self._operator("&", [left], [matched])
+            left = self._operator("&", [left], [self.inverse(matched)])
+        self._none[index] = left
+
+    def _match(self, net: Any) -> Any:
+        if net < 2:
+            return net
+        cell = self.netlist.cells[net >> 16]
+        found = []
+        for pattern in cell.patterns:
+            wanted = [
+                (bit, int(digit))
+                for bit, digit in zip(cell.value, reversed(pattern), strict=True)
+                if digit != "-"
+            ]
+            if wanted:
+                constant = [_nir.Net.from_const(digit) for _, digit in wanted]
+                found.append(self._operator("==", [bit for bit, _ in wanted], constant))
+            else:
+                found.append(_nir.Net.from_const(1))
+        return self._operator("r|", found) if found else _nir.Net.from_const(0)
+
+    def _operator(self, operator: str, *inputs: Sequence[Any]) -> Any:
+        values = [_nir.Value(nets) for nets in inputs]
+        cell = _nir.Operator(0, operator=operator, inputs=values, src_loc=None)
+        return self.netlist.add_value_cell(1, cell)[0]
 
 
 def _is_full(netlist: Any, cell: Any) -> bool:
@@ -209,15 +259,13 @@ def _statements(
     netlist: Any, constants: ModuleConstants, numbers: dict[Any, int]
 ) -> Iterator[Statement]:
     """Lines that assign. Of those below expressions, the decision around is taken."""
-    # Nets of the arms' own cells tell the same as those of the decisions.
-    by_decision = _arms_by_decision(netlist, numbers)
     found: dict[tuple[str, int], set[int] | None] = {}
     for cell in netlist.cells:
         for assignment in cell.assignments if isinstance(cell, _nir.AssignmentList) else ():
             at = place_of(assignment.src_loc)
             if at is None or constants.bit(assignment.cond) == 0:
                 continue
-            number = _enclosing(netlist, assignment.cond, by_decision)
+            number = _enclosing(netlist, assignment.cond, numbers)
             if number is None:
                 found[at] = None
             elif found.setdefault(at, set()) is not None:
@@ -226,19 +274,6 @@ def _statements(
                 known.add(number)
     for (path, line), branches in sorted(found.items()):
         yield Statement(path, line, tuple(sorted(branches or ())))
-
-
-def _arms_by_decision(netlist: Any, numbers: dict[Any, int]) -> dict[Any, int]:
-    """Numbers of branches by the nets of decisions, instead of those of added cells."""
-    found = {}
-    for index, cell in enumerate(netlist.cells):
-        if not isinstance(cell, _nir.AssignmentList) or cell.src_loc is not None:
-            continue
-        for assignment in cell.assignments[1::2]:
-            net = _nir.Net.from_cell(index, assignment.start)
-            if net in numbers:
-                found[assignment.cond] = numbers[net]
-    return found
 
 
 def _enclosing(netlist: Any, net: Any, numbers: dict[Any, int]) -> int | None:

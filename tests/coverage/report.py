@@ -1,5 +1,6 @@
 """The results of a run, against the waivers and the list of what is known to be open."""
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,13 +33,22 @@ class Waiver:
     reason: str
 
     def applies(self, point: Point) -> bool:
+        """True if the point need not be covered."""
         rest = point.what if point.kind == "port" else point.group.split(" ", 2)[2]
         return (
             self.kind == point.kind
             and fnmatchcase(point.component, self.component)
-            # In names of bits, brackets stand for themselves.
-            and fnmatchcase(rest, self.point.replace("[", "[[]"))
+            and any(fnmatchcase(rest, pattern) for pattern in self._patterns())
         )
+
+    def _patterns(self) -> list[str]:
+        """Patterns for each bit of a range, in which brackets stand for themselves."""
+        spans = re.fullmatch(r"(.*)\[(\d+):(\d+)\]", self.point)
+        names = [self.point]
+        if spans:
+            bits = range(int(spans[3]), int(spans[2]) + 1)
+            names = [f"{spans[1]}[{bit}]" for bit in bits]
+        return [name.replace("[", "[[]") for name in names]
 
 
 def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
@@ -50,21 +60,20 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
     return waivers
 
 
-def read_open(benches: str = "all", path: Path = OPEN) -> dict[str, int]:
-    """Read how many points of each name are known to be open after all benches, or some."""
-    known: dict[str, int] = tomllib.loads(path.read_text("utf-8")).get(benches, {})
+def read_open(path: Path = OPEN) -> dict[str, int]:
+    """Read how many points of each name are known to be open."""
+    known: dict[str, int] = tomllib.loads(path.read_text("utf-8"))
     return known
 
 
-def write_open(points: Mapping[str, Iterable[Point]], path: Path = OPEN) -> None:
-    """List these as known to be open, by the benches that have run."""
+def write_open(points: Iterable[Point], path: Path = OPEN) -> None:
+    """List these as known to be open."""
     lines = [
         "# Points that no bench covers yet, by names without line numbers, and how many there are.",
         "# Written by `make coverage WRITE=1`.",
+        "",
+        *(f"{_quoted(name)} = {count}" for name, count in sorted(groups(points).items())),
     ]
-    for benches, those in points.items():
-        lines += ["", f"[{benches}]"]
-        lines += [f"{_quoted(name)} = {count}" for name, count in sorted(groups(those).items())]
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 

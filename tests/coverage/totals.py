@@ -165,7 +165,7 @@ def ranges(points: Iterable[Point]) -> list[str]:
         else:
             found[str(point)] = []
     return [
-        f"{head}[{_spans(sorted(map(int, bits)))}], {len(bits)} bits" if bits else head
+        f"{head}[{_spans(sorted(map(int, bits)))}]" if bits else head
         for head, bits in found.items()
     ]
 
