@@ -166,14 +166,45 @@ def to_verilog(
     with fast_conversion():
         _convert(top, name, modules, progress, _Making(name, sleepers, async_reset), is_top=True)
     progress.step()
-    script = [
+    unwanted = [
         *([] if assertions else ["delete t:$check"]),
-        # Nothing reads what it has not written; zeros would fill pages.
-        "delete t:$meminit_v2",
         # Amaranth adds a wire for each field of a struct and element of an array. They alias bits
         # of others, and nothing uses them.
         "delete w:*\\[*",
         "delete w:*.*",
+    ]
+    with fast_conversion():
+        design = "\n".join(module.circuit.rtlil for module in modules.values())
+    progress = Tally("Yosys", 1)
+    text = verilog_of(design, unwanted)
+    progress.step()
+    bodies = dict(_split_modules(text))
+    return [
+        ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
+        for module in _in_order(modules, name)
+    ]
+
+
+def verilog_of(design: str, unwanted: Sequence[str] = ()) -> str:
+    """A design's RTLIL as Verilog, by Yosys.
+
+    Parameters
+    ----------
+    design
+        Modules, one after another.
+    unwanted
+        Yosys' commands that delete what is not to be in it.
+
+    Raises
+    ------
+    NetlistError
+        If Yosys fails.
+    """
+    script = [
+        f"read_rtlil <<rtlil\n{design}\nrtlil",
+        # Nothing reads what it has not written; zeros would fill pages.
+        "delete t:$meminit_v2",
+        *unwanted,
         "proc",
         "opt_expr",
         "opt_clean -purge",
@@ -183,16 +214,7 @@ def to_verilog(
         "opt_clean -purge",
         "write_verilog -noattr",
     ]
-    with fast_conversion():
-        design = "\n".join(module.circuit.rtlil for module in modules.values())
-    progress = Tally("Yosys", 1)
-    text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *script, ""]))
-    progress.step()
-    bodies = dict(_split_modules(text))
-    return [
-        ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
-        for module in _in_order(modules, name)
-    ]
+    return _yosys("\n".join([*script, ""]))
 
 
 @dataclass(frozen=True)

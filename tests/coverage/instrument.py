@@ -266,14 +266,13 @@ def _statements(
             if at is None or constants.bit(assignment.cond) == 0:
                 continue
             number = _enclosing(netlist, assignment.cond, numbers)
+            branches = found.setdefault(at, set())
             if number is None:
                 found[at] = None
-            elif found.setdefault(at, set()) is not None:
-                known = found[at]
-                assert known is not None
-                known.add(number)
-    for (path, line), branches in sorted(found.items()):
-        yield Statement(path, line, tuple(sorted(branches or ())))
+            elif branches is not None:
+                branches.add(number)
+    for path, line in sorted(found):
+        yield Statement(path, line, tuple(sorted(found[path, line] or ())))
 
 
 def _enclosing(netlist: Any, net: Any, numbers: dict[Any, int]) -> int | None:
@@ -291,7 +290,7 @@ def _add_output(netlist: Any, nets: Sequence[Any]) -> None:
     width = len(value)
     pins = {name: _nir.Net.from_cell(0, start) for name, (start, _) in netlist.top.ports_i.items()}
     clocks = [name for name in pins if name == "clk" or name.endswith("_clk")]
-    if len(clocks) == 1 and clocks[0] in pins:
+    if len(clocks) == 1:
         reset = pins.get(clocks[0][: -len("clk")] + "rst")
         if reset is not None:
             inverse = _nir.Operator(0, operator="~", inputs=[_nir.Value(reset)], src_loc=None)

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -137,24 +137,23 @@ class Report:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row for each component, each folder of them and all: covered of all, kind by kind."""
-        found = [self._row(name, {name}) for name in self.totals.components]
-        folders = sorted({_folder(name) for name in self.totals.components})
-        for folder in folders:
-            within = {name for name in self.totals.components if _folder(name) == folder}
-            found.append(self._row(f"{folder}.*", within))
-        return [*found, self._row("all", set(self.totals.components))]
-
-    def _row(self, name: str, components: set[str]) -> tuple[str, ...]:
-        whole: Counter[str] = Counter()
-        covered: Counter[str] = Counter()
+        waived = Counter(point.component for point in self.waived)
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for name in self.totals.components:
+            own = Counter(constant=self.totals.constant[name], waived=waived[name])
+            for row in (name, f"{_folder(name)}.*", "all"):
+                counts[row].update(own)
         for point, is_covered in self.totals.points.items():
-            if point.component in components:
-                whole[point.kind] += 1
-                covered[point.kind] += is_covered
-        waived = sum(point.component in components for point in self.waived)
-        constant = sum(self.totals.constant[component] for component in components)
-        fractions = [f"{covered[kind]}/{whole[kind]}" for kind in KINDS]
-        return name, *fractions, str(constant), str(waived)
+            for row in (point.component, f"{_folder(point.component)}.*", "all"):
+                counts[row][point.kind] += 1
+                counts[row][f"{point.kind} covered"] += is_covered
+        folders = sorted({f"{_folder(name)}.*" for name in self.totals.components})
+        return [_row(name, counts[name]) for name in (*self.totals.components, *folders, "all")]
+
+
+def _row(name: str, counts: Counter[str]) -> tuple[str, ...]:
+    fractions = [f"{counts[f'{kind} covered']}/{counts[kind]}" for kind in KINDS]
+    return name, *fractions, str(counts["constant"]), str(counts["waived"])
 
 
 def _folder(component: str) -> str:

@@ -5,24 +5,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cdma.hw.components import Config, find_component
-from cdma.hw.emit.netlist import WrittenModule, _yosys, ports_of, written_modules
+from cdma.hw.emit.netlist import WrittenModule, ports_of, verilog_of, written_modules
 from cdma.hw.emit.verilog import Verilog
 from tests.coverage.constants import ModuleConstants, constants
 from tests.coverage.instrument import Instrumented, instrumented, numbered
 
-SCRIPT = (
-    # The tests find out whether assertions hold; a decision of theirs is a branch all the same.
-    "delete t:$check",
-    "delete t:$meminit_v2",
-    "proc",
-    "opt_expr",
-    "opt_clean -purge",
-    "opt_merge",
-    "wreduce",
-    "opt_expr",
-    "opt_clean -purge",
-    "write_verilog -noattr",
-)
 CLOCKING = ("clk", "rst")
 
 
@@ -40,7 +27,8 @@ def covered(component: Any, top: str) -> Verilog:
     ports = {module.name: _ports(module, found[module.name]) for module in modules}
     parts = {m.name: instrumented(m.circuit.netlist, m.name, found[m.name]) for m in modules}
     design = "\n".join(part.rtlil for part in parts.values())
-    text = _yosys("\n".join([f"read_rtlil <<rtlil\n{design}\nrtlil", *SCRIPT, ""]))
+    # The tests find out whether assertions hold; a decision of theirs is a branch all the same.
+    text = verilog_of(design, ["delete t:$check"])
     # As the machines look for clocks.
     text = re.sub(r"^  input (\w+_clk);\n  wire \1;$", r"  input wire \1;", text, flags=re.M)
     described = {
