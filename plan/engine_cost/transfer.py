@@ -48,7 +48,7 @@ from cdma.plan.engine_cost.bottlenecks import (
 )
 from cdma.plan.engine_cost.packing import LineSizes
 from cdma.plan.engine_cost.variable_density import LineFlow, in_cycles, out_cycles
-from cdma.plan.platform.environment import MachineConfig
+from cdma.plan.platform.environment import MachineConfig, part_lines
 from cdma.plan.platform.throttles import THROTTLES, Throttle
 
 WAYS = ("out", "in")
@@ -262,7 +262,7 @@ def _parts(
     """
     if lines is None or engines == 1:
         return [(raw_bytes / engines, stream_bytes / engines, lines)]
-    each = -(-len(lines) // engines)
+    each = part_lines(len(lines), engines)
     cuts = [lines[start : start + each] for start in range(0, len(lines), each)]
     line_bytes = raw_bytes / len(lines)
     return [(line_bytes * len(cut), float(sum(cut)), cut) for cut in cuts]

@@ -1,6 +1,6 @@
 """The environment of an engine, or of several: how fast memory and link are, and how far away."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdma.hw.config import ConfigError, find_named
 
@@ -145,6 +145,33 @@ class MachineConfig:
         raise ConfigError(f"{name} must be {right}, not {getattr(self, name)!r}")
 
 
+def part_lines(lines: int, engines: int) -> int:
+    """Lines of each engine's part of a transfer; the last engines may have fewer, or none."""
+    return -(-lines // engines)
+
+
+def step_refusal(name: str, machine: MachineConfig) -> str | None:
+    """Explain why a step cannot run on the engine of that name; None if it can."""
+    if machine.engines == 1:
+        return None
+    return (
+        f"a step runs on one engine, and {name} has {machine.engines} side by side; "
+        "choose another one"
+    )
+
+
+# H100 SXM behind PCIe 5 x16: 3.35 TB/s of HBM3 (NVIDIA's data sheet), 64 GB/s each way (32 GT/s
+# on 16 lanes). The four channels are all of the memory behind four ports of 128 B, which take a
+# seventh of it each way. Latencies as above, and all of the link is payload: packets leave the
+# engine less to do. The clock of 1 GHz is ours.
+_PCIE5X16 = MachineConfig(
+    channels=4,
+    dram_bytes_per_s=3350e9,
+    dram_outstanding=512,
+    link_out_bytes_per_s=64e9,
+    link_in_bytes_per_s=64e9,
+)
+
 # What is outstanding limits none of them: it covers latency times bandwidth in lines of 128 B.
 MACHINES: dict[str, MachineConfig] = {
     # Maxwell Titan X behind PCIe gen3: six memory controllers, 336 GB/s of GDDR5 and 16 GB/s each
@@ -165,33 +192,17 @@ MACHINES: dict[str, MachineConfig] = {
         link_out_bytes_per_s=150e9,
         link_in_bytes_per_s=150e9,
     ),
-    # H100 SXM behind PCIe 5 x16: 3.35 TB/s of HBM3 (NVIDIA's data sheet), 64 GB/s each way (32 GT/s
-    # on 16 lanes). The four channels are all of the memory behind four ports of 128 B, which take a
-    # seventh of it each way. Latencies as above, and all of the link is payload: packets leave the
-    # engine less to do. The clock of 1 GHz is ours.
-    "pcie5x16": MachineConfig(
-        channels=4,
-        dram_bytes_per_s=3350e9,
-        dram_outstanding=512,
-        link_out_bytes_per_s=64e9,
-        link_in_bytes_per_s=64e9,
-    ),
+    "pcie5x16": _PCIE5X16,
     # The same device behind PCIe 6 x16, twice as fast (64 GT/s), with two such engines.
-    "pcie6x16": MachineConfig(
-        engines=2,
-        channels=4,
-        dram_bytes_per_s=3350e9,
-        dram_outstanding=512,
-        link_out_bytes_per_s=128e9,
-        link_in_bytes_per_s=128e9,
+    "pcie6x16": replace(
+        _PCIE5X16, engines=2, link_out_bytes_per_s=128e9, link_in_bytes_per_s=128e9
     ),
     # GH200: 4 TB/s of HBM3 and 900 GB/s of NVLink-C2C, both directions together (NVIDIA's data
     # sheet). Eight such engines have 56 GB/s each.
-    "c2c": MachineConfig(
+    "c2c": replace(
+        _PCIE5X16,
         engines=8,
-        channels=4,
         dram_bytes_per_s=4000e9,
-        dram_outstanding=512,
         link_out_bytes_per_s=450e9,
         link_in_bytes_per_s=450e9,
     ),

@@ -12,6 +12,7 @@ host are golden models, too; their time is the timeline's.
 from dataclasses import dataclass
 
 from cdma.builds.errors import BuildError
+from cdma.plan.platform.environment import step_refusal
 from cdma.plan.platform.throttles import throttle
 from cdma.plan.timeline.errors import ScheduleError
 from cdma.plan.timeline.placement import Plan
@@ -176,11 +177,8 @@ def execute(
     """
     if scenario.placed_engine is None:
         raise ScheduleError(scenario.no_engine)
-    if scenario.machine.engines > 1:
-        raise ScheduleError(
-            f"a step runs on one engine, and {scenario.engine} has {scenario.machine.engines} side "
-            "by side; choose another one"
-        )
+    if refusal := step_refusal(scenario.placed_engine.name, scenario.machine):
+        raise ScheduleError(refusal)
     whole = simulate(scenario, plan)
     if not whole.feasible:
         raise ScheduleError(

@@ -12,6 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from cdma.golden import LINE_BYTES
+from cdma.golden.formats.stream import ByteArray
+from cdma.plan.platform.environment import part_lines
 from cdma.sim.swap.backend import ArrayResult, EngineFigures
 from cdma.sim.swap.window import Piece
 
@@ -49,34 +51,42 @@ def together(
     for piece in queue:
         pieces.setdefault(piece.index, []).append(piece.data.size)
     for index, sizes in pieces.items():
-        parts = [result.get(index) for result in results]
+        parts = [result.get(index, _NOTHING) for result in results]
         cycles = {}
         for way, own_ends in ends.items():
             begun = max(own_ends)
             for engine, part in enumerate(parts):
-                own_ends[engine] += getattr(part, f"cycles_{way}") if part is not None else 0
+                own_ends[engine] += getattr(part, f"cycles_{way}")
             cycles[way] = max(own_ends) - begun
-        streams = [iter(part.streams if part is not None else ()) for part in parts]
-        returned = [iter(part.returned if part is not None else ()) for part in parts]
         counts = [len(_parts(size, len(results))) for size in sizes]
-        there = [part for part in parts if part is not None]
         yield (
             index,
             ArrayResult(
-                streams=[np.concatenate([next(s) for s in streams[:n]]) for n in counts],
-                returned=[np.concatenate([next(back) for back in returned[:n]]) for n in counts],
+                streams=_behind_one_another([part.streams for part in parts], counts),
+                returned=_behind_one_another([part.returned for part in parts], counts),
                 cycles_out=cycles["out"],
                 cycles_in=cycles["in"],
-                faults={fault for part in there for fault in part.faults},
-                engine=_figures([part.engine for part in there if part.engine], len(results)),
+                faults={fault for part in parts for fault in part.faults},
+                engine=_figures([part.engine for part in parts if part.engine], len(results)),
             ),
         )
 
 
+_NOTHING = ArrayResult(streams=[], returned=[], cycles_out=0, cycles_in=0, faults=set())
+"""Of an engine that has no part of an array."""
+
+
+def _behind_one_another(
+    parts: Sequence[Sequence[ByteArray]], counts: Sequence[int]
+) -> list[ByteArray]:
+    """Each piece of an array, from those of all engines: so many of the first ones have a part."""
+    own = list(map(iter, parts))
+    return [np.concatenate([next(engine) for engine in own[:count]]) for count in counts]
+
+
 def _parts(nbytes: int, engines: int) -> list[slice]:
     """As many equal parts of whole lines as there are engines, or fewer of a short piece."""
-    lines = -(-nbytes // LINE_BYTES)
-    part = -(-lines // engines) * LINE_BYTES
+    part = part_lines(-(-nbytes // LINE_BYTES), engines) * LINE_BYTES
     return [slice(start, min(start + part, nbytes)) for start in range(0, nbytes, part)]
 
 

@@ -13,6 +13,7 @@ from cdma.commands.train.report import TrainResult, as_dict, print_report
 from cdma.config import DEVICE, LINK, find, tables_of
 from cdma.errors import UserError
 from cdma.hw.config import preset
+from cdma.plan.platform.environment import step_refusal
 from cdma.plan.policies.registry import POLICIES
 from cdma.plan.policies.registry import policy as policy_of
 from cdma.plan.timeline.placement import Placement
@@ -105,11 +106,8 @@ def train(
         )
     capacity = parse_bytes(memory)
     engine_config, environment = preset(machine), machine_config(machine)
-    if environment.engines > 1:
-        raise UserError(
-            f"a step runs on one engine, and {machine} has {environment.engines} side by side; "
-            "choose another one"
-        )
+    if refusal := step_refusal(machine, environment):
+        raise UserError(refusal)
     found_device, found_link = find(DEVICE, device).value, find(LINK, link).value
     found = load(subject)
     step_plan = plan_step(
