@@ -187,7 +187,8 @@ def synthesize(
         If Yosys is missing or fails, a file cannot be written, the library has no clock gate, or a
         corner lacks a cell of the netlist.
     """
-    return _measured(_mapped(Part(top, verilog), library, folder, clock_gating), library, corners)
+    module = _mapped(Part(top, verilog), library, folder, clock_gating)
+    return _measured(module, library, corners, slowest_path(module, library))
 
 
 def synthesize_parts(
@@ -233,16 +234,18 @@ def synthesize_parts(
 
     top = parts[0].name
     modules = mapped(parts, folder, PERIOD_PS)
-    timing = slowest_path(stitch(modules, top), library)
+    whole = stitch(modules, top)
+    timing = slowest_path(whole, library)
     homes = {part.name: folder / part.name for part in parts}
     tried: set[str] = set()
     while slow := _modules_on(timing, modules, top) - tried:
         tried |= slow
         chosen = [part for part in parts if part.name in slow]
         tighter = modules | mapped(chosen, folder / TIGHT, TIGHT_PERIOD_PS)
-        faster = slowest_path(stitch(tighter, top), library)
+        other = stitch(tighter, top)
+        faster = slowest_path(other, library)
         if faster.period_ps < timing.period_ps:
-            modules, timing = tighter, faster
+            modules, whole, timing = tighter, other, faster
             homes |= {name: folder / TIGHT / name for name in slow}
     try:
         with (folder / NETLIST).open("w", encoding="utf-8") as file:
@@ -250,8 +253,7 @@ def synthesize_parts(
                 file.write((home / NETLIST).read_text(encoding="utf-8"))
     except OSError as error:
         raise _unwritten(error) from error
-    whole = _measured(stitch(modules, top), library, corners)
-    return replace(whole, parts=_areas(modules, top, library))
+    return replace(_measured(whole, library, corners, timing), parts=_areas(modules, top, library))
 
 
 def _modules_on(timing: Timing, modules: dict[str, Any], top: str) -> set[str]:
@@ -413,13 +415,14 @@ def _areas(modules: dict[str, Any], top: str, library: Library) -> list[PartArea
     return sorted(areas, key=lambda area: -area.kge)
 
 
-def _measured(module: dict[str, Any], library: Library, corners: Sequence[Library]) -> Synthesis:
+def _measured(
+    module: dict[str, Any], library: Library, corners: Sequence[Library], timing: Timing
+) -> Synthesis:
     for corner in corners:
         _refuse_unknown(module, corner, ())
     counts = _counts(module, library)
     netlist = MappedNetlist(module, library)
     gated = netlist.gate_of()
-    timing, timing_with_wires = _timings(module, library)
     return Synthesis(
         cells=sum(counts.values()),
         flip_flops=_flip_flops(counts, library),
@@ -427,19 +430,21 @@ def _measured(module: dict[str, Any], library: Library, corners: Sequence[Librar
         kge=_kge(counts, library),
         macros=_macros(module),
         timing=timing,
-        timing_with_wires=timing_with_wires,
+        timing_with_wires=_timing_with_wires(module, library),
         cell_counts=counts,
         clock_gates=len(netlist.clock_gates),
         gated_flip_flops=sum(
             flip_flop.pins.get(flip_flop.kind.clock) in gated for flip_flop in netlist.flip_flops
         ),
         module=module,
-        corners=[Corner(corner.name, *_timings(module, corner)) for corner in corners],
+        corners=[
+            Corner(corner.name, slowest_path(module, corner), _timing_with_wires(module, corner))
+            for corner in corners
+        ],
     )
 
 
-def _timings(module: dict[str, Any], library: Library) -> tuple[Timing, Timing | None]:
-    """Without wires, and with the library's wire load if it has one."""
+def _timing_with_wires(module: dict[str, Any], library: Library) -> Timing | None:
+    """With the library's wire load; None if it has none."""
     load = library.wire_load
-    without = slowest_path(module, library)
-    return without, None if load is None else slowest_path(module, library, load)
+    return None if load is None else slowest_path(module, library, load)
