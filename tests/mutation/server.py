@@ -18,13 +18,7 @@ import pytest
 
 PROGRAM = Path(__file__)
 
-LOADED = (
-    "numpy",
-    "amaranth.hdl",
-    "amaranth.lib.wiring",
-    "amaranth.back.rtlil",
-    "rich",
-)
+LOADED = ("numpy", "amaranth.hdl", "amaranth.lib.wiring", "amaranth.back.rtlil", "rich")
 """Nothing of the checkout, which changes, and no plugin, whose assertions pytest rewrites."""
 
 
