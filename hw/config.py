@@ -14,6 +14,9 @@ from cdma.hw.codec.registry import CodecRegistryError, copy_codec, line_codec
 SECTOR_BYTES = (32, 64, 128)
 """What a codec takes or gives per cycle; 32 B is one DRAM burst (cDMA, §V-B)."""
 
+HOST_BYTES = (4, 8, 16, 32, 64, 128)
+"""Widths of the engine's port to the link, those that AXI4 has from 32 bits on."""
+
 DEFAULT_CODECS = ("zvc", "raw")
 """What engines have if nothing else is said: the paper's codec, and plain copies."""
 
@@ -212,7 +215,8 @@ class EngineConfig:
     units
         Compression units, one at each memory controller; lines go round them.
     host_bytes
-        Width of the port to the link.
+        Width of the port to the link, a power of two from 4 to 128. Streams move at this or the
+        codec's `sector_bytes` per cycle, whichever is less.
     buffer_bytes
         What the DMA buffer holds of compressed lines on their way out; shared evenly by the units.
         The bandwidth-delay product of the memory (cDMA, §V-C).
@@ -279,10 +283,10 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         _check_range(self, "units", 1, 16)
-        if self.host_bytes != self.codec.sector_bytes:
+        if self.host_bytes not in HOST_BYTES:
             raise ConfigError(
-                f"host_bytes must be the codec's sector_bytes, {self.codec.sector_bytes}, not "
-                f"{self.host_bytes!r}"
+                f"host_bytes must be {', '.join(map(str, HOST_BYTES[:-1]))} or {HOST_BYTES[-1]}, "
+                f"not {self.host_bytes!r}"
             )
         if self.unit_beats < 2 * self.codec.sectors:
             raise ConfigError(
@@ -324,6 +328,11 @@ class EngineConfig:
     def codecs(self) -> tuple[str, ...]:
         """Names of the codecs that the engine has, that of plain copies among them."""
         return self.codec.codecs
+
+    @property
+    def stream_bytes_per_cycle(self) -> int:
+        """Bytes of streams that pass between units and link in a cycle, each way."""
+        return min(self.host_bytes, self.codec.sector_bytes)
 
     @property
     def unit_beats(self) -> int:

@@ -27,6 +27,7 @@ from cdma.hw.components import (
 )
 from cdma.hw.config import (
     BUDDY_PRESETS,
+    HOST_BYTES,
     LATENCIES,
     METADATA_CACHES,
     PRESETS,
@@ -99,6 +100,14 @@ def generate(
     ] = None,
     units: Annotated[
         int | None, typer.Option(metavar="N", help="Engine: units, and memory ports, 1 to 16.")
+    ] = None,
+    host_bytes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="|".join(map(str, HOST_BYTES)),
+            help="Engine: width of the port to the link; a sector if not given.",
+            autocompletion=among(*HOST_BYTES),
+        ),
     ] = None,
     buffer_bytes: Annotated[
         int | None, typer.Option(metavar="BYTES", help="Engine: room for lines on their way out.")
@@ -253,6 +262,7 @@ def generate(
     codec = _given(element_bytes=element_bytes, sector_bytes=sector_bytes)
     of_engine = _given(
         units=units,
+        host_bytes=host_bytes,
         buffer_bytes=buffer_bytes,
         read_buffer_bytes=read_buffer_bytes,
         write_bursts=write_bursts,
@@ -369,7 +379,9 @@ def _refuse(component: str, whose: str, options: dict[str, Any]) -> None:
 def _engine_config(name: str | None, codec: dict[str, Any], shape: dict[str, Any]) -> EngineConfig:
     chosen = kinds.find(kinds.ENGINE, name or ENGINE.default).value
     changed = dataclasses.replace(chosen.codec, **codec)
-    return dataclasses.replace(chosen, codec=changed, host_bytes=changed.sector_bytes, **shape)
+    if "sector_bytes" in codec:
+        shape = {"host_bytes": changed.sector_bytes, **shape}
+    return dataclasses.replace(chosen, codec=changed, **shape)
 
 
 def _buddy_config(name: str | None, entry: dict[str, Any], shape: dict[str, Any]) -> BuddyConfig:

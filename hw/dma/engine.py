@@ -122,7 +122,8 @@ class DmaEngine(wiring.Component):
     `reset_cycles` = 6 cycles of each clock at least.
 
     Throughput: a line per cycle and unit, two lines per cycle in all, each way; a beat per cycle
-    at the host, each way, of the slower clock if there are two.
+    at the host, each way, of the slower clock if there are two. Streams move at a sector per cycle
+    at most, also at a wider host; one of another width costs them a cycle of latency each way.
 
     Parameters
     ----------

@@ -67,12 +67,14 @@ def reach(config: EngineConfig) -> Reach:
     """Return the bounds of an engine."""
     codec = config.codec
     sector, host = codec.sector_bytes, config.host_bytes
+    # A converter holds a beat of each width at most.
+    between = 0 if host == sector else sector + host
     # A line that begins inside a beat lies in one beat more.
     line = codec.line_bytes + sector
     issued = 2 * STOP_CYCLES + SLOTS * config.units
     # Each line in the buffer has a beat at least, and each of those behind it an element.
     buffered = config.units * config.unit_beats
-    drained = SLOTS * host // codec.element_bytes
+    drained = (SLOTS * sector + between) // codec.element_bytes
     stream = buffered * (sector + codec.head_elements * codec.element_bytes)
     queued = 2 * HOST_BURST_BEATS + STOP_CYCLES
     bursts = HOST_BURST_BEATS * host
@@ -82,8 +84,11 @@ def reach(config: EngineConfig) -> Reach:
         out_reads=min(issued, buffered) * line,
         out_reads_beyond=(buffered + drained + issued) * line,
         out_writes=queued * host,
-        out_writes_owed=stream + (queued + 2 * SLOTS) * host,
+        out_writes_owed=stream + (queued + 2 * SLOTS) * host + between,
         in_reads=min(in_reads, (config.read_beats + STOP_CYCLES) * host),
-        in_reads_beyond=lines * codec.worst_line_bytes + config.read_buffer_bytes + SLOTS * bursts,
+        in_reads_beyond=lines * codec.worst_line_bytes
+        + between
+        + config.read_buffer_bytes
+        + SLOTS * bursts,
         in_writes=lines * line,
     )

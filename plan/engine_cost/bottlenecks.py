@@ -113,7 +113,7 @@ def _port(
 ) -> tuple[float, float]:
     """Bytes at the port, and how many of them pass in a cycle."""
     if not compressed:
-        return stream, engine.host_bytes
+        return stream, engine.stream_bytes_per_cycle
     entry = engine.codec.entries[0]
     if sizes is None:
         density = entry.density(stream, raw, engine.codec)

@@ -65,13 +65,14 @@ def line_cycles(
     """Mean cycles per line of the engine's first codec, in any order.
 
     In a cycle leaves a beat of a line, or two whole lines that fit one chunk, which is a head and
-    a port's width (`cdma.hw.dma.outbound.drain`, and on the way in `cdma.hw.dma.inbound.splitter`).
+    a sector (`cdma.hw.dma.outbound.drain`, and on the way in `cdma.hw.dma.inbound.splitter`).
     Whether two lines leave together depends on both of them, and the second one of a pair that did
     not fit is longer than others are: so it is a Markov chain, whose state is the size of the line
     in front.
 
     In a chunk of two beats, the first beat of a line always leaves with the last one of the line
-    before, but where that left with the one before itself, as a line of one beat does.
+    before, but where that left with the one before itself, as a line of one beat does. A port that
+    is narrower than a sector takes its own time for a line's bytes.
 
     Parameters
     ----------
@@ -85,20 +86,23 @@ def line_cycles(
     Returns
     -------
     float
-        Half a cycle to as many as a line has sectors.
+        Half a cycle to as many as a line has sectors, more at a narrower port.
     """
     codec = engine.codec
     entry = codec.entries[0]
     data, fresh = np.array(sizes.payloads), np.array(sizes.chances)
-    alone = np.maximum(1, -(-data // engine.host_bytes)).astype(float)
+    alone = np.maximum(1, -(-data // codec.sector_bytes)).astype(float)
+    passing = 0.0
+    if chunk_beats == 2 or engine.host_bytes < codec.sector_bytes:
+        # All bytes pass the port.
+        passing = (entry.head_bytes(codec) + sizes.mean_payload) / engine.stream_bytes_per_cycle
     if lines_at_once == 1:
-        return float(fresh @ alone)
+        return max(float(fresh @ alone), passing)
     if chunk_beats == 2:
         ones = float(fresh @ (alone == 1))
         cycles = float((fresh @ (alone - 1) + ones * (fresh @ alone)) / (1 + ones))
-        # All bytes pass the port.
-        return max(cycles, (entry.head_bytes(codec) + sizes.mean_payload) / engine.host_bytes)
-    pairs = data[:, None] + data + entry.head_bytes(codec) <= engine.host_bytes
+        return max(cycles, passing)
+    pairs = data[:, None] + data + entry.head_bytes(codec) <= codec.sector_bytes
     fits = pairs @ fresh
     # From the line in front to the next one in front: any, behind a pair; else the one that did not
     # fit.
@@ -106,4 +110,4 @@ def line_cycles(
     matrix = np.vstack([step.T - np.eye(data.size), np.ones(data.size)])
     front = np.linalg.lstsq(matrix, np.append(np.zeros(data.size), 1.0), rcond=None)[0]
     cycles = front @ np.where(fits > 0, fits + (1 - fits) * alone, alone)
-    return float(cycles / (1 + front @ fits))
+    return max(float(cycles / (1 + front @ fits)), passing)

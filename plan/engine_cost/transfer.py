@@ -336,7 +336,7 @@ def _out_cycles(
         start = (k - 1) * burst
         gathered, _ = slowest(device, end / stream)
         # A line's last beat is as long at the port as a whole one.
-        gathered = max(gathered, math.ceil((end - start) / engine.host_bytes))
+        gathered = max(gathered, math.ceil((end - start) / engine.stream_bytes_per_cycle))
         leaves, _ = slowest(link, (stream - start) / stream)
         most = max(most, gathered + math.ceil((end - start) / engine.host_bytes) + leaves)
     return most

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
 
-AHEAD_BEATS = 1
-"""Beats by which lines that pass two beats in a cycle may be ahead of the port on the way out, and
-behind it on the way in: what packer and unpacker hold. Where one beat passes in a cycle, lines are
-no faster than the port."""
+AHEAD_SECTORS = 1
+"""Sectors by which lines that pass two beats in a cycle, or a narrower port, may be ahead of the
+port on the way out, and behind it on the way in: what packer and unpacker hold. Where one beat
+passes in a cycle, lines are no faster than a port of a sector."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +81,8 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
+    narrow = engine.host_bytes < engine.codec.sector_bytes
+    ahead = AHEAD_SECTORS * engine.codec.sector_bytes / engine.stream_bytes_per_cycle
     buffer_beats = engine.unit_lines * engine.units * engine.codec.sectors
     reads = _Reservations(buffer_beats, engine.codec.sectors)
     read = -flow.line_cycles
@@ -94,16 +96,16 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
         here = read + flow.line_cycles
         begins = max(here, drained)
         drained = begins + port_cycles[i]
-        packed = max(packed, begins) + size / engine.host_bytes
-        if engine.drain_beats > 1:
-            drained = max(drained, packed - AHEAD_BEATS)
+        packed = max(packed, begins) + size / engine.stream_bytes_per_cycle
+        if engine.drain_beats > 1 or narrow:
+            drained = max(drained, packed - ahead)
         reads.arrive(read + flow.lines_cycles, beats[i])
         offset += size
         ends = i == len(lines) - 1
         while offset - start >= burst_bytes or (ends and offset > start):
             nbytes = min(burst_bytes, offset - start)
             start += nbytes
-            stored = drained - (offset - start) / engine.host_bytes
+            stored = drained - (offset - start) / engine.stream_bytes_per_cycle
             stored += -(-nbytes // engine.host_bytes)
             if len(left) >= flow.write_bursts:
                 stored = max(stored, left[-flow.write_bursts] + flow.write_cycles)
@@ -120,6 +122,8 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
+    narrow = engine.host_bytes < engine.codec.sector_bytes
+    ahead = AHEAD_SECTORS * engine.codec.sector_bytes / engine.stream_bytes_per_cycle
     queued = QUEUED_LINES * engine.codec.sectors * engine.units
     total = sum(lines)
     asked = 0
@@ -144,9 +148,9 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
             link = max(link, space_free) + nbytes * flow.byte_cycles + flow.burst_cycles
             asked += nbytes
         come = link - (asked - taken) * flow.byte_cycles
-        fed = max(fed, split - AHEAD_BEATS) + size / engine.host_bytes
+        fed = max(fed, split - ahead) + size / engine.stream_bytes_per_cycle
         split = max(split + port_cycles[i], come)
-        if engine.split_beats > 1:
+        if engine.split_beats > 1 or narrow:
             split = max(split, fed)
         waiting += beats[i]
         while waiting > queued:
@@ -220,7 +224,7 @@ def _port_cycles(
 
 
 def _together(first: int, second: int, engine: EngineConfig) -> bool:
-    """Return True if two lines pass the port in one cycle: in a head and a port's width."""
+    """Return True if two lines pass the port in one cycle: in a head and a sector."""
     codec = engine.codec
     head = codec.entries[0].head_bytes(codec)
-    return bool(head) and first + second - head <= engine.host_bytes
+    return bool(head) and first + second - head <= codec.sector_bytes

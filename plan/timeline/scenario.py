@@ -331,7 +331,7 @@ class Scenario:
         wanted = max(self._plain_bytes_per_s)
         fastest = self._engines[-1]
         if self.own_engine is None:
-            port = fastest.config.host_bytes * fastest.machine.clock_hz
+            port = fastest.config.stream_bytes_per_cycle * fastest.machine.clock_hz
             passes = f"{fastest.name}, the fastest, passes {port / 1e9:.4g}"
         else:
             slowest = max(

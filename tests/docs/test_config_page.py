@@ -46,9 +46,7 @@ WRONG = {
     "engine.toml: [engine] units must be 1": "[engine]\nunits = 17\n",
     "engine.toml: [engine.codec] sector_bytes": "[engine.codec]\nsector_bytes = 48\n",
     "engine.toml is not TOML": "[engine]\nunits = three\n",
-    "engine.toml: [engine] host_bytes": (
-        "[engine]\nhost_bytes = 32\n[engine.codec]\nsector_bytes = 64\n"
-    ),
+    "engine.toml: [engine] host_bytes": "[engine]\nhost_bytes = 48\n",
 }
 
 

@@ -140,7 +140,7 @@ def _engine(scenario: Scenario) -> dict[str, Any] | None:
         "name": placed.name,
         "clock_hz": clock_hz,
         "units_bytes_per_s": engine.units * engine.codec.sector_bytes * together,
-        "port_bytes_per_s": engine.host_bytes * together,
+        "port_bytes_per_s": engine.stream_bytes_per_cycle * together,
     }
 
 

@@ -30,6 +30,7 @@ from cdma.hw.dma.payloads import (
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import HalfRateRegister, PipelineRegister
+from cdma.hw.lib.width_converter import PacketNarrower, PacketWidener
 
 
 class InJobSplitter(wiring.Component):
@@ -174,7 +175,7 @@ class InPath(wiring.Component):
 
         connect(receiver.request, wiring.flipped(self.read_request))
         connect(wiring.flipped(self.read_beats), receiver.beats)
-        connect(receiver.o, splitter.i)
+        self._connect_splitter(m, receiver, splitter)
         for k in range(config.units):
             # As many lines as are read at once: what memory takes to answer is the same.
             m.submodules[f"unit_{k}"] = unit = ExpansionUnit(
@@ -221,3 +222,28 @@ class InPath(wiring.Component):
         ]
         report_errors(m, config, self, [receiver])
         return m
+
+    def _connect_splitter(
+        self, m: Module, receiver: StreamReceiver, splitter: LineSplitter
+    ) -> None:
+        """Bring streams from the receiver to the splitter, in beats of a sector."""
+        sector_bytes, host_bytes = self.config.codec.sector_bytes, self.config.host_bytes
+        if host_bytes == sector_bytes:
+            wiring.connect(m, receiver.o, splitter.i)
+            return
+        converter: Any
+        if host_bytes > sector_bytes:
+            m.submodules.narrower = converter = PacketNarrower(host_bytes, sector_bytes)
+        else:
+            m.submodules.widener = converter = PacketWidener(host_bytes, sector_bytes)
+            # Streams come from their first byte on, wherever in memory that is.
+            m.d.comb += converter.first.valid.eq(1)
+        for source, sink in ((receiver.o, converter.i), (converter.o, splitter.i)):
+            m.d.comb += [
+                sink.valid.eq(source.valid),
+                source.ready.eq(sink.ready),
+                *(
+                    getattr(sink.payload, name).eq(getattr(source.payload, name))
+                    for name in ("data", "size", "last")
+                ),
+            ]

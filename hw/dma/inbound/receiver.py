@@ -287,8 +287,8 @@ class StreamReceiver(wiring.Component):
     def _give(self, m: Module, job: _Job, step: _Step, queue: DataQueue) -> None:
         """Give a beat of the packet, turned so that it begins where the job does."""
         width = self.config.host_bytes
-        lanes = self.config.codec.lanes
         element_bytes = self.config.codec.element_bytes
+        lanes = width // element_bytes
         data_in = queue.o.payload.data
         window = [
             Mux(job.primed, job.held, data_in).word_select(i, 8 * element_bytes)

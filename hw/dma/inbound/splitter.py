@@ -107,7 +107,7 @@ class LineSplitter(wiring.Component):
     Members
     -------
     job : `In(stream.Signature(SplitJob(config)))`
-    i : `In(stream.Signature(ReceivedBeat(config.host_bytes)))`
+    i : `In(stream.Signature(ReceivedBeat(config.codec.sector_bytes)))`
         A packet for each job.
     lines : `Out(stream.Signature(LineBeat(config.codec))).array(config.units)`
         Each line's last beat is marked as a transfer's. A damaged line is a job's last.
@@ -133,7 +133,7 @@ class LineSplitter(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(SplitJob(config))),
-                "i": In(stream.Signature(ReceivedBeat(config.host_bytes))),
+                "i": In(stream.Signature(ReceivedBeat(config.codec.sector_bytes))),
                 "lines": Out(stream.Signature(LineBeat(codec))).array(units),
                 "commands": Out(stream.Signature(LineCommand(codec, config.rings))).array(units),
                 "line_checked": In(1).array(units),

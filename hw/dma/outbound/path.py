@@ -26,6 +26,7 @@ from cdma.hw.lib.count import count_ones
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import HalfRateRegister, PingPongBuffer, PipelineRegister, SkidBuffer
+from cdma.hw.lib.width_converter import PacketNarrower, PacketWidener
 
 THROTTLE_CLASSES = 2
 
@@ -63,7 +64,8 @@ class OutJobSplitter(wiring.Component):
         codec = config.codec
         line_bits = (codec.line_bytes - 1).bit_length()
         element_bits = (codec.element_bytes - 1).bit_length()
-        width_bits = (codec.sector_bytes - 1).bit_length()
+        # The packet's beats are a sector each, or as wide as the bus if that is less.
+        width_bits = (config.stream_bytes_per_cycle - 1).bit_length()
         # The first line's unit is a remainder, so it has a stage of its own.
         found = data.StructLayout({"job": OutJob(config), "first_unit": range(config.units)})
         m.submodules.next_job = next_job = HalfRateRegister(found)
@@ -196,7 +198,6 @@ class OutPath(wiring.Component):
         connect(splitter.drain, drain_jobs.i)
         connect(splitter.write, write_jobs.i)
         connect(drain_jobs.o, drain.job)
-        connect(write_jobs.o, writer.job)
         connect(issuer.ends, drain.ends)
 
         for k in range(THROTTLE_CLASSES):
@@ -253,7 +254,7 @@ class OutPath(wiring.Component):
         m.submodules.chunks = chunks = SkidBuffer(Chunk(config.codec, config.drain_beats))
         connect(drain.o, chunks.i)
         connect(chunks.o, packer.i)
-        connect(packer.o, writer.i)
+        self._connect_writer(m, packer, write_jobs, writer)
         connect(writer.request, wiring.flipped(self.write_request))
         connect(writer.beats, wiring.flipped(self.write_beats))
         # Space for all outstanding responses: the writer accepts none while an outcome is stalled,
@@ -293,6 +294,34 @@ class OutPath(wiring.Component):
         ]
         report_errors(m, config, self, memories)
         return m
+
+    def _connect_writer(
+        self, m: Module, packer: ElementPacker, write_jobs: Fifo, writer: StreamWriter
+    ) -> None:
+        """Bring packets from the packer to the writer, in beats as wide as the bus."""
+        sector_bytes, host_bytes = self.config.codec.sector_bytes, self.config.host_bytes
+        if host_bytes > sector_bytes:
+            m.submodules.widener = widener = PacketWidener(sector_bytes, host_bytes)
+            m.submodules.writes = writes = Fork(write_jobs.o.payload.shape(), 2)
+            wiring.connect(m, write_jobs.o, writes.i)
+            wiring.connect(m, writes.o[0], writer.job)
+            wiring.connect(m, packer.o, widener.i)
+            wiring.connect(m, widener.o, writer.i)
+            # A packet begins in the beat of memory that holds its first byte.
+            places = range((sector_bytes - 1).bit_length(), (host_bytes - 1).bit_length())
+            m.d.comb += [
+                widener.first.valid.eq(writes.o[1].valid),
+                widener.first.payload.eq(writes.o[1].payload.dst[places.start : places.stop]),
+                writes.o[1].ready.eq(widener.first.ready),
+            ]
+            return
+        wiring.connect(m, write_jobs.o, writer.job)
+        if host_bytes == sector_bytes:
+            wiring.connect(m, packer.o, writer.i)
+        else:
+            m.submodules.narrower = narrower = PacketNarrower(sector_bytes, host_bytes)
+            wiring.connect(m, packer.o, narrower.i)
+            wiring.connect(m, narrower.o, writer.i)
 
     def _stop_early(
         self, m: Module, issuer: LineIssuer, drain: LineDrain, writer: StreamWriter

@@ -77,10 +77,12 @@ def test_check_says_what_a_file_is(capsys):
     assert "empty.toml is empty; write a table" in error_of(capsys, "config", "check", "empty.toml")
 
 
-def test_a_256_bit_host_beside_64_byte_sectors_is_told_and_its_neighbors_are_right(capsys):
-    text = "[engine]\nunits = 3\nhost_bytes = 32\n[engine.codec]\nsector_bytes = 64\n"
+def test_a_host_of_no_bus_s_width_is_told_by_all_commands_and_others_are_right(capsys):
+    text = "[engine]\nunits = 3\nhost_bytes = 48\n[engine.codec]\nsector_bytes = 64\n"
     Path("engine.toml").write_text(text)
-    error = "cdma: error: engine.toml: [engine] host_bytes must be the codec's sector_bytes, 64, not 32\n"  # noqa: E501
+    error = (
+        "cdma: error: engine.toml: [engine] host_bytes must be 4, 8, 16, 32, 64 or 128, not 48\n"
+    )
     for command in (
         ("config", "check", "engine.toml"),
         ("generate", "engine", "--config", "engine.toml"),
@@ -92,8 +94,8 @@ def test_a_256_bit_host_beside_64_byte_sectors_is_told_and_its_neighbors_are_rig
         ("board", "ulx3s_85f", "--config", "engine.toml"),
     ):
         assert error_of(capsys, *command) == error
-    for host, sector in ((64, 64), (32, 32)):
-        other = text.replace("host_bytes = 32", f"host_bytes = {host}")
+    for host, sector in ((64, 64), (32, 64), (64, 32)):
+        other = text.replace("host_bytes = 48", f"host_bytes = {host}")
         Path("engine.toml").write_text(other.replace("_bytes = 64", f"_bytes = {sector}"))
         output_of(capsys, "config", "check", "engine.toml")
 

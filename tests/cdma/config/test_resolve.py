@@ -182,8 +182,8 @@ WRONG = [
     ),
     (
         ENGINE,
-        "[engine]\nhost_bytes = 32\n[engine.codec]\nsector_bytes = 64\n",
-        "[engine] host_bytes must be the codec's sector_bytes, 64, not 32",
+        "[engine]\nhost_bytes = 48\n[engine.codec]\nsector_bytes = 64\n",
+        "[engine] host_bytes must be 4, 8, 16, 32, 64 or 128, not 48",
     ),
     (
         ENGINE,

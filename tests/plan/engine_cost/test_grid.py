@@ -4,6 +4,8 @@ docs/guide/swap/estimate.md has the worst errors of this grid; `tests.bench esti
 them.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from cdma.plan.engine_cost import Setup
@@ -19,9 +21,21 @@ FAST_LIMITS = {
     "32 GB/s": {"density": 0.015, "lines": 0.03},
     # Two line beats per cycle: no line waits for what it is beside, but two lines are the limit.
     "v100_nvlink2": {"density": 0.02, "lines": LIMIT},
+    # A port that is narrower than sectors, and as fast as the link.
+    "pcie5x16, 64 B port": {"density": 0.015, "lines": 0.03},
 }
 
-GRID = SETUPS | {name: Setup.named(name) for name in ("pcie5x16", "v100_nvlink2")}
+
+def _with_port(name: str, host_bytes: int) -> Setup:
+    setup = Setup.named(name)
+    return replace(setup, engine=replace(setup.engine, host_bytes=host_bytes))
+
+
+GRID = (
+    SETUPS
+    | {name: Setup.named(name) for name in ("pcie5x16", "v100_nvlink2")}
+    | {f"{name}, 64 B port": _with_port(name, 64) for name in ("titanx_gen3", "pcie5x16")}
+)
 
 pytestmark = pytest.mark.verify
 

@@ -3,11 +3,19 @@
 from dataclasses import replace
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 
 from cdma.golden import ELEMENT_BYTES, LINE_BYTES
-from cdma.hw.config import LATENCIES, SECTOR_BYTES, CodecConfig, EngineConfig, preset
+from cdma.hw.config import (
+    HOST_BYTES,
+    LATENCIES,
+    SECTOR_BYTES,
+    CodecConfig,
+    EngineConfig,
+    preset,
+)
 from tests.hw.codec.xc.test_engine import ONE_UNIT
 from tests.lib.shares import configs
 from tests.sim.driver.random_machine.program import run_seed
@@ -22,14 +30,15 @@ PROGRAMS = 40
 def draw_configs() -> list[EngineConfig]:
     """Shapes in which every width meets every element size, and every number of units occurs."""
     rng, depths, buses, memories = Random(14), Random(15), Random(16), Random(17)
-    # None of `SEEN` has two clocks.
-    owners, clocks = Random(18), Random(27)
+    # None of `SEEN` has two clocks, two have a host port of another width than their sectors.
+    owners, clocks, ports = Random(18), Random(27), Random(73)
     units = [*range(1, MOST_UNITS + 1)] * (COUNT // MOST_UNITS)
     rng.shuffle(units)
     shapes = list(product(SECTOR_BYTES, ELEMENT_BYTES)) * (1 + COUNT // 9)
     return [
-        replace(
+        _with_port(
             _config(rng, count, sector_bytes, element_bytes),
+            ports.choice(HOST_BYTES) if ports.random() < 0.5 else sector_bytes,
             transfers=depths.choice((2, 3, 4, 5, 8, 32, 64)),
             host_address_bits=buses.choice((48, 52, 64)),
             device_address_bits=buses.choice((37, 40)),
@@ -68,10 +77,18 @@ def _config(rng: Random, units: int, sector_bytes: int, element_bytes: int) -> E
     )
 
 
+def _with_port(config: EngineConfig, host_bytes: int, **fields: Any) -> EngineConfig:
+    """Give an engine a port to the host, and a read buffer that holds as many bursts there."""
+    bursts, rest = divmod(config.read_buffer_bytes, config.host_bytes)
+    room = bursts * host_bytes + rest
+    return replace(config, host_bytes=host_bytes, read_buffer_bytes=room, **fields)
+
+
 def _name(config: EngineConfig) -> str:
     codec = config.codec
     return (
-        f"U{config.units}-S{codec.sector_bytes}-E{codec.element_bytes}-{codec.latency}-"
+        f"U{config.units}-S{codec.sector_bytes}-H{config.host_bytes}-E{codec.element_bytes}-"
+        f"{codec.latency}-"
         f"{'+'.join(codec.codecs)}-B{config.buffer_bytes}-R{config.read_buffer_bytes}-"
         f"W{config.write_bursts}-L{config.split_lines}-"
         f"D{config.drain_beats}-P{config.split_beats}-T{config.transfers}-"
@@ -88,6 +105,9 @@ def test_every_field_is_drawn_with_its_smallest_and_largest_values() -> None:
     assert {one.units for one in CONFIGS} == set(range(1, MOST_UNITS + 1))
     shapes = {(one.codec.sector_bytes, one.codec.element_bytes) for one in CONFIGS}
     assert shapes == set(product(SECTOR_BYTES, ELEMENT_BYTES))
+    assert {one.host_bytes for one in CONFIGS} == set(HOST_BYTES)
+    ports = [one.host_bytes - one.codec.sector_bytes for one in CONFIGS]
+    assert min(ports) < 0 < max(ports)
     assert {one.codec.latency for one in CONFIGS} == set(LATENCIES)
     assert {one.split_lines for one in CONFIGS} == {1, 2}
     assert {one.drain_beats for one in CONFIGS} == {1, 2}
@@ -109,13 +129,19 @@ KEPT = {
     "titanx_gen3": preset("titanx_gen3"),
     "four-rings": rings_config(4),
     "two-clocks": replace(SMALL, host_clock=True),
+    "wide-port": replace(SMALL, host_bytes=64),
+    "narrow-port": replace(SMALL, host_bytes=16),
     "xc": ONE_UNIT,
     "drawn": CONFIGS[13],
 }
 
 
 @pytest.mark.parametrize(
-    "config", configs(KEPT, quick=["two-units", "titanx_gen3", "four-rings", "two-clocks"])
+    "config",
+    configs(
+        KEPT,
+        quick=["two-units", "titanx_gen3", "four-rings", "two-clocks", "wide-port", "narrow-port"],
+    ),
 )
 def test_kept_shape_runs_random_programs(config: EngineConfig) -> None:
     for seed in range(5000, 5004):

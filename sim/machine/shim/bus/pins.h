@@ -29,7 +29,8 @@ struct AxiPins {
   using Word = Data;
   using Strobes = Lanes;
   static constexpr size_t kBytes = sizeof(Data);
-  static_assert(kBytes == 8 * sizeof(Lanes), "the data has 8 to 128 bytes, WSTRB a bit for each");
+  static_assert(kBytes == 4 || kBytes == 8 * sizeof(Lanes),
+                "the data has 4 to 128 bytes, WSTRB a bit for each");
 
   AddressPins<Id, Addr> aw;
   Data& wdata;

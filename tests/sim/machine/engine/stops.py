@@ -65,6 +65,8 @@ CONFIGS: dict[str, EngineConfig] = {
     "one unit": rings_config(1, units=1, buffer_bytes=2048),
     "three units and rings": rings_config(3, units=3, buffer_bytes=6144, split_lines=1),
     "chunks": rings_config(1, drain_beats=2, split_beats=2),
+    "wide port": rings_config(1, host_bytes=128, read_buffer_bytes=4096),
+    "narrow port": rings_config(1, host_bytes=8),
     "xc": _with_codecs(2, 2, "xc"),
     "quantize": _with_codecs(1, 1, "quantize"),
 }
