@@ -18,7 +18,7 @@ from cdma.synth.gates.clock_gating import enables_map, gating_steps
 from cdma.synth.gates.library import Library
 from cdma.synth.gates.mapped import MappedNetlist
 from cdma.synth.gates.stitch import placed_parts, stitch
-from cdma.synth.gates.timing import Timing, slowest_path
+from cdma.synth.gates.timing import GATED, Timing, slowest_path
 from cdma.synth.parts import Part
 from cdma.synth.tools.yosys import YOSYS, run_yosys
 
@@ -257,11 +257,15 @@ def synthesize_parts(
 
 
 def _modules_on(timing: Timing, modules: dict[str, Any], top: str) -> set[str]:
-    """The modules of the parts that a path's names are in."""
+    """The modules of the parts that a path's names are in.
+
+    A net that ends it may have no name, but its register has.
+    """
     placed = sorted(placed_parts(modules, top), key=lambda part: -len(part.path))
+    names = [*timing.path, timing.end.removeprefix(GATED)]
     return {
         next(part.module for part in placed if not part.path or name.startswith(f"{part.path}."))
-        for name in timing.path
+        for name in names
     }
 
 

@@ -20,6 +20,9 @@ from cdma.synth.gates.library import Library
 from cdma.synth.gates.mapped import HIDDEN, Instance, MappedNetlist
 from cdma.synth.gates.wire_load import WireLoad
 
+GATED = "enable of "
+"""Before a register's name: what ends a path is the gate of its clock."""
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -260,7 +263,7 @@ def _end_name(bit: int, what: str, netlist: MappedNetlist) -> str:
             if bit in gate.pins.values():
                 for flip_flop in netlist.flip_flops:
                     if flip_flop.pins.get(flip_flop.kind.clock) == clock:
-                        return f"enable of {netlist.register_name(flip_flop)}"
+                        return f"{GATED}{netlist.register_name(flip_flop)}"
     if bit not in netlist.sinks:
         for flip_flop in netlist.flip_flops:
             if any(flip_flop.pins.get(pin) == bit for pin in flip_flop.kind.setups):
