@@ -14,7 +14,7 @@ from cdma.hw.dma.outbound.writer import HOST_BURST_BEATS
 from cdma.hw.dma.payloads import ReceiveJob, ReceiveOutcome
 from cdma.hw.lib.beat import ReceivedBeat
 from cdma.hw.lib.fifo import Fifo
-from cdma.hw.lib.pipeline import PipelineRegister
+from cdma.hw.lib.pipeline import PipelineRegister, SkidBuffer
 
 
 def _count_bits(width: int) -> int:
@@ -51,7 +51,7 @@ class _Job:
 class _Step:
     """The next step of a packet: a beat that it gives, or one that only primes it."""
 
-    def __init__(self, width: int, packet: PipelineRegister) -> None:
+    def __init__(self, width: int, packet: SkidBuffer) -> None:
         self.packet = packet
         self.behind = Signal(range(width + 1))
         self.primes = Signal()
@@ -95,7 +95,8 @@ class StreamReceiver(wiring.Component):
         A packet for each job, of at least one beat; it may end with a beat of no bytes if it is
         cut off. Never torn.
     outcome : `Out(stream.Signature(ReceiveOutcome()))`
-        For each job, not before the end of its packet is offered and all that was asked for came.
+        For each job, not before the end of its packet is next or next but one at `o`, and all that
+        was asked for came.
     ring : `Out(range(config.rings))`
         The ring of the job that is being asked for.
     begins : `Out(1)`
@@ -245,7 +246,8 @@ class StreamReceiver(wiring.Component):
         the beat before and the beginning of the present one.
         """
         width = self.config.host_bytes
-        m.submodules.packet = packet = PipelineRegister(ReceivedBeat(width))
+        # Units and their queues decide about `o.ready`, late in the cycle.
+        m.submodules.packet = packet = SkidBuffer(ReceivedBeat(width))
         wiring.connect(m, packet.o, wiring.flipped(self.o))
         step = _Step(width, packet)
         all_in = Signal()

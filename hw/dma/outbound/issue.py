@@ -186,11 +186,14 @@ class LineIssuer(wiring.Component):
 
         bytes_left_next = Signal(LENGTH_BITS)
         lines_next = Signal.like(lines)
+        is_done = Signal()
         ends = Signal()
         m.d.comb += [
+            # What is left behind these lines takes too long to be subtracted and compared.
+            is_done.eq((bytes_left <= line_bytes) | (second & (bytes_left <= 2 * line_bytes))),
             bytes_left_next.eq(bytes_behind_first - Mux(second, second_size, 0)),
             lines_next.eq(lines + self.issued),
-            ends.eq(active & job_ends.i.ready & (halts | (first & (bytes_left_next == 0)))),
+            ends.eq(active & job_ends.i.ready & (halts | (first & is_done))),
             job_ends.i.valid.eq(ends),
             job_ends.i.payload.lines.eq(lines_next),
             job_ends.i.payload.cut.eq(~first),
