@@ -24,7 +24,8 @@ def sample(data: ByteArray) -> ByteArray:
     Returns
     -------
     lines : array
-        uint8, (bytes,); all of `data` if it is no longer than a sample.
+        uint8, (bytes,); all of `data`, with a part of a line at its end, too, if it has no more
+        whole lines than a sample.
     """
     whole = data.size // LINE_BYTES
     if whole <= SAMPLE_LINES:

@@ -15,8 +15,6 @@ Words = npt.NDArray[np.uint64]
 Lanes = npt.NDArray[np.unsignedinteger]
 
 WORD_BYTES = 8
-MERGED = 8
-"""Numbers of one byte that a lane of 64 bits is merged of."""
 
 
 def byte_view(data: ByteArray) -> Words:
