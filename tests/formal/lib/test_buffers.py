@@ -267,7 +267,7 @@ def test_axis_sender_keeps_the_rules_of_axi4_stream(data_bytes, tmp_path):
 
 
 def received(beat: Any) -> Value:
-    """What is to be made of a beat at a port: its bytes up to the first gap, and if that is all."""
+    """The fields that a receiver gives for a beat: the size ends at the first gap of TKEEP."""
     bits = len(beat.tkeep)
     if bits > SIZED_BYTES:
         return Cat(beat.tdata, beat.tlast)
