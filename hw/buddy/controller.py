@@ -28,6 +28,30 @@ DEVICE_ID_BITS = 2
 BUDDY_ID_BITS = 1
 
 
+def device_port(config: BuddyConfig) -> Axi4Port:
+    """The port to device memory: entries have ID 0, lines of metadata 1."""
+    fills = config.cache.slices * config.cache.misses
+    return Axi4Port(
+        SECTOR_BYTES,
+        DEVICE_ADDRESS_BITS,
+        DEVICE_ID_BITS,
+        # A run that crosses a 4 KiB boundary takes two requests.
+        reads=(2 * outstanding_entries(config), fills),
+        writes=(2 * config.writes, fills),
+    )
+
+
+def buddy_port(config: BuddyConfig) -> Axi4Port:
+    """The port to buddy memory, over the link."""
+    return Axi4Port(
+        SECTOR_BYTES,
+        BUDDY_ADDRESS_BITS,
+        BUDDY_ID_BITS,
+        reads=(2 * outstanding_entries(config),),
+        writes=(2 * config.writes,),
+    )
+
+
 class BuddyController(wiring.Component):
     """Memory of entries that are stored compressed, and overflow into buddy memory.
 
@@ -103,7 +127,6 @@ class BuddyController(wiring.Component):
         m = Module()
         config = self.config
         entries = outstanding_entries(config)
-        fills = config.cache.slices * config.cache.misses
         m.submodules.registers = registers = BuddyRegisters(config)
         m.submodules.frontend = frontend = BuddyFrontend(config)
         m.submodules.address = address = AddressTranslation(config)
@@ -113,21 +136,8 @@ class BuddyController(wiring.Component):
         )
         m.submodules.read = read = ReadPath(config)
         m.submodules.write = write = WritePath(config)
-        m.submodules.device = device = Axi4Port(
-            SECTOR_BYTES,
-            DEVICE_ADDRESS_BITS,
-            DEVICE_ID_BITS,
-            # A run that crosses a 4 KiB boundary takes two requests.
-            reads=(2 * entries, fills),
-            writes=(2 * config.writes, fills),
-        )
-        m.submodules.buddy = buddy = Axi4Port(
-            SECTOR_BYTES,
-            BUDDY_ADDRESS_BITS,
-            BUDDY_ID_BITS,
-            reads=(2 * entries,),
-            writes=(2 * config.writes,),
-        )
+        m.submodules.device = device = device_port(config)
+        m.submodules.buddy = buddy = buddy_port(config)
         wiring.connect(m, wiring.flipped(self.s_axi), frontend.s_axi)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         wiring.connect(m, device.m_axi, wiring.flipped(self.m_axi_device))

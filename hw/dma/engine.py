@@ -96,6 +96,19 @@ def memory_port(config: EngineConfig) -> Axi4Port:
     )
 
 
+def host_port(config: EngineConfig) -> Axi4Port:
+    """The port to host memory: descriptors and data are read, data and records written."""
+    return Axi4Port(
+        config.host_bytes,
+        HOST_ADDRESS_BITS,
+        HOST_ID_BITS,
+        reads=(config.rings * config.transfers, config.read_bursts),
+        writes=(config.write_bursts, config.transfers),
+        owners=config.rings,
+        user_bits=config.stream_id_bits,
+    )
+
+
 class DmaEngine(wiring.Component):
     """Moves tensors between device memory and host memory, compressed on the host's side.
 
@@ -190,15 +203,7 @@ class DmaEngine(wiring.Component):
         m.submodules.in_path = InPath(config)
         m.submodules.retire = retire = RetireUnit(config)
         m.submodules.record_writer = RecordWriter(config)
-        m.submodules.host = host = Axi4Port(
-            config.host_bytes,
-            HOST_ADDRESS_BITS,
-            HOST_ID_BITS,
-            reads=(config.rings * config.transfers, config.read_bursts),
-            writes=(config.write_bursts, config.transfers),
-            owners=config.rings,
-            user_bits=config.stream_id_bits,
-        )
+        m.submodules.host = host = host_port(config)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         self._connect_host_bus(m, host)
 

@@ -22,6 +22,8 @@ from amaranth.hdl import (
     Value,
 )
 from amaranth.hdl._ast import AnySeq, Assign, Property, Statement, Switch
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from amaranth.tracer import get_src_loc
 
 Condition = tuple[Value, Value]
@@ -80,20 +82,20 @@ class Inside(Elaboratable):
     ----------
     component
         Not elaborated before.
-    trusted
-        Assume its own assertions instead of proving them: they have a proof elsewhere.
+    ignored
+        Leave its own assertions out, so that nothing rests on them.
     """
 
-    def __init__(self, component: Elaboratable, *, trusted: bool = False) -> None:
+    def __init__(self, component: Elaboratable, *, ignored: bool = False) -> None:
         self.fragment = Fragment.get(component, None)
         self.signals: dict[str, Signal] = {}
-        self._trusted = trusted
+        self._ignored = ignored
         self._collect(self.fragment, "")
 
     def _collect(self, fragment: Fragment, prefix: str) -> None:
         for statements in fragment.statements.values():
-            if self._trusted:
-                _trust(statements)
+            if self._ignored:
+                _remove_assertions(statements)
             for statement in statements:
                 for signal in statement._lhs_signals():
                     self.signals.setdefault(prefix + signal.name, signal)
@@ -132,13 +134,41 @@ class Inside(Elaboratable):
         return self.fragment
 
 
-def _trust(statements: Sequence[Statement]) -> None:
+def _remove_assertions(statements: list[Statement]) -> None:
+    statements[:] = [
+        statement
+        for statement in statements
+        if not (isinstance(statement, Property) and statement.kind is Property.Kind.Assert)
+    ]
     for statement in statements:
         if isinstance(statement, Switch):
             for _patterns, inner, _src_loc in statement.cases:
-                _trust(inner)
-        elif isinstance(statement, Property) and statement.kind is Property.Kind.Assert:
-            statement._kind = Property.Kind.Assume
+                _remove_assertions(inner)
+
+
+class CutOut(wiring.Component):
+    """Stands for a component of a block in a proof: its ports, and any outputs at all.
+
+    What is proven of the block then holds whatever the component does.
+
+    Parameters
+    ----------
+    component
+        Not elaborated before.
+    """
+
+    def __init__(self, component: wiring.Component) -> None:
+        super().__init__(component.signature)
+        # It will not be.
+        component._MustUse__used = True
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        for _path, member, value in self.signature.flatten(self):
+            if member.flow is Out:
+                wire = Value.cast(value)
+                m.d.comb += wire.eq(AnySeq(len(wire)))
+        return m
 
 
 class Bench(Elaboratable):
@@ -157,9 +187,9 @@ class Bench(Elaboratable):
     def elaborate(self, platform) -> Module:
         return self.m
 
-    def add(self, component: Elaboratable, *, trusted: bool = False) -> Inside:
+    def add(self, component: Elaboratable, *, ignored: bool = False) -> Inside:
         """Put a component in; its insides can then be named."""
-        inside = Inside(component, trusted=trusted)
+        inside = Inside(component, ignored=ignored)
         self.m.submodules += inside
         return inside
 

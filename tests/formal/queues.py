@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
+from cdma.hw.lib.count import total
 from cdma.hw.lib.fifo import Fifo
 from tests.formal.bench import Bench, Inside
 from tests.formal.order import Run, one
@@ -198,7 +199,7 @@ class FollowedFifo(_ModeledFifo):
         m.d.comb += leaves.eq(self.o.valid & self.o.ready)
         shows = self.followed & (self.ahead == holds)
         with m.If(reads):
-            m.d.sync += Value.cast(output).eq(Mux(shows, self.item, AnySeq(len(self.item))))
+            m.d.sync += Value.cast(output).eq(Mux(shows, self.item, self._free_item(m)))
         with m.If(leaves):
             m.d.sync += [
                 self.followed.eq(self.followed & (self.ahead != 0)),
@@ -210,7 +211,16 @@ class FollowedFifo(_ModeledFifo):
                 self.ahead.eq(stored + holds - leaves),
                 self.item.eq(Value.cast(self.i.payload)),
             ]
+        is_stored = self.followed & (self.ahead >= holds)
+        self._count(m, writes, reads & ~shows, is_stored & ~(reads & shows))
         return m
+
+    def _free_item(self, m: Module) -> Value:
+        """The item that is read, unless it is the one that is followed."""
+        return AnySeq(len(self.item))
+
+    def _count(self, m: Module, writes: Value, reads_free: Value, stays: Value) -> None:
+        """Count items: whether one that is not followed is read, and the followed one stays."""
 
     def require(self, bench: Bench, inside: Inside, prefix: str) -> Value:
         """State what holds of it; returns the number of its items."""
@@ -221,3 +231,57 @@ class FollowedFifo(_ModeledFifo):
             self.followed & holds & (self.ahead == 0), Value.cast(self.o.payload) == self.item
         )
         return stored + holds
+
+
+class CountedFifo(FollowedFifo):
+    """A `FollowedFifo` that also knows how many of its items have each ID.
+
+    Its items are layouts that begin with an `id`.
+
+    Attributes
+    ----------
+    free : Signal
+        The item that is read now, unless it is the one that is followed.
+    others : list[Signal]
+        For each ID: the stored items that have it, but for the one that is followed.
+    possible : Signal
+        An item of the ID of the one that is read now is stored. To be assumed.
+    """
+
+    def __init__(self, shape: Any, depth: int) -> None:
+        super().__init__(shape, depth)
+        self.id_bits = shape["id"].width
+        self.free = Signal(len(self.item))
+        self.others = [
+            Signal(range(depth + 1), name=f"others_{k}") for k in range(1 << self.id_bits)
+        ]
+        self.possible = Signal()
+
+    def _free_item(self, m: Module) -> Value:
+        m.d.comb += self.free.eq(AnySeq(len(self.free)))
+        return self.free
+
+    def _count(self, m: Module, writes: Value, reads_free: Value, stays: Value) -> None:
+        id_in, id_out, id_followed = (
+            item[: self.id_bits] for item in (Value.cast(self.i.payload), self.free, self.item)
+        )
+        m.d.comb += self.possible.eq(1)
+        for k, others in enumerate(self.others):
+            # One that was followed before is one of the others then.
+            comes = writes & Mux(self.follows, stays & (id_followed == k), id_in == k)
+            goes = reads_free & (id_out == k)
+            m.d.sync += others.eq(others + comes - goes)
+            with m.If(goes):
+                m.d.comb += self.possible.eq(others != 0)
+
+    def counts(self, bench: Bench, inside: Inside, prefix: str) -> list[Value]:
+        """State what holds of `others`; returns the number of all its items of each ID."""
+        stored, holds = inside[f"{prefix}stored"], inside[f"{prefix}holds"]
+        is_stored = self.followed & (self.ahead >= holds)
+        bench.require(total(self.others) + is_stored == stored)
+        bench.require(*(others <= stored for others in self.others))
+        ids = self.item[: self.id_bits], Value.cast(self.o.payload)[: self.id_bits]
+        return [
+            others + (is_stored & (ids[0] == k)) + (holds & (ids[1] == k))
+            for k, others in enumerate(self.others)
+        ]

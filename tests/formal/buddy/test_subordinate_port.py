@@ -5,19 +5,36 @@ from amaranth.hdl import Cat
 from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.buddy.frontend.subordinate_port import SubordinatePort
-from cdma.hw.config import BuddyConfig, EntryConfig
+from cdma.hw.config import BUDDY_PRESETS, SECTOR_BYTES, BuddyConfig, EntryConfig
 from tests.formal.bench import Bench, channel
-from tests.formal.broken import break_elaborate
-from tests.formal.sby import ProofError, check, prove
+from tests.formal.broken import break_elaborate, find_fault
+from tests.formal.sby import prove
+from tests.lib.shares import configs
 
 BUFFERS = ("ar", "aw", "w", "r", "b")
 ADDRESS = ("id", "addr", "len", "size", "burst")
 
 
-def port_proof(width: int) -> Bench:
+def config_of(width: int, id_bits: int) -> BuddyConfig:
+    return BuddyConfig(entry=EntryConfig(sector_bytes=width), id_bits=id_bits)
+
+
+CONFIGS = {
+    **BUDDY_PRESETS,
+    **{
+        f"{width}-ID{id_bits}": config_of(width, id_bits)
+        for width in SECTOR_BYTES
+        for id_bits in (1, 2, 4, 8, 16)
+    },
+}
+"""The presets, and all widths of a beat with a few of IDs."""
+SMALL = config_of(32, 4)
+
+
+def port_proof(config: BuddyConfig) -> Bench:
     """The pins carry what the streams carry, both ways, and no earlier than allowed."""
     bench = Bench()
-    port = SubordinatePort(BuddyConfig(entry=EntryConfig(sector_bytes=width)))
+    port = SubordinatePort(config)
     inside = bench.add(port)
     axi = port.s_axi
     for name, target in (("ar", port.read), ("aw", port.write)):
@@ -42,19 +59,23 @@ def port_proof(width: int) -> Bench:
     return bench
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("width", [32, 128])
-def test_pins_keep_the_rules_of_axi(width, tmp_path):
-    prove(port_proof(width), tmp_path, depth=2)
+@pytest.mark.parametrize("config", configs(CONFIGS, quick=()))
+def test_pins_keep_the_rules_of_axi(config, tmp_path):
+    prove(port_proof(config), tmp_path, depth=2)
 
 
-@pytest.mark.verify
-def test_port_that_is_valid_in_reset_is_found(tmp_path, monkeypatch):
-    break_elaborate(
-        monkeypatch,
-        SubordinatePort,
-        "axi.bvalid.eq(b.o.valid & ~ResetSignal())",
-        "axi.bvalid.eq(b.o.valid)",
-    )
-    with pytest.raises(ProofError, match=r"(?s)FAIL.*Assert failed in top"):
-        check(port_proof(32), tmp_path, depth=4, planted=True)
+FAULTS = {
+    "answers in reset": ("axi.bvalid.eq(b.o.valid & ~ResetSignal())", "axi.bvalid.eq(b.o.valid)"),
+    "gives beats in reset": (
+        *("axi.rvalid.eq(r.o.valid & ~ResetSignal())", "axi.rvalid.eq(r.o.valid)"),
+    ),
+    "takes what is not offered": ("axi.wready.eq(w.i.ready)", "axi.wready.eq(axi.wvalid)"),
+    "changes a beat that waits": ("r.o.ready.eq(axi.rready)", "r.o.ready.eq(1)"),
+    "answers under another ID": ("axi.bid.eq(b.o.payload.id)", "axi.bid.eq(axi.awid)"),
+}
+
+
+@pytest.mark.parametrize("fault", configs(FAULTS, quick=()))
+def test_port_with_a_fault_is_found(fault, tmp_path, monkeypatch):
+    break_elaborate(monkeypatch, SubordinatePort, *fault)
+    find_fault(port_proof(SMALL), tmp_path, depth=6)

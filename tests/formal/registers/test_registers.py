@@ -8,16 +8,30 @@ from amaranth.hdl import C, Cat, Signal, Value
 from amaranth.hdl._ast import AnySeq
 
 from cdma.hw.bus.axi import AxiResponse
-from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.registers import Registers, register_map
+from cdma.hw.config import MAX_RINGS, EngineConfig
+from cdma.hw.dma.control.registers import Registers, register_map, register_source
 from cdma.hw.registers.file import ADDRESS_BITS, DATA_BITS
-from cdma.hw.registers.map import WORD_BYTES
+from cdma.hw.registers.map import WORD_BYTES, address_bits
 from cdma.hw.registers.port import RegisterPort
 from tests.formal.bench import Bench, Inside, channel
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.sby import prove
+from tests.lib.shares import configs
 
 MAP = register_map(EngineConfig())
+WIDTHS = {
+    **{
+        f"{rings}-rings": (address_bits(register_source(EngineConfig(rings=rings))), DATA_BITS)
+        for rings in range(1, MAX_RINGS + 1)
+    },
+    "buddy": (ADDRESS_BITS, DATA_BITS),
+    **{
+        f"{address}x{data}": (address, data)
+        for address in (8, ADDRESS_BITS, 16, 20, 32)
+        for data in (32, 64)
+    },
+}
+"""Bits of an address and of the data: as shipped, by the engine's rings, and others."""
 ANSWER_CYCLES = 1
 """Between the cycle in which a request stands as a whole and that of its answer."""
 
@@ -70,22 +84,22 @@ class Accesses:
         return count
 
 
-def port_proof() -> Bench:
+def port_proof(address_bits: int = ADDRESS_BITS, data_bits: int = DATA_BITS) -> Bench:
     bench = Bench()
-    port = RegisterPort(ADDRESS_BITS, DATA_BITS)
+    port = RegisterPort(address_bits, data_bits)
     inside = bench.add(port)
     bench.m.d.comb += [
         port.write.error.eq(AnySeq(1)),
         port.read.error.eq(AnySeq(1)),
-        port.read.data.eq(AnySeq(DATA_BITS)),
+        port.read.data.eq(AnySeq(data_bits)),
     ]
     Accesses(bench, port.axil, inside)
     return bench
 
 
-@pytest.mark.verify
-def test_port_answers_each_request_once(tmp_path):
-    prove(port_proof(), tmp_path, depth=2)
+@pytest.mark.parametrize("widths", configs(WIDTHS, quick=()))
+def test_port_answers_each_request_once(widths, tmp_path):
+    prove(port_proof(*widths), tmp_path, depth=2)
 
 
 FAULTS = {
