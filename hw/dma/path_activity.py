@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
 
-LINGER_CYCLES = 16
-"""Cycles that a path's clock goes on behind its last outcome, until all registers have come to
-rest; `tests/sim/machine/engine/test_clock_gates.py` finds out how many it takes."""
+LINGER_CYCLES = 8
+"""Cycles that a path's clock goes on behind its last outcome, and behind a reset. All registers have
+come to rest with the last outcome, and a cycle behind a reset
+(`tests/sim/machine/engine/test_clock_gates.py`); the others are for what a codec may add."""
 
 
 class PathActivity(wiring.Component):
