@@ -7,9 +7,12 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.config import EngineConfig
 
 LINGER_CYCLES = 8
-"""Cycles that a path's clock goes on behind its last outcome, and behind a reset. All registers have
-come to rest with the last outcome, and a cycle behind a reset
-(`tests/sim/machine/engine/test_clock_gates.py`); the others are for what a codec may add."""
+"""Cycles that a path's clock goes on behind its last outcome, and behind a reset.
+
+All registers have come to rest with the last outcome in whatever has been simulated
+(`tests/sim/machine/engine/test_clock_gates.py`), and two cycles behind a reset
+(`tests/formal/dma/test_clock_gates.py`); the others are for what a codec may add.
+"""
 
 
 class PathActivity(wiring.Component):

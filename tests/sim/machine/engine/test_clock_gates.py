@@ -22,7 +22,7 @@ from tests.sim.machine.engine.cases import SMALL
 from tests.sim.machine.engine.test_sleep import FAULTS, story
 
 SETTLE_CYCLES = 1
-"""The least linger with which no change is missed: what a reset leaves takes a cycle."""
+"""The least linger with which no change is missed: here, what a reset leaves takes a cycle."""
 
 SHAPES = {
     "small": SMALL,
