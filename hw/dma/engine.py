@@ -423,7 +423,13 @@ class DmaEngine(wiring.Component):
         m.submodules[f"{path}_activity"] = activity = PathActivity(self.config)
         m.submodules[gate] = clock_gate = ClockGate()
         job, outcome = component.job, component.outcome
+        offers: list[Value] = []
+        for name in ("read_request", "write_request", "write_beats"):
+            one_or_more = getattr(component, name)
+            streams = [one_or_more] if hasattr(one_or_more, "valid") else list(one_or_more)
+            offers += [stream.valid for stream in streams]
         m.d.comb += [
+            activity.offers.eq(Cat(*offers).any()),
             activity.job_valid.eq(job.valid),
             activity.job_fire.eq(job.valid & job.ready),
             activity.outcome_fire.eq(outcome.valid & outcome.ready),

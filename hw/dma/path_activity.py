@@ -19,8 +19,9 @@ class PathActivity(wiring.Component):
     """Counts the jobs in a path, and asks for its clock while there are any, and for a while after.
 
     The path's clock goes on while a job is offered, in the path, or was so in one of the last
-    `LINGER_CYCLES` cycles, and in reset. Nothing else makes a path begin something: it reads and
-    writes for jobs only, and has no outcome before all that it asked for has been answered.
+    `LINGER_CYCLES` cycles, while the path offers something to a port, and in reset. Nothing else
+    makes a path begin something: it reads and writes for jobs only, and has no outcome before all
+    that it asked for has been answered.
 
     Latency: none from a job's offer; all else is known from registers. Resources: a counter of
     jobs, and one of cycles.
@@ -37,6 +38,8 @@ class PathActivity(wiring.Component):
         It is accepted.
     outcome_fire : `In(1)`
         The outcome of the path's oldest job is accepted.
+    offers : `In(1)`
+        The path offers a request or a beat to a port, which may answer before it has all beats.
     enable : `Out(1)`
         The path's clock must not stop in this cycle.
     """
@@ -48,6 +51,7 @@ class PathActivity(wiring.Component):
                 "job_valid": In(1),
                 "job_fire": In(1),
                 "outcome_fire": In(1),
+                "offers": In(1),
                 "enable": Out(1),
             }
         )
@@ -59,7 +63,7 @@ class PathActivity(wiring.Component):
         linger = Signal(range(LINGER_CYCLES + 1), init=LINGER_CYCLES)
         busy = Signal()
         m.d.comb += [
-            busy.eq(self.job_valid | (jobs != 0)),
+            busy.eq(self.job_valid | (jobs != 0) | self.offers),
             self.enable.eq(busy | (linger != 0) | ResetSignal()),
         ]
         m.d.sync += [
