@@ -255,6 +255,10 @@ class EngineConfig:
         Correct flipped bits of the memories that hold data on its way: the DMA buffer, its lines'
         checksums, and streams that come in. It costs a cycle each way, and these memories have 13
         to 19 % more bits.
+    clock_gates
+        Stop the clocks of both data paths while nothing in them can change, each by a gate that an
+        integrator puts a cell of the library in the place of. The engine has an input,
+        `test_enable`, that keeps the clocks running. It costs no cycle.
 
     Raises
     ------
@@ -280,6 +284,7 @@ class EngineConfig:
     stream_id_bits: int = 0
     host_clock: bool = False
     ecc: bool = False
+    clock_gates: bool = False
 
     def __post_init__(self) -> None:
         _check_range(self, "units", 1, 16)
@@ -320,7 +325,7 @@ class EngineConfig:
                 f"stream_id_bits must tell {self.rings} rings apart, or be 0, not "
                 f"{self.stream_id_bits!r}"
             )
-        for name in ("host_clock", "ecc"):
+        for name in ("host_clock", "ecc", "clock_gates"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}")
 

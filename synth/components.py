@@ -124,7 +124,7 @@ def block(name: str, config: str | None = None, shape: Any = None) -> ComponentB
     Raises
     ------
     SynthError
-        If there is none of that name, or it has two clocks.
+        If there is none of that name, or it has two clocks or gated ones.
     ConfigError
         If it has no such configuration; the message lists those that it has.
     """
@@ -137,6 +137,11 @@ def block(name: str, config: str | None = None, shape: Any = None) -> ComponentB
         raise SynthError(
             f"{name} with host_clock has two clocks, and synthesis times one; leave host_clock "
             "away: all but the crossing is the same"
+        )
+    if component.is_whole and getattr(shape, "clock_gates", False):
+        raise SynthError(
+            f"{name} with clock_gates has clocks that stop, and synthesis has one that does not; "
+            "leave clock_gates away: all but the gates and what enables them is the same"
         )
     return ComponentBlock(
         name, chosen, _parameters(component, shape), lambda: component.make(shape)

@@ -163,6 +163,13 @@ def generate(
     ecc: Annotated[
         bool, typer.Option("--ecc", help="Engine: correct flipped bits of the memories for data.")
     ] = False,
+    clock_gates: Annotated[
+        bool,
+        typer.Option(
+            "--clock-gates",
+            help="Engine: stop the clocks of data paths without work; adds the input test_enable.",
+        ),
+    ] = False,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -274,6 +281,7 @@ def generate(
         stream_id_bits=stream_id_bits,
         host_clock=host_clock or None,
         ecc=ecc or None,
+        clock_gates=clock_gates or None,
     )
     of_zvc = _given(latency=latency)
     of_entries = _given(mode=mode)

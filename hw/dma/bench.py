@@ -50,6 +50,11 @@ _HOST_CLOCK = f"""
     host_cycles <= host_cycles + 1;
   end
 """
+_TEST_ENABLE = """
+  // Stopped clocks go on with +test_enable, and nothing else differs.
+  reg test_enable;
+  initial test_enable = $test$plusargs("test_enable") != 0;
+"""
 _IGNORED = ("lock", "cache", "prot", "qos", "user")
 """Pins of an address channel that the bench's memory does without."""
 
@@ -303,11 +308,14 @@ def engine_bench(config: EngineConfig, name: str, reset: Reset) -> Bench | None:
         reset_over = f"cycles >= {least} && host_cycles >= {least}"
     else:
         host_clocking, reset_over = ".clk(clk), .rst(rst)", "cycles == 4"
+    if config.clock_gates:
+        clocking += ", .test_enable(test_enable)"
     values = {
         "name": name,
         "clocking": clocking,
         "host_clock": _HOST_CLOCK if config.host_clock else "",
         "host_clocking": host_clocking,
+        "test_enable": _TEST_ENABLE if config.clock_gates else "",
         "reset_over": reset_over,
         "units": config.units,
         "device_size": _MEMORY_BYTES,

@@ -38,7 +38,9 @@ from cdma.hw.dma.outbound.issue import LineIssuer
 from cdma.hw.dma.outbound.path import THROTTLE_CLASSES, OutPath
 from cdma.hw.dma.outbound.throttle import TokenBucket
 from cdma.hw.dma.outbound.unit import CompressionUnit
+from cdma.hw.dma.path_activity import PathActivity
 from cdma.hw.lib.clocks.async_fifo import LATENCY, RESET_CYCLES
+from cdma.hw.lib.clocks.clock_gate import ClockGate
 from cdma.hw.lib.count import count_ones
 from cdma.hw.registers.file import DATA_BITS
 from cdma.hw.registers.map import address_bits as register_address_bits
@@ -80,6 +82,9 @@ SLEEPERS = (
 
 A bucket fills and a timer counts while what is around them waits, so they are not part of it.
 """
+
+PATHS = ("out_path", "in_path")
+"""The data paths, whose clocks are gated with `clock_gates`."""
 
 
 def memory_port(config: EngineConfig) -> Axi4Port:
@@ -134,6 +139,10 @@ class DmaEngine(wiring.Component):
     goes to, or one more, beside what is said here. Both resets come from one source and last for
     `reset_cycles` = 6 cycles of each clock at least.
 
+    With `clock_gates` each path's clock stops while it has no job, some cycles behind its last one.
+    Nothing in it would change meanwhile, so no latency does either. Token buckets fill over time
+    and keep the clock.
+
     Throughput: a line per cycle and unit, two lines per cycle in all, each way; a beat per cycle
     at the host, each way, of the slower clock if there are two. Streams move at a sector per cycle
     at most, also at a wider host; one of another width costs them a cycle of latency each way.
@@ -149,6 +158,8 @@ class DmaEngine(wiring.Component):
         With `host_clock` only.
     member_domains : dict of str to str
         Clock domains of members, where they are not "sync".
+    gated_clocks : dict of str to str
+        Submodules whose clock is gated, each with its gate; empty without `clock_gates`.
 
     Members
     -------
@@ -160,6 +171,8 @@ class DmaEngine(wiring.Component):
         Host memory; the same holds of it. In the domain "host" with `host_clock`.
     irq : `Out(config.rings)`
         For each ring, high while an enabled bit of its IRQ_STATUS is set.
+    test_enable : `In(1)`
+        Keep gated clocks running, for scan tests. Only with `clock_gates`.
     """
 
     descriptor_read_latency = 4
@@ -183,6 +196,8 @@ class DmaEngine(wiring.Component):
             self.member_domains["m_axi_host"] = HOST_DOMAIN
             self.host_crossing_latency = LATENCY
             self.reset_cycles = RESET_CYCLES
+        paths = PATHS if config.clock_gates else ()
+        self.gated_clocks = {path: f"{path}_clock" for path in paths}
         address_bits = register_address_bits(register_source(config))
         super().__init__(
             {
@@ -190,6 +205,7 @@ class DmaEngine(wiring.Component):
                 **{f"m_axi_mem{k}": Out(memory) for k in range(config.units)},
                 "m_axi_host": Out(host),
                 "irq": Out(config.rings),
+                **({"test_enable": In(1)} if config.clock_gates else {}),
             }
         )
 
@@ -227,6 +243,8 @@ class DmaEngine(wiring.Component):
         self._connect_counters(m, rings, memories)
         if config.ecc:
             self._connect_ecc(m, drained)
+        for path, gate in self.gated_clocks.items():
+            self._gate(m, path, gate)
         return m
 
     def _connect_descriptors(self, m: Module, rings: Sequence[RingParts]) -> list[Value]:
@@ -401,6 +419,29 @@ class DmaEngine(wiring.Component):
             m.d.sync += parts.retire.memory_failed.eq(1)
         with m.Elif(drained):
             m.d.sync += parts.retire.memory_failed.eq(0)
+
+    def _gate(self, m: Module, path: str, gate: str) -> None:
+        """Stop a path's clock while nothing is asked of it.
+
+        The gate's name in `gated_clocks` lets its clock be the path's.
+        """
+        component: Any = m.submodules[path]
+        m.submodules[f"{path}_activity"] = activity = PathActivity(self.config)
+        m.submodules[gate] = clock_gate = ClockGate()
+        job, outcome = component.job, component.outcome
+        offers: list[Value] = []
+        for name in ("read_request", "write_request", "write_beats"):
+            one_or_more = getattr(component, name)
+            streams = [one_or_more] if hasattr(one_or_more, "valid") else list(one_or_more)
+            offers += [stream.valid for stream in streams]
+        m.d.comb += [
+            activity.offers.eq(Cat(*offers).any()),
+            activity.job_valid.eq(job.valid),
+            activity.job_fire.eq(job.valid & job.ready),
+            activity.outcome_fire.eq(outcome.valid & outcome.ready),
+            clock_gate.enable.eq(activity.enable),
+            clock_gate.test_enable.eq(self.test_enable),
+        ]
 
     def _connect_counters(
         self, m: Module, rings: Sequence[RingParts], memories: list[Axi4Port]

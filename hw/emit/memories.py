@@ -70,11 +70,6 @@ def memories_of(modules: Sequence[NamedModule]) -> list[MemoryShape]:
     )
 
 
-def replaceable(text: str, top: str) -> str:
-    """A memory's module, left out where the user of the block has one of his own."""
-    return f"`ifndef {own_memories(top)}\n{text.rstrip()}\n`endif\n\n"
-
-
 def own_memories(top: str) -> str:
     """Name the macro that says so."""
     return f"{top.upper()}_OWN_MEMORIES"

@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 from amaranth.hdl import (
+    Assert,
     Cat,
     ClockDomain,
     ClockSignal,
@@ -36,13 +37,15 @@ from amaranth.lib import data, memory, wiring
 
 from cdma.builds.progress import Tally
 from cdma.hw.emit.attributes import names_with_attributes
+from cdma.hw.emit.clock_gates import gate_module, gated_clocks, is_free, own_text
 from cdma.hw.emit.fast_conversion import fast_conversion, rtlil_of
 from cdma.hw.emit.writer.module import Written, write_module
 from cdma.hw.emit.writer.sharing import Text, share
+from cdma.hw.lib.clocks.clock_gate import FREE_DOMAIN, ClockGate
 from cdma.hw.lib.clocks.synchronizer import Synchronizer
 from cdma.hw.lib.clocks.two_clock_ram import TwoClockRam
 from cdma.hw.lib.ram import Ram
-from cdma.hw.lib.sleep import add_wake
+from cdma.hw.lib.sleep import COMPARED_BITS, add_wake
 
 Sleepers = tuple[type[wiring.Component], ...]
 """Classes of components that get clocks of their own."""
@@ -164,7 +167,8 @@ def to_verilog(
     modules: dict[str, _Converted] = {}
     progress = Tally("RTL", 1)
     with fast_conversion():
-        _convert(top, name, modules, progress, _Making(name, sleepers, async_reset), is_top=True)
+        making = _Making(name, sleepers, async_reset, has_assertions=assertions)
+        _convert(top, name, modules, progress, making, is_top=True)
     progress.step()
     unwanted = [
         *([] if assertions else ["delete t:$check"]),
@@ -180,7 +184,11 @@ def to_verilog(
     progress.step()
     bodies = dict(_split_modules(text))
     return [
-        ModuleText(module.name, module.component, _with_header(bodies[module.name], module))
+        ModuleText(
+            module.name,
+            module.component,
+            own_text(module.component, module.name) or _with_header(bodies[module.name], module),
+        )
         for module in _in_order(modules, name)
     ]
 
@@ -352,19 +360,29 @@ class _Writer:
 class _Making:
     """The form that `_convert` gives all modules: netlists, or what the writer writes.
 
-    `top` is the name of the top module.
+    `top` is the name of the top module. With `has_assertions` there is one at each gated clock, and
+    with `is_watched` modules have a port that tells what it needs.
     """
 
     top: str
     sleepers: Sleepers
     async_reset: bool
     writer: _Writer | None = None
+    has_assertions: bool = False
+    is_watched: bool = False
 
     def domain_of(self, component: wiring.Component) -> Callable[[str], ClockDomain]:
         """Make a component's clock domain by its name."""
-        if isinstance(component, Ram):
+        if isinstance(component, Ram | ClockGate):
             return partial(ClockDomain, reset_less=True)
         return partial(ClockDomain, async_reset=self.async_reset)
+
+    def below(self, component: wiring.Component, *, is_gated: bool) -> "_Making":
+        """The form of a component, whose clock is gated or as that of the module around."""
+        is_watched = (self.is_watched and not is_free(component)) or (
+            self.has_assertions and is_gated
+        )
+        return replace(self, is_watched=is_watched)
 
 
 @dataclass(frozen=True)
@@ -439,6 +457,7 @@ def _convert(
     # What is alike but in its number shares a module: converting takes most of the time, and an
     # engine has many units.
     numbered: list[tuple[_Likeness, _Converted]] = []
+    gated = gated_clocks(component)
     fragment = _elaborate(component)
     progress.found(sum(isinstance(f.origins[0], _Below) for f, *_ in fragment.subfragments))
     for index, (subfragment, subname, _src_loc) in enumerate(fragment.subfragments):
@@ -451,7 +470,8 @@ def _convert(
         converted = next((twin for known, twin in numbered if known == likeness), None)
         if converted is None:
             subcomponent_name = _module_name(subcomponent, f"{name}_{stem}", making.top)
-            converted = _convert(subcomponent, subcomponent_name, modules, progress, making)
+            inner = making.below(subcomponent, is_gated=subname in gated)
+            converted = _convert(subcomponent, subcomponent_name, modules, progress, inner)
             if likeness is not None:
                 numbered.append((likeness, converted))
         parts.append((index, subcomponent, converted))
@@ -461,6 +481,11 @@ def _convert(
     clks = Signal(count_below, name="clks")
     wakes: list[Signal] = []
     shared: list[Signal] = []
+    gates: dict[str, Any] = {
+        fragment.subfragments[index][1]: part
+        for index, part, _ in parts
+        if isinstance(part, ClockGate)
+    }
     for index, subcomponent, converted in parts:
         _, subname, src_loc = fragment.subfragments[index]
         ports = ports_of(subcomponent, is_packed=writer is not None)
@@ -471,6 +496,13 @@ def _convert(
         if isinstance(subcomponent, sleepers):
             asleep["sync"] = clks[sum(map(len, wakes))]
             wakes.append(wake)
+        elif subname in gated:
+            gate = gates[gated[subname]]
+            asleep["sync"] = gate.gated_clk
+            outside[FREE_DOMAIN] = "sync"
+            if making.has_assertions:
+                # A clock that stops must not be missed.
+                fragment.add_statements("sync", Assert(gate.enable | ~wake))
         else:
             shared.append(wake)
         inner_wakes = Signal(converted.sleepers, name=f"{subname}_wakes")
@@ -506,8 +538,10 @@ def _convert(
             )
         signals[port.name] = (signal, PortDirection(port.direction))
     clocking: list[Port] = []
-    if sleepers and not is_top:
-        clocking.append(Port("wake", "output", 1, add_wake(fragment, shared)))
+    if (sleepers or making.is_watched) and not is_top:
+        # An assertion may take time, a simulator that is to be fast may not.
+        bits = None if making.is_watched else COMPARED_BITS
+        clocking.append(Port("wake", "output", 1, add_wake(fragment, shared, compared_bits=bits)))
     if len(clks):
         all_wakes = Signal(len(clks), name="wakes")
         fragment.add_statements("comb", all_wakes.eq(Cat(*wakes)))
@@ -551,7 +585,12 @@ def _convert(
             [converted.name for _, _, converted in parts],
         )
         if writer is not None:
-            written = writer.write(netlist, name, [*known.clocking, *ports])
+            own = own_text(component, name)
+            written = (
+                writer.write(netlist, name, [*known.clocking, *ports])
+                if own is None
+                else Written(own, {}, {})
+            )
             known = modules[name] = replace(known, written=written)
     return known
 
@@ -559,12 +598,14 @@ def _convert(
 def _module_name(component: wiring.Component, path: str, top: str) -> str:
     """Name a component's module: after where it is, but memories and synchronizers after sizes.
 
-    So those of the same sizes have the same module, wherever they are.
+    So those of the same sizes have the same module, wherever they are, as have all clock gates.
     """
     if isinstance(component, TwoClockRam):
         return f"{top}_two_clock_ram_{component.depth}x{component.width}"
     if isinstance(component, Ram):
         return f"{top}_ram_{component.depth}x{component.width}"
+    if isinstance(component, ClockGate):
+        return gate_module(top)
     if isinstance(component, Synchronizer):
         return f"{top}_synchronizer_{component.width}x{component.stages}"
     return path

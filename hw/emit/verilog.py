@@ -11,8 +11,9 @@ from amaranth.lib import data, wiring
 from cdma.hw.bus.axi import Axi4Signature, AxiLiteSignature, AxiStreamSignature
 from cdma.hw.components import Config, find_component
 from cdma.hw.config import ConfigError
+from cdma.hw.emit.clock_gates import clock_gates_of, own_clock_gates
 from cdma.hw.emit.docstrings import members, summary
-from cdma.hw.emit.memories import memories_of, replaceable
+from cdma.hw.emit.memories import memories_of, own_memories
 from cdma.hw.emit.names import check_module_name
 from cdma.hw.emit.netlist import (
     ModuleText,
@@ -26,6 +27,7 @@ from cdma.hw.emit.netlist import (
 from cdma.hw.emit.reset import DEFAULT_RESET, RESETS, Reset, reset_beside
 from cdma.hw.emit.writer.circuit import UnsupportedCell
 from cdma.hw.lib.clocks.async_fifo import RESET_CYCLES
+from cdma.hw.lib.clocks.clock_gate import ClockGate
 from cdma.hw.lib.ports import RecordPortSignature
 from cdma.hw.lib.ram import Ram
 
@@ -108,8 +110,8 @@ def generate(
     ------
     ConfigError
         There is no component of that name, it cannot have this configuration, a module cannot
-        have this name, there is no such style or reset, or the component cannot be written in
-        that style.
+        have this name, there is no such style or reset, the component cannot be written in that
+        style, or what has gated clocks was to sleep.
 
     Examples
     --------
@@ -131,6 +133,10 @@ def generate(
     chosen = component.config(config)
     parameters = component.parameters(chosen)
     top = check_module_name(component.top if name is None else name)
+    if sleep and getattr(chosen, "clock_gates", False):
+        raise ConfigError(
+            f"sleep must be false for {component_name} with clock_gates, whose clocks are its own"
+        )
     made = component.make(chosen)
     sleepers = component.sleepers() if sleep else ()
     # Before the conversion, which elaborates the component and renames its signals.
@@ -164,10 +170,7 @@ def generate(
     waivers = {rule: why for rule, why in LINT_WAIVERS.items() if rule not in unneeded}
     about = _clock_lines(sidecar, way)
     text = _header(component_name, parameters, assertions, sleepers, about, waivers) + "".join(
-        replaceable(_commented(module), top)
-        if isinstance(module.component, Ram)
-        else _commented(module)
-        for module in modules
+        _replaceable(_commented(module), module, top) for module in modules
     )
     text += "".join(f"/* verilator lint_on {rule} */\n" for rule in waivers)
     return Verilog(top, text, sidecar)
@@ -249,6 +252,17 @@ def _commented(module: ModuleText) -> str:
     return "\n".join([*lines, module.text, "", ""])
 
 
+def _replaceable(text: str, module: ModuleText, top: str) -> str:
+    """The text, left out where the user of the block has such a module of his own."""
+    if isinstance(module.component, Ram):
+        macro = own_memories(top)
+    elif isinstance(module.component, ClockGate):
+        macro = own_clock_gates(top)
+    else:
+        return text
+    return f"`ifndef {macro}\n{text.rstrip()}\n`endif\n\n"
+
+
 def _sidecar(
     component_name: str,
     name: str,
@@ -274,6 +288,7 @@ def _sidecar(
             "synchronous": not reset.is_asynchronous,
         },
         "other_clocks": _other_clocks(component, reset),
+        "clock_gates": clock_gates_of(component, name),
         "interfaces": _interfaces(component),
     }
 

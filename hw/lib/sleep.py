@@ -20,7 +20,9 @@ assigned in every cycle. Wider ones count as changing whenever the condition hol
 are assigned."""
 
 
-def add_wake(fragment: Fragment, below: Iterable[Value]) -> Signal:
+def add_wake(
+    fragment: Fragment, below: Iterable[Value], *, compared_bits: int | None = COMPARED_BITS
+) -> Signal:
     """Add to a component's logic what tells whether the next edge would change anything in it.
 
     Parameters
@@ -29,6 +31,8 @@ def add_wake(fragment: Fragment, below: Iterable[Value]) -> Signal:
         An elaborated component, whose registers in "sync" are looked at.
     below : iterable of Value
         The same of those of its subcomponents that share its clock.
+    compared_bits : int, optional
+        The width up to which registers are compared; None compares all.
 
     Returns
     -------
@@ -48,13 +52,17 @@ def add_wake(fragment: Fragment, below: Iterable[Value]) -> Signal:
     fragment.add_statements(
         "comb",
         wake.eq(Cat(*woken).any()),
-        *_raises(statements, wake, conditional=False),
+        *_raises(statements, wake, compared_bits, conditional=False),
     )
     return wake
 
 
 def _raises(
-    statements: Iterable[Statement], wake: Signal, *, conditional: bool
+    statements: Iterable[Statement],
+    wake: Signal,
+    compared_bits: int | None,
+    *,
+    conditional: bool,
 ) -> Iterator[Statement]:
     """The same statements, with what raises `wake` in the place of each assignment."""
     raises = wake.eq(1)
@@ -63,18 +71,23 @@ def _raises(
             yield Switch(
                 statement.test,
                 [
-                    (patterns, list(_raises(inner, wake, conditional=True)), src_loc)
+                    (
+                        patterns,
+                        list(_raises(inner, wake, compared_bits, conditional=True)),
+                        src_loc,
+                    )
                     for patterns, inner, src_loc in statement.cases
                 ],
             )
         elif isinstance(statement, Assign):
             width = len(statement.lhs)
-            if conditional and width > COMPARED_BITS:
+            if conditional and compared_bits is not None and width > compared_bits:
                 yield raises
             elif width > 0:
-                would_be = statement.rhs[: min(width, len(statement.rhs))]
-                if statement.rhs.shape().signed and len(statement.rhs) < width:
-                    would_be = statement.rhs
+                rhs = statement.rhs
+                would_be: Value = rhs[: min(width, len(rhs))]
+                if rhs.shape().signed and len(rhs) < width:
+                    would_be = Cat(rhs, rhs[-1].replicate(width - len(rhs)))
                 differs = statement.lhs != would_be
                 yield Switch(differs, [(1, [raises], None)])
         elif isinstance(statement, Property):

@@ -78,6 +78,7 @@ def test_unknown_preset_lists_those_that_there_are():
             "stream_id_bits must tell 4 rings apart, or be 0, not 1",
         ),
         ({"host_clock": 2}, "host_clock must be true or false, not 2"),
+        ({"clock_gates": 1}, "clock_gates must be true or false, not 1"),
     ],
 )
 def test_rings_and_clocks_that_cannot_be_are_refused(fields, message):

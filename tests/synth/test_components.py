@@ -93,3 +93,14 @@ def test_two_clocks_are_refused_with_what_helps():
     )
     # Parts have one.
     assert block("dispatcher", "mine", shape).parameters["host_clock"]
+
+
+def test_gated_clocks_are_refused_with_what_helps():
+    shape = replace(PRESETS["tiny"], clock_gates=True)
+    with pytest.raises(SynthError) as error:
+        block("engine", "mine", shape)
+    assert str(error.value) == (
+        "engine with clock_gates has clocks that stop, and synthesis has one that does not; leave "
+        "clock_gates away: all but the gates and what enables them is the same"
+    )
+    assert block("token-bucket", "mine", shape).parameters["clock_gates"]

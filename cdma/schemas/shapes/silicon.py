@@ -49,6 +49,14 @@ class SidecarMemory(TypedDict):
     clocks: Annotated[Count, "2 if the ports have a clock each"]
 
 
+class SidecarClockGate(TypedDict):
+    """A gate of the block's clock."""
+
+    gated: Annotated[str, "the submodule whose clock it gates"]
+    instance: str
+    module: Annotated[str, "the same for all, for a cell of the library to take its place"]
+
+
 class Sidecar(TypedDict):
     """A generated block: its ports, parameters and latencies."""
 
@@ -61,6 +69,7 @@ class Sidecar(TypedDict):
     clock: str
     reset: SidecarReset
     other_clocks: list[SidecarClock]
+    clock_gates: list[SidecarClockGate]
     interfaces: list[SidecarInterface]
     memories: list[SidecarMemory]
     configuration: Configuration

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.limits import BURST_BITS, RATE_BITS, RATE_FRACTION_BITS
+from cdma.hw.lib.clocks.clock_gate import FREE_DOMAIN
 
 
 class TokenBucket(wiring.Component):
@@ -21,6 +22,11 @@ class TokenBucket(wiring.Component):
     ----------
     config : EngineConfig
 
+    Attributes
+    ----------
+    local_domains : dict of str to str
+        With `clock_gates` it goes on while the path around it has no clock: its own one is free.
+
     Members
     -------
     rate : `In(20)`
@@ -35,6 +41,7 @@ class TokenBucket(wiring.Component):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        self.local_domains = {FREE_DOMAIN: "sync"} if config.clock_gates else {}
         super().__init__(
             {
                 "rate": In(RATE_BITS),

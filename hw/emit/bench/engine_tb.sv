@@ -13,7 +13,7 @@ module @name@_tb;
   reg clk = 1'b0;
   reg rst = 1'b1;
   always #5 clk = !clk;
-@host_clock@
+@host_clock@@test_enable@
   // The registers: steps of a program, each a write, a read to be compared, or a wait for the
   // interrupt of the ring that has the descriptors.
   localparam [3:0] WRITE = 4'd0, READ = 4'd1, WAIT_FOR_IRQ = 4'd2, WAIT_FOR_NO_IRQ = 4'd3;

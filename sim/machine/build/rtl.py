@@ -52,8 +52,11 @@ def generated(
 def generated_engine(
     config: EngineConfig, *, sleep: bool = True, style: str = "netlist"
 ) -> Verilog:
-    """The engine for the simulator, in which what may sleep does unless `sleep` says otherwise."""
-    return generated("engine", config, sleep=sleep, style=style)
+    """The engine for the simulator, in which what may sleep does unless `sleep` says otherwise.
+
+    With `clock_gates` it has clocks that stop of its own, and nothing else sleeps.
+    """
+    return generated("engine", config, sleep=sleep and not config.clock_gates, style=style)
 
 
 def generated_buddy(config: BuddyConfig, *, style: str = "netlist") -> Verilog:

@@ -81,6 +81,7 @@ def memory_sources(cell):
 DESIGNS = {
     "engine": ("engine", "tiny"),
     "two clocks": ("engine", replace(preset("tiny"), host_clock=True)),
+    "gated clocks": ("engine", replace(preset("tiny"), clock_gates=True)),
     "buddy": ("buddy", "tiny"),
 }
 

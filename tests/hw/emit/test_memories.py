@@ -142,6 +142,7 @@ def simulate_flipping(folder, name, config, when, bits):
 ENGINES = {
     "small": SMALL,
     "three rings": replace(SMALL, rings=3),
+    "gated clocks": replace(SMALL, clock_gates=True),
     "titanx_gen3": preset("titanx_gen3"),
 }
 

@@ -20,6 +20,7 @@ BLOCKS = {
     "zvc-decompressor": ("zvc-decompressor", CodecConfig()),
     "small": ("engine", SMALL),
     "two clocks": ("engine", replace(SMALL, host_clock=True)),
+    "gated clocks": ("engine", replace(SMALL, clock_gates=True)),
     "titanx_gen3": ("engine", preset("titanx_gen3")),
 }
 SEEDS = 5

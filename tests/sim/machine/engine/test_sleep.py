@@ -38,7 +38,7 @@ def benches(request) -> Iterator[tuple[EngineBench, EngineBench]]:
 
 @pytest.mark.parametrize("faults", FAULTS, ids=["none", "read-error", "write-hangs", "read-hangs"])
 def test_everything_is_the_same_asleep_and_awake(benches, faults):
-    asleep, awake = (list(_story(bench, faults)) for bench in benches)
+    asleep, awake = (list(story(bench, faults)) for bench in benches)
     for step, (one, other) in enumerate(zip(asleep, awake, strict=True)):
         assert one == other, f"step {step}"
     for memory in ("device", "host"):
@@ -46,7 +46,7 @@ def test_everything_is_the_same_asleep_and_awake(benches, faults):
         assert one == other
 
 
-def _story(bench: EngineBench, faults: tuple[BusFault, ...]) -> Iterator[object]:
+def story(bench: EngineBench, faults: tuple[BusFault, ...]) -> Iterator[object]:
     """Observations of transfers both ways, a throttled one, an abort, a reset and rest."""
     engine = bench.engine
     jobs = [bench.job(shape, area) for area, shape in enumerate(EACH_WAY)]
