@@ -203,7 +203,7 @@ ISSUER_FAULTS = {
         "address.eq(address + 2 * line_bytes)",
     ),
     "has a second line where there is none": ("& (bytes_left > line_bytes) ", ""),
-    "ends with a line left": ("(first & (bytes_left_next == 0))", "first"),
+    "ends with a line left": ("(first & is_done)", "first"),
     "reads without room": ("has_credit[k].eq(credit >= sectors)", "has_credit[k].eq(1)"),
     "reads on during an abort": ("active & ~halts & (bytes_left != 0)", "active & ~stopped"),
     "reads on behind a fault": ("halts = self.abort | stopped", "halts = self.abort"),
