@@ -29,9 +29,7 @@ def shape(units: int, sectors: int, unit_beats: int) -> EngineConfig:
     return EngineConfig(
         codec=codec,
         units=units,
-        host_bytes=codec.sector_bytes,
         buffer_bytes=units * unit_beats * codec.sector_bytes,
-        read_buffer_bytes=32 * codec.sector_bytes,
     )
 
 
