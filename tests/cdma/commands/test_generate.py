@@ -35,6 +35,21 @@ def test_options_override_the_preset():
     assert Path("packer.sv").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "width"),
+    [
+        ([], 32),
+        (["--sector-bytes", "64"], 64),
+        (["--host-bytes", "64"], 64),
+        (["--sector-bytes", "128", "--host-bytes", "64"], 64),
+    ],
+)
+def test_port_to_the_host_is_a_sector_wide_or_what_is_asked_for(options, width):
+    assert main(["generate", "stream-writer", *options, "--out", "."]) == 0
+    found = json.loads(Path("stream_writer.json").read_text())
+    assert found["configuration"]["engine"]["host_bytes"] == width
+
+
 @pytest.mark.verify
 def test_engine_comes_with_what_software_needs():
     arguments = ["generate", "engine", "--config", "tiny", "--buffer-bytes", "128", "--out", "rtl"]
@@ -250,6 +265,10 @@ def test_metadata_cache_has_the_shape_that_was_asked_for():
         (
             ["engine", "--buffer-bytes", "1000"],
             "buffer_bytes must hold two lines for each unit, 1536, not 1000",
+        ),
+        (
+            ["engine", "--host-bytes", "48"],
+            "host_bytes must be 4, 8, 16, 32, 64 or 128, not 48",
         ),
         (["engine", "--split-lines", "3"], "split_lines must be 1 or 2, not 3"),
         (["engine", "--drain-beats", "3"], "drain_beats must be 1 or 2, not 3"),

@@ -23,7 +23,7 @@ SMALL = EngineConfig(units=2, buffer_bytes=4096, read_buffer_bytes=2048)
 ELEMENT = 4
 NO_FLAGS = Flag(0)
 WIDTH = 32
-HOST_BURST = 16 * WIDTH
+HOST_BURST_BEATS = 16
 DEVICE_BURST = 8 * WIDTH
 
 AREA_BYTES = 4 * PAGE_BYTES
@@ -88,10 +88,11 @@ class Burst:
     address: int
     beats: int
     line: int = 0
+    width: int = WIDTH
 
     @property
     def beat_addresses(self) -> range:
-        return range(self.address, self.address + self.beats * WIDTH, WIDTH)
+        return range(self.address, self.address + self.beats * self.width, self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +123,12 @@ class Ending:
         )
 
 
-def bursts(start: int, end: int, boundary: int) -> Iterator[tuple[int, int]]:
+def bursts(start: int, end: int, boundary: int, width: int = WIDTH) -> Iterator[tuple[int, int]]:
     """Address and beats of the bursts for these bytes: none crosses a multiple of `boundary`."""
     while start < end:
         stop = min(end, start // boundary * boundary + boundary)
-        first = start // WIDTH * WIDTH
-        yield first, -(-(stop - first) // WIDTH)
+        first = start // width * width
+        yield first, -(-(stop - first) // width)
         start = stop
 
 
@@ -142,6 +143,8 @@ class Job:
         The engine's.
     src, dst : int
         Addresses.
+    host_bytes : int
+        Width of the bus to the host.
     data : uint8 array (length,)
         Uncompressed.
     source : uint8 array
@@ -159,6 +162,7 @@ class Job:
     units: int
     src: int
     dst: int
+    host_bytes: int = WIDTH
     data: ByteArray = field(init=False)
     source: ByteArray = field(init=False)
     wanted: ByteArray = field(init=False)
@@ -248,18 +252,19 @@ class Job:
         return self._device_bursts(self.dst, min(self.shape.length, self.capacity), DEVICE_BURST)
 
     def host_reads(self) -> list[Burst]:
-        return [
-            Burst(-1, *burst) for burst in bursts(self.src, self.src + self.source.size, HOST_BURST)
-        ]
+        return self._host_bursts(self.src, self.source.size)
 
     def host_writes(self) -> list[Burst]:
-        end = self.dst + min(self.wanted.size, self.capacity)
-        return [Burst(-1, *burst) for burst in bursts(self.dst, end, HOST_BURST)]
+        return self._host_bursts(self.dst, min(self.wanted.size, self.capacity))
 
     def reads_back(self) -> list[Burst]:
         """The reads of the bytes that are verified."""
-        end = self.dst + self.wanted.size
-        return [Burst(-1, *burst) for burst in bursts(self.dst, end, HOST_BURST)]
+        return self._host_bursts(self.dst, self.wanted.size)
+
+    def _host_bursts(self, start: int, nbytes: int) -> list[Burst]:
+        width = self.host_bytes
+        found = bursts(start, start + nbytes, HOST_BURST_BEATS * width, width)
+        return [Burst(-1, *burst, width=width) for burst in found]
 
     def _device_bursts(self, start: int, nbytes: int, boundary: int) -> list[Burst]:
         found = []

@@ -58,8 +58,14 @@ class Owner:
         host = self.host_base + 2 * PAGE_BYTES + slot * AREA_BYTES
         outward = shape.opcode in (Opcode.COMPRESS_OUT, Opcode.COPY_OUT)
         source, destination = (device, host) if outward else (host, device)
-        units = self.engine.machine.units
-        return Job(shape, units, source + shape.src, destination + shape.dst)
+        machine = self.engine.machine
+        return Job(
+            shape,
+            machine.units,
+            source + shape.src,
+            destination + shape.dst,
+            machine.link_port_bytes,
+        )
 
 
 def entries_of(ring: int) -> int:

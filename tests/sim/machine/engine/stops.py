@@ -184,7 +184,7 @@ class StopsBench(RingsBench):
         plain = owner.job(shape, slot)
         if self.config.codec.element_bytes == 4:
             return plain
-        return CodedJob(shape, plain.units, plain.src, plain.dst, codec=codec)
+        return CodedJob(shape, plain.units, plain.src, plain.dst, plain.host_bytes, codec=codec)
 
     # What happens
 
@@ -379,8 +379,9 @@ class StopsBench(RingsBench):
         place: tuple[int, int],
     ) -> dict[str, float]:
         bound = self.reach
-        source = range(job.src // WIDTH * WIDTH, job.src + job.source.size)
-        target = range(job.dst // WIDTH * WIDTH, job.dst + max(1, job.capacity))
+        widths = (WIDTH, job.host_bytes) if job.outward else (job.host_bytes, WIDTH)
+        source = range(job.src // widths[0] * widths[0], job.src + job.source.size)
+        target = range(job.dst // widths[1] * widths[1], job.dst + max(1, job.capacity))
         asked = {}
         for name, kind, there in (("reads", "read", source), ("writes", "write", target)):
             asked[name] = [
@@ -391,16 +392,17 @@ class StopsBench(RingsBench):
                 and (event.port == HOST) == (job.outward == (name == "writes"))
             ]
         if cell.what in ("capacity", "stream"):
-            read = _bytes(asked["reads"]) - place[0]
-            written = _bytes(asked["writes"]) - place[1]
+            read = _bytes(asked["reads"], widths[0]) - place[0]
+            written = _bytes(asked["writes"], widths[1]) - place[1]
             if job.outward:
                 # Nothing is written behind the capacity.
-                return _within(reads=(read, bound.out_reads_beyond), writes=(written, 2 * WIDTH))
+                beyond = 2 * job.host_bytes
+                return _within(reads=(read, bound.out_reads_beyond), writes=(written, beyond))
             return _within(reads=(read, bound.in_reads_beyond), writes=(written, bound.in_writes))
         fails = [event.cycle for event in events if event.kind.endswith("failed")]
         known = fails[0] if fails else start
-        read = _bytes([event for event in asked["reads"] if event.cycle > known])
-        written = _bytes([event for event in asked["writes"] if event.cycle > known])
+        read = _bytes([event for event in asked["reads"] if event.cycle > known], widths[0])
+        written = _bytes([event for event in asked["writes"] if event.cycle > known], widths[1])
         of_write = cell.what == "writes"
         if job.outward:
             return _within(
@@ -426,11 +428,11 @@ def _other(opcode: Opcode, seed: int) -> Shape:
 
 def _bytes_before(bursts: Sequence[Burst], lines: int) -> int:
     """Count the bytes of bursts for the first lines."""
-    return sum(burst.beats for burst in bursts if burst.line < lines) * WIDTH
+    return sum(burst.beats * burst.width for burst in bursts if burst.line < lines)
 
 
-def _bytes(events: Sequence[BusEvent]) -> int:
-    return sum(event.beats for event in events) * WIDTH
+def _bytes(events: Sequence[BusEvent], width: int) -> int:
+    return sum(event.beats for event in events) * width
 
 
 def _within(**counts: tuple[int, int]) -> dict[str, float]:
