@@ -99,7 +99,7 @@ def stopping_bench(kind: type[wiring.Component], codec: int = 0) -> Bench:
     bench = Bench()
     m = bench.m
     path: Any = kind(CONFIG)
-    inside = bench.add(path, trusted=True)
+    inside = bench.add(path, ignored=True)
     activity = PathActivity(CONFIG)
     bench.add(activity)
     # The dispatcher starts no more than may be without a record.
