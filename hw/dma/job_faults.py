@@ -7,13 +7,18 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.config import EngineConfig
 
 
+def most_jobs(config: EngineConfig) -> int:
+    """Most jobs in a path: twice as many as may have begun and have no record, and a few that are
+    between its stages."""
+    return 2 * config.transfers + 8
+
+
 def count_jobs(
     m: Module, config: EngineConfig, begins: Value, *, name: str, first: int = 0
 ) -> Signal:
     """The number of a stage's job, by which stages of a path know whether they are at the same one.
 
-    It goes round, after twice as many as may have begun and have no record, and a few that are
-    between the stages.
+    It goes round, behind more jobs than there are in a path.
 
     Parameters
     ----------
@@ -22,7 +27,7 @@ def count_jobs(
     first
         The number before any has.
     """
-    number = Signal((2 * config.transfers + 8).bit_length(), init=first, name=name)
+    number = Signal(most_jobs(config).bit_length(), init=first, name=name)
     with m.If(begins):
         m.d.sync += number.eq(number + 1)
     return number

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cdma.hw.config import EngineConfig
+from cdma.hw.dma.job_faults import most_jobs
 
 LINGER_CYCLES = 8
 """Cycles that a path's clock goes on behind its last outcome, and behind a reset.
@@ -58,8 +59,7 @@ class PathActivity(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        # Jobs that have begun and have no record, and a few that are between the stages.
-        most = 2 * self.config.transfers + 8
+        most = most_jobs(self.config)
         jobs = Signal(range(most + 1))
         linger = Signal(range(LINGER_CYCLES + 1), init=LINGER_CYCLES)
         busy = Signal()
