@@ -58,6 +58,12 @@ class LineSizes:
         return -(-nbytes // codec.line_bytes) * line
 
 
+def is_slowed_by_port(engine: EngineConfig, chunk_beats: int) -> bool:
+    """Return True if lines may be ready faster than their bytes pass the port: if two of their
+    beats are ready in a cycle, or the port is narrower than a beat."""
+    return chunk_beats > 1 or engine.host_bytes < engine.codec.sector_bytes
+
+
 @lru_cache(maxsize=4096)
 def line_cycles(
     sizes: LineSizes, engine: EngineConfig, lines_at_once: int, chunk_beats: int = 1
@@ -93,8 +99,7 @@ def line_cycles(
     data, fresh = np.array(sizes.payloads), np.array(sizes.chances)
     alone = np.maximum(1, -(-data // codec.sector_bytes)).astype(float)
     passing = 0.0
-    if chunk_beats == 2 or engine.host_bytes < codec.sector_bytes:
-        # All bytes pass the port.
+    if is_slowed_by_port(engine, chunk_beats):
         passing = (entry.head_bytes(codec) + sizes.mean_payload) / engine.stream_bytes_per_cycle
     if lines_at_once == 1:
         return max(float(fresh @ alone), passing)

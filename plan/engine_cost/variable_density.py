@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.limits import HOST_BURST_BEATS, QUEUED_LINES
+from cdma.plan.engine_cost.packing import is_slowed_by_port
 
 AHEAD_SECTORS = 1
 """Sectors by which lines that pass two beats in a cycle, or a narrower port, may be ahead of the
@@ -81,8 +82,8 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
-    narrow = engine.host_bytes < engine.codec.sector_bytes
-    ahead = AHEAD_SECTORS * engine.codec.sector_bytes / engine.stream_bytes_per_cycle
+    is_slowed = is_slowed_by_port(engine, engine.drain_beats)
+    ahead = _ahead_cycles(engine)
     buffer_beats = engine.unit_lines * engine.units * engine.codec.sectors
     reads = _Reservations(buffer_beats, engine.codec.sectors)
     read = -flow.line_cycles
@@ -97,7 +98,7 @@ def out_cycles(lines: Sequence[int], flow: LineFlow) -> float:
         begins = max(here, drained)
         drained = begins + port_cycles[i]
         packed = max(packed, begins) + size / engine.stream_bytes_per_cycle
-        if engine.drain_beats > 1 or narrow:
+        if is_slowed:
             drained = max(drained, packed - ahead)
         reads.arrive(read + flow.lines_cycles, beats[i])
         offset += size
@@ -122,8 +123,8 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
     engine = flow.engine
     burst_bytes = HOST_BURST_BEATS * engine.host_bytes
     beats = _beats(lines, engine)
-    narrow = engine.host_bytes < engine.codec.sector_bytes
-    ahead = AHEAD_SECTORS * engine.codec.sector_bytes / engine.stream_bytes_per_cycle
+    is_slowed = is_slowed_by_port(engine, engine.split_beats)
+    ahead = _ahead_cycles(engine)
     queued = QUEUED_LINES * engine.codec.sectors * engine.units
     total = sum(lines)
     asked = 0
@@ -150,7 +151,7 @@ def in_cycles(lines: Sequence[int], flow: LineFlow) -> float:
         come = link - (asked - taken) * flow.byte_cycles
         fed = max(fed, split - ahead) + size / engine.stream_bytes_per_cycle
         split = max(split + port_cycles[i], come)
-        if engine.split_beats > 1 or narrow:
+        if is_slowed:
             split = max(split, fed)
         waiting += beats[i]
         while waiting > queued:
@@ -192,6 +193,11 @@ class _Reservations:
 
     def leave(self, moment: float, beats: int) -> None:
         self._leaves.append((moment, beats))
+
+
+def _ahead_cycles(engine: EngineConfig) -> float:
+    """Cycles of the port that lines may be ahead of it, or behind."""
+    return AHEAD_SECTORS * engine.codec.sector_bytes / engine.stream_bytes_per_cycle
 
 
 def _beats(lines: Sequence[int], engine: EngineConfig) -> list[int]:
