@@ -22,7 +22,7 @@ from cdma.hw.lib.pipeline import (
     SkidBuffer,
 )
 from cdma.hw.lib.ports import RecordReceiver, RecordSender
-from tests.formal.bench import Bench
+from tests.formal.bench import Bench, Inside, Port
 from tests.formal.broken import break_elaborate, find_fault
 from tests.formal.order import Order, one
 from tests.formal.queues import CountedFifo, FollowedFifo, OpenFifo, Queue, StraightFifo
@@ -160,15 +160,14 @@ def test_straight_fifo_does_what_a_fifo_does(depth, tmp_path):
     prove(bench, tmp_path, depth=2)
 
 
-@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4]))
-def test_followed_item_is_that_of_a_fifo(depth, tmp_path):
-    bench = Bench()
-    m = bench.m
-    fifo, followed = StraightFifo(8, depth), FollowedFifo(8, depth)
+def stand_in(
+    bench: Bench, fifo: StraightFifo, followed: FollowedFifo
+) -> tuple[Queue, Inside, Inside, Port]:
+    """Put a queue beside the one that it stands for, and state what both have in common."""
     inside, followed_inside = bench.add(fifo), bench.add(followed)
     queue = Queue(bench, fifo, inside)
     i, o = bench.drive(fifo.i), bench.watch(fifo.o)
-    m.d.comb += [
+    bench.m.d.comb += [
         followed.follows.eq(AnySeq(1)),
         followed.i.valid.eq(i.valid),
         followed.i.payload.eq(i.payload),
@@ -179,8 +178,16 @@ def test_followed_item_is_that_of_a_fifo(depth, tmp_path):
     bench.require(followed_inside["stored"] == inside["stored"])
     for place, item in enumerate(queue.numbered):
         bench.implies(followed.followed & (followed.ahead == place), item == followed.item)
+    return queue, inside, followed_inside, o
+
+
+@pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4]))
+def test_followed_item_is_that_of_a_fifo(depth, tmp_path):
+    bench = Bench()
+    followed = FollowedFifo(8, depth)
+    _queue, _inside, _followed_inside, o = stand_in(bench, StraightFifo(8, depth), followed)
     shows = Signal()
-    m.d.comb += shows.eq(followed.followed & o.valid & (followed.ahead == 0))
+    bench.m.d.comb += shows.eq(followed.followed & o.valid & (followed.ahead == 0))
     bench.implies(shows, followed.o.payload == o.payload)
     bench.cover(shows & o.ready, followed.followed & (followed.ahead == depth))
     prove(bench, tmp_path, depth=2)
@@ -189,27 +196,13 @@ def test_followed_item_is_that_of_a_fifo(depth, tmp_path):
 @pytest.mark.parametrize("depth", widths(1, 2, 3, 4, 8, quick=[4]))
 def test_items_of_each_id_are_as_many_as_in_a_fifo(depth, tmp_path):
     bench = Bench()
-    m = bench.m
     layout = data.StructLayout({"id": 2, "rest": 2})
     fifo, counted = StraightFifo(layout, depth), CountedFifo(layout, depth)
-    inside, counted_inside = bench.add(fifo), bench.add(counted)
-    queue = Queue(bench, fifo, inside)
-    i, o = bench.drive(fifo.i), bench.watch(fifo.o)
-    m.d.comb += [
-        counted.follows.eq(AnySeq(1)),
-        counted.i.valid.eq(i.valid),
-        counted.i.payload.eq(i.payload),
-        counted.o.ready.eq(o.ready),
-    ]
+    queue, inside, counted_inside, o = stand_in(bench, fifo, counted)
     # Of the items that it could read, it reads the one that the queue does: that is possible.
     bench.assume(counted.free == fifo.rows[0])
     reads = (inside["stored"] != 0) & (o.ready | ~o.valid)
     bench.implies(reads, counted.possible)
-    bench.require(counted.i.ready == i.ready, counted.o.valid == o.valid)
-    bench.require(counted.require(bench, counted_inside, "") == queue.count)
-    bench.require(counted_inside["stored"] == inside["stored"])
-    for place, item in enumerate(queue.numbered):
-        bench.implies(counted.followed & (counted.ahead == place), item == counted.item)
     bench.implies(o.valid, Value.cast(counted.o.payload) == Value.cast(o.payload))
     for k, count in enumerate(counted.counts(bench, counted_inside, "")):
         bench.require(count == total([there & (item[:2] == k) for there, item in queue.items]))
