@@ -55,34 +55,32 @@ class TokenBucket(wiring.Component):
         m = Module()
         line_bytes = self.config.codec.line_bytes
         line = line_bytes << RATE_FRACTION_BITS
-        tokens = Signal(BURST_BITS + RATE_FRACTION_BITS)
-        # How many lines they are enough for follows from a register, as the issuer needs it early.
+        # How many lines pass is known last, so it decides about few bits: what is permitted next,
+        # and what is taken off in the next cycle.
+        tokens_before = Signal(BURST_BITS + RATE_FRACTION_BITS + 1)
+        taken = Signal(2)
         enough = Signal(2)
-        most = Signal.like(tokens)
-        # How many lines pass is known last: the tokens behind each number are there by then.
-        passed = [Signal.like(tokens, name=f"tokens_after_{lines}") for lines in range(3)]
-        enough_then = [Signal.like(enough, name=f"enough_after_{lines}") for lines in range(3)]
+        most = Signal(BURST_BITS + RATE_FRACTION_BITS)
+        tokens = Signal.like(tokens_before)
+        # Those of the next cycle, if nothing passes in this one, and before the most are enough.
+        more = Signal.like(tokens_before)
         m.d.comb += [
             most.eq(
                 Mux(self.burst < 2 * line_bytes, 2 * line_bytes, self.burst) << RATE_FRACTION_BITS
             ),
+            tokens.eq(tokens_before - taken * line),
+            more.eq(Mux(tokens > most, most + self.rate, tokens + self.rate)),
             self.permits.eq(Mux(enough[1], 2, enough[0])),
         ]
-        for lines, after in enumerate(passed):
-            more = Signal(len(tokens) + 1, name=f"more_after_{lines}")
-            m.d.comb += [
-                more.eq(tokens + self.rate - lines * line),
-                after.eq(Mux(more > most, most, more)),
-                # The most are enough for two.
-                enough_then[lines].eq(Cat(more >= line, more >= 2 * line)),
-            ]
         with m.If(self.rate == 0):
-            m.d.sync += [tokens.eq(most), enough.eq(0b11)]
+            m.d.sync += [tokens_before.eq(most), taken.eq(0), enough.eq(0b11)]
         with m.Else():
+            m.d.sync += [tokens_before.eq(more), taken.eq(self.passed)]
             with m.Switch(self.passed):
-                for lines, after in enumerate(passed[:-1]):
-                    with m.Case(lines):
-                        m.d.sync += [tokens.eq(after), enough.eq(enough_then[lines])]
-                with m.Default():
-                    m.d.sync += [tokens.eq(passed[-1]), enough.eq(enough_then[-1])]
+                for lines in range(3):
+                    with m.Case(*((lines,) if lines < 2 else (2, 3))):
+                        # The most are enough for two.
+                        m.d.sync += enough.eq(
+                            Cat(more >= (lines + 1) * line, more >= (lines + 2) * line)
+                        )
         return m
