@@ -252,9 +252,9 @@ class EngineConfig:
         Give the bus to host memory a clock and a reset of its own, `host_clk` and `host_rst`: the
         port's channels cross to it through asynchronous queues.
     ecc
-        Correct flipped bits of the memories that hold data on its way: the DMA buffer, its lines'
-        checksums, and streams that come in. It costs a cycle each way, and these memories have 13
-        to 19 % more bits.
+        Correct flipped bits of the memories that hold data on its way: the DMA buffer, what is
+        reported of its lines, and streams that come in. It costs a cycle each way, and these
+        memories together have 14 to 20 % more bits.
     clock_gates
         Stop the clocks of both data paths while nothing in them can change, each by a gate that an
         integrator puts a cell of the library in the place of. The engine has an input,

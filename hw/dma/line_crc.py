@@ -1,7 +1,8 @@
 """CRC-32 of a transfer: the units compute those of its lines, and the engine combines them.
 
 No raw data needs to pass one place. A line's own CRC is from a state of zero and without
-inversion; shifting a state past a line is a constant matrix over GF(2).
+inversion; shifting a state past a line is a constant matrix over GF(2). On the way out, a unit
+combines those of its own lines, so that none waits beside each line in the buffer.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -96,6 +97,8 @@ class TransferCrc(wiring.Component):
     Parameters
     ----------
     config : CodecConfig
+    start
+        The state before the first line; 0 if that is in the lines' CRCs.
 
     Members
     -------
@@ -114,8 +117,9 @@ class TransferCrc(wiring.Component):
     crc32 : `Out(32)`
     """
 
-    def __init__(self, config: CodecConfig) -> None:
+    def __init__(self, config: CodecConfig, start: int = ONES) -> None:
         self.config = config
+        self.start = start
         super().__init__(
             {
                 "begins": In(1),
@@ -133,7 +137,7 @@ class TransferCrc(wiring.Component):
         m = Module()
         steps = len(self.tail_pad)
         line_shift = power(FORWARD, self.config.line_bytes)
-        state = Signal(32, init=ONES)
+        state = Signal(32, init=self.start)
         after_one = Signal(32)
         after_two = Signal(32)
         m.d.comb += [
@@ -141,7 +145,7 @@ class TransferCrc(wiring.Component):
             after_two.eq(Cat(parities(line_shift, after_one)) ^ self.second),
         ]
         with m.If(self.begins):
-            m.d.sync += state.eq(ONES)
+            m.d.sync += state.eq(self.start)
         with m.Elif(self.lines != 0):
             m.d.sync += state.eq(Mux(self.lines == 2, after_two, after_one))
 

@@ -90,13 +90,18 @@ class DrainJob(data.StructLayout):
         )
 
 
+def beat_number_bits(config: CodecConfig) -> int:
+    """Width of the number of a beat in a job's lines; a line may lie in a beat more than it has
+    sectors."""
+    return LINE_COUNT_BITS + config.sectors.bit_length()
+
+
 class DrainOutcome(data.StructLayout):
     """The outcome of a job's reads and of its lines.
 
     Parameters
     ----------
-    result_bits
-        Width of a codec's result (`CodecConfig.result_bits`).
+    config : CodecConfig
 
     Members
     -------
@@ -111,12 +116,12 @@ class DrainOutcome(data.StructLayout):
         The CRC-32 of the job's bytes, if all of its lines were read without an error.
     result
         The codec's result for the job's bytes; meaningless where `crc32` is.
-    error, address
-        The first error that the bus answered with, and the address of its beat. The stream ends
-        before that line.
+    error, faulty_beat
+        The first error that the bus answered with, and the number of its beat, from 0 for the one
+        that has the job's first byte. The stream ends before that line.
     """
 
-    def __init__(self, result_bits: int = 0) -> None:
+    def __init__(self, config: CodecConfig) -> None:
         super().__init__(
             {
                 "lines": LINE_COUNT_BITS,
@@ -124,9 +129,9 @@ class DrainOutcome(data.StructLayout):
                 "whole_size": OFFSET_BITS,
                 "cut": 1,
                 "crc32": 32,
-                "result": result_bits,
+                "result": config.result_bits,
                 "error": BusError,
-                "address": DEVICE_ADDRESS_BITS,
+                "faulty_beat": beat_number_bits(config),
             }
         )
 
@@ -231,8 +236,7 @@ class OutOutcome(data.StructLayout):
 
     Parameters
     ----------
-    result_bits
-        As in `DrainOutcome`.
+    config : CodecConfig
 
     Members
     -------
@@ -242,8 +246,8 @@ class OutOutcome(data.StructLayout):
         The outcome of the stream's writes.
     """
 
-    def __init__(self, result_bits: int = 0) -> None:
-        super().__init__({"read": DrainOutcome(result_bits), "write": WriteOutcome()})
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"read": DrainOutcome(config), "write": WriteOutcome()})
 
 
 class InJob(data.StructLayout):

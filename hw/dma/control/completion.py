@@ -1,6 +1,6 @@
 """Retirement of descriptors: their outcomes, in the ring's order, become completion records."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +10,14 @@ from cdma.hw.codec.selection import is_copy
 from cdma.hw.codec.stream.checker import LineError
 from cdma.hw.codec.stream.pack import OFFSET_BITS
 from cdma.hw.config import EngineConfig
-from cdma.hw.dma.control.descriptor import HOST_ADDRESS_BITS, Flag, Record, Status, TimeoutDetail
+from cdma.hw.dma.control.descriptor import (
+    DEVICE_ADDRESS_BITS,
+    HOST_ADDRESS_BITS,
+    Flag,
+    Record,
+    Status,
+    TimeoutDetail,
+)
 from cdma.hw.dma.control.dispatch import CYCLE_BITS, StartedDescriptor, Way
 from cdma.hw.dma.control.each_ring import each_ring, of_ring
 from cdma.hw.dma.payloads import InJob, InOutcome, OutOutcome
@@ -89,7 +96,7 @@ class RetireUnit(wiring.Component):
     Members
     -------
     started : `In(stream.Signature(StartedDescriptor(config)))`
-    outcome_out : `In(stream.Signature(OutOutcome(config.codec.result_bits)))`
+    outcome_out : `In(stream.Signature(OutOutcome(config.codec)))`
     outcome_in : `In(stream.Signature(InOutcome(config.codec)))`
     verify : `Out(stream.Signature(InJob(config)))`
     verified : `Out(1)`
@@ -108,7 +115,7 @@ class RetireUnit(wiring.Component):
         super().__init__(
             {
                 "started": In(stream.Signature(StartedDescriptor(config))),
-                "outcome_out": In(stream.Signature(OutOutcome(config.codec.result_bits))),
+                "outcome_out": In(stream.Signature(OutOutcome(config.codec))),
                 "outcome_in": In(stream.Signature(InOutcome(config.codec))),
                 "verify": Out(stream.Signature(InJob(config))),
                 "verified": Out(1),
@@ -223,6 +230,8 @@ class RetireUnit(wiring.Component):
         read = self.outcome_out.payload.read
         write = self.outcome_out.payload.write
         line_bits = (self.config.codec.line_bytes - 1).bit_length()
+        width_bits = (self.config.codec.sector_bytes - 1).bit_length()
+        beat = Signal(DEVICE_ADDRESS_BITS - width_bits, name="beat_at_fault")
         whole_bytes = Signal(OFFSET_BITS, name="whole_bytes")
         reached_bytes = Signal(OFFSET_BITS, name="reached_bytes")
         valid_bytes = Signal(OFFSET_BITS, name="right_bytes")
@@ -232,6 +241,7 @@ class RetireUnit(wiring.Component):
             reached_bytes.eq(Mux(write.address > d.dst, write.address - d.dst, 0)),
             valid_bytes.eq(Mux(write.error == BusError.NONE, write.size, reached_bytes)),
             end.out_size.eq(valid_bytes),
+            beat.eq(d.src[width_bits:] + read.faulty_beat),
         ]
         copied = is_copy(d.codec, self.config.codec)
         with m.If(copied):
@@ -243,7 +253,7 @@ class RetireUnit(wiring.Component):
             m.d.comb += [
                 end.status.eq(_bus_status(read.error, Status.READ_ERROR)),
                 end.detail.eq(_bus_detail(read.error, Status.READ_ERROR)),
-                end.fault_address.eq(read.address),
+                end.fault_address.eq(Cat(C(0, width_bits), beat)),
             ]
         with m.Elif(write.error != BusError.NONE):
             m.d.comb += [

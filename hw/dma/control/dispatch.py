@@ -46,6 +46,8 @@ class StartedDescriptor(data.StructLayout):
         The descriptor's, and its free-running number.
     length, capacity, crc32
         The descriptor's.
+    src
+        The descriptor's, in device memory, to find out which beat the bus answered with an error.
     dst
         The descriptor's, in host memory, to find out how much of it was written.
     started
@@ -69,6 +71,7 @@ class StartedDescriptor(data.StructLayout):
                 "length": LENGTH_BITS,
                 "capacity": OFFSET_BITS,
                 "crc32": 32,
+                "src": DEVICE_ADDRESS_BITS,
                 "dst": HOST_ADDRESS_BITS,
                 "started": CYCLE_BITS,
                 "ring": range(config.rings),
@@ -206,6 +209,7 @@ class Dispatcher(wiring.Component):
             starts.i.payload.length.eq(d.length),
             starts.i.payload.capacity.eq(capacity),
             starts.i.payload.crc32.eq(d.crc32),
+            starts.i.payload.src.eq(d.src[:DEVICE_ADDRESS_BITS]),
             starts.i.payload.dst.eq(d.dst),
             starts.i.payload.started.eq(self.now),
             starts.i.payload.ring.eq(ring),

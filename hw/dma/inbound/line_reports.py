@@ -104,7 +104,7 @@ class LineReportCollector(wiring.Component):
         ]
 
         # The first line error, the first bus error, and the bytes before each.
-        sums = Signal(CollectOutcome(codec))
+        sums = Signal(CollectOutcome(codec), reset_less=True)
         found = Signal()
         stopped = Signal()
         found_one = Signal()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, C, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, C, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,10 +13,9 @@ from cdma.hw.codec.stream.pack import Chunk
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.line_crc import TransferCrc
 from cdma.hw.dma.outbound.line_merge import LineMerger
-from cdma.hw.dma.outbound.reader import LineFault
 from cdma.hw.dma.outbound.unit import LineReport
 from cdma.hw.dma.outbound.whole_lines import WholeLineCounter
-from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines
+from cdma.hw.dma.payloads import DrainJob, DrainOutcome, IssuedLines, beat_number_bits
 from cdma.hw.lib.count import following
 from cdma.hw.lib.lanes import selected
 
@@ -39,10 +38,12 @@ class LineDrain(wiring.Component):
     """Drains the units round-robin, a line from each, and combines the reports on the lines.
 
     Two lines leave in one cycle when both are so short that they fit a chunk: the link is then busy
-    at ratios at which a line per cycle would not do. The lines' CRCs are combined on the way. With
+    at ratios at which a line per cycle would not do. The units' CRCs are combined on the way. With
     `config.drain_beats` = 2, the first beat of a line leaves with the last one of the line before
     it, whatever their sizes: a line of n beats then takes n - 1 cycles, less than its bytes take at
     a port of a beat's width.
+
+    Units give the CRC of all that they read of a job with the last of these lines.
 
     Latency: 0 cycles for lines; an outcome comes 2 + log2(line_bytes) cycles after a job's last
     chunk. Throughput: a line beat per cycle, or two lines; with two `drain_beats`, a line's beat
@@ -60,13 +61,15 @@ class LineDrain(wiring.Component):
     ends : `In(stream.Signature(IssuedLines()))`
         The end of the job's issue. Comes before the job's last line does.
     lines : `In(stream.Signature(LineBeat(config.codec))).array(config.units)`
-    reports : `In(stream.Signature(LineReport(...))).array(config.units)`
+    reports : `In(stream.Signature(LineReport(config.codec))).array(config.units)`
+    crcs : `In(stream.Signature(32)).array(config.units)`
+        The units' CRCs, one for each report that is the last of its job.
     stop : `In(1)`
         Nothing more of the job is written: its lines are dropped, from the next cycle on in which
         no chunk waits.
     o : `Out(stream.Signature(Chunk(config.codec, config.drain_beats)))`
         The head padding, then the lines.
-    outcome : `Out(stream.Signature(DrainOutcome(config.codec.result_bits)))`
+    outcome : `Out(stream.Signature(DrainOutcome(config.codec)))`
     starved : `Out(1)`
         In this cycle a line would have been accepted, and none was valid.
     """
@@ -78,12 +81,11 @@ class LineDrain(wiring.Component):
                 "job": In(stream.Signature(DrainJob(config))),
                 "ends": In(stream.Signature(IssuedLines())),
                 "lines": In(stream.Signature(LineBeat(config.codec))).array(config.units),
-                "reports": In(stream.Signature(LineReport(config.codec.summary_bits))).array(
-                    config.units
-                ),
+                "reports": In(stream.Signature(LineReport(config.codec))).array(config.units),
+                "crcs": In(stream.Signature(32)).array(config.units),
                 "stop": In(1),
                 "o": Out(stream.Signature(Chunk(config.codec, config.drain_beats))),
-                "outcome": Out(stream.Signature(DrainOutcome(config.codec.result_bits))),
+                "outcome": Out(stream.Signature(DrainOutcome(config.codec))),
                 "starved": Out(1),
             }
         )
@@ -91,7 +93,7 @@ class LineDrain(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         codec = self.config.codec
-        m.submodules.crc = crc = TransferCrc(codec)
+        m.submodules.crc = crc = TransferCrc(codec, start=0)
         m.submodules.merger = merger = LineMerger(codec, chunk_beats=self.config.drain_beats)
         m.submodules.whole_lines = whole_lines = WholeLineCounter(codec)
         t = _Transfer(self.config)
@@ -101,9 +103,6 @@ class LineDrain(wiring.Component):
         self._send_chunk(m, t, heads, merger)
         self._advance(m, t, heads)
         m.d.comb += [
-            crc.lines.eq(t.lines_begun),
-            crc.first.eq(heads.first_report.crc32),
-            crc.second.eq(heads.mate_report.crc32),
             whole_lines.job_ready.eq(self.job.ready),
             whole_lines.capacity.eq(self.job.payload.capacity),
             whole_lines.fire.eq(t.line_fire & ~t.line_drop),
@@ -114,6 +113,7 @@ class LineDrain(wiring.Component):
             whole_lines.count_alone.eq(merger.count_alone),
             whole_lines.count_merged.eq(merger.count_merged),
         ]
+        self._combine_crcs(m, t, heads, crc)
         self._report_outcome(m, t, heads, crc, whole_lines)
         self._accept_job(m, t)
         return m
@@ -141,7 +141,7 @@ class LineDrain(wiring.Component):
             t.all_drained.eq(self.ends.valid & (t.drained == issued.lines)),
             t.is_last_line.eq(self.ends.valid & (t.with_first == issued.lines)),
             t.is_last_but_one.eq(self.ends.valid & (t.with_both == issued.lines)),
-            t.faulty.eq(~t.inside_line & (heads.report.fault.error != BusError.NONE)),
+            t.faulty.eq(~t.inside_line & (heads.report.error != BusError.NONE)),
             t.line_valid.eq(
                 t.active
                 & ~t.head_pad_pending
@@ -160,7 +160,7 @@ class LineDrain(wiring.Component):
                 & merger.has_head
                 & ~t.is_last_line
                 & fits
-                & (heads.mate_report.fault.error == BusError.NONE)
+                & (heads.mate_report.error == BusError.NONE)
                 if self.config.units > 1
                 else 0
             ),
@@ -214,6 +214,7 @@ class LineDrain(wiring.Component):
 
     def _advance(self, m: Module, t: "_Transfer", heads: "_QueueHeads") -> None:
         """Take what was sent or dropped from the queues, and go on to the next unit."""
+        sectors = self.config.codec.sectors
         m.d.comb += t.lines_begun.eq((t.line_fire & ~t.inside_line) + t.merge_fire)
         for k in range(self.config.units):
             first = t.line_fire & t.unit_is[k]
@@ -221,7 +222,10 @@ class LineDrain(wiring.Component):
             m.d.comb += [
                 self.lines[k].ready.eq(first | second),
                 self.reports[k].ready.eq((first & ~t.inside_line) | second),
+                self.crcs[k].ready.eq(self.reports[k].ready & self.reports[k].payload.last),
             ]
+            with m.If(self.crcs[k].ready):
+                m.d.sync += Assert(self.crcs[k].valid)
         with m.If(t.line_fire):
             ended = Mux(t.merge_fire, 1 + heads.mate_ends, heads.beat.eol)
             m.d.sync += [
@@ -238,11 +242,26 @@ class LineDrain(wiring.Component):
             with m.If(~t.inside_line & ~t.line_failed):
                 m.d.sync += t.line_failed.eq(t.faulty)
                 with m.If(t.faulty):
-                    m.d.sync += t.fault.eq(heads.report.fault)
+                    m.d.sync += [
+                        t.error.eq(heads.report.error),
+                        t.faulty_beat.eq(t.drained * sectors + heads.report.beat),
+                    ]
 
-    def _collect_summaries(
+    def _combine_crcs(
         self, m: Module, t: "_Transfer", heads: "_QueueHeads", crc: TransferCrc
-    ) -> Value:
+    ) -> None:
+        """Combine the units' CRCs as they come, with the job's last line of each."""
+        own, mates = (
+            Array(stream.payload for stream in self.crcs)[unit] for unit in (t.unit, t.next_unit)
+        )
+        first_is_own = ~t.inside_line & heads.report.last
+        m.d.comb += [
+            crc.lines.eq((t.line_fire & first_is_own) + (t.merge_fire & heads.mate_report.last)),
+            crc.first.eq(Mux(first_is_own, own, mates)),
+            crc.second.eq(mates),
+        ]
+
+    def _collect_summaries(self, m: Module, t: "_Transfer", heads: "_QueueHeads") -> Value:
         """Collect the codecs' results, each of all lines.
 
         Returns whether that of the codec of the transfer that has ended is settled: no transfer
@@ -259,7 +278,7 @@ class LineDrain(wiring.Component):
             bits = entry.line_summary_bits
             m.d.comb += [
                 collector.begins.eq(self.job.ready),
-                collector.lines.eq(crc.lines),
+                collector.lines.eq(t.lines_begun),
                 collector.first.eq(heads.first_report.summary[place : place + bits]),
                 collector.second.eq(heads.mate_report.summary[place : place + bits]),
                 collector.ends.eq(t.done),
@@ -283,7 +302,7 @@ class LineDrain(wiring.Component):
         whole_lines: WholeLineCounter,
     ) -> None:
         """Keep the transfer's outcome until its CRC, less the tail padding, is computed."""
-        outcome = Signal(DrainOutcome(self.config.codec.result_bits), reset_less=True)
+        outcome = Signal(DrainOutcome(self.config.codec), reset_less=True)
         outcome_valid = Signal()
         settled = Signal()
         m.d.comb += [
@@ -298,7 +317,7 @@ class LineDrain(wiring.Component):
             crc.ends.eq(t.done),
             crc.tail_pad.eq(t.tail_pad),
         ]
-        m.d.comb += settled.eq(crc.settled & self._collect_summaries(m, t, heads, crc))
+        m.d.comb += settled.eq(crc.settled & self._collect_summaries(m, t, heads))
         with m.If(t.done):
             m.d.sync += [
                 outcome_valid.eq(1),
@@ -306,8 +325,8 @@ class LineDrain(wiring.Component):
                 outcome.whole_lines.eq(whole_lines.lines),
                 outcome.whole_size.eq(whole_lines.size),
                 outcome.cut.eq(self.ends.payload.cut),
-                outcome.error.eq(Mux(t.line_failed, t.fault.error, BusError.NONE)),
-                outcome.address.eq(t.fault.address),
+                outcome.error.eq(Mux(t.line_failed, t.error, BusError.NONE)),
+                outcome.faulty_beat.eq(t.faulty_beat),
             ]
         with m.Elif(settled & self.outcome.ready):
             m.d.sync += outcome_valid.eq(0)
@@ -362,7 +381,8 @@ class _Transfer:
         self.last_sent = Signal()
         self.line_failed = Signal()
         self.stopped = Signal()
-        self.fault: Any = Signal(LineFault(), reset_less=True)
+        self.error = Signal(BusError, reset_less=True)
+        self.faulty_beat = Signal(beat_number_bits(config.codec), reset_less=True)
 
         self.all_drained = Signal()
         self.is_last_line = Signal()
@@ -405,7 +425,7 @@ class _QueueHeads:
             m.d.comb += self.first_report.eq(Mux(t.inside_line, self.mate_report, self.report))
 
 
-CARRIED = ("elements", "mask", "crc32", "summary")
+CARRIED = ("elements", "mask", "beat", "summary")
 """Fields that nothing is decided by."""
 
 

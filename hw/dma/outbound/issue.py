@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.stream.pack import LENGTH_BITS
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.job_faults import JobFaultFilter
-from cdma.hw.dma.outbound.reader import LineRequest
+from cdma.hw.dma.outbound.reader import LinePlace, LineRequest
 from cdma.hw.dma.payloads import IssuedLines, ReadJob
 from cdma.hw.lib.count import following
 from cdma.hw.lib.fifo import Fifo
@@ -154,6 +154,16 @@ class LineIssuer(wiring.Component):
             bytes_behind_first.eq(bytes_left - first_size),
             second_size.eq(Mux(bytes_behind_first > line_bytes, line_bytes, bytes_behind_first)),
         ]
+        # The second line is never a job's first one, and may be a unit's first or last alone.
+        first_place = Signal(LinePlace())
+        second_place = Signal(LinePlace())
+        m.d.comb += [
+            first_place.begins.eq(lines == 0),
+            first_place.first.eq(lines < config.units),
+            first_place.last.eq(bytes_left <= config.units * line_bytes),
+            second_place.first.eq(lines < config.units - 1),
+            second_place.last.eq(bytes_left <= (config.units + 1) * line_bytes),
+        ]
         for k, slot in enumerate(slots):
             is_second = Signal(name=f"second_to_{k}")
             m.d.comb += [
@@ -163,6 +173,7 @@ class LineIssuer(wiring.Component):
                 slot.i.payload.size.eq(Mux(is_second, second_size, first_size)),
                 slot.i.payload.codec.eq(codec),
                 slot.i.payload.parameters.eq(parameters),
+                slot.i.payload.place.eq(Mux(is_second, second_place, first_place)),
                 slot.i.payload.ring.eq(self.ring),
             ]
             m.d.sync += [

@@ -119,7 +119,7 @@ class OutPath(wiring.Component):
     Members
     -------
     job : `In(stream.Signature(OutJob(config)))`
-    outcome : `Out(stream.Signature(OutOutcome(config.codec.result_bits)))`
+    outcome : `Out(stream.Signature(OutOutcome(config.codec)))`
         For each job, in order, after everything has been written.
     read_request : `Out(stream.Signature(ReadRequest(40, config.rings))).array(config.units)`
     read_beats : `In(stream.Signature(ReadBeat(...))).array(config.units)`
@@ -154,7 +154,7 @@ class OutPath(wiring.Component):
         super().__init__(
             {
                 "job": In(stream.Signature(OutJob(config))),
-                "outcome": Out(stream.Signature(OutOutcome(config.codec.result_bits))),
+                "outcome": Out(stream.Signature(OutOutcome(config.codec))),
                 "read_request": Out(stream.Signature(read_request)).array(units),
                 "read_beats": In(stream.Signature(ReadBeat(sector_bytes))).array(units),
                 "write_request": Out(stream.Signature(write_request)),
@@ -215,12 +215,14 @@ class OutPath(wiring.Component):
         memories: list[Any] = []
         for k in range(config.units):
             m.submodules[f"unit_{k}"] = unit = CompressionUnit(
-                config.codec, config.unit_lines, config.rings
+                config.codec, config.unit_lines, config.units, config.rings
             )
             m.submodules[f"buffer_{k}"] = buffer = UnitBuffer(config)
             m.submodules[f"reports_{k}"] = reports = data_queue(
-                config, LineReport(config.codec.summary_bits), config.unit_beats
+                config, LineReport(config.codec), config.unit_beats, framing=("last",)
             )
+            # Of each job that the issuer may be ahead of the drain, and of the drain's own.
+            m.submodules[f"crcs_{k}"] = crcs = Fifo(32, config.transfers)
             memories += [buffer, reports]
             connect(issuer.o[k], unit.i)
             connect(unit.request, wiring.flipped(self.read_request[k]))
@@ -228,16 +230,19 @@ class OutPath(wiring.Component):
             connect(unit.o, buffer.i)
             # The drain knows late in the cycle whether it takes a report, by the report's fault.
             m.submodules[f"next_report_{k}"] = next_report = PingPongBuffer(
-                reports.o.payload.shape(), lambda report: Value.cast(report.fault.error)
+                reports.o.payload.shape(), lambda report: Value.cast(report.error)
             )
             connect(buffer.o, drain.lines[k])
             connect(reports.o, next_report.i)
             connect(next_report.o, drain.reports[k])
+            connect(crcs.o, drain.crcs[k])
             m.d.comb += [
                 issuer.freed[k].eq(buffer.freed),
                 # A line's report leaves with its first beat, and has a place while that has one.
                 reports.i.valid.eq(unit.report.valid),
-                reports.i.payload.eq(unit.report.payload),
+                reports.i.payload.eq(unit.report.payload.line),
+                crcs.i.valid.eq(unit.report.valid & unit.report.payload.line.last),
+                crcs.i.payload.eq(unit.report.payload.crc32),
                 unit.report.ready.eq(1),
                 issuer.line_ended[k].eq(unit.ended),
                 issuer.line_failed[k].eq(unit.failed),
@@ -245,6 +250,8 @@ class OutPath(wiring.Component):
             ]
             with m.If(unit.report.valid):
                 m.d.sync += Assert(reports.i.ready)
+            with m.If(crcs.i.valid):
+                m.d.sync += Assert(crcs.i.ready)
         # How many lines are issued is known last.
         less = Signal.like(self.outstanding)
         m.d.comb += less.eq(self.outstanding - count_ones(line_done))
@@ -274,7 +281,7 @@ class OutPath(wiring.Component):
             m.submodules.drained = queue = Fifo(drained.payload.shape(), config.transfers - WRITING)
             connect(drain.outcome, queue.i)
             drained = queue.o
-        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome(config.codec.result_bits))
+        m.submodules.outcomes = outcomes = PipelineRegister(OutOutcome(config.codec))
         connect(outcomes.o, wiring.flipped(self.outcome))
         outcome_fire = Signal()
         m.d.comb += [

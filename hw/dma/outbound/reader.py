@@ -12,6 +12,22 @@ from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.pipeline import PipelineRegister
 
 
+class LinePlace(data.StructLayout):
+    """The place of a line among those of its job.
+
+    Members
+    -------
+    begins
+        It is the job's first line.
+    first, last
+        It is the first, or the last, line of the job that its unit reads. A job that is cut short
+        may have none that is the last.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"begins": 1, "first": 1, "last": 1})
+
+
 class LineRequest(data.StructLayout):
     """A line to read.
 
@@ -29,6 +45,8 @@ class LineRequest(data.StructLayout):
         Its bytes, 1 to the size of a line.
     codec, parameters
         Index among the configuration's codecs, and the descriptor's parameters for it.
+    place
+        Its place in its job.
     ring
         The number of the descriptor's ring; no bits if there is one.
     """
@@ -40,6 +58,7 @@ class LineRequest(data.StructLayout):
                 "size": range(config.line_bytes + 1),
                 "codec": range(len(config.codecs)),
                 "parameters": config.parameter_bits,
+                "place": LinePlace(),
                 "ring": range(rings),
             }
         )
@@ -52,19 +71,26 @@ class _PendingLine(data.StructLayout):
         super().__init__({"line": LineRequest(config, rings), "beats": range(config.sectors + 1)})
 
 
-class LineFault(data.StructLayout):
-    """The first error among the bus's responses to the reads of a line.
+class LineEnd(data.StructLayout):
+    """The end of a line that has been read, and what is known of it.
+
+    Parameters
+    ----------
+    config : CodecConfig
 
     Members
     -------
-    error
-        The error of the first beat with one.
-    address
-        The address of that beat.
+    error, beat
+        The first error among the bus's responses, and the number of the line's beat that has it,
+        from 0 on; the address would take 40 bits where these are stored.
+    place
+        As in `LineRequest`.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"error": BusError, "address": DEVICE_ADDRESS_BITS})
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {"error": BusError, "beat": range(config.sectors + 1), "place": LinePlace()}
+        )
 
 
 class LineReader(wiring.Component):
@@ -75,7 +101,7 @@ class LineReader(wiring.Component):
 
     Latency: a sector comes 1 cycle after the beat that completes it. Throughput: a sector per
     cycle, for lines that begin with a beat; others take a cycle more each. Lines of one sector need
-    a fault accepted per cycle for that.
+    an end accepted per cycle for that.
 
     Parameters
     ----------
@@ -92,7 +118,7 @@ class LineReader(wiring.Component):
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(Sector(config)))`
         Whole lines, padded with zeros.
-    fault : `Out(stream.Signature(LineFault()))`
+    end : `Out(stream.Signature(LineEnd(config)))`
         For each line.
     ended, failed : `Out(1)`
         In this cycle the oldest line's last sector is complete; a beat of it with an error is
@@ -109,7 +135,7 @@ class LineReader(wiring.Component):
                 "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS, rings))),
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(Sector(config))),
-                "fault": Out(stream.Signature(LineFault())),
+                "end": Out(stream.Signature(LineEnd(config))),
                 "ended": Out(1),
                 "failed": Out(1),
             }
@@ -179,16 +205,16 @@ class LineReader(wiring.Component):
         steps = Signal()
         m.submodules.sectors = sectors = PipelineRegister(Sector(config))
         wiring.connect(m, sectors.o, wiring.flipped(self.o))
-        fault_valid = Signal()
-        # A line of several sectors ends when the former one's fault has long been accepted.
-        fault_stays = fault_valid & ~self.fault.ready if config.sectors == 1 else fault_valid
+        end_valid = Signal()
+        # A line of several sectors ends when the former one's end has long been accepted.
+        end_stays = end_valid & ~self.end.ready if config.sectors == 1 else end_valid
         ends = Signal()
         m.d.comb += [
             needs_beat.eq(used <= pending.o.payload.beats),
             primes.eq((offset != 0) & ~primed),
             ends.eq(~primes & (sector == config.sectors - 1)),
             sectors.i.valid.eq(
-                pending.o.valid & ~primes & (self.beats.valid | ~needs_beat) & ~(ends & fault_stays)
+                pending.o.valid & ~primes & (self.beats.valid | ~needs_beat) & ~(ends & end_stays)
             ),
             steps.eq(
                 Mux(
@@ -237,24 +263,21 @@ class LineReader(wiring.Component):
 
         # The first error of the line.
         found = Signal(BusError)
-        found_address = Signal(DEVICE_ADDRESS_BITS, reset_less=True)
-        fault = Signal(LineFault(), reset_less=True)
-        now = Signal(LineFault())
-        m.d.comb += [now.error.eq(found), now.address.eq(found_address)]
+        found_beat = Signal(range(config.sectors + 1), reset_less=True)
+        line_end = Signal(LineEnd(config), reset_less=True)
+        now = Signal(LineEnd(config))
+        m.d.comb += [now.error.eq(found), now.beat.eq(found_beat), now.place.eq(expected.place)]
         with m.If(needs_beat & (found == BusError.NONE)):
-            m.d.comb += [
-                now.error.eq(self.beats.payload.error),
-                now.address.eq(Cat(C(0, width_bits), (expected.address[width_bits:] + used))),
-            ]
+            m.d.comb += [now.error.eq(self.beats.payload.error), now.beat.eq(used)]
         with m.If(steps):
-            m.d.sync += [found.eq(Mux(ends, 0, now.error)), found_address.eq(now.address)]
+            m.d.sync += [found.eq(Mux(ends, 0, now.error)), found_beat.eq(now.beat)]
         with m.If(steps & ends):
-            m.d.sync += [fault_valid.eq(1), fault.eq(now)]
-        with m.Elif(self.fault.ready):
-            m.d.sync += fault_valid.eq(0)
+            m.d.sync += [end_valid.eq(1), line_end.eq(now)]
+        with m.Elif(self.end.ready):
+            m.d.sync += end_valid.eq(0)
         m.d.comb += [
-            self.fault.valid.eq(fault_valid),
-            self.fault.payload.eq(fault),
+            self.end.valid.eq(end_valid),
+            self.end.payload.eq(line_end),
             self.ended.eq(pending.o.ready),
             self.failed.eq(self.beats.ready & (self.beats.payload.error != BusError.NONE)),
         ]

@@ -8,13 +8,14 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cdma.hw.bus.burst import ReadBeat, ReadRequest
+from cdma.hw.bus.burst import BusError, ReadBeat, ReadRequest
 from cdma.hw.codec.payloads import LineBeat, Sector
 from cdma.hw.codec.selection import line_compressor, lossy_codecs, summarizing_codecs
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.control.descriptor import DEVICE_ADDRESS_BITS
 from cdma.hw.dma.line_crc import LineCrc
-from cdma.hw.dma.outbound.reader import LineFault, LineReader, LineRequest
+from cdma.hw.dma.outbound.reader import LineEnd, LineReader, LineRequest
+from cdma.hw.dma.outbound.unit_crc import UnitCrc
 from cdma.hw.lib.fifo import Fifo
 from cdma.hw.lib.fork import Fork
 
@@ -24,22 +25,47 @@ class LineReport(data.StructLayout):
 
     Parameters
     ----------
-    summary_bits
-        Width of the codecs' summaries (`CodecConfig.summary_bits`).
+    config : CodecConfig
 
     Members
     -------
-    crc32
-        The CRC-32 of the line's bytes as they will come back, and its padding of zeros, from a
-        state of zero and without inversion, so that CRCs of lines can be combined in order.
-    fault
-        The bus's error, if there was one.
+    error, beat
+        The bus's error, if there was one, and the number of the line's beat that has it.
+    last
+        It is the last line of its job that the unit reads; a job that is cut may have none.
     summary
         Summaries by all codecs that have a result, in the configuration's order, from bit 0.
     """
 
-    def __init__(self, summary_bits: int = 0) -> None:
-        super().__init__({"crc32": 32, "fault": LineFault(), "summary": summary_bits})
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(
+            {
+                "error": BusError,
+                "beat": range(config.sectors + 1),
+                "last": 1,
+                "summary": config.summary_bits,
+            }
+        )
+
+
+class UnitReport(data.StructLayout):
+    """A unit's report on a line, and the checksum that may go with it.
+
+    Parameters
+    ----------
+    config : CodecConfig
+
+    Members
+    -------
+    line
+        What is queued beside the line.
+    crc32
+        The CRC-32 of the job's lines that the unit has read, this one included, as they will come
+        back, and of their padding; as of `UnitCrc`.
+    """
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__({"line": LineReport(config), "crc32": 32})
 
 
 class CompressionUnit(wiring.Component):
@@ -54,6 +80,8 @@ class CompressionUnit(wiring.Component):
     config : CodecConfig
     lines
         The largest number of lines outstanding in memory.
+    units
+        The number of units that a job's lines go to in turn, of which this is one.
     rings
         The number of rings that lines come from.
 
@@ -64,15 +92,16 @@ class CompressionUnit(wiring.Component):
     beats : `In(stream.Signature(ReadBeat(config.sector_bytes)))`
     o : `Out(stream.Signature(LineBeat(config)))`
         The lines. Plain copies are full ones.
-    report : `Out(stream.Signature(LineReport(config.summary_bits)))`
+    report : `Out(stream.Signature(UnitReport(config)))`
         For each line, before its last beat. Must not wait for that: no report is queued here.
     ended, failed : `Out(1)`
         As of `LineReader`.
     """
 
-    def __init__(self, config: CodecConfig, lines: int, rings: int = 1) -> None:
+    def __init__(self, config: CodecConfig, lines: int, units: int = 1, rings: int = 1) -> None:
         self.config = config
         self.lines = lines
+        self.units = units
         self.rings = rings
         super().__init__(
             {
@@ -80,7 +109,7 @@ class CompressionUnit(wiring.Component):
                 "request": Out(stream.Signature(ReadRequest(DEVICE_ADDRESS_BITS, rings))),
                 "beats": In(stream.Signature(ReadBeat(config.sector_bytes))),
                 "o": Out(stream.Signature(LineBeat(config))),
-                "report": Out(stream.Signature(LineReport(config.summary_bits))),
+                "report": Out(stream.Signature(UnitReport(config))),
                 "ended": Out(1),
                 "failed": Out(1),
             }
@@ -92,6 +121,7 @@ class CompressionUnit(wiring.Component):
         summarizing = summarizing_codecs(self.config)
         m.submodules.fork = fork = Fork(Sector(self.config), 2 + len(summarizing))
         m.submodules.crc = crc = LineCrc(self.config)
+        m.submodules.unit_crc = unit_crc = UnitCrc(self.config, self.units)
         m.submodules.compressor = compressor = line_compressor(self.config)
 
         wiring.connect(m, wiring.flipped(self.i), reader.i)
@@ -100,7 +130,7 @@ class CompressionUnit(wiring.Component):
         wiring.connect(m, reader.o, fork.i)
         m.d.comb += [self.ended.eq(reader.ended), self.failed.eq(reader.failed)]
         wiring.connect(m, fork.o[0], compressor.i)
-        returning, fault = fork.o[1], reader.fault
+        returning, end = fork.o[1], reader.end
         lossy = lossy_codecs(self.config)
         for entry in lossy:
             m.submodules[f"{entry.identifier}_restorer"] = restorer = entry.line_restorer(
@@ -110,23 +140,28 @@ class CompressionUnit(wiring.Component):
             returning = restorer.o
         wiring.connect(m, returning, crc.i)
         if lossy or self.config.sectors == 1:
-            # Faults are known before the lines have come through the restorers, and before the CRC
-            # is there; behind a line of one sector the next one's fault comes meanwhile.
-            m.submodules.faults = faults = Fifo(LineFault(), 8)
-            wiring.connect(m, fault, faults.i)
-            fault = faults.o
+            # Lines have been read before they have come through the restorers, and before the CRC
+            # is there; behind a line of one sector the next one's end comes meanwhile.
+            m.submodules.ends = ends = Fifo(LineEnd(self.config), 8)
+            wiring.connect(m, end, ends.i)
+            end = ends.o
         wiring.connect(m, compressor.o, wiring.flipped(self.o))
         summaries = []
         for entry, sectors in zip(summarizing, fork.o[2:], strict=True):
             m.submodules[f"{entry.identifier}_summary"] = summary = entry.line_summary(self.config)
             wiring.connect(m, sectors, summary.i)
             summaries.append(summary.o)
-        parts = (crc.o, fault, *summaries)
+        parts = (crc.o, end, *summaries)
         m.d.comb += [
             self.report.valid.eq(Cat(part.valid for part in parts).all()),
-            self.report.payload.crc32.eq(crc.o.payload),
-            self.report.payload.fault.eq(fault.payload),
-            self.report.payload.summary.eq(Cat(summary.payload for summary in summaries)),
+            self.report.payload.line.error.eq(end.payload.error),
+            self.report.payload.line.beat.eq(end.payload.beat),
+            self.report.payload.line.last.eq(end.payload.place.last),
+            self.report.payload.line.summary.eq(Cat(summary.payload for summary in summaries)),
             *(part.ready.eq(self.report.valid & self.report.ready) for part in parts),
+            unit_crc.valid.eq(self.report.valid & self.report.ready),
+            unit_crc.line.eq(crc.o.payload),
+            unit_crc.place.eq(end.payload.place),
+            self.report.payload.crc32.eq(unit_crc.crc),
         ]
         return m

@@ -80,7 +80,7 @@ def reader_proof(config: CodecConfig, lines: int = 16) -> Bench:
     i = bench.drive(reader.i, line_rules(config))
     request = bench.watch(reader.request)
     bench.drive(reader.beats)
-    for stream in (reader.o, reader.fault):
+    for stream in (reader.o, reader.end):
         m.d.comb += stream.ready.eq(AnySeq(1))
     pending = inside.component("pending")
     pending_count = pending.require(bench, inside, "pending.")

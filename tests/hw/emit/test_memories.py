@@ -119,10 +119,10 @@ def simulate_flipping(folder, name, config, when, bits):
     corrected, uncorrectable
         The engine's counters.
     """
-    beat, report = LineBeat(config.codec), LineReport(config.codec.summary_bits)
+    beat, report = LineBeat(config.codec), LineReport(config.codec)
     queues = [
         ProtectedFifo(beat, config.unit_beats, ("sol", "eol")),
-        ProtectedFifo(report, config.unit_beats),
+        ProtectedFifo(report, config.unit_beats, ("last",)),
         ProtectedFifo(ReadBeat(config.host_bytes), config.read_beats),
     ]
     widths = " || ".join(f"WIDTH == {queue.stored.size}" for queue in queues)

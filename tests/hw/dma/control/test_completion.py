@@ -12,11 +12,13 @@ from cdma.hw.dma.control.descriptor import Flag, Status, TimeoutDetail, WindowDe
 from cdma.hw.dma.control.dispatch import Way
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 
+SRC = 0x1000
 DST = 0x5_0000_0040
 OUT = {
     "way": Way.OUT.value,
     "length": 1000,
     "capacity": 1100,
+    "src": SRC,
     "dst": DST,
     "tag": 77,
     "record": 0x40,
@@ -43,6 +45,11 @@ def come(receive=(), gather=(), tail=()):
 
 def bus(error, address=0x1234):
     return {"error": error.value, "address": address}
+
+
+def beat(error, address=0x1240):
+    """An error of device memory, told by the number of its beat from the source on."""
+    return {"error": error.value, "faulty_beat": (address - SRC) // 32}
 
 
 SLVERR, DECERR, FRAMING, TIMEOUT = (
@@ -85,28 +92,28 @@ CASES_OUT = {
     ),
     "read error": (
         OUT,
-        out({"whole_lines": 2, **bus(SLVERR)}, {"size": 99}),
+        out({"whole_lines": 2, **beat(SLVERR)}, {"size": 99}),
         {
             "status": Status.READ_ERROR,
             "detail": SLVERR.value,
             "src_done": 256,
             "out_size": 99,
-            "fault_address": 0x1234,
+            "fault_address": 0x1240,
         },
     ),
     "framing before a write error and an overflow": (
         OUT,
-        out({"whole_lines": 2, **bus(FRAMING)}, {**bus(SLVERR, DST), "overflow": 1}),
+        out({"whole_lines": 2, **beat(FRAMING)}, {**bus(SLVERR, DST), "overflow": 1}),
         {
             "status": Status.READ_ERROR,
             "detail": FRAMING.value,
-            "fault_address": 0x1234,
+            "fault_address": 0x1240,
         },
     ),
     "read time-out": (
         OUT,
-        out({"whole_lines": 0, **bus(TIMEOUT)}, {"size": 0}),
-        {"status": Status.TIMEOUT, "detail": TimeoutDetail.READ, "fault_address": 0x1234},
+        out({"whole_lines": 0, **beat(TIMEOUT)}, {"size": 0}),
+        {"status": Status.TIMEOUT, "detail": TimeoutDetail.READ, "fault_address": 0x1240},
     ),
     "write error": (
         OUT,

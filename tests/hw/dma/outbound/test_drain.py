@@ -1,4 +1,4 @@
-"""The drain: lines of all units in the order of the transfer, their CRC, and faults."""
+"""The drain: lines of all units in the order of the transfer, the units' CRCs, and faults."""
 
 import random
 
@@ -12,13 +12,14 @@ from cdma.hw.bus.burst import BusError
 from cdma.hw.codec.stream.pack import ElementPacker
 from cdma.hw.config import EngineConfig
 from cdma.hw.dma.outbound.drain import LineDrain
-from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
+from tests.hw.dma.outbound.unit_crcs import unit_crcs
 from tests.lib.rtl.bench import STALLS, Bench, stalls
 from tests.lib.shares import widths
 
 LINE_BYTES = 128
 WIDTH = 32
-SHIFTED_ONES = times(power(FORWARD, LINE_BYTES), ONES)
+FAULTY_BEAT = 4
+"""Of a line that lies in five beats."""
 
 
 class PackedDrain(Elaboratable):
@@ -54,10 +55,6 @@ def line_beats(elements, dense):
     ]
 
 
-def line_crc(content):
-    return golden.crc32(np.frombuffer(content, np.uint8)) ^ ONES ^ SHIFTED_ONES
-
-
 class Job:
     def __init__(
         self,
@@ -81,6 +78,7 @@ class Job:
         padded = self.content.ljust(-(-length // LINE_BYTES) * LINE_BYTES, b"\0")
         lines = [padded[at : at + LINE_BYTES] for at in range(0, len(padded), LINE_BYTES)]
         self.aborted = issued is not None
+        self.count = len(lines)
         self.lines = lines[: len(lines) if issued is None else issued]
         self.fault_at = fault_at
         self.settings = {
@@ -112,21 +110,26 @@ def drain(units, jobs, *, probability=(0.0, 0.0), beats=1):
     component = bench.component.drain
     lines = [[] for _ in range(units)]
     reports = [[] for _ in range(units)]
+    crcs = [[] for _ in range(units)]
     for job in jobs:
         unit = job.settings["first_unit"]
+        combined = unit_crcs(job.lines, units)
         for index, line in enumerate(job.lines):
             words = np.frombuffer(line, np.uint32).tolist()
             lines[unit] += line_beats(words, job.settings["codec"])
-            fault = {"error": BusError.NONE.value, "address": 0}
+            report = {"error": BusError.NONE.value, "last": index + units >= job.count}
             if job.fault_at == index:
-                fault = {"error": BusError.SLVERR.value, "address": 0x1000 + index}
-            reports[unit].append({"crc32": line_crc(line), "fault": fault})
+                report |= {"error": BusError.SLVERR.value, "beat": FAULTY_BEAT}
+            reports[unit].append(report)
+            if report["last"]:
+                crcs[unit].append(combined[index])
             unit = (unit + 1) % units
     bench.source(component.job, [job.settings for job in jobs])
     bench.source(component.ends, [{"lines": len(j.lines), "cut": j.aborted} for j in jobs])
     for k in range(units):
         bench.source(component.lines[k], lines[k], willing=stalls(probability[0], 2 * k + 1))
         bench.source(component.reports[k], reports[k])
+        bench.source(component.crcs[k], crcs[k])
     expected = [beat for job in jobs for beat in job.beats]
     out = bench.sink(bench.component.o, len(expected), willing=stalls(probability[1], 99))
     outcomes = bench.sink(component.outcome, len(jobs), willing=stalls(probability[1], 98))
@@ -146,7 +149,7 @@ def drain(units, jobs, *, probability=(0.0, 0.0), beats=1):
                 assert outcome["crc32"] == golden.crc32(np.frombuffer(job.content, np.uint8))
         else:
             assert BusError(outcome["error"]) is BusError.SLVERR
-            assert outcome["address"] == 0x1000 + job.fault_at
+            assert outcome["faulty_beat"] == 4 * job.fault_at + FAULTY_BEAT
     return out
 
 

@@ -12,6 +12,7 @@ from tests.lib.simulator import Simulator
 
 LINE_BYTES = 128
 SECTORS = 4
+PLACE = ("begins", "first", "last")
 STOP_CYCLES = 4
 """From the cycle in which a line leaves the issuer to the first one without another line of its
 job, if it has a fault."""
@@ -87,7 +88,12 @@ def issue(
                 if ctx.get(output.valid) and ctx.get(output.ready):
                     line = ctx.get(output.payload)
                     trace.lines[k].append(
-                        {"address": line.address, "size": line.size, "codec": line.codec}
+                        {
+                            "address": line.address,
+                            "size": line.size,
+                            "codec": line.codec,
+                            "place": tuple(getattr(line.place, name) for name in PLACE),
+                        }
                     )
                     read[k] = (1, int(line.address in faults))
                     reserved[k] += SECTORS
@@ -113,10 +119,16 @@ def expected_lines(config, jobs):
     lines = [[] for _ in range(config.units)]
     for job in jobs:
         unit = job["first_unit"]
-        for start in range(0, job["length"], LINE_BYTES):
+        for index, start in enumerate(range(0, job["length"], LINE_BYTES)):
             size = min(LINE_BYTES, job["length"] - start)
+            last = index + config.units >= count(job)
             lines[unit].append(
-                {"address": job["src"] + start, "size": size, "codec": job.get("codec", 0)}
+                {
+                    "address": job["src"] + start,
+                    "size": size,
+                    "codec": job.get("codec", 0),
+                    "place": (index == 0, index < config.units, last),
+                }
             )
             unit = (unit + 1) % config.units
     return lines

@@ -10,8 +10,9 @@ from cdma.hw.bus.burst import BusError, ReadGuard
 from cdma.hw.config import CodecConfig
 from cdma.hw.dma.outbound.reader import LineReader
 from cdma.hw.dma.outbound.unit import CompressionUnit
-from cdma.hw.lib.codes.gf2 import FORWARD, ONES, power, times
+from cdma.hw.lib.codes.gf2 import ONES
 from cdma.hw.lib.fifo import Fifo
+from tests.hw.dma.outbound.unit_crcs import unit_crcs
 from tests.lib.rtl.bench import STALLS, Bench, assert_no_bubble, stalls
 
 CONFIG = CodecConfig()
@@ -76,13 +77,16 @@ def sectors(memory, address, size):
     return [int.from_bytes(line[start : start + WIDTH], "little") for start in range(0, 128, WIDTH)]
 
 
-def read(bench, memory, lines, *, probability=(0.0, 0.0), errors=None):
+def read(bench, memory, lines, *, probability=(0.0, 0.0), errors=None, places=None):
     request_stalls, sink_stalls = probability
     requests = [request for line in lines for request in bursts(*line)]
     reader = bench.component
     given = bench.source(
         reader.i,
-        [{"address": address, "size": size} for address, size in lines],
+        [
+            {"address": address, "size": size, "place": place}
+            for (address, size), place in zip(lines, places or [{}] * len(lines), strict=True)
+        ],
         willing=stalls(request_stalls, 1),
     )
     asked = bench.sink(reader.request, len(requests), willing=stalls(sink_stalls, 2))
@@ -103,7 +107,7 @@ def reader():
 def test_reader_gives_lines_from_any_element(reader, memory, probability):
     requests, _, asked, _ = read(reader, memory, LINES, probability=probability)
     out = reader.sink(reader.component.o, 4 * len(LINES), willing=stalls(probability[1], 4))
-    faults = reader.sink(reader.component.fault, len(LINES), willing=stalls(probability[1], 5))
+    ends = reader.sink(reader.component.end, len(LINES), willing=stalls(probability[1], 5))
     reader.run()
     assert [(r["address"], r["beats"] + 1) for r in asked.payloads] == requests
     got = [
@@ -111,20 +115,20 @@ def test_reader_gives_lines_from_any_element(reader, memory, probability):
         for s in out.payloads
     ]
     assert got == [sector for line in LINES for sector in sectors(memory, *line)]
-    assert all(BusError(fault["error"]) is BusError.NONE for fault in faults.payloads)
+    assert all(BusError(end["error"]) is BusError.NONE for end in ends.payloads)
 
 
 def test_aligned_lines_come_a_sector_per_cycle(reader, memory):
     lines = [(128 * index, 128) for index in range(20)]
     _, _, _, came = read(reader, memory, lines)
     out = reader.sink(reader.component.o, 80)
-    reader.sink(reader.component.fault, 20)
+    reader.sink(reader.component.end, 20)
     reader.run()
     assert_no_bubble(out.cycles)
     assert out.cycles == [cycle + 1 for cycle in came.cycles]
 
 
-def test_first_fault_of_a_line_is_told_with_the_address_of_its_beat(reader, memory):
+def test_first_fault_of_a_line_is_told_with_the_number_of_its_beat(reader, memory):
     lines = [(0, 128), (132, 128), (4092, 8), (4224, 128)]
     errors = {
         160: BusError.SLVERR,
@@ -134,22 +138,34 @@ def test_first_fault_of_a_line_is_told_with_the_address_of_its_beat(reader, memo
     }
     read(reader, memory, lines, errors=errors)
     reader.sink(reader.component.o, 16)
-    faults = reader.sink(reader.component.fault, 4)
+    ends = reader.sink(reader.component.end, 4)
     reader.run()
-    told = [(BusError(f["error"]), f["address"]) for f in faults.payloads]
+    told = [(BusError(f["error"]), f["beat"]) for f in ends.payloads]
     assert told[0][0] is BusError.NONE
     assert told[1:] == [
-        (BusError.SLVERR, 160),
-        (BusError.DECERR, 4096),
-        (BusError.FRAMING, 4224),
+        (BusError.SLVERR, 1),
+        (BusError.DECERR, 1),
+        (BusError.FRAMING, 0),
     ]
 
 
 @pytest.mark.parametrize("probability", STALLS)
 def test_unit_compresses_lines_and_tells_their_checksums(memory, probability):
+    """Lines of two jobs, of which the unit reads each third line."""
     lines = [(128 * index, 128) for index in range(12)] + LINES
-    bench = Bench(CompressionUnit(CONFIG, 8))
-    read(bench, memory, lines, probability=probability)
+    units, jobs = 3, (lines[:12], lines[12:])
+    # The first job begins with another unit's line.
+    places = [
+        {
+            "begins": job is jobs[1] and index == 0,
+            "first": index == 0,
+            "last": index == len(job) - 1,
+        }
+        for job in jobs
+        for index in range(len(job))
+    ]
+    bench = Bench(CompressionUnit(CONFIG, 8, units))
+    read(bench, memory, lines, probability=probability, places=places)
     streams = [codec("zvc").compress(_array(line_bytes(memory, *line))) for line in lines]
     counts = [max(1, -(-(stream.size - 4) // WIDTH)) for stream in streams]
     out = bench.sink(bench.component.o, sum(counts), willing=stalls(probability[1], 4))
@@ -161,20 +177,28 @@ def test_unit_compresses_lines_and_tells_their_checksums(memory, probability):
             stream += beat["mask"].to_bytes(4, "little")
         stream += b"".join(e.to_bytes(4, "little") for e in beat["elements"][: beat["count"]])
     assert stream == b"".join(s.tobytes() for s in streams)
-    # From zero and without inversion: a state of ones, shifted past the line, makes the difference.
-    ones = times(power(FORWARD, 128), ONES)
-    assert [r["crc32"] ^ ones ^ ONES for r in reports.payloads] == [
-        crc32(_array(line_bytes(memory, *line))) for line in lines
-    ]
+    zeros = bytes(CONFIG.line_bytes)
+    expected = []
+    for number, job in enumerate(jobs):
+        whole = [line for own in job for line in (line_bytes(memory, *own), zeros, zeros)]
+        # A first line that is the unit's, or behind one that is not.
+        ahead = 1 - number
+        expected += unit_crcs([zeros] * ahead + whole, units)[ahead::units]
+    assert [r["crc32"] for r in reports.payloads] == expected
+    assert [r["line"]["last"] for r in reports.payloads] == [p["last"] for p in places]
 
 
 def test_lines_of_one_sector_come_one_per_cycle_with_their_faults(memory):
-    """A fault waits for its line's CRC, and the next lines do not wait for either."""
+    """A line's end waits for its CRC, and the next lines do not wait for either."""
     bench = Bench(CompressionUnit(CodecConfig(sector_bytes=128), 8))
     lines = 20
     contents = [memory[128 * i : 128 * (i + 1)] for i in range(lines)]
     bad = 7
-    bench.source(bench.component.i, [{"address": 128 * i, "size": 128} for i in range(lines)])
+    place = {"begins": 1, "first": 1}
+    bench.source(
+        bench.component.i,
+        [{"address": 128 * i, "size": 128, "place": place} for i in range(lines)],
+    )
     bench.sink(bench.component.request, lines)
     bench.source(
         bench.component.beats,
@@ -194,12 +218,11 @@ def test_lines_of_one_sector_come_one_per_cycle_with_their_faults(memory):
     assert [b["count"] for b in out.payloads] == [
         np.count_nonzero(np.frombuffer(content, np.uint32)) for content in contents
     ]
-    ones = times(power(FORWARD, 128), ONES)
-    assert [r["crc32"] ^ ones ^ ONES for r in reports.payloads] == [
+    assert [r["crc32"] ^ ONES for r in reports.payloads] == [
         crc32(_array(content)) for content in contents
     ]
-    told = [(BusError(r["fault"]["error"]), r["fault"]["address"]) for r in reports.payloads]
-    assert told[bad] == (BusError.SLVERR, 128 * bad)
+    told = [(BusError(r["line"]["error"]), r["line"]["beat"]) for r in reports.payloads]
+    assert told[bad] == (BusError.SLVERR, 0)
     assert {error for error, _ in told[:bad] + told[bad + 1 :]} == {BusError.NONE}
 
 
