@@ -94,6 +94,8 @@ class LineIssuer(wiring.Component):
         parameters = Signal.like(job.parameters)
         throttle_class = Signal()
         lines = Signal.like(self.ends.payload.lines)
+        # Units that have a line of the job.
+        begun = Signal(range(config.units + 1))
 
         m.submodules.job_ends = job_ends = Fifo(IssuedLines(), self.config.transfers - 1)
         wiring.connect(m, job_ends.o, wiring.flipped(self.ends))
@@ -158,10 +160,10 @@ class LineIssuer(wiring.Component):
         first_place = Signal(LinePlace())
         second_place = Signal(LinePlace())
         m.d.comb += [
-            first_place.begins.eq(lines == 0),
-            first_place.first.eq(lines < config.units),
+            first_place.begins.eq(begun == 0),
+            first_place.first.eq(begun < config.units),
             first_place.last.eq(bytes_left <= config.units * line_bytes),
-            second_place.first.eq(lines < config.units - 1),
+            second_place.first.eq(begun < config.units - 1),
             second_place.last.eq(bytes_left <= (config.units + 1) * line_bytes),
         ]
         for k, slot in enumerate(slots):
@@ -217,6 +219,10 @@ class LineIssuer(wiring.Component):
                 unit.eq(Mux(second, third_unit, second_unit)),
                 lines.eq(lines_next),
             ]
+            with m.If(begun + self.issued > config.units):
+                m.d.sync += begun.eq(config.units)
+            with m.Else():
+                m.d.sync += begun.eq(begun + self.issued)
         with m.If(self.i.ready):
             m.d.sync += [
                 stopped.eq(0),
@@ -229,5 +235,6 @@ class LineIssuer(wiring.Component):
                 throttle_class.eq(job.throttle_class),
                 self.ring.eq(job.ring),
                 lines.eq(0),
+                begun.eq(0),
             ]
         return m

@@ -109,13 +109,14 @@ def issuer_proof(config: EngineConfig) -> Bench:
     bench.implies(
         active,
         sent < own.length,
-        sent == (lines * line_bytes)[:LENGTH_BITS],
+        sent == lines * line_bytes,
         inside["bytes_left"] == left,
         inside["address"] == (own.src + sent)[:DEVICE_ADDRESS_BITS],
         inside["unit"] == unit,
         inside["codec"] == own.codec,
         inside["parameters"] == own.parameters,
         inside["lines"] == lines[: len(inside["lines"])],
+        inside["begun"] == Mux(lines < units, lines, units),
     )
 
     # From the cycle behind a fault of the job on, none is issued until the next one begins.
@@ -153,6 +154,17 @@ def issuer_proof(config: EngineConfig) -> Bench:
             line.codec == own.codec,
             line.parameters == own.parameters,
         )
+        # The first and the last line that each unit has of the job are known as such.
+        for takes, index, behind in (
+            (takes_first, lines, left - size),
+            (takes_second, lines + 1, left - size - next_size),
+        ):
+            bench.implies(
+                takes,
+                line.place.begins == (index == 0),
+                line.place.first == (index < units),
+                line.place.last == (behind <= (units - 1) * line_bytes),
+            )
 
     # A job ends with its last line, or when all do.
     all_issued = left == size + Mux(second, next_size, 0)
@@ -209,6 +221,8 @@ ISSUER_FAULTS = {
     "reads on behind a fault": ("halts = self.abort | stopped", "halts = self.abort"),
     "ends the next job for a fault": ("stopped.eq(0),", ""),
     "overlooks what is not written": ("self.stop | own_fault.any()", "own_fault.any()"),
+    "begins a unit's second line": ("(begun < config.units - 1)", "(begun < config.units)"),
+    "ends a unit's lines too late": ("<= (config.units + 1) *", "<= config.units *"),
     "goes to the wrong unit": ("Mux(second, third_unit, second_unit)", "second_unit"),
     "forgets what it was asked": ("bytes_left.eq(job.length)", "bytes_left.eq(job.length + 1)"),
     "stops": ("(self.permits != 0) & unit_free[unit]),", "(self.permits == 2) & unit_free[unit]),"),
