@@ -62,7 +62,7 @@ class CodecConfig:
         Bytes that share one mask. 128 in every shipped configuration; proofs narrow it.
     latency
         "paper": 3 stages to compress, 2 to decompress (cDMA, §V-B). "fast": 4 and 3, so that
-        sectors of many elements are counted in a cycle of their own.
+        sectors of many elements are counted in two cycles.
     codecs
         Names of `cdma.hw.codec.registry`, each once, that of plain copies among them. The first
         one is what an engine compresses with unless told otherwise.

@@ -21,8 +21,12 @@ The multiplexers and the prefix sum stand for those of cDMA, §V-B and Fig 10.
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from cdma.hw.lib.count import total
 
 
 def selected(chosen: Value, values: Sequence[Value]) -> Value:
@@ -82,6 +86,72 @@ def ones_before(m: Module, present: Value, *, name: str) -> tuple[list[Value], S
     count = Signal(range(lanes + 1), name=f"{name}_count")
     m.d.comb += count.eq(sums[0])
     return ones, count
+
+
+class BlockCounts(data.StructLayout):
+    """The counts of `ones_before`, each of its own block of lanes only.
+
+    They are half of the way there, so that the other half can be in another cycle.
+
+    Parameters
+    ----------
+    lanes
+        A power of two.
+
+    Members
+    -------
+    ones
+        For each lane, as many bits of the number of present lanes of its block below it as of that
+        of all lanes below it.
+    counts
+        Of each block, how many lanes are present.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        # The square root, or twice that: both halves take about as long.
+        self.block = 1 << (lanes.bit_length() // 2)
+        ones = {
+            str(i): (2 * (i & -i) - 1).bit_length() if i % self.block else 0 for i in range(lanes)
+        }
+        super().__init__(
+            {
+                "ones": data.StructLayout(ones),
+                "counts": data.ArrayLayout(range(self.block + 1), lanes // self.block),
+            }
+        )
+
+    def count(self, m: Module, present: Value, *, name: str) -> "data.View[BlockCounts]":
+        """Count the present lanes in their blocks."""
+        counted = Signal(self, name=name)
+        for b in range(self.lanes // self.block):
+            first = b * self.block
+            ones, count = ones_before(
+                m, present[first : first + self.block], name=f"{name}_{first}"
+            )
+            m.d.comb += counted.counts[b].eq(count)
+            for i, before in enumerate(ones[1:], first + 1):
+                m.d.comb += counted.ones[str(i)].eq(before)
+        return counted
+
+    def join(self, m: Module, counted: Any, *, name: str) -> tuple[list[Value], Signal]:
+        """Add to each lane's count those of the blocks before; returned as by `ones_before`."""
+        counts = [counted.counts[b] for b in range(self.lanes // self.block)]
+        ones: list[Value] = []
+        for b in range(len(counts)):
+            # Of those of the blocks before, the block's first lane needs the most bits.
+            first = b * self.block
+            base = Signal(range(2 * (first & -first) or 2), name=f"{name}_before_{first}")
+            if b:
+                m.d.comb += base.eq(total(counts[:b]))
+            ones.append(base)
+            for i in range(first + 1, first + self.block):
+                before = Signal(range(2 * (i & -i)), name=f"{name}_ones_{i}")
+                m.d.comb += before.eq(base + counted.ones[str(i)])
+                ones.append(before)
+        count = Signal(range(self.lanes + 1), name=f"{name}_count")
+        m.d.comb += count.eq(total(counts))
+        return ones, count
 
 
 def swaps(

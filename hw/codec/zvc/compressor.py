@@ -15,16 +15,21 @@ from amaranth.lib.wiring import In, Out
 from cdma.hw.codec.payloads import LineBeat, Sector, Truncation
 from cdma.hw.codec.selection import is_copy
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.lanes import gather, lanes_from, ones_before, swaps
+from cdma.hw.lib.lanes import BlockCounts, gather, lanes_from, swaps
 from cdma.hw.lib.pipeline import PipelineControl, PipelineRegister
 
 
 class ComparedSector(data.StructLayout):
-    """A sector, and its elements that count as non-zero."""
+    """A sector, its elements that count as non-zero, and how many of them its blocks have."""
 
     def __init__(self, config: CodecConfig) -> None:
-        super().__init__({"sector": Sector(config), "present": config.lanes})
+        super().__init__(
+            {
+                "sector": Sector(config),
+                "present": config.lanes,
+                "counted": BlockCounts(config.lanes),
+            }
+        )
 
 
 class _ComparedStage:
@@ -34,7 +39,7 @@ class _ComparedStage:
         self.control = PipelineControl()
         self.sector = Signal(Sector(config), name="compared", reset_less=True)
         self.present = Signal(config.lanes, name="compared_present", reset_less=True)
-        self.upper = Signal(range(config.lanes // 2 + 1), name="compared_upper", reset_less=True)
+        self.count = Signal(range(config.lanes + 1), name="compared_count", reset_less=True)
         # Ones before each lane; made with the prefix sum that says how wide they are.
         self.ones: list[Signal] = []
 
@@ -92,9 +97,10 @@ class ZvcCompressor(wiring.Component):
     """Compresses a sector per cycle.
 
     Three stages: compare with zero and count; move the non-zero elements to the lanes in which the
-    line goes on; append them to it. If the latency is "fast", counting is a stage of its own. A
-    finished line is sent from the same window that the next one is appended to: a sector is let in
-    once the beat that it overwrites has left, which is at once while the consumer is ready.
+    line goes on; append them to it. If the latency is "fast", they are compared and counted within
+    blocks of lanes in a stage before the first. A finished line is sent from the same window that
+    the next one is appended to: a sector is let in once the beat that it overwrites has left, which
+    is at once while the consumer is ready.
 
     Latency: the first beat of a line is valid `line_latency` cycles after the line's first sector
     was taken, if it and the others were taken in consecutive cycles: the sectors per line - 1, and
@@ -161,19 +167,22 @@ class ZvcCompressor(wiring.Component):
     def _compare(self, m: Module, compared: _ComparedStage, packed: _PackedStage) -> None:
         """Stage 1: compare with zero, and count what is not zero.
 
-        These are two stages if the latency is "fast". Of a plain copy every element counts.
+        These are two stages if the latency is "fast": the first one counts within blocks of lanes.
+        Of a plain copy every element counts.
         """
         config = self.config
         lanes = config.lanes
         copied = Signal()
-        m.d.comb += copied.eq(is_copy(self.i.payload.codec, config))
         seen = stream.Signature(ComparedSector(config)).create(path=("seen",))
+        blocks = BlockCounts(lanes)
         m.d.comb += [
+            copied.eq(is_copy(self.i.payload.codec, config)),
             seen.valid.eq(self.i.valid),
             seen.payload.sector.eq(self.i.payload),
             seen.payload.present.eq(
                 Cat(self.i.payload.elements[i].any() | copied for i in range(lanes))
             ),
+            seen.payload.counted.eq(blocks.count(m, seen.payload.present, name="blocks")),
             self.i.ready.eq(seen.ready),
         ]
         if config.latency == "fast":
@@ -181,8 +190,7 @@ class ZvcCompressor(wiring.Component):
             wiring.connect(m, seen, register.i)
             seen = register.o
         sector, present = seen.payload.sector, seen.payload.present
-
-        ones, _ = ones_before(m, present, name="compare")
+        ones, count = blocks.join(m, seen.payload.counted, name="compare")
         compared.ones = [
             Signal.like(Value.cast(before), name=f"compared_ones_{i}", reset_less=True)
             for i, before in enumerate(ones)
@@ -200,7 +208,7 @@ class ZvcCompressor(wiring.Component):
                 compared.sector.last.eq(sector.last),
                 compared.sector.empty.eq(sector.empty),
                 compared.present.eq(present),
-                compared.upper.eq(count_ones(present[lanes // 2 :])),
+                compared.count.eq(count),
                 *(own.eq(before) for own, before in zip(compared.ones, ones, strict=True)),
             ]
 
@@ -214,8 +222,7 @@ class ZvcCompressor(wiring.Component):
         index = Signal(range(sectors))
         offset_lane = Signal(range(lanes))
         completes = Signal()
-        # The lower half's count is among those of the ones before each lane.
-        count = compared.ones[lanes // 2] + compared.upper
+        count = compared.count
         total = Signal(range(config.elements + 1))
         m.d.comb += [
             offset_lane.eq(offset),

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from cdma.hw.codec.payloads import ExpandedSector, LineBeat, Truncation
 from cdma.hw.config import CodecConfig
-from cdma.hw.lib.lanes import lanes_from, ones_before, scatter, swaps
+from cdma.hw.lib.lanes import BlockCounts, lanes_from, scatter, swaps
 from cdma.hw.lib.pipeline import PipelineControl
 
 
@@ -103,7 +103,7 @@ class ZvcDecompressor(wiring.Component):
 
     Two stages: count a segment of the mask, find the ways of its elements and take the beat that it
     needs; move them to their lanes. If the latency is "fast", the mask that comes with a line is
-    counted in one more stage before. What decides whether a beat is needed was counted a cycle
+    counted within blocks of lanes in one more stage before. What decides whether a beat is needed was counted a cycle
     before. A line can begin before its later beats have arrived.
 
     Latency: a sector is valid `sector_latency` = 2 cycles after the beat that completes its
@@ -166,25 +166,21 @@ class ZvcDecompressor(wiring.Component):
     def _count_first(self, m: Module) -> _CountedBeat:
         """Count the first segment of the mask that comes with a line.
 
-        This is a stage of its own if the latency is "fast".
+        If the latency is "fast", counting within blocks of lanes is a stage of its own.
         """
         config = self.config
-        ones, count = ones_before(m, self.i.payload.mask[: config.lanes], name="first")
-        if config.latency != "fast":
-            return _CountedBeat(self.i.payload, self.i.valid, self.i.ready, ones, count)
-        m.submodules.counted = control = PipelineControl()
-        beat = Signal(LineBeat(config), name="counted_beat", reset_less=True)
-        m.d.comb += [control.i_valid.eq(self.i.valid), self.i.ready.eq(control.i_ready)]
-        counts = [
-            Signal.like(Value.cast(before), name=f"counted_{i}", reset_less=True)
-            for i, before in enumerate([*ones, count])
-        ]
-        with m.If(control.load):
-            m.d.sync += [
-                beat.eq(self.i.payload),
-                *(own.eq(before) for own, before in zip(counts, [*ones, count], strict=True)),
-            ]
-        return _CountedBeat(beat, control.o_valid, control.o_ready, counts[:-1], counts[-1])
+        blocks = BlockCounts(config.lanes)
+        counted = blocks.count(m, self.i.payload.mask[: config.lanes], name="first_blocks")
+        beat, valid, ready = self.i.payload, self.i.valid, self.i.ready
+        if config.latency == "fast":
+            m.submodules.counted = control = PipelineControl()
+            beat = Signal(LineBeat(config), name="counted_beat", reset_less=True)
+            counted_before = Signal(blocks, name="counted", reset_less=True)
+            m.d.comb += [control.i_valid.eq(valid), ready.eq(control.i_ready)]
+            with m.If(control.load):
+                m.d.sync += [beat.eq(self.i.payload), counted_before.eq(counted)]
+            counted, valid, ready = counted_before, control.o_valid, control.o_ready
+        return _CountedBeat(beat, valid, ready, *blocks.join(m, counted, name="first"))
 
     def _find_segment(self, m: Module, counted: _CountedBeat, line: _ExpandedLine) -> None:
         """Stage 1: find the ways of the segment's elements, and whether it needs a beat.
@@ -210,7 +206,9 @@ class ZvcDecompressor(wiring.Component):
         mask = Signal(config.elements - 2 * lanes, reset_less=True)
         ahead = Signal(lanes)
         m.d.comb += ahead.eq(Mux(line.starts, beat.mask[lanes : 2 * lanes], mask[:lanes]))
-        ahead_ones, ahead_count = ones_before(m, ahead, name="ahead")
+        blocks = BlockCounts(lanes)
+        ahead_blocks = blocks.count(m, ahead, name="ahead_blocks")
+        ahead_ones, ahead_count = blocks.join(m, ahead_blocks, name="ahead")
         segment_ones = [
             Signal.like(Value.cast(before), name=f"segment_ones_{i}", reset_less=True)
             for i, before in enumerate(ahead_ones)

@@ -9,7 +9,7 @@ from amaranth.hdl import Array, Cat, Signal
 from amaranth.hdl._ast import AnyConst
 
 from cdma.hw.lib.count import count_ones
-from cdma.hw.lib.lanes import gather, ones_before, scatter, swaps
+from cdma.hw.lib.lanes import BlockCounts, gather, ones_before, scatter, swaps
 from tests.formal.bench import Bench
 from tests.formal.sby import check
 from tests.lib.shares import widths
@@ -26,6 +26,42 @@ def count_proof(lanes: int, places: range) -> Bench:
         if i:
             bench.require(ones[i] == count_ones(present[:i])[: (i & -i).bit_length()])
     bench.cover(count == 0, count == lanes, count == lanes // 2)
+    return bench
+
+
+def block_proof(lanes: int) -> Bench:
+    """In blocks, the same counts as `ones_before` has; joined, each with what is before its block.
+
+    What `count_proof` shows of a block's width then holds of all lanes.
+    """
+    bench = Bench()
+    m = bench.m
+    blocks = BlockCounts(lanes)
+    width = blocks.block
+    present = Signal(lanes)
+    m.d.comb += present.eq(AnyConst(lanes))
+    counted = blocks.count(m, present, name="blocks")
+    free = Signal(blocks)
+    m.d.comb += free.as_value().eq(AnyConst(blocks.size))
+    ones, count = blocks.join(m, free, name="joined")
+    so_far = Signal(range(lanes + 1))
+    for b in range(lanes // width):
+        first = b * width
+        within, of_block = ones_before(m, present[first : first + width], name=f"block_{b}")
+        bench.require(counted.counts[b] == of_block)
+        bench.assume(free.counts[b] <= width)
+        for i in range(first, first + width):
+            bits = (i & -i).bit_length()
+            if i > first:
+                bench.require(counted.ones[str(i)] == within[i - first])
+            if i:
+                own = free.ones[str(i)] if i > first else 0
+                bench.require(ones[i] == (so_far + own)[:bits])
+        behind = Signal(range(lanes + 1), name=f"behind_{b}")
+        m.d.comb += behind.eq(so_far + free.counts[b])
+        so_far = behind
+    bench.require(count == so_far)
+    bench.cover(count == lanes, count == 0)
     return bench
 
 
@@ -75,6 +111,11 @@ def test_present_lanes_are_counted(lanes, tmp_path):
     for first in range(0, lanes, 8):
         places = range(first, min(first + 8, lanes))
         check(count_proof(lanes, places), tmp_path, depth=1, cover_depth=1)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_counts_in_blocks_are_those_of_all_lanes(lanes, tmp_path):
+    check(block_proof(lanes), tmp_path, depth=1, cover_depth=1)
 
 
 @pytest.mark.parametrize("from_first", [False, True], ids=["anywhere", "from_first"])
