@@ -22,6 +22,7 @@ from cdma.hw.codec.stream.unpack import StreamTail, Unpacker
 from cdma.hw.codec.zvc.compressor import ZvcCompressor
 from cdma.hw.codec.zvc.decompressor import ZvcDecompressor
 from cdma.hw.config import CodecConfig
+from cdma.hw.lib.beat import Beat
 from cdma.hw.lib.codes.crc import Crc32
 from cdma.hw.lib.fork import Fork
 from cdma.hw.lib.pipeline import PipelineRegister
@@ -111,6 +112,7 @@ class ZvcCompressorAxis(wiring.Component):
         m.submodules.command = command = RecordReceiver(CompressCommand())
         m.submodules.receiver = receiver = AxiStreamReceiver(width)
         m.submodules.trimmer = trimmer = PacketTrimmer(width)
+        m.submodules.trimmed = trimmed = PipelineRegister(Beat(width))
         m.submodules.crc = crc = Crc32(width)
         m.submodules.padder = padder = LinePadder(self.config)
         m.submodules.compressor = compressor = self._compressor
@@ -131,7 +133,8 @@ class ZvcCompressorAxis(wiring.Component):
             command.o.ready.eq(trimmer.length.ready),
         ]
         connect(receiver.o, trimmer.i)
-        connect(trimmer.o, crc.i)
+        connect(trimmer.o, trimmed.i)
+        connect(trimmed.o, crc.i)
         connect(crc.o, padder.i)
         connect(padder.o, compressor.i)
         connect(compressor.o, packer.i)
@@ -155,8 +158,8 @@ class ZvcDecompressorAxis(wiring.Component):
     next one is decompressed as if nothing had happened.
 
     Latency: `sector_latency` cycles from the input beat that completes a sector to the output beat:
-    the pipeline's 2 (3 if "fast") and 7 in framing, checks, checksum and port buffers, 8 if a mask
-    has more than one element. Throughput: a sector per cycle, as far as compressed data comes in at
+    the pipeline's 2 (3 if "fast") and 6 in framing, checks and port buffers, 7 if a mask has more
+    than one element. Throughput: a sector per cycle, as far as compressed data comes in at
     the pace; 1 or 2 cycles more between packets, 3 with such masks. Short packets take about 10
     cycles each, for their checksums.
 
@@ -185,7 +188,7 @@ class ZvcDecompressorAxis(wiring.Component):
         self._decompressor = ZvcDecompressor(config)
         self._unpacker = Unpacker(config)
         self.sector_latency = (
-            self._unpacker.line_beat_latency + self._decompressor.sector_latency + 6
+            self._unpacker.line_beat_latency + self._decompressor.sector_latency + 5
         )
         super().__init__(
             {

@@ -5,8 +5,9 @@ function of themselves. Zero bytes only do the former, and their matrix has an i
 """
 
 from functools import cache
+from heapq import heapify, heappop, heappush
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 
 POLYNOMIAL = 0xEDB88320
 """IEEE 802.3's, reflected: bit 0 of a byte is its first."""
@@ -82,3 +83,80 @@ def parities(matrix: Matrix, vector: Value) -> list[Value]:
         Cat(vector[k] for k, column in enumerate(matrix) if column >> bit & 1).xor()
         for bit in range(32)
     ]
+
+
+@cache
+def _shared_sums(matrix: Matrix) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
+    """Find sums of two terms that several of the 32 bits have in common.
+
+    Greedy, as of C. Paar (IEEE ISIT 1997): of all pairs of terms, the one that most bits have is a
+    sum, which is a term of its own from then on. Of two that as many bits have, the shallower one.
+
+    Returns
+    -------
+    list of list of (int, int)
+        The sums by their depth, each of two terms: the argument's bits are the first ones, the
+        sums follow in the order of this list.
+    list of list of int
+        The terms of each of the 32 bits.
+    """
+    # Of each term the bits that have it, and the depth of its sum.
+    columns = list(matrix)
+    depths = [0] * len(matrix)
+    pairs: list[tuple[int, int]] = []
+    heap: list[tuple[int, int, int, int]] = []
+
+    def candidates(later: int) -> list[tuple[int, int, int, int]]:
+        """The pairs of a term with those before it that at least two bits have."""
+        found = []
+        for term in range(later):
+            common = (columns[term] & columns[later]).bit_count()
+            if common > 1:
+                found.append((-common, max(depths[term], depths[later]), term, later))
+        return found
+
+    for later in range(len(matrix)):
+        heap += candidates(later)
+    heapify(heap)
+    while heap:
+        negative, depth, left, right = heappop(heap)
+        common = columns[left] & columns[right]
+        # Bits may have taken one of both into another sum since.
+        if common.bit_count() != -negative:
+            if common.bit_count() > 1:
+                heappush(heap, (-common.bit_count(), depth, left, right))
+            continue
+        columns[left] &= ~common
+        columns[right] &= ~common
+        columns.append(common)
+        depths.append(depth + 1)
+        pairs.append((left, right))
+        for candidate in candidates(len(columns) - 1):
+            heappush(heap, candidate)
+
+    order = sorted(range(len(columns)), key=lambda term: depths[term])
+    place = {term: k for k, term in enumerate(order)}
+    sums: list[list[tuple[int, int]]] = [[] for _ in range(max(depths))]
+    for term in order[len(matrix) :]:
+        left, right = pairs[term - len(matrix)]
+        sums[depths[term] - 1].append((place[left], place[right]))
+    rows = [[k for k, term in enumerate(order) if columns[term] >> bit & 1] for bit in range(32)]
+    return sums, rows
+
+
+def shared_parities(m: Module, matrix: Matrix, vector: Value, *, name: str) -> Value:
+    """Compute `parities` with the sums that several bits have in common made once.
+
+    Of a wide matrix that is less than half of the gates, which synthesis does not find by itself.
+    """
+    sums, rows = _shared_sums(matrix)
+    terms = [vector[k] for k in range(len(matrix))]
+    # A vector for each depth: one for all sums would be read where it is written, which linters
+    # take for a loop.
+    for depth, pairs in enumerate(sums, start=1):
+        sum_ = Signal(len(pairs), name=f"{name}_sums_{depth}")
+        m.d.comb += sum_.eq(
+            Cat(terms[left] for left, _ in pairs) ^ Cat(terms[right] for _, right in pairs)
+        )
+        terms += [sum_[k] for k in range(len(pairs))]
+    return Cat(Cat(terms[k] for k in row).xor() for row in rows)
