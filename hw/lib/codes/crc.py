@@ -6,7 +6,7 @@ of them per cycle.
 
 from itertools import takewhile
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,12 +15,12 @@ from cdma.hw.lib.codes.gf2 import BACKWARD, FORWARD, ONES, contribution, power, 
 
 
 class Crc32(wiring.Component):
-    """Lets beats through, and computes the CRC of each packet's bytes on the way.
+    """Computes the CRC of the bytes of each packet that passes by.
 
-    Latency: beats pass in the same cycle; a packet's CRC is valid 2 cycles after its last beat has
-    passed if that is full, and `result_latency` at the latest: 6 more for 32 bytes, 3 more if what
-    the beat lacks is a multiple of 4. Throughput: a beat per cycle; the last beat of a packet
-    waits for the former packet's result to be computed and accepted.
+    Latency: a packet's CRC is valid 2 cycles after its last beat has passed if that is full, and
+    `result_latency` at the latest: 6 more for 32 bytes, 3 more if what the beat lacks is a multiple
+    of 4. Throughput: a beat per cycle; the last beat of a packet waits for the former packet's
+    result to be computed and accepted.
 
     Resources: 32 parities of up to half the data bits each, which share their sums, and as many of
     32 bits for each of `strides`. Beats should come straight from registers.
@@ -38,10 +38,12 @@ class Crc32(wiring.Component):
 
     Members
     -------
-    i : `In(stream.Signature(Beat(data_bytes)))`
-        Bytes beyond `size` are zero.
-    o : `Out(stream.Signature(Beat(data_bytes)))`
-        The same beats.
+    beat : `In(Beat(data_bytes))`
+        A beat that may pass. Bytes beyond `size` are zero.
+    fires : `In(1)`
+        The beat passes in this cycle, unless it is stalled.
+    stalls : `Out(1)`
+        The beat must not pass. Follows from it, not from `fires`.
     result : `Out(stream.Signature(32))`
         The CRC of each packet.
     """
@@ -54,8 +56,9 @@ class Crc32(wiring.Component):
         self.result_latency = 2 + max(map(self._undo_cycles, range(data_bytes)))
         super().__init__(
             {
-                "i": In(stream.Signature(Beat(data_bytes))),
-                "o": Out(stream.Signature(Beat(data_bytes))),
+                "beat": In(Beat(data_bytes)),
+                "fires": In(1),
+                "stalls": Out(1),
                 "result": Out(stream.Signature(32)),
             }
         )
@@ -67,58 +70,76 @@ class Crc32(wiring.Component):
             zero_bytes %= stride
         return cycles
 
+    def watch(
+        self,
+        m: Module,
+        source: stream.Interface,
+        sink: stream.Interface,
+        *,
+        data: Value,
+    ) -> None:
+        """Connect a source of beats to a sink, and see the beats that pass.
+
+        Parameters
+        ----------
+        data
+            The bytes of the source's beat, for the CRC.
+        """
+        m.d.comb += [
+            self.beat.eq(source.payload),
+            self.beat.data.eq(data),
+            self.fires.eq(source.valid & sink.ready),
+            sink.payload.eq(source.payload),
+            sink.valid.eq(source.valid & ~self.stalls),
+            source.ready.eq(sink.ready & ~self.stalls),
+        ]
+
     def elaborate(self, platform) -> Module:
         m = Module()
         size_bits = (self.data_bytes - 1).bit_length()
-        beat = self.i.payload
+        beat = self.beat
 
         # A packet's last beat is stalled until the result of the former packet has been accepted.
         closing = Signal()
         finishing = Signal()
         passes = Signal()
-        fires = Signal()
         m.d.comb += [
-            passes.eq(~(beat.last & (closing | finishing))),
-            self.o.valid.eq(self.i.valid & passes),
-            self.o.payload.eq(beat),
-            self.i.ready.eq(self.o.ready & passes),
-            fires.eq(self.i.valid & self.o.ready & passes),
+            self.stalls.eq(beat.last & (closing | finishing)),
+            passes.eq(self.fires & ~self.stalls),
         ]
 
         # The data's share is registered before it meets the state.
         share = Signal(32, reset_less=True)
         share_valid = Signal()
+        [contributed] = shared_parities(
+            m, [contribution(self.data_bytes)], beat.data, name="contributed"
+        )
         m.d.sync += [
-            share.eq(shared_parities(m, contribution(self.data_bytes), beat.data, name="share")),
-            share_valid.eq(fires & (beat.size != 0)),
-            closing.eq(fires & beat.last),
+            share.eq(contributed),
+            share_valid.eq(passes & (beat.size != 0)),
+            closing.eq(passes & beat.last),
         ]
         state = Signal(32, init=ONES)
         after = Signal(32)
-        forward = shared_parities(m, power(FORWARD, self.data_bytes), state, name="forward")
+        [forward] = shared_parities(m, [power(FORWARD, self.data_bytes)], state, name="forward")
         m.d.comb += after.eq(Mux(share_valid, forward ^ share, state))
         m.d.sync += state.eq(Mux(closing, ONES, after))
 
         # The result: the state after the last beat, less the zeros that filled it.
         result = Signal(32, reset_less=True)
         zero_bytes = Signal(size_bits)
-        with m.If(fires & beat.last):
+        undoings = [power(BACKWARD, stride) for stride in self.strides]
+        undone = shared_parities(m, undoings, result, name="undone")
+        with m.If(passes & beat.last):
             # None of a beat without bytes, which has not changed the state.
             m.d.sync += zero_bytes.eq(-beat.size)
         with m.If(closing):
             m.d.sync += [finishing.eq(1), result.eq(after)]
         with m.Elif(zero_bytes != 0):
-            for k, stride in enumerate(self.strides):
+            for k, (stride, less) in enumerate(zip(self.strides, undone, strict=True)):
                 undoes = zero_bytes >= stride
                 with m.Elif(undoes) if k else m.If(undoes):
-                    m.d.sync += [
-                        zero_bytes.eq(zero_bytes - stride),
-                        result.eq(
-                            shared_parities(
-                                m, power(BACKWARD, stride), result, name=f"undo_{stride}"
-                            )
-                        ),
-                    ]
+                    m.d.sync += [zero_bytes.eq(zero_bytes - stride), result.eq(less)]
         with m.Elif(self.result.ready):
             m.d.sync += finishing.eq(0)
         m.d.comb += [
