@@ -91,7 +91,9 @@ class PacketTrimmer(wiring.Component):
             self.i.ready.eq(dropping | (self.o.ready & passes)),
         ]
         for j in range(self.data_bytes):
-            keeps = (j < beat.size) & (covers | (j < near[:full_bits]))
+            # The last byte of a full beat is of the packet only if all of them are.
+            in_packet = covers | (j < near[:full_bits]) if j + 1 < self.data_bytes else covers
+            keeps = (j < beat.size) & in_packet
             byte = beat.data.word_select(j, 8)
             m.d.comb += self.o.payload.data.word_select(j, 8).eq(Mux(keeps, byte, 0))
 
